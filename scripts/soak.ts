@@ -12,7 +12,7 @@ import { cpus, release, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { folderOf, type Ground } from '../tests/model/deeds.ts';
+import { folderOf, type Ground } from '../tests/model/actions.ts';
 import { mind } from '../tests/model/mind.ts';
 import { broken, recordOf } from '../tests/model/promises.ts';
 import { chanceOf } from '../tests/sim/chance.ts';

@@ -68,12 +68,12 @@ const steps = ([a, b, c, d, e]: Ids): Step[] => [
 
 function story(mode: Mode, ids: Ids): string {
   const rules = resolveRules();
-  const told: string[] = [];
+  const reported: string[] = [];
   let session: Session = emptySession('demo');
   const play = (bodies: readonly EventBody[]) => {
     for (const body of bodies)
       session = reduceEvent(session, { v: 2, seq: session.seq + 1, epoch: 1, at: AT, ...body });
-    told.push(JSON.stringify(bodies));
+    reported.push(JSON.stringify(bodies));
   };
   const file = { ino: '1', mtime_ns: '1', sha256: '1' };
   play([
@@ -99,11 +99,11 @@ function story(mode: Mode, ids: Ids): string {
         },
       ]);
     else {
-      told.push(JSON.stringify(next));
+      reported.push(JSON.stringify(next));
       break;
     }
   }
-  return ids.reduce((text, id, n) => text.replaceAll(id, PLAIN[n] ?? ''), told.join('\n'));
+  return ids.reduce((text, id, n) => text.replaceAll(id, PLAIN[n] ?? ''), reported.join('\n'));
 }
 
 test.each(MODES)('steps named like what every object has come to the same as any others (%s)', (mode) => {

@@ -113,8 +113,8 @@ export const TESTS: Array<[place: string, lists: string[][]]> = [
   ['src/tools/permissions/', [['tests/tools/permissions', 'tests/tools/toolbox']]],
   ['src/tools/jobs/', [['tests/tools/jobs']]],
   ['src/tools/mcp/', [['tests/tools/mcp']]],
-  ['src/tools/process/fork-server', [['tests/tools/nursery'], ['tests/tools/shell']]],
-  ['src/tools/process/', [['tests/tools/supervisor'], ['tests/tools/shell', 'tests/tools/nursery']]],
+  ['src/tools/process/fork-server', [['tests/tools/fork-server'], ['tests/tools/shell']]],
+  ['src/tools/process/', [['tests/tools/supervisor'], ['tests/tools/shell', 'tests/tools/fork-server']]],
   [
     'src/tools/',
     [

@@ -3,7 +3,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openClient } from '../../src/client/index.ts';
-import { folderOf, type Ground, newLife } from '../../tests/model/deeds.ts';
+import { folderOf, type Ground, newLife } from '../../tests/model/actions.ts';
 import { askAbout, workOn } from '../../tests/model/mind.ts';
 import type { Chance } from '../../tests/sim/chance.ts';
 

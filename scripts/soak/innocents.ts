@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openClient } from '../../src/client/index.ts';
 import { Reply } from '../../src/protocol/session/reply.ts';
-import { folderOf, type Ground, newLife } from '../../tests/model/deeds.ts';
+import { folderOf, type Ground, newLife } from '../../tests/model/actions.ts';
 import { askAbout, mind, workOn } from '../../tests/model/mind.ts';
 import { broken } from '../../tests/model/promises.ts';
 import type { Chance } from '../../tests/sim/chance.ts';

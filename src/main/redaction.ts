@@ -134,7 +134,19 @@ const UNREDACTED_KEYS: ReadonlySet<string> = new Set([
     'replay',
     'after',
   ],
-  ...['as', 'when', 'planner_query', 'retry_at', 'at', 'started_at', 'completed_at', 'created_at', 'updated_at'],
+  ...[
+    'as',
+    'when',
+    'planner_query',
+    'paused_plan',
+    'next_step',
+    'retry_at',
+    'at',
+    'started_at',
+    'completed_at',
+    'created_at',
+    'updated_at',
+  ],
 ]);
 const REDACTION_MARK = /\[redacted: [^\]]*\]/g;
 

@@ -197,8 +197,8 @@ test('without a daemon a prompt waits in the inbox, and the editor is told what 
   const editor = await openEditor(on.root);
   const sessionId = await openNew(editor);
   const answer = ask(editor, sessionId, 'hello');
-  const told = await editor.sees('the note', (one) => one.sessionUpdate === 'agent_thought_chunk');
-  expect(textOf(told)).toContain('start one with: agentctl start');
+  const reported = await editor.sees('the note', (one) => one.sessionUpdate === 'agent_thought_chunk');
+  expect(textOf(reported)).toContain('start one with: agentctl start');
   await on.start(flags);
   expect(await answer).toBe('end_turn');
   expect(editor.words()).toBe('At last.');

@@ -26,7 +26,7 @@ export type Editor = {
   /** A project on disk. */
   project: string;
   /** Every update, in the order it came. */
-  told: SessionUpdate[];
+  reported: SessionUpdate[];
   /** What the person was asked, and which of it was withdrawn. */
   permissions: RequestPermissionRequest[];
   withdrawn: string[];
@@ -66,17 +66,17 @@ export async function openEditor(root: string, { forms = false } = {}): Promise<
   const project = join(root, 'atlas');
   mkdirSync(project, { recursive: true });
   const it: Omit<Editor, 'agent'> = {
-    ...{ process: child, project, told: [], permissions: [], withdrawn: [], questions: [], ended },
+    ...{ process: child, project, reported: [], permissions: [], withdrawn: [], questions: [], ended },
     says: { permission: 'hold', question: { action: 'cancel' } },
     updates: (kind) =>
-      it.told.flatMap((update) =>
+      it.reported.flatMap((update) =>
         update.sessionUpdate === kind ? [update as Extract<SessionUpdate, { sessionUpdate: typeof kind }>] : [],
       ),
     words: () => it.updates('agent_message_chunk').map(textOf).join(''),
-    sees: (what, fits) => until(() => it.told.find(fits), what),
+    sees: (what, fits) => until(() => it.reported.find(fits), what),
   };
   const app = client({ name: 'test' })
-    .onNotification(methods.client.session.update, ({ params }) => void it.told.push(params.update))
+    .onNotification(methods.client.session.update, ({ params }) => void it.reported.push(params.update))
     .onRequest(methods.client.session.requestPermission, async ({ params, signal }) => {
       it.permissions.push(params);
       const choice = it.says.permission;

@@ -151,7 +151,7 @@ test('the death of the editor ends no run; another one loads all of it after a r
   expect((await listed('/elsewhere')).sessions).toEqual([]);
   second.says.permission = 'allow';
   expect((await load(second, sessionId)).modes?.currentModeId).toBe('default');
-  expect(second.told.slice(0, 3)).toMatchObject([
+  expect(second.reported.slice(0, 3)).toMatchObject([
     { sessionUpdate: 'user_message_chunk', content: { text: 'go' } },
     { sessionUpdate: 'agent_message_chunk', content: { text: 'I run it.' } },
     { sessionUpdate: 'tool_call', status: 'pending', title: 'echo a >> ran' },
@@ -198,7 +198,7 @@ test('a call that has ended is loaded in its final state, once, and is asked abo
   await on.file('demo', 'outbox/2.md');
   const editor = await openEditor(on.root);
   await load(editor, 'demo');
-  const kinds = editor.told.map((update) => update.sessionUpdate);
+  const kinds = editor.reported.map((update) => update.sessionUpdate);
   expect(kinds.filter((kind) => kind !== 'plan' && kind !== 'session_info_update')).toEqual([
     'user_message_chunk',
     'agent_message_chunk',

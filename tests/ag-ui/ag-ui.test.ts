@@ -3,12 +3,12 @@ import { type BaseEvent, EventType, HttpAgent } from '@ag-ui/client';
 import { expect, test } from 'vitest';
 import { jsonPatch } from '../../src/frontends/ag-ui/json-patch.ts';
 import { type Serving, serveWorkspace } from '../http/serving.ts';
-import { type Desk, desk, script } from '../support/agentctl.ts';
+import { type Setup, script, setup } from '../support/agentctl.ts';
 import fc from '../support/property.ts';
 
 /** A workspace with a daemon whose model plays `answers`, and `agentctl serve --ag-ui` beside it. */
-async function agUiDesk(answers: object[], settings: object = {}): Promise<Desk & { serving: Serving }> {
-  const place = desk();
+async function agUiSetup(answers: object[], settings: object = {}): Promise<Setup & { serving: Serving }> {
+  const place = setup();
   mkdirSync(place.root, { recursive: true, mode: 0o700 });
   writeFileSync(place.path('agentd.json'), JSON.stringify({ sandbox: 'none', ...settings }));
   await place.serve('--model', script(place, answers));
@@ -38,7 +38,7 @@ const textsOf = (agent: HttpAgent) => agent.messages.map(({ role, content }) => 
 const COUNT = { name: 'shell', args: { command: 'echo 3' } };
 
 test('a run has its texts, tool calls and steps in an order that the client of AG-UI takes, and the plan as its state', async () => {
-  const place = await agUiDesk([
+  const place = await agUiSetup([
     { text: '[Step] Count\n[Step] Tell\nI count.', calls: [COUNT] },
     { text: '[Done: Count] Three.', calls: [{ name: 'shell', args: { command: 'true' } }] },
     { text: '[Done: Tell] There are three.' },
@@ -74,7 +74,7 @@ test('a run has its texts, tool calls and steps in an order that the client of A
 });
 
 test('a run that pauses or asks ends with its steps ended and says how it goes on; one that fails is an error', async () => {
-  const place = await agUiDesk(
+  const place = await agUiSetup(
     [
       { when: 'long', text: '[Step] Dig\nOn.', calls: [{ name: 'shell', args: { command: 'true' } }] },
       {
@@ -107,7 +107,7 @@ test('a run that pauses or asks ends with its steps ended and says how it goes o
 });
 
 test('what is no run is refused as HTTP has it, and makes no session; without --ag-ui there is no such path', async () => {
-  const place = desk();
+  const place = setup();
   const { ask } = await serveWorkspace(place, '--ag-ui');
   const input = { threadId: 't', runId: 'r', messages: [], tools: [], context: [], state: {} };
   const message = (content: unknown, role = 'user') => ({ ...input, messages: [{ id: 'm', role, content }] });
@@ -125,7 +125,7 @@ test('what is no run is refused as HTTP has it, and makes no session; without --
     });
   expect((await ask('POST', '/ag-ui', { body: input, headers: { authorization: undefined } })).status).toBe(401);
   expect(JSON.parse((await ask('GET', '/api/sessions')).text)).toEqual([]);
-  const plain = await serveWorkspace(desk());
+  const plain = await serveWorkspace(setup());
   expect((await plain.ask('POST', '/ag-ui', { body: message('x') })).status).toBe(404);
 });
 

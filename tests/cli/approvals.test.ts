@@ -1,13 +1,13 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { ApprovalRequest } from '../../src/client/index.ts';
-import { type Desk, desk, script } from '../support/agentctl.ts';
+import { type Setup, script, setup } from '../support/agentctl.ts';
 
 const CALL = { calls: [{ name: 'shell', args: { command: 'echo a >> ran' } }] };
 
 /** A session whose call waits. */
-async function asked(): Promise<Desk> {
-  const at = desk();
+async function asked(): Promise<Setup> {
+  const at = setup();
   await at.ctl(['send', 'demo', 'write it']);
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   await at.serve('--model', script(at, [CALL, { text: 'Written.' }]));
@@ -78,7 +78,7 @@ test('approvals lists the calls that wait in all sessions, and the commands it n
 });
 
 test('approvals says so where no call waits, and a corrupt record hides no other session', async () => {
-  const idle = desk();
+  const idle = setup();
   expect(await idle.here(['approvals'])).toEqual({ code: 0, out: '', err: 'No call is waiting for approval.\n' });
   expect((await idle.here(['approvals', '--json'])).out).toBe('[]\n');
   const at = await asked();
@@ -91,7 +91,7 @@ test('approvals says so where no call waits, and a corrupt record hides no other
 });
 
 /** The calls that `approvals --json` lists, once there are so many: a call is listed when its run has come to rest. */
-async function waitForCalls(at: Desk, count: number): Promise<ApprovalRequest[]> {
+async function waitForCalls(at: Setup, count: number): Promise<ApprovalRequest[]> {
   for (;;) {
     const { code, out } = await at.here(['approvals', '--json']);
     expect(code, out).toBe(0);
@@ -101,7 +101,7 @@ async function waitForCalls(at: Desk, count: number): Promise<ApprovalRequest[]>
 }
 
 test('a command that looks like another one by marks that nobody sees is shown with them written out, in every command', async () => {
-  const at = desk();
+  const at = setup();
   const command = 'echo a # \u202eegasu dna';
   await at.here(['send', 'demo', 'write it']);
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');

@@ -6,7 +6,7 @@ import { openClient } from '../../src/client/index.ts';
 import { chatInTerminal } from '../../src/frontends/cli/live/chat-terminal.ts';
 import { liveWording } from '../../src/frontends/cli/live/live-wording.ts';
 import { topInTerminal } from '../../src/frontends/cli/live/top-terminal.ts';
-import { type Desk, desk } from '../support/agentctl.ts';
+import { type Setup, setup } from '../support/agentctl.ts';
 import { type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
 import { openScreen, type Screen } from '../support/screen.ts';
 
@@ -15,7 +15,7 @@ const shell = (command: string) => ({ name: 'shell', args: JSON.stringify({ comm
 
 /** A daemon that asks before each command, with a scripted model. */
 async function served(...script: ScriptEntry[]) {
-  const at = desk();
+  const at = setup();
   await at.ctl(['status']);
   const model = await startOpenAI(script);
   onTestFinished(() => model.close());
@@ -26,7 +26,7 @@ async function served(...script: ScriptEntry[]) {
 }
 
 /** A person in front of `chat`, or of `top`, in this process. */
-function sit(at: Desk, screen: Screen, session?: string, language = '') {
+function sit(at: Setup, screen: Screen, session?: string, language = '') {
   const keys = Object.assign(new PassThrough(), {
     isTTY: true,
     setRawMode: () => keys,
@@ -103,7 +103,7 @@ test('without a terminal each line is a message, and the exit code is that of th
   expect(out).toContain('Approve this call?');
   expect(code).toBe(6);
   expect((await at.ctl(['chat', 'demo'], '/pln\n')).err).toContain('Did you mean /plan?');
-  const none = desk();
+  const none = setup();
   expect(await none.ctl(['chat'])).toMatchObject({ code: 4, out: '' });
 });
 

@@ -87,8 +87,8 @@ test('validate checks the file of the workspace and those of all sessions', asyn
   const { code, out } = await at.ctl('config', 'validate');
   expect(code).toBe(1);
   expect(out).toContain('agentd.json: valid\ndemo/session.json, line 2, column 3: unknown key "limit"; did you mean');
-  const told = JSON.parse((await at.ctl('config', 'validate', '--session', 'demo', '--json')).out);
-  expect(told).toEqual([
+  const reported = JSON.parse((await at.ctl('config', 'validate', '--session', 'demo', '--json')).out);
+  expect(reported).toEqual([
     { file: 'demo/session.json', exists: true, fault: expect.stringContaining('"limit"'), warnings: [] },
   ]);
 });

@@ -7,15 +7,15 @@ import { isProcessAlive, readLiveOwner, readOwner } from '../../src/store/worksp
 import { openJobStore } from '../../src/tools/jobs/job-store.ts';
 import { readSupervisorIdentity } from '../../src/tools/process/call-folder.ts';
 import { discardIfNeverStarted, endLeftovers, recoverCommand } from '../../src/tools/process/recover-command.ts';
-import { type Desk, desk } from '../support/agentctl.ts';
+import { type Setup, setup } from '../support/agentctl.ts';
 import { inFolder } from '../support/daemon.ts';
-import { eventually } from '../tools/desk.ts';
+import { eventually } from '../tools/tool-setup.ts';
 
 const RUNBOOK = ['--model', 'runbook'];
 const STEPS = '1. Wait: `sleep 300`\n';
 const signal = new AbortController().signal;
 
-const ownerOf = ({ root }: Desk) => readOwner(workspacePaths(root));
+const ownerOf = ({ root }: Setup) => readOwner(workspacePaths(root));
 const isAlive = (pid: number | undefined) => {
   try {
     return process.kill(pid ?? 0, 0);
@@ -26,7 +26,7 @@ const isAlive = (pid: number | undefined) => {
 
 /** A workspace whose daemon runs a command, and a copy of its folder that was made meanwhile. */
 async function copied() {
-  const [at, copy] = [desk(), desk()];
+  const [at, copy] = [setup(), setup()];
   await at.ctl(['send', 'demo', STEPS]);
   writeFileSync(at.path('agentd.json'), JSON.stringify({ sandbox: 'none' }));
   const { child } = await at.serve(...RUNBOOK);
@@ -63,7 +63,7 @@ test('of a copied workspace nothing speaks of the daemon of the first, and nothi
 }, 240_000);
 
 test('a workspace that was moved while its daemon runs still is its own', async () => {
-  const at = desk();
+  const at = setup();
   await at.serve(...RUNBOOK);
   const moved = `${at.root}-moved`;
   renameSync(at.root, moved);
@@ -72,7 +72,7 @@ test('a workspace that was moved while its daemon runs still is its own', async 
 });
 
 test('an owner of an earlier version, which did not say its folder, is believed', async () => {
-  const at = desk();
+  const at = setup();
   await at.serve(...RUNBOOK);
   const { folder, ...earlier } = ownerOf(at) ?? {};
   expect(folder).toBeDefined();

@@ -1,11 +1,11 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { desk, script } from '../support/agentctl.ts';
-import { isHeldHere } from '../tools/sandbox.ts';
+import { script, setup } from '../support/agentctl.ts';
+import { hasSandbox } from '../tools/sandbox.ts';
 
 test('the daemon is started, looked at and stopped, and each says so when it is not as it must be', async () => {
-  const { ctl, root } = desk();
+  const { ctl, root } = setup();
   expect((await ctl(['status'])).code).toBe(3);
   expect((await ctl(['stop'])).code).toBe(3);
   expect(existsSync(root)).toBe(false);
@@ -23,7 +23,7 @@ test('the daemon is started, looked at and stopped, and each says so when it is 
 });
 
 test('restart keeps the flags of the daemon but those that are given, and starts one where none runs', async () => {
-  const { ctl, root, path } = desk();
+  const { ctl, root, path } = setup();
   const flags = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(2, -1);
   const pid = async (): Promise<number> => JSON.parse((await ctl(['status', '--json'])).out).daemon.pid;
   expect(await ctl(['restart', '--model', 'runbook'])).toMatchObject({ code: 0, err: '' });
@@ -39,14 +39,14 @@ test('restart keeps the flags of the daemon but those that are given, and starts
 });
 
 test('a script is looked for where the command is given', async () => {
-  const at = desk();
+  const at = setup();
   script(at, [{ text: 'Hello.' }]);
   expect((await at.ctl(['start', '--model', 'scripted:script.json'])).code).toBe(0);
   expect((await at.ctl(['send', 'demo', 'hello', '--wait'])).out).toBe('Hello.\n');
 });
 
 test('a daemon that ends at once tells why, and nothing is left running', async () => {
-  const at = desk();
+  const at = setup();
   const { code, err } = await at.ctl(['start', '--model', 'scripted:/nowhere/script.json']);
   expect(code).toBe(1);
   expect(err).toContain('/nowhere/script.json cannot be read');
@@ -54,14 +54,14 @@ test('a daemon that ends at once tells why, and nothing is left running', async 
 });
 
 test('agentd prints READY and nothing else, and ends with 0 at SIGTERM', async () => {
-  const at = desk();
+  const at = setup();
   const { child, ended } = await at.serve('--model', 'runbook');
   child.kill('SIGTERM');
   expect(await ended).toMatchObject({ code: 0, out: `READY ${at.root}\n` });
 });
 
 test('agentd that is told twice to stop does not wait for the call in flight', async () => {
-  const at = desk();
+  const at = setup();
   const { child, ended } = await at.serve('--model', script(at, [{ text: 'Thinking', delay_ms: 60_000 }]));
   await at.ctl(['send', 'demo', 'think']);
   await at.has('.sessions/demo/live');
@@ -72,7 +72,7 @@ test('agentd that is told twice to stop does not wait for the call in flight', a
 });
 
 test('a second agentd ends with 3 and names the first', async () => {
-  const at = desk();
+  const at = setup();
   const { child } = await at.serve('--model', 'runbook');
   await expect(at.serve('--model', 'runbook')).rejects.toThrow(
     new RegExp(`agentd ended \\(3\\): .*process ${child.pid} `),
@@ -80,7 +80,7 @@ test('a second agentd ends with 3 and names the first', async () => {
 });
 
 test('a configuration that does not hold ends agentd with its line and no stack', async () => {
-  const at = desk();
+  const at = setup();
   await at.ctl(['send', 'demo', 'hello']);
   writeFileSync(at.path('agentd.json'), '{\n  "limits": { "iterations": 0 }\n}\n');
   await expect(at.serve()).rejects.toThrow(
@@ -89,7 +89,7 @@ test('a configuration that does not hold ends agentd with its line and no stack'
 });
 
 test('what is asked for while the daemon is down is done when it comes up', async () => {
-  const at = desk();
+  const at = setup();
   const answers = [
     { text: '[Step] Look\n[Step] Tell', calls: [{ name: 'list_files', args: {} }] },
     { text: '[Done] looked' },
@@ -110,7 +110,7 @@ test('what is asked for while the daemon is down is done when it comes up', asyn
 });
 
 test('a session with a run on is neither archived, renamed, removed nor rebuilt', async () => {
-  const at = desk();
+  const at = setup();
   await at.serve('--model', script(at, [{ text: 'Thinking', delay_ms: 60_000 }]));
   await at.ctl(['send', 'demo', 'think']);
   await at.has('.sessions/demo/live');
@@ -129,7 +129,7 @@ test('a session with a run on is neither archived, renamed, removed nor rebuilt'
 });
 
 test('the log has one line an event, and its JSON is the record byte for byte', async () => {
-  const at = desk();
+  const at = setup();
   await at.serve('--model', script(at, [{ text: 'Hello.\u001b[31m' }]));
   await at.ctl(['send', 'demo', 'hello', '--wait']);
   const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
@@ -143,7 +143,7 @@ test('the log has one line an event, and its JSON is the record byte for byte', 
 });
 
 test('doctor finds a bad configuration, says that no sandbox is wanted, and ends with 1', async () => {
-  const at = desk();
+  const at = setup();
   await at.ctl(['send', 'demo', 'hello']);
   writeFileSync(at.path('agentd.json'), '{ "limit": 3, "sandbox": "none",\n "mode": "zigzag" }');
   const { code, out } = await at.ctl(['doctor', '--model', 'runbook', '--json']);
@@ -163,16 +163,16 @@ test('doctor finds a bad configuration, says that no sandbox is wanted, and ends
   expect(found).toContainEqual({ what: 'settings', is: 'warning', text: expect.stringMatching(ignored) });
 });
 
-test.skipIf(isHeldHere)('doctor makes no workspace where there is none', async () => {
-  const at = desk();
+test.skipIf(hasSandbox)('doctor makes no workspace where there is none', async () => {
+  const at = setup();
   expect((await at.ctl(['doctor', '--model', 'runbook'])).code).toBe(0);
   expect(existsSync(at.root)).toBe(false);
 });
 
-test.runIf(isHeldHere)(
+test.runIf(hasSandbox)(
   'doctor tries to get out of the sandbox, tells what became of each try, and makes no workspace',
   async () => {
-    const at = desk();
+    const at = setup();
     const { code, out } = await at.ctl(['doctor', '--model', 'runbook', '--json']);
     expect({ code, isMade: existsSync(at.root) }).toEqual({ code: 0, isMade: false });
     const findings = z.array(z.object({ what: z.string(), is: z.string(), text: z.string() })).parse(JSON.parse(out));
@@ -184,15 +184,15 @@ test.runIf(isHeldHere)(
 );
 
 /** A workspace whose commands run without a sandbox, so that `doctor` does not try to get out of one. */
-function unheld() {
-  const at = desk();
+function unsandboxed() {
+  const at = setup();
   mkdirSync(at.root, { mode: 0o700 });
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none" }');
   return at;
 }
 
 test('doctor lists the skills, and says why one is left out', async () => {
-  const at = unheld();
+  const at = unsandboxed();
   const model = ['--model', 'runbook', '--json'];
   expect((await at.ctl(['doctor', ...model])).out).not.toContain('skills');
   await at.ctl(['send', 'demo', 'hello']);
@@ -205,7 +205,7 @@ test('doctor lists the skills, and says why one is left out', async () => {
 });
 
 test('doctor calls a model that is not configured wrong, and does not call one that is', async () => {
-  const at = unheld();
+  const at = unsandboxed();
   const none = await at.ctl(['doctor', '--json']);
   expect([none.code, none.out]).toEqual([1, expect.stringContaining('No model is configured')]);
   const deaf = await at.ctl(['doctor', '--base-url', 'http://127.0.0.1:9/v1', '--model', 'x']);

@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
-import { desk, script } from '../support/agentctl.ts';
+import { script, setup } from '../support/agentctl.ts';
 
 const steps = { text: 'A plan:\n[Step] Look around\n[Step] Tell what is there' };
 
 test('a message that is answered ends with 0 and prints the answer alone', async () => {
-  const at = desk();
+  const at = setup();
   await at.serve('--model', script(at, [{ text: 'Hello to you.' }]));
   const { code, out, err } = await at.ctl(['send', 'demo', 'hello', '--wait']);
   expect({ code, out, err }).toEqual({ code: 0, out: 'Hello to you.\n', err: '' });
 });
 
 test('a run that pauses, waits or fails ends with 5, 6 or 7', async () => {
-  const at = desk();
+  const at = setup();
   const talk = { text: 'Which room do you mean?' };
   await at.serve(
     '--model',
@@ -34,7 +34,7 @@ test('a run that pauses, waits or fails ends with 5, 6 or 7', async () => {
 });
 
 test('a message the daemon rejects ends with 1', async () => {
-  const at = desk();
+  const at = setup();
   await at.serve('--model', script(at, [{ text: 'Hello.' }]));
   await at.ctl(['send', 'demo', 'hello', '--wait']);
   const { code, err } = await at.ctl(['send', 'demo', '/zork', '--wait']);
@@ -42,7 +42,7 @@ test('a message the daemon rejects ends with 1', async () => {
 });
 
 test('a reply that does not come in time ends with 124, and the message stays in the inbox', async () => {
-  const at = desk();
+  const at = setup();
   const { code, err } = await at.ctl(['send', 'demo', 'hello', '--wait', '--timeout', '0.2']);
   expect(code).toBe(124);
   expect(err).toContain('The message is not lost');
@@ -50,7 +50,7 @@ test('a reply that does not come in time ends with 124, and the message stays in
 });
 
 test('a session that is not there ends with 4, names the known ones, and is not made', async () => {
-  const at = desk();
+  const at = setup();
   await at.ctl(['send', 'demo', 'hello']);
   for (const words of [
     ['show'],
@@ -73,7 +73,7 @@ test('a session that is not there ends with 4, names the known ones, and is not 
 });
 
 test('with --json an error is also one line of JSON on standard output, with the name of its exit code', async () => {
-  const at = desk();
+  const at = setup();
   await at.ctl(['send', 'demo', 'hello']);
   for (const [words, code, exit] of [
     [['show', 'nobody', '--json'], 'session', 4],

@@ -5,7 +5,7 @@ import { renderAgentdHelp } from '../../src/frontends/agentd/daemon-yargs.ts';
 import { EXIT_CODES } from '../../src/frontends/cli/common/exit-codes.ts';
 import { buildAgentctlParser, renderCommandHelp } from '../../src/frontends/cli/parser/yargs-parser.ts';
 import { packageVersion } from '../../src/frontends/command-line.ts';
-import { desk } from '../support/agentctl.ts';
+import { setup } from '../support/agentctl.ts';
 
 test('the help of agentctl and of each command reads as it was agreed', async () => {
   const pages = await renderCommandHelp();
@@ -30,7 +30,7 @@ test('every command that a file defines has a help page, with no line wider than
 });
 
 test('the program prints the pages the docs are made of, with every exit code on the first', async () => {
-  const { ctl } = desk();
+  const { ctl } = setup();
   const [first] = await renderCommandHelp();
   const { out, code } = await ctl(['--help']);
   expect(code).toBe(0);
@@ -60,7 +60,7 @@ test('what is not understood names the fault and says where to look', async () =
 });
 
 test('the program ends with 2 where a command line is not understood, and says the same', async () => {
-  const { ctl } = desk();
+  const { ctl } = setup();
   for (const [words, said, exit] of [
     [['lsit'], 'Unknown command: lsit. Did you mean "list"?\nSee: agentctl --help\n', 2],
     [['send', 'demo', 'hi', '--zork'], 'Unknown argument: zork\nSee: agentctl send --help\n', 2],
@@ -74,7 +74,7 @@ test('the program ends with 2 where a command line is not understood, and says t
 });
 
 test('-h and -V mean --help and --version, in both programs', async () => {
-  const { ctl, serve } = desk();
+  const { ctl, serve } = setup();
   const version = packageVersion();
   expect(await ctl(['-V'])).toEqual({ code: 0, out: `${version}\n`, err: '' });
   expect(await ctl(['-h'])).toEqual(await ctl(['--help']));
@@ -86,7 +86,7 @@ test('-h and -V mean --help and --version, in both programs', async () => {
 });
 
 test('ls and logs are list and log, with their options, help and completion', async () => {
-  const { ctl, complete } = desk();
+  const { ctl, complete } = setup();
   await ctl(['send', 'demo', 'hello']);
   for (const [alias, command, ...rest] of [
     ['ls', 'list'],
@@ -103,7 +103,7 @@ test('ls and logs are list and log, with their options, help and completion', as
 });
 
 test('session names are completed', async () => {
-  const { ctl, complete } = desk();
+  const { ctl, complete } = setup();
   await ctl(['send', 'demo', 'hello']);
   expect(await complete('show', '')).toMatchObject({ code: 0, out: 'demo\n' });
   expect((await complete('sh')).out).toContain('show');

@@ -2,21 +2,21 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openJobStore } from '../../src/tools/jobs/job-store.ts';
-import { type Desk, desk } from '../support/agentctl.ts';
-import { eventually } from '../tools/desk.ts';
+import { type Setup, setup } from '../support/agentctl.ts';
+import { eventually } from '../tools/tool-setup.ts';
 
 /** A session with one job, which no daemon began or looks after. */
-async function withJob(): Promise<{ at: Desk; runs: () => boolean }> {
-  const at = desk();
+async function withJob(): Promise<{ at: Setup; runs: () => boolean }> {
+  const at = setup();
   await at.ctl(['send', 'demo', 'hello']);
   const folder = at.path('.sessions/demo');
   mkdirSync(join(folder, 'work'), { recursive: true });
-  const shelf = openJobStore(join(folder, 'jobs'));
+  const jobStore = openJobStore(join(folder, 'jobs'));
   const env = { PATH: process.env['PATH'] };
   const program = { shell: '/bin/sh', command: 'echo hi; sleep 300', cwd: join(folder, 'work'), env };
   const signal = AbortSignal.abort();
-  await shelf.start(program, null, { call: '3.0', timeoutS: 600, most: 5 }, signal);
-  return { at, runs: () => shelf.listRunning().length > 0 };
+  await jobStore.start(program, null, { call: '3.0', timeoutS: 600, most: 5 }, signal);
+  return { at, runs: () => jobStore.listRunning().length > 0 };
 }
 
 test('jobs are listed and stopped without a daemon; show and doctor name those that run', async () => {

@@ -4,7 +4,7 @@ import { isBuiltin } from 'node:module';
 import { resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
-import { desk } from '../support/agentctl.ts';
+import { setup } from '../support/agentctl.ts';
 
 /** What only some need, and what takes longer to load than the rest of a short command takes. */
 const HEAVY =
@@ -16,7 +16,7 @@ const EVENT_FORMATS = /^src\/protocol\/session\/event\.ts$/;
 const MOST_FILES = 14;
 
 test('status, list and send load neither yargs nor the client of the model, and few files', async () => {
-  const { ctl, root } = desk();
+  const { ctl, root } = setup();
   await ctl(['send', 'demo', 'hello']);
   for (const line of [['status'], ['list'], ['send', 'demo', 'again']]) {
     const { packages, files, sources } = await loadedBy('agentctl', ['--workspace', root, ...line]);
@@ -33,7 +33,7 @@ test('status, list and send load neither yargs nor the client of the model, and 
 });
 
 test('an idle session is counted without loading the reducers; one with new events is reduced', async () => {
-  const { ctl, root, serve, path } = desk();
+  const { ctl, root, serve, path } = setup();
   const { child, ended } = await serve('--model', 'runbook');
   expect((await ctl(['send', 'demo', '1. Say it: `echo hi`', '--wait'])).code).toBe(0);
   child.kill('SIGTERM');
@@ -57,7 +57,7 @@ test('an idle session is counted without loading the reducers; one with new even
 });
 
 test('agentd is ready without yargs, the client of the model, the browser, MCP and what reads web pages', async () => {
-  const { root } = desk();
+  const { root } = setup();
   const { packages, sources } = await loadedBy('agentd', ['--workspace', root]);
   expect(sources).toContain('src/main/run-daemon.ts');
   expect(packages.filter((path) => HEAVY.test(path))).toEqual([]);
@@ -112,9 +112,9 @@ type Loaded = { out: string; packages: string[]; files: string[]; sources: strin
  * the sources that stand in those, each under its path.
  */
 async function loadedBy(program: 'agentd' | 'agentctl', args: string[]): Promise<Loaded> {
-  const told =
+  const reported =
     "export const load = (url, context, next) => { process._rawDebug('LOADS', url); return next(url, context); };";
-  const hook = `import { register } from 'node:module'; register("data:text/javascript,${encodeURIComponent(told)}");`;
+  const hook = `import { register } from 'node:module'; register("data:text/javascript,${encodeURIComponent(reported)}");`;
   const preload = `data:text/javascript,${encodeURIComponent(hook)}`;
   const child = spawn(process.execPath, ['--import', preload, resolve(`dist/${program}.js`), ...args]);
   onTestFinished(() => void child.kill('SIGKILL'));

@@ -2,27 +2,27 @@ import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { formatOrder } from '../../src/frontends/cli/commands/plan-actions.ts';
-import { type Desk, desk } from '../support/agentctl.ts';
+import { type Setup, setup } from '../support/agentctl.ts';
 
 const RUNBOOK = '1. Make a folder: `mkdir report`\n2. Look: `test -f go`\n3. Tell: `ls`\n';
 
 /** A session whose second step is blocked, and a daemon that serves it. */
-async function blocked(): Promise<Desk> {
-  const at = desk();
+async function blocked(): Promise<Setup> {
+  const at = setup();
   await at.serve('--model', 'runbook');
   expect((await at.ctl(['send', 'demo', '--wait'], RUNBOOK)).code).toBe(6);
   return at;
 }
 
 /** Makes an editor of a line of shell; `$1` is the file. */
-function editor(at: Desk, line: string): string {
+function editor(at: Setup, line: string): string {
   const path = join(at.root, '..', 'editor.sh');
   fs.writeFileSync(path, `#!/bin/sh\n${line}\n`, { mode: 0o700 });
   return path;
 }
 
 /** Runs a command with that editor. */
-async function withEditor(at: Desk, line: string, words: string[]) {
+async function withEditor(at: Setup, line: string, words: string[]) {
   const before = process.env['EDITOR'];
   process.env['EDITOR'] = editor(at, line);
   delete process.env['VISUAL'];
@@ -108,7 +108,7 @@ test('an order with words missing or too many is refused, and says how it goes',
 });
 
 test('without a daemon an order waits in the inbox, and one that makes no sense is not sent', async () => {
-  const at = desk();
+  const at = setup();
   await at.here(['send', 'demo', 'hello']);
   const sent = await at.here(['plan', 'demo', 'done', 'step_2', 'ok', '--json']);
   expect(sent).toMatchObject({ code: 0, err: expect.stringContaining('No daemon is running') });

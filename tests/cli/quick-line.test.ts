@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { parsePlainLine } from '../../src/frontends/cli/parser/quick-line.ts';
-import { desk } from '../support/agentctl.ts';
+import { setup } from '../support/agentctl.ts';
 
 test('a plain command line and one that yargs reads do and say the same', async () => {
-  const { ctl } = desk();
+  const { ctl } = setup();
   await ctl(['send', 'demo', 'hello']);
   const lines = [
     ['status', '--json'],

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { type Desk, desk, script } from '../support/agentctl.ts';
+import { type Setup, script, setup } from '../support/agentctl.ts';
 
 /** A workspace with sessions of these names, each with a message that waits. */
-async function withSessions(...names: string[]): Promise<Desk> {
-  const at = desk();
+async function withSessions(...names: string[]): Promise<Setup> {
+  const at = setup();
   for (const name of names) await at.here(['send', name, 'hello']);
   return at;
 }
@@ -35,7 +35,7 @@ test('a prefix of several sessions ends with 4, lists them, and nothing is sent'
 });
 
 test('the child sessions of a match do not make a prefix ambiguous', async () => {
-  const at = desk();
+  const at = setup();
   const spawn = { name: 'spawn', args: { task: 'Tell what is there.' } };
   await at.serve('--model', script(at, [{ calls: [spawn] }, { text: 'All is well.' }, { text: 'Done.' }]));
   expect((await at.here(['send', 'family', 'look around', '--wait'])).code).toBe(0);

@@ -2,19 +2,19 @@ import { spawnSync } from 'node:child_process';
 import { chownSync, readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Desk, desk } from '../support/agentctl.ts';
+import { type Setup, setup } from '../support/agentctl.ts';
 
 const RUNBOOK = ['--model', 'runbook'];
-const ownerFile = (at: Desk) => at.path('.agentd/owner.json');
-const ownerOf = (at: Desk) => JSON.parse(readFileSync(ownerFile(at), 'utf8'));
+const ownerFile = (at: Setup) => at.path('.agentd/owner.json');
+const ownerOf = (at: Setup) => JSON.parse(readFileSync(ownerFile(at), 'utf8'));
 
 /** Says something else of the owner than is true. */
-function claim(at: Desk, claims: object): void {
+function claim(at: Setup, claims: object): void {
   writeFileSync(ownerFile(at), JSON.stringify({ ...ownerOf(at), ...claims }));
 }
 
 test('an owner that hangs is asked, then killed, and the next daemon can be started at once', async () => {
-  const at = desk();
+  const at = setup();
   const { child, ended } = await at.serve(...RUNBOOK);
   child.kill('SIGSTOP');
   const { code, out, err } = await at.ctl(['takeover', '--grace', '1', '--json']);
@@ -27,7 +27,7 @@ test('an owner that hangs is asked, then killed, and the next daemon can be star
 });
 
 test('an owner that responds is not killed, and the message says what to do next', async () => {
-  const at = desk();
+  const at = setup();
   const { child, ended } = await at.serve(...RUNBOOK);
   const { code, out } = await at.ctl(['takeover']);
   expect([code, out]).toEqual([0, expect.stringContaining(`Process ${child.pid}`)]);
@@ -37,7 +37,7 @@ test('an owner that responds is not killed, and the message says what to do next
 });
 
 test('where there is no owner there is nothing to take over, before the first start and after the last stop', async () => {
-  const at = desk();
+  const at = setup();
   const none = { code: 3, err: expect.stringContaining('No daemon owns') };
   expect(await at.ctl(['takeover'])).toMatchObject(none);
   const { child, ended } = await at.serve(...RUNBOOK);
@@ -47,7 +47,7 @@ test('where there is no owner there is nothing to take over, before the first st
 });
 
 test('a stranger with the number of the owner is not touched', async () => {
-  const at = desk();
+  const at = setup();
   const { child } = await at.serve(...RUNBOOK);
   const { start_time, boot_id, host } = ownerOf(at);
   for (const claims of [{ start_time: '1' }, { boot_id: 'another' }, { ended_at: '2026-01-02T03:04:05.678Z' }]) {
@@ -61,7 +61,7 @@ test('a stranger with the number of the owner is not touched', async () => {
 });
 
 test('an owner on another machine is named and left alone', async () => {
-  const at = desk();
+  const at = setup();
   const { child } = await at.serve(...RUNBOOK);
   claim(at, { host: 'elsewhere', boot_id: 'another' });
   const { code, err } = await at.ctl(['takeover']);
@@ -72,7 +72,7 @@ test('an owner on another machine is named and left alone', async () => {
 test.skipIf(process.getuid?.() !== 0)(
   'who may not end the owner, or not look at it, is told so in a sentence',
   async ({ skip }) => {
-    const at = desk();
+    const at = setup();
     const uid = 65_534;
     const ctl = (words: string[]) =>
       spawnSync(process.execPath, [resolve('dist/agentctl.js'), ...words], { uid, encoding: 'utf8' });
@@ -95,13 +95,13 @@ test.skipIf(process.getuid?.() !== 0)(
 );
 
 test('a grace that is no number of seconds is refused', async () => {
-  const at = desk();
+  const at = setup();
   expect((await at.ctl(['takeover', '--grace', '-1'])).code).toBe(2);
   expect((await at.ctl(['takeover', '--grace', 'soon'])).code).toBe(2);
 });
 
 test('status and doctor say which lock keeps a second daemon out', async () => {
-  const at = desk();
+  const at = setup();
   await at.serve(...RUNBOOK);
   expect((await at.ctl(['status'])).out).toContain('Lock:      kernel lock (flock)');
   expect(JSON.parse((await at.ctl(['status', '--json'])).out).daemon).toMatchObject({ epoch: 1, lock: 'flock' });

@@ -1,12 +1,12 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import { desk, script } from '../support/agentctl.ts';
+import { script, setup } from '../support/agentctl.ts';
 
 const REPORT =
   '---\ndescription: A report\nparameters:\n  city: {description: which one}\n  weeks: 1\n---\n1. Look at {{city}}\n2. Write about {{weeks}} weeks\n';
 
 function withTemplate() {
-  const at = desk();
+  const at = setup();
   fs.mkdirSync(at.path('templates'), { recursive: true, mode: 0o700 });
   fs.chmodSync(at.root, 0o700);
   fs.writeFileSync(at.path('templates', 'report.md'), REPORT);
@@ -88,7 +88,7 @@ test('a plan that is not completed is not kept', async () => {
 });
 
 test('a message is sent with a mode of its own', async () => {
-  const at = desk();
+  const at = setup();
   await at.serve('--model', script(at, [{ text: '{"answer": "Hello."}' }]));
   expect((await at.here(['send', 'demo', 'hello', '--mode', 'plan-act', '--wait'])).out).toBe('Hello.\n');
   expect((await at.here(['send', 'demo', 'hello', '--mode', 'purple'])).code).toBe(2);

@@ -31,13 +31,15 @@ test('usage sums the calls of each session with its child sessions, and those of
   expect(rows).toContainEqual(['small', '1', '7', 'unknown']);
   expect(rows).toContainEqual(['TOTAL', '4', '1157', '0.7500 and 2 calls of unknown cost']);
 
-  const told = JSON.parse((await at.ctl('usage', 'demo', '--json')).out);
+  const reported = JSON.parse((await at.ctl('usage', 'demo', '--json')).out);
   const total = { calls: 3, tokens: 1150, cost: 0.75, unpriced: 1 };
   const last: { at: string } = JSON.parse(
     fs.readFileSync(paths('demo').events, 'utf8').trim().split('\n').at(-1) ?? '',
   );
-  expect(told).toMatchObject({ total, days: [{ day: formatLocalTime(last.at).slice(0, 10), ...total }] });
-  expect(told.sessions.map(({ session, tokens }: { session: string; tokens: number }) => [session, tokens])).toEqual([
+  expect(reported).toMatchObject({ total, days: [{ day: formatLocalTime(last.at).slice(0, 10), ...total }] });
+  expect(
+    reported.sessions.map(({ session, tokens }: { session: string; tokens: number }) => [session, tokens]),
+  ).toEqual([
     ['demo', 150],
     ['demo~step_1', 1000],
   ]);

@@ -16,9 +16,9 @@ test('events are told from a seq on, with their lines as they stand in the recor
   const paths = at.session('demo');
   await record(paths, [opened, received('1.md', 'x'.repeat(300_000)), started('1.md')]);
   const lines = fs.readFileSync(paths.events, 'utf8').split('\n');
-  const told = [];
-  for await (const { event, line } of at.client.events('demo', { from: 2 })) told.push([event.seq, line]);
-  expect(told).toEqual([
+  const reported = [];
+  for await (const { event, line } of at.client.events('demo', { from: 2 })) reported.push([event.seq, line]);
+  expect(reported).toEqual([
     [2, lines[1]],
     [3, lines[2]],
   ]);

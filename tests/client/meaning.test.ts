@@ -30,15 +30,15 @@ async function session(keepAt: number[], sweepAt?: number) {
   fs.mkdirSync(paths.folder, { recursive: true });
   const open = () => openSessionFolder(paths.folder, sessionTokens().take('demo'), { now, segmentBytes: 600 });
   let store = open();
-  let ledger = await openSessionLog('demo', store.eventLog, store.snapshots, () => 'a1b2c3d4e5f6');
+  let sessionLog = await openSessionLog('demo', store.eventLog, store.snapshots, () => 'a1b2c3d4e5f6');
   for (const event of STORY) {
-    const seq = await ledger.record([event]);
-    if (keepAt.includes(seq)) await ledger.saveSnapshot();
+    const seq = await sessionLog.record([event]);
+    if (keepAt.includes(seq)) await sessionLog.saveSnapshot();
     if (seq !== sweepAt) continue;
     await store.close();
     expect((await applyRetention(paths, KEEP, inDays(91))).removed).toBeGreaterThan(0);
     store = open();
-    ledger = await openSessionLog('demo', store.eventLog, store.snapshots, () => 'a1b2c3d4e5f6');
+    sessionLog = await openSessionLog('demo', store.eventLog, store.snapshots, () => 'a1b2c3d4e5f6');
   }
   await store.close();
   return paths;
@@ -84,10 +84,10 @@ test('a snapshot of the end is believed only where the record still ends with th
   for (const change of changes) {
     const paths = await session([41]);
     fs.writeFileSync(paths.events, change(fs.readFileSync(paths.events)));
-    const [told] = await Promise.allSettled([readSession(paths)]);
+    const [reported] = await Promise.allSettled([readSession(paths)]);
     fs.rmSync(paths.snapshot);
     const [read] = await Promise.allSettled([readSession(paths)]);
-    expect(told).toEqual(read);
+    expect(reported).toEqual(read);
   }
 });
 

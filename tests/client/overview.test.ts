@@ -52,15 +52,15 @@ test('a broken session.json is told at its session and its children; that of a c
     await record(at.session(name), [opened, received('1.md'), started('1.md')]);
   }
   const shown = () => Promise.all(['demo', 'demo~step_1'].map((name) => at.client.show(name)));
-  const told = async () => (await shown()).map(({ settingsProblem }) => settingsProblem);
+  const reported = async () => (await shown()).map(({ settingsProblem }) => settingsProblem);
   fs.writeFileSync(at.session('demo~step_1').settings, '{ "title": "Mine", "sandbox": "none" }');
   expect((await shown()).map(({ title }) => title)).not.toContain('Mine');
-  expect(await told()).toEqual([null, null]);
+  expect(await reported()).toEqual([null, null]);
   fs.writeFileSync(at.session('demo~step_1').settings, '{');
-  expect(await told()).toEqual([null, null]);
+  expect(await reported()).toEqual([null, null]);
   fs.writeFileSync(at.session('demo').settings, '{');
   const fault = expect.stringContaining('demo/session.json is not JSON: line 1');
-  expect(await told()).toEqual([fault, fault]);
+  expect(await reported()).toEqual([fault, fault]);
   for await (const { settings } of at.client.list()) expect(settings).toEqual(fault);
 });
 

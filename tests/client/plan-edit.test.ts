@@ -166,11 +166,11 @@ test('an edit that was saved before is kept although plan.json is away for an in
 
 test('a save has the daemon look at the session, and leaves nothing in its inbox', async () => {
   const { paths } = await withPlan();
-  const heard = new Set<string | null>();
-  const watcher = fs.watch(paths.inbox, (_, file) => heard.add(file));
+  const received = new Set<string | null>();
+  const watcher = fs.watch(paths.inbox, (_, file) => received.add(file));
   onTestFinished(() => watcher.close());
   const plan = JSON.parse(fs.readFileSync(paths.plan, 'utf8'));
   await savePlan(paths, JSON.stringify({ ...plan, steps: [...plan.steps, { description: 'Mail it' }] }));
-  await vi.waitFor(() => expect(heard).toContain('.wake'));
+  await vi.waitFor(() => expect(received).toContain('.wake'));
   expect(fs.readdirSync(paths.inbox)).not.toContain('.wake');
 });

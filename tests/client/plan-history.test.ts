@@ -16,7 +16,7 @@ test('a record without a plan has no history', () => {
 });
 
 test('the history tells every change with who made it, and the revision it led to', () => {
-  const { deeds, plan } = historyOf(
+  const { entries, plan } = historyOf(
     { type: 'step.completed', step: 'step_1', by: 'marker', evidence: '[Done]', result: '' },
     said('2', 'reword 2 Fetch all', 'plan'),
     reworded,
@@ -26,7 +26,7 @@ test('the history tells every change with who made it, and the revision it led t
     { type: 'step.completed', step: 'step_2', by: 'timeout', evidence: '', result: '' },
     { type: 'plan.ended', plan: 'plan_1', status: 'completed', reason: 'all steps are closed' },
   );
-  expect(deeds.map(({ event, by, from, to, what }) => [event, by, `${from}-${to}`, what.join('; ')])).toEqual([
+  expect(entries.map(({ event, by, from, to, what }) => [event, by, `${from}-${to}`, what.join('; ')])).toEqual([
     [4, 'daemon', '0-1', 'plan_1 started: Do it'],
     [5, 'model', '1-2', 'step_1 was added: Look'],
     [6, 'model', '2-3', 'step_2 was added: Fetch'],
@@ -42,12 +42,12 @@ test('the history tells every change with who made it, and the revision it led t
 });
 
 test('a plan that was put away and taken up again has one history', () => {
-  const { deeds } = historyOf(
+  const { entries } = historyOf(
     { type: 'plan.ended', plan: 'plan_1', status: 'paused', reason: 'shelved' },
     said('2', 'plan_1', 'continue'),
     { type: 'run.resumed', message: '2', by: 'person', limits: {}, plan: 'plan_1' },
   );
-  expect(deeds.slice(-2).map(({ from, to, what }) => [from, to, what])).toEqual([
+  expect(entries.slice(-2).map(({ from, to, what }) => [from, to, what])).toEqual([
     [4, 4, ['it was shelved']],
     [4, 5, ['it resumed']],
   ]);
@@ -68,7 +68,7 @@ test('a diff tells the fields that differ between two revisions, and who changed
     ['step_2', 'description', false, false],
     ['step_1', 'step', false, true],
   ]);
-  expect(diff.deeds.map((deed) => [deed.event, deed.by])).toEqual([
+  expect(diff.entries.map((entry) => [entry.event, entry.by])).toEqual([
     [8, 'person'],
     [9, 'person'],
   ]);

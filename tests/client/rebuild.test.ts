@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { desk, filesIn, script } from '../support/agentctl.ts';
+import { filesIn, script, setup } from '../support/agentctl.ts';
 import { opened, planned, pretendDaemon, type Rig, received, record, rested, rig, started } from './rig.ts';
 
 /** A session whose first plan made room for a second one; nothing but the record is on disk. */
@@ -24,7 +24,7 @@ async function twoPlans(at: Rig) {
 }
 
 test('what a daemon wrote is rebuilt byte for byte after all of it was deleted', async () => {
-  const at = desk();
+  const at = setup();
   const daemon = await at.serve(
     '--model',
     script(at, [

@@ -7,7 +7,7 @@ const clock = (at: string) => at.slice(11, 19);
 const plan = planOf('Look', 'Fetch', 'Tell');
 const of = (...more: EventBody[]) => explainSteps('demo', stamped([...plan, ...more]), clock).steps;
 const text = (...more: EventBody[]) => of(...more)[0]?.text;
-const told = (step: StepExplanation | undefined) => step?.moments.map((moment) => moment.text);
+const reported = (step: StepExplanation | undefined) => step?.moments.map((moment) => moment.text);
 
 const done = (by: Extract<EventBody, { type: 'step.completed' }>['by'], evidence: string, to?: string): EventBody => ({
   ...{ type: 'step.completed', step: 'step_1', by, evidence, result: '' },
@@ -99,7 +99,7 @@ test('claims that were refused are kept with the reason', () => {
     { type: 'step.claimed', step: 'step_1', tier: 'timeout', evidence: '[Not done]', veto: 'not_done' },
     done('marker', '[Done]'),
   );
-  expect(told(step)).toEqual([
+  expect(reported(step)).toEqual([
     'was claimed by marker and rejected at event 9 (03:04:08) because a tool had just failed: "[Done] all"',
     'was claimed by tool and rejected at event 10 (03:04:09) because a check failed: "work/a.txt is not there"',
     'was reported as not done at event 11 (03:04:10): "[Not done]"',
@@ -116,7 +116,7 @@ test('a step that was reopened is open, and tells who closed and who opened it',
   });
   expect(step).toMatchObject({ status: 'running', closed: null });
   expect(step?.text).toContain('is the current step');
-  expect(told(step)).toEqual([
+  expect(reported(step)).toEqual([
     'was closed by marker at event 9 (03:04:08): "[Done]"',
     'was reopened by a person at event 11 (03:04:10): "not done yet"',
   ]);
@@ -131,7 +131,7 @@ test('a blocked step is opened again by "continue"', () => {
     { type: 'run.resumed', message: '2', by: 'person', limits: {} },
   );
   expect(step).toMatchObject({ status: 'pending', closed: null });
-  expect(told(step)?.at(-1)).toBe('was reopened at event 12 (03:04:11), when a person resumed the plan');
+  expect(reported(step)?.at(-1)).toBe('was reopened at event 12 (03:04:11), when a person resumed the plan');
 });
 
 describe('an open step tells what it waits for', () => {

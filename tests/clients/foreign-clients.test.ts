@@ -8,8 +8,8 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { type Serving, serveWorkspace } from '../http/serving.ts';
-import { openAiDesk } from '../openai/openai-desk.ts';
-import { desk } from '../support/agentctl.ts';
+import { openAiSetup } from '../openai/openai-setup.ts';
+import { setup } from '../support/agentctl.ts';
 import { foreign, LIMIT_MS, needNpm, needPython, PYTHON, run } from './foreign-programs.ts';
 
 const PYTHON_SDK = `
@@ -46,7 +46,7 @@ foreign(
   'the SDK of OpenAI for Python chats, streams, goes on by history and response, sends images, and knows the errors',
   async (context) => {
     await needPython(context, 'openai');
-    const { serving, path } = await openAiDesk([{ text: 'ok', repeat: true }]);
+    const { serving, path } = await openAiSetup([{ text: 'ok', repeat: true }]);
     const env = { OPENAI_BASE_URL: `${serving.url}/v1`, OPENAI_API_KEY: serving.token };
     const { out, err } = await run(PYTHON, ['-c', PYTHON_SDK], env);
     expect(out, err).not.toBe('');
@@ -65,7 +65,7 @@ foreign(
   'llm asks, streams, and goes on in its session',
   async (context) => {
     await needPython(context, 'llm');
-    const { serving, received, names, root } = await openAiDesk([
+    const { serving, received, names, root } = await openAiSetup([
       { text: 'One.' },
       { text: 'Two.' },
       { text: 'Three.' },
@@ -120,7 +120,7 @@ foreign(
   'the conformance suite of MCP passes where it asks for nothing made for it',
   async (context) => {
     const conformance = needNpm(context, '@modelcontextprotocol/conformance/dist/index.js');
-    const url = `${await withToken(await serveWorkspace(desk(), '--mcp'))}/mcp`;
+    const url = `${await withToken(await serveWorkspace(setup(), '--mcp'))}/mcp`;
     for (const scenario of SCENARIOS) {
       const { code, out, err } = await conformance(['server', '--url', url, '--scenario', scenario]);
       expect([scenario, code], out + err).toEqual([scenario, 0]);
@@ -133,7 +133,7 @@ foreign(
   'the inspector of MCP lists the tools, calls one and reads a plan',
   async (context) => {
     const inspect = needNpm(context, '@modelcontextprotocol/inspector/clients/launcher/build/index.js');
-    const place = desk();
+    const place = setup();
     const { url, token } = await serveWorkspace(place, '--mcp');
     await place.serve('--model', 'runbook');
     await place.ctl(['send', 'demo', '1. Say hello: `echo hello`', '--wait']);
@@ -164,7 +164,7 @@ foreign(
   'a property-based client finds no answer that openapi.json does not describe',
   async (context) => {
     await needPython(context, 'schemathesis');
-    const place = desk();
+    const place = setup();
     const { url, token } = await serveWorkspace(place);
     await place.serve('--model', 'runbook');
     await place.ctl(['send', 'demo', '1. Say hello: `echo hello`', '--wait']);

@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { expect } from 'vitest';
-import { openAiDesk } from '../openai/openai-desk.ts';
-import { desk, script } from '../support/agentctl.ts';
+import { openAiSetup } from '../openai/openai-setup.ts';
+import { script, setup } from '../support/agentctl.ts';
 import { foreign, LIMIT_MS, needNpm, needPython, PYTHON, run } from './foreign-programs.ts';
 
 const AGENTCTL = resolve('dist/agentctl.js');
@@ -48,7 +48,7 @@ foreign(
   'the Python client of ACP prompts, allows a call, sees the plan, and loads the session again',
   async (context) => {
     await needPython(context, 'agent-client-protocol');
-    const place = desk();
+    const place = setup();
     mkdirSync(place.root, { recursive: true, mode: 0o700 });
     writeFileSync(place.path('agentd.json'), JSON.stringify({ sandbox: 'none', permissions: [{ ask: 'shell' }] }));
     await place.serve('--model', script(place, HELLO));
@@ -72,7 +72,7 @@ foreign(
   'acpx opens a session, prompts in it twice, and both prompts are messages of one session',
   async (context) => {
     const acpx = needNpm(context, 'acpx/dist/cli.js');
-    const place = desk();
+    const place = setup();
     mkdirSync(place.root, { recursive: true, mode: 0o700 });
     writeFileSync(place.path('agentd.json'), JSON.stringify({ sandbox: 'none' }));
     await place.serve('--model', script(place, [...HELLO, { text: 'Hello again.' }]));
@@ -99,7 +99,7 @@ foreign(
   'Codex runs a task by the responses of the OpenAI endpoint, in a session of its own',
   async (context) => {
     const codex = needNpm(context, '@openai/codex/bin/codex.js');
-    const { serving, root, names } = await openAiDesk(HELLO);
+    const { serving, root, names } = await openAiSetup(HELLO);
     const home = join(dirname(root), 'codex');
     mkdirSync(home);
     writeFileSync(

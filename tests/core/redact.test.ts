@@ -122,8 +122,8 @@ describe('an event', () => {
         done_when: [{ url: 'http://secretsecret.example/', status: 200 }],
       },
     };
-    const told = redactEvent(event, createRedactor([{ name: 'K', value: 'secretsecret' }]));
-    expect(EventBody.parse(told)).toMatchObject({ step: { done_when: [{ url: 'http://redacted.example/' }] } });
+    const reported = redactEvent(event, createRedactor([{ name: 'K', value: 'secretsecret' }]));
+    expect(EventBody.parse(reported)).toMatchObject({ step: { done_when: [{ url: 'http://redacted.example/' }] } });
   });
 });
 

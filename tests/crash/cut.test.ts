@@ -87,8 +87,10 @@ test('a call that was open at the cut is never started again unless it is safe',
     const half = await live(lines.slice(0, place + 1));
     const runs = half.toolRuns.filter((call) => call.args === line.args).length;
     expect(runs, `${line.name} ${line.args}`).toBe(line.replay === 'safe' ? 1 : 0);
-    const told = JSON.stringify(half.requests.map((request) => request.messages)).includes('may or may not have run');
-    expect(told).toBe(line.replay !== 'safe');
+    const reported = JSON.stringify(half.requests.map((request) => request.messages)).includes(
+      'may or may not have run',
+    );
+    expect(reported).toBe(line.replay !== 'safe');
   }
 });
 

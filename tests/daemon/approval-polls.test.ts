@@ -11,22 +11,22 @@ function waiting() {
   const paths = workspacePaths(root);
   const folder = join(paths.session('demo'), 'approvals');
   mkdirSync(folder, { recursive: true });
-  const heard: string[] = [];
-  const polls = openApprovalPolls(paths, (name) => heard.push(name));
-  return { polls, heard, folder, save: (text: string) => writeFileSync(join(folder, '1.json'), text) };
+  const received: string[] = [];
+  const polls = openApprovalPolls(paths, (name) => received.push(name));
+  return { polls, received, folder, save: (text: string) => writeFileSync(join(folder, '1.json'), text) };
 }
 
 test('an answer saved before the first check is reported, and once only', () => {
-  const { polls, heard, save } = waiting();
+  const { polls, received, save } = waiting();
   save('{ "decision": "allow" }');
   polls.check('demo');
   polls.check('demo');
   polls.poll();
-  expect(heard).toEqual(['demo']);
+  expect(received).toEqual(['demo']);
 });
 
 test('each save of an answer is reported at the next poll', () => {
-  const { polls, heard, save } = waiting();
+  const { polls, received, save } = waiting();
   save('{}');
   polls.check('demo');
   save('{ "decision"');
@@ -34,18 +34,18 @@ test('each save of an answer is reported at the next poll', () => {
   save('{ "decision": "deny" }');
   polls.poll();
   polls.poll();
-  expect(heard).toEqual(['demo', 'demo', 'demo']);
+  expect(received).toEqual(['demo', 'demo', 'demo']);
 });
 
 test('a session where nothing waits is reported once and polled no more', () => {
-  const { polls, heard, folder, save } = waiting();
+  const { polls, received, folder, save } = waiting();
   polls.check('demo');
-  expect(heard).toEqual([]);
+  expect(received).toEqual([]);
   save('{}');
   polls.check('demo');
   rmSync(join(folder, '1.json'));
   polls.poll();
   save('{}');
   polls.poll();
-  expect(heard).toEqual(['demo', 'demo']);
+  expect(received).toEqual(['demo', 'demo']);
 });

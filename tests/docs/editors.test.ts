@@ -4,7 +4,7 @@ import type { SessionUpdate } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
 import { ask, openEditor, openNew, textOf } from '../acp/editor.ts';
 import { callTool, stdioClient } from '../mcp-server/mcp-client.ts';
-import { desk } from '../support/agentctl.ts';
+import { setup } from '../support/agentctl.ts';
 import { ground } from '../support/daemon.ts';
 
 const ANSWERS = [
@@ -54,19 +54,19 @@ test('the transcript of docs/editors.md comes out as it is shown', async () => {
   editor.says.permission = 'allow';
   const sessionId = await openNew(editor);
   await editor.sees('the commands', ({ sessionUpdate }) => sessionUpdate === 'available_commands_update');
-  const before = editor.told.length;
+  const before = editor.reported.length;
   const question = 'How many words has notes.txt?';
   const end = await ask(editor, sessionId, question);
-  const told = joinChunks(editor.told.slice(before));
+  const reported = joinChunks(editor.reported.slice(before));
   // Asked once the run has come to rest over it, and answered before the call begins.
-  const began = told.findIndex((one) => one.sessionUpdate === 'tool_call_update' && one.status === 'in_progress');
+  const began = reported.findIndex((one) => one.sessionUpdate === 'tool_call_update' && one.status === 'in_progress');
   const lines = (updates: SessionUpdate[]) => updates.map((one) => `← ${lineOf(one)}`);
   const whole = [
     `→ session/prompt "${question}"`,
-    ...lines(told.slice(0, began)),
+    ...lines(reported.slice(0, began)),
     `← session/request_permission ${editor.permissions[0]?.options.map(({ name }) => name).join(' | ')}`,
     '→ Allow once',
-    ...lines(told.slice(began)),
+    ...lines(reported.slice(began)),
     `← ${end}`,
   ];
   expect(`${whole.join('\n')}\n`).toBe(shown);
@@ -77,7 +77,7 @@ test('the tool calls of docs/editors.md are answered as it shows', async () => {
   const [, shown = ''] = /<!-- mcp transcript -->\n```\n([\s\S]*?)```/.exec(page) ?? [];
   const lines = shown.trim().split('\n');
   expect(lines.length).toBeGreaterThan(6);
-  const at = desk();
+  const at = setup();
   await at.serve('--model', 'runbook');
   const { client } = await stdioClient(at);
   for (let line = 0; line < lines.length; line += 2) {

@@ -1,11 +1,11 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { test } from 'vitest';
-import { desk } from '../support/agentctl.ts';
+import { setup } from '../support/agentctl.ts';
 import { checkTranscript } from './transcript.ts';
 
 test('the transcript of docs/first-task.md comes out as it is shown', () => {
-  const { root, path } = desk();
+  const { root, path } = setup();
   const bin = join(root, '..', 'bin');
   for (const folder of [root, bin]) mkdirSync(folder, { mode: 0o700 });
   const program = `#!/bin/sh\nexec ${process.execPath} ${resolve('dist/agentctl.js')} "$@"\n`;

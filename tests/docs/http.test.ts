@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { OPERATIONS } from '../../src/frontends/http/server/http-app.ts';
 import { serveWorkspace } from '../http/serving.ts';
-import { desk } from '../support/agentctl.ts';
+import { setup } from '../support/agentctl.ts';
 import { checkTranscript, missingPrograms } from './transcript.ts';
 
 test.for([
@@ -11,7 +11,7 @@ test.for([
 ])('the transcript of $path comes out as it is shown', async ({ path, flags }, context) => {
   const missing = missingPrograms();
   context.skip(missing.length > 0, `not installed: ${missing.join(', ')}`);
-  const place = desk();
+  const place = setup();
   await place.serve('--model', 'runbook');
   const { url, token } = await serveWorkspace(place, ...flags);
   checkTranscript(path, { URL: url, TOKEN: token, OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: token });

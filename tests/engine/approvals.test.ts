@@ -37,7 +37,7 @@ const answer = (it: Rig, change: object, id = 1) => {
 };
 const answers = (it: Rig) => it.events().filter((event) => event.type === 'approval.answered');
 /** What the model was told of its last call. */
-const told = (it: Rig) => it.requests.at(-1)?.messages.findLast((message) => message.role === 'tool')?.content;
+const reported = (it: Rig) => it.requests.at(-1)?.messages.findLast((message) => message.role === 'tool')?.content;
 
 test('a call that asks does not run: the run waits, its reply and a file show the exact call', async () => {
   const it = await waiting();
@@ -87,7 +87,7 @@ test.each(['no', '不行', "don't", '/deny', '/deny 1'])('"%s" is told to the mo
   it.drop('2.md', said);
   await it.settle();
   expect(it.toolRuns).toEqual([]);
-  expect(told(it)).toBe('denied: a person said no');
+  expect(reported(it)).toBe('denied: a person said no');
   expect(it.reply('2.md')).toContain('status: done');
 });
 
@@ -96,7 +96,7 @@ test('other words deny the call and join the conversation', async () => {
   it.drop('2.md', 'yes, but push to the fork');
   await it.settle();
   expect(it.toolRuns).toEqual([]);
-  expect(told(it)).toContain('the person wrote something else');
+  expect(reported(it)).toContain('the person wrote something else');
   expect(it.requests.at(-1)?.messages.some((message) => String(message.content).includes('push to the fork'))).toBe(
     true,
   );
@@ -169,14 +169,14 @@ test('nobody answers: after limits.approval_minutes the model is told so and the
   await it.pass(70_000);
   expect(it.faults).toEqual([]);
   expect(answers(it)).toMatchObject([{ decision: 'deny', by: 'nobody' }]);
-  expect(told(it)).toBe('denied: nobody answered');
+  expect(reported(it)).toBe('denied: nobody answered');
   expect(it.toolRuns).toEqual([]);
   expect(it.reply('approval-1.md')).toContain('status: done');
 });
 
 test('with approval_minutes 0 nothing waits: the run is denied and goes on at once', async () => {
   const it = await waiting({ config: { limits: { approval_minutes: 0 } } });
-  expect(told(it)).toBe('denied: nobody answered');
+  expect(reported(it)).toBe('denied: nobody answered');
   expect(it.reply('1.md')).toContain('status: done');
   expect(it.store.hands.answered().get(1)).toContain('nobody');
 });
@@ -266,7 +266,7 @@ test('a session.json that does not hold is not touched; the call still runs this
 test('a rule that denies is told to the model, and nobody is asked', async () => {
   const it = await waiting({ permit: () => ({ is: 'deny', why: 'a rule of the settings denies it' }) });
   expect(it.toolRuns).toEqual([]);
-  expect(told(it)).toBe('denied: a rule of the settings denies it');
+  expect(reported(it)).toBe('denied: a rule of the settings denies it');
   expect(it.types()).not.toContain('approval.asked');
 });
 
@@ -277,7 +277,7 @@ test('a rule that denies and comes between the asking and the yes wins', async (
   it.drop('2.md', 'yes');
   await it.settle();
   expect(it.toolRuns).toEqual([]);
-  expect(told(it)).toBe('denied: a rule');
+  expect(reported(it)).toBe('denied: a rule');
 });
 
 test('the third denial of the same call ends the run, "continue" goes on', async () => {

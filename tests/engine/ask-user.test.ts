@@ -24,7 +24,7 @@ async function asked(options: Partial<RigOptions> = {}, call = FORMAT) {
   await it.settle();
   return it;
 }
-const told = (it: Rig) => {
+const reported = (it: Rig) => {
   const last = it.requests.at(-1)?.messages ?? [];
   return last.findLast((message) => message.role === 'tool')?.content;
 };
@@ -50,7 +50,7 @@ test('the answer is the result of the call and no new task, and the same step go
   const it = await asked();
   it.drop('2.md', 'as a table, please\n');
   await it.settle();
-  expect(told(it)).toMatch(/^The person answered:\nas a table, please/);
+  expect(reported(it)).toMatch(/^The person answered:\nas a table, please/);
   expect(people(it)).toHaveLength(1);
   expect(it.requests).toHaveLength(3);
   expect(it.events().filter((event) => event.type === 'plan.started')).toHaveLength(1);
@@ -72,25 +72,25 @@ test.each([
   const it = await asked();
   it.drop('2.md', said);
   await it.settle();
-  expect(told(it)).toContain(wanted);
+  expect(reported(it)).toContain(wanted);
 });
 
 test('a number that is the text of one choice and the place of another is not decided for the person', async () => {
   const it = await asked({}, ask('How many workers?', ['2', '4']));
   it.drop('2.md', '2');
   await it.settle();
-  expect(told(it)).toBe('The person answered:\n2\n[This is the text of choice 1, and the number of choice 2: 4.]');
+  expect(reported(it)).toBe('The person answered:\n2\n[This is the text of choice 1, and the number of choice 2: 4.]');
 });
 
 test('words that stop a run elsewhere are an answer where they are a choice', async () => {
   const it = await asked({}, ask('The disk is nearly full.', ['stop', 'go on', '/tmp']));
   it.drop('2.md', 'stop');
   await it.settle();
-  expect(told(it)).toBe('The person chose 1: stop');
+  expect(reported(it)).toBe('The person chose 1: stop');
   const other = await asked({}, ask('Where?', ['/tmp', '/var']));
   other.drop('2.md', '/tmp');
   await other.settle();
-  expect(told(other)).toBe('The person chose 1: /tmp');
+  expect(reported(other)).toBe('The person chose 1: /tmp');
 });
 
 test('the other calls of the answer run first, and a second question waits', async () => {
@@ -118,7 +118,7 @@ test('the other calls of the answer run first, and a second question waits', asy
 
 test('arguments that do not fit are told, and nobody is asked', async () => {
   const it = await asked({}, { name: 'ask_user', args: { question: ' ' } });
-  expect(told(it)).toContain('question');
+  expect(reported(it)).toContain('question');
   expect(it.reply('1.json')).toBeDefined();
   expect(it.types().filter((type) => type === 'run.ended')).toHaveLength(1);
 });
@@ -131,7 +131,7 @@ test('a question is not put where the person has just written something', async 
   await it.settle();
   it.release();
   await it.settle();
-  expect(told(it)).toContain('has just written');
+  expect(reported(it)).toContain('has just written');
   expect(people(it).map((one) => one.content)).toContain('use csv');
   expect(it.reply('2.md')).toContain('joined');
 });
@@ -150,7 +150,7 @@ test.each([
   ]);
   it.drop('3.md', 'continue');
   await it.settle();
-  expect(told(it)).toContain('No answer was given');
+  expect(reported(it)).toContain('No answer was given');
   expect(it.faults).toEqual([]);
 });
 
@@ -167,7 +167,7 @@ test('/status, a hand edit and /undo leave the question as it is', async () => {
   await it.settle();
   it.drop('4.md', '1');
   await it.settle();
-  expect(told(it)).toBe('The person chose 1: CSV');
+  expect(reported(it)).toBe('The person chose 1: CSV');
   expect(it.plan()?.steps[0]?.description).toBe('Export!');
 });
 
@@ -207,7 +207,7 @@ test('a claim made beside the question stands when it is answered', async () => 
 
 test('a child session is told that nobody can be asked', async () => {
   const it = await asked({ name: 'demo~step_1' });
-  expect(told(it)).toContain('you work on one step for a parent session');
+  expect(reported(it)).toContain('you work on one step for a parent session');
   expect(it.requests[0]?.tools.map(({ name }) => name)).not.toContain('ask_user');
 });
 
@@ -217,7 +217,7 @@ test('an agent whose tools do not list it is not offered it, and does not wait',
   it.drop('1.json', '{"text":"export","options":{"agent":"clerk"}}');
   await it.settle();
   expect(it.requests[0]?.tools.map(({ name }) => name)).toEqual(['plan']);
-  expect(told(it)).toContain('no tool ask_user');
+  expect(reported(it)).toContain('no tool ask_user');
   const free = await asked();
   expect(free.requests[0]?.tools.map(({ name }) => name)).toContain('ask_user');
 });
@@ -301,7 +301,7 @@ test('a daemon restarted while a question waits finds nothing open', async () =>
   expect(it.types()).toHaveLength(before);
   it.drop('2.md', '2');
   await it.settle();
-  expect(told(it)).toBe('The person chose 2: JSON');
+  expect(reported(it)).toBe('The person chose 2: JSON');
 });
 
 test.each(

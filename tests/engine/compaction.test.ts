@@ -12,7 +12,7 @@ const TASK = 'Count every line of every file and write the sums down. Never touc
 const OUTPUT = 'a line of output that says little\n'.repeat(124);
 
 const chars = (messages: readonly ChatMessage[]) => JSON.stringify(messages).length;
-const folds = (it: Rig) => it.events().filter((event) => event.type === 'context.compacted');
+const compactions = (it: Rig) => it.events().filter((event) => event.type === 'context.compacted');
 const sessionOf = (it: Rig): Session => it.events().reduce(reduceEvent, emptySession('demo'));
 
 /** As many iterations with one call each; then an answer. */
@@ -52,8 +52,8 @@ test('a run of 2,000 iterations with 4 KB of output each stays within its window
     expect(said).toContain('Count every line of every file');
     expect(said).toContain('Never touch the folder archive/.');
   }
-  expect(folds(it).length).toBeGreaterThan(50);
-  expect(folds(it).length).toBeLessThan(200);
+  expect(compactions(it).length).toBeGreaterThan(50);
+  expect(compactions(it).length).toBeLessThan(200);
   expect(chars(sessionOf(it).conversation.items)).toBeLessThan(WINDOW * 4 * 2);
 }, 120_000);
 
@@ -65,8 +65,8 @@ test('between two foldings a request only grows at its end, apart from outputs t
     const bare = (list: readonly ChatMessage[]) => list.map((one) => (one.role === 'tool' ? one.tool_call_id : one));
     if (JSON.stringify(bare(messages.slice(0, before.length))) !== JSON.stringify(bare(before))) rewritten++;
   }
-  expect(folds(it).length).toBeGreaterThan(1);
-  expect(rewritten).toBe(folds(it).length);
+  expect(compactions(it).length).toBeGreaterThan(1);
+  expect(rewritten).toBe(compactions(it).length);
 });
 
 test('what was asked is kept shortened, each condition as it was typed, and what was answered', async () => {
@@ -83,7 +83,7 @@ test('what was asked is kept shortened, each condition as it was typed, and what
   await it.pass(300);
   it.drop('3.md', 'And a last one.');
   await it.pass(300);
-  const gist = folds(it).at(-1);
+  const gist = compactions(it).at(-1);
   expect(gist).toMatchObject({ summary: expect.stringContaining('- person: Draw a chart of the sums.') });
   expect(gist).toMatchObject({ summary: expect.stringContaining('“It must have a legend.”') });
   expect(gist).toMatchObject({ summary: expect.stringContaining('- you: Chart 3 is there.') });
@@ -97,7 +97,7 @@ test('models that read their place off the whole conversation get all of it', as
   });
   it.drop('1.md', 'Go');
   for (let n = 0; n < 20; n++) await it.pass(100);
-  expect(folds(it)).toEqual([]);
+  expect(compactions(it)).toEqual([]);
 });
 
 test('a power cut after any line around a folding changes nothing of what comes out', async () => {
@@ -105,12 +105,12 @@ test('a power cut after any line around a folding changes nothing of what comes 
   const lines: EventBody[] = whole.events().map(({ v, seq, epoch, at, ...body }) => body);
   const place = lines.findIndex((line) => line.type === 'context.compacted');
   expect(place).toBeGreaterThan(0);
-  const end = JSON.stringify(folds(whole)[0]);
+  const end = JSON.stringify(compactions(whole)[0]);
   for (let cut = place - 4; cut <= place + 4; cut++) {
     const half = await resumed(lines.slice(0, cut), 34);
     expect(half.faults, `cut after line ${cut}`).toEqual([]);
     expect(half.reply('1.md'), `cut after line ${cut}`).toContain('All of it is counted.');
-    const first = folds(half)[0];
+    const first = compactions(half)[0];
     expect(first?.type === 'context.compacted' && end.includes(JSON.stringify(first.summary)), `${cut}`).toBe(true);
     for (const { messages } of half.requests) expect(unpaired(messages), `cut after line ${cut}`).toEqual([]);
   }

@@ -242,11 +242,11 @@ test('whoever tidies up makes the end of a call and of a job durable by itself',
   it.drop('1.md', 'Say hello');
   await it.pass(300);
   if (!world) throw new Error('no world');
-  const ledger = await openSessionLog('demo', world.store.eventLog, world.store.snapshots, () => NONCE);
+  const sessionLog = await openSessionLog('demo', world.store.eventLog, world.store.snapshots, () => NONCE);
   const before = it.effects.length;
-  const { seq } = ledger.session;
-  await ledger.record([{ type: 'context.compacted', upto: seq, summary: '' }]);
-  await cleanUpCalls(world, ledger);
+  const { seq } = sessionLog.session;
+  await sessionLog.record([{ type: 'context.compacted', upto: seq, summary: '' }]);
+  await cleanUpCalls(world, sessionLog);
   expect(it.effects.slice(before)).toEqual(['jobs end', 'a call folder goes']);
   expect(it.early).toEqual([]);
 });

@@ -15,7 +15,7 @@ const only =
   (one) =>
     one.name === name ? permit : ALLOW;
 
-async function told(options: RigOptions, message = 'do it'): Promise<Rig> {
+async function reported(options: RigOptions, message = 'do it'): Promise<Rig> {
   const it = await rig(options);
   it.drop('1.md', message);
   await it.settle();
@@ -23,7 +23,7 @@ async function told(options: RigOptions, message = 'do it'): Promise<Rig> {
   return it;
 }
 
-const heard = (it: Rig): string[] =>
+const received = (it: Rig): string[] =>
   it.requests.at(-1)?.messages.flatMap((one) => (one.role === 'tool' ? [unwrapDataBlock(one.content)] : [])) ?? [];
 const starts = (it: Rig) => it.events().filter((event) => event.type === 'tool.started');
 
@@ -33,8 +33,8 @@ test.each([
   ['ask_user', { question: 'which?' }],
   ['shell', { command: 'ls' }],
 ])('a call of %s that a rule denies is not begun, and the model is told', async (name, args) => {
-  const it = await told({ script: moves(call(name, args), { text: 'Then not.' }), permit: only(name, DENY) });
-  expect(heard(it)).toEqual(['denied: a rule of the settings denies it']);
+  const it = await reported({ script: moves(call(name, args), { text: 'Then not.' }), permit: only(name, DENY) });
+  expect(received(it)).toEqual(['denied: a rule of the settings denies it']);
   expect(starts(it)).toEqual([]);
   expect(it.children.sent).toEqual([]);
   expect(it.plan()?.steps ?? []).toEqual([]);
@@ -42,7 +42,7 @@ test.each([
 });
 
 test('of several spawn calls one that is denied is told so, and the others work', async () => {
-  const it = await told({
+  const it = await reported({
     script: moves({ calls: [spawn('a'), spawn('b'), spawn('c')] }, { text: 'Two of three.' }),
     permit: ({ args }) => (args.includes('"b"') ? DENY : ALLOW),
   });
@@ -55,12 +55,12 @@ test('of several spawn calls one that is denied is told so, and the others work'
   it.worker.wake();
   await it.settle();
   expect(it.faults).toEqual([]);
-  expect(heard(it)).toEqual(['denied: a rule of the settings denies it', 'demo~step_1', 'demo~step_2']);
+  expect(received(it)).toEqual(['denied: a rule of the settings denies it', 'demo~step_1', 'demo~step_2']);
   expect(it.reply('1.md')).toContain('Two of three.');
 });
 
 test('a spawn call that is asked about waits for a person, and begins with their yes', async () => {
-  const it = await told({
+  const it = await reported({
     script: moves({ calls: [spawn('find x')] }, { text: 'Found.' }),
     permit: only('spawn', ASK),
   });
@@ -78,7 +78,7 @@ test('a spawn call that is asked about waits for a person, and begins with their
 
 test('a list of parts that a rule denies fails its step, and is not asked for again and again', async () => {
   const steps = [{ id: 'each', description: 'Read them', each: { folder: 'secret' } }];
-  const it = await told({
+  const it = await reported({
     config: { mode: 'map-reduce' },
     script: moves({ text: JSON.stringify({ steps }) }, { text: 'It cannot be done.' }),
     permit: only('parts', DENY),
@@ -106,20 +106,20 @@ async function byClerk(first: Move, more: Partial<RigOptions> = {}): Promise<Rig
 test('a tool that the profile of an agent does not name is not run, and the model is told what it has', async () => {
   const it = await byClerk(call('shell', { command: 'ls' }));
   expect(it.toolRuns).toEqual([]);
-  expect(heard(it)).toEqual(['The agent "clerk" has no tool `shell`. It has: plan, spawn, read_file.']);
+  expect(received(it)).toEqual(['The agent "clerk" has no tool `shell`. It has: plan, spawn, read_file.']);
   expect((await byClerk(call('read_file', { path: 'a' }))).toolRuns).toHaveLength(1);
 });
 
 test('a tool that settings withhold, and those of the daemon itself, are not run where a model names them', async () => {
   const withheld = { memory: { workspace: '', session: '' }, skills: [], withheldTools: ['recall'] };
   for (const name of ['recall', 'check', 'parts']) {
-    const it = await told({
+    const it = await reported({
       tools: ['shell', 'recall'],
       notes: () => withheld,
       script: moves(call(name, { command: 'ls' }), { text: 'Then not.' }),
     });
     expect(it.toolRuns).toEqual([]);
-    expect(heard(it)).toEqual([`No tool \`${name}\`. There are: plan, ask_user, spawn, shell.`]);
+    expect(received(it)).toEqual([`No tool \`${name}\`. There are: plan, ask_user, spawn, shell.`]);
   }
 });
 
@@ -132,7 +132,7 @@ test.each(['nobody', 'constructor'])('a run of the agent %s, whom no settings kn
   await it.settle();
   expect(it.requests[0]?.tools.map(({ name }) => name)).toEqual(['plan']);
   expect(it.toolRuns).toEqual([]);
-  expect(heard(it)[0]).toContain(`The agent "${agent}", which this run is to be done by, is not in the settings`);
+  expect(received(it)[0]).toContain(`The agent "${agent}", which this run is to be done by, is not in the settings`);
 });
 
 test('the name of an agent means the same profile in any case', async () => {
@@ -186,7 +186,7 @@ test.each([
     { hold: true, next: () => ({ text: '[Done]' }) },
     { text: 'Looked.' },
   );
-  const it = await told({ script, permit: only('check', { ...ASK, rule }) });
+  const it = await reported({ script, permit: only('check', { ...ASK, rule }) });
   await byHand(it, [{ command: 'make test' }]);
   it.release();
   await it.settle();
@@ -212,7 +212,7 @@ test('an approval of another call, by its hash, opens nothing', async () => {
     script: moves(call('shell', { command: 'git push' }), { text: 'It is pushed.' }),
     permit: only('shell', ASK),
   };
-  const first = await told(options);
+  const first = await reported(options);
   const before = record(first).map((event) =>
     event.type === 'approval.asked' ? { ...event, hash: '0'.repeat(64) } : event,
   );
@@ -232,7 +232,7 @@ test('a call that a crash left open runs again only where the rules still let it
     ['never', DENY],
     ['never', ASK],
   ] as const) {
-    const first = await told({ script, replay: () => replay, tool: () => 'hold' });
+    const first = await reported({ script, replay: () => replay, tool: () => 'hold' });
     expect(first.types().at(-1)).toBe('tool.started');
     const it = await rig({
       script: moves({ text: 'ok' }),
@@ -252,7 +252,7 @@ test('a call that a crash left open runs again only where the rules still let it
 test('a call that was approved before the crash runs again without being asked about', async () => {
   const script = moves(call('web_fetch', { url: 'https://example.org' }), { text: 'Fetched.' });
   const options: RigOptions = { script, replay: () => 'safe', permit: () => ASK, tool: () => 'hold' };
-  const first = await told(options);
+  const first = await reported(options);
   first.drop('2.md', 'yes');
   await first.settle();
   const { tool: _, ...again } = options;
@@ -265,7 +265,9 @@ test('a call that was approved before the crash runs again without being asked a
 });
 
 test('the check of a step that got the id of one a person had checks for asks like any other', async () => {
-  const first = await told({ script: moves({ text: '[Step] look', calls: [{ name: 'read_file' }] }, { hold: true }) });
+  const first = await reported({
+    script: moves({ text: '[Step] look', calls: [{ name: 'read_file' }] }, { hold: true }),
+  });
   await byHand(first, [{ command: 'make test' }]);
   const before: EventBody[] = [
     ...record(first),

@@ -20,7 +20,7 @@ const GIVEN = {
 /** A line of a person's buffer; `id` and `status` only where the file had them. */
 type Line = { id?: string; description: string; status?: Step['status'] };
 
-type Deed =
+type Action =
   | { do: 'add'; at: number; word: string }
   | { do: 'drop' | 'copy'; at: number }
   | { do: 'reword'; at: number; word: string }
@@ -30,7 +30,7 @@ type Deed =
 
 const place = fc.nat(5);
 const word = fc.constantFrom('A', 'B', 'C', 'constructor', '__proto__');
-const deed: fc.Arbitrary<Deed> = fc.oneof(
+const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ do: fc.constant('add' as const), at: place, word }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('drop' as const, 'copy' as const), at: place }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('reword' as const), at: place, word }) },
@@ -51,7 +51,7 @@ const deed: fc.Arbitrary<Deed> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('reload' as const) }) },
 );
 
-function changed(lines: readonly Line[], one: Deed): Line[] {
+function changed(lines: readonly Line[], one: Action): Line[] {
   const at = 'at' in one ? Math.min(one.at, Math.max(0, lines.length - 1)) : 0;
   const line = lines[at];
   switch (one.do) {
@@ -90,7 +90,7 @@ async function look(it: Rig): Promise<void> {
 
 test('whatever a person saves, beside whatever the daemon does: the plan ends as it was saved last, nothing twice', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(deed, { maxLength: 25 }), async (deeds) => {
+    fc.asyncProperty(fc.array(action, { maxLength: 25 }), async (actions) => {
       const it = await opened();
       let buffer: Plan = it.plan() ?? expect.fail('no plan.json');
       let lines = linesOf(buffer);
@@ -99,7 +99,7 @@ test('whatever a person saves, beside whatever the daemon does: the plan ends as
       let read: string[] = [];
       const save = () =>
         it.store.hands.edit(JSON.stringify({ ...buffer, steps: lines, goal: `Report ${lines.length}` }));
-      for (const one of deeds) {
+      for (const one of actions) {
         switch (one.do) {
           case 'save':
             save();

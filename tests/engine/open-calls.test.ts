@@ -16,7 +16,7 @@ async function restarted(options: Partial<RigOptions>) {
   return it;
 }
 
-const told = (it: Awaited<ReturnType<typeof restarted>>) => JSON.stringify(it.requests.at(-1)?.messages);
+const reported = (it: Awaited<ReturnType<typeof restarted>>) => JSON.stringify(it.requests.at(-1)?.messages);
 const ends = (it: Awaited<ReturnType<typeof restarted>>) =>
   it.events().filter((event) => event.type === 'tool.finished' || event.type === 'tool.interrupted');
 
@@ -24,7 +24,7 @@ test('a call that was open takes the result that is known of it, and does not ru
   const it = await restarted({ resume: () => ({ ok: true, text: 'exit 0\nit went well' }) });
   expect(ends(it)).toMatchObject([{ type: 'tool.finished', ok: true }]);
   expect(it.toolRuns).toHaveLength(1);
-  expect(told(it)).toContain('it went well');
+  expect(reported(it)).toContain('it went well');
   expect(it.reply('1.md')).toContain('Looked.');
 });
 
@@ -32,7 +32,7 @@ test('of a call that nobody knows of no success is claimed', async () => {
   const it = await restarted({ resume: () => null });
   expect(ends(it)).toMatchObject([{ type: 'tool.interrupted', outcome: 'unknown' }]);
   expect(it.toolRuns).toHaveLength(1);
-  expect(told(it)).toContain('may or may not have run');
+  expect(reported(it)).toContain('may or may not have run');
 });
 
 test('a call that still runs is waited for, and a person may stop it', async () => {

@@ -50,18 +50,18 @@ test('the version of the reducers is that of their sources: after a change of th
 /** A store whose journal says how many events it told, and from where. */
 function watched(store: MemoryStore) {
   const reads: Array<{ from: LogPosition | 'oldest' | undefined; events: number }> = [];
-  const journal: EventLog = {
+  const eventLog: EventLog = {
     ...store.eventLog,
     async read(each, from) {
-      const told = { from, events: 0 };
-      reads.push(told);
+      const reported = { from, events: 0 };
+      reads.push(reported);
       return store.eventLog.read((event) => {
-        told.events++;
+        reported.events++;
         each(event);
       }, from);
     },
   };
-  return { journal, reads };
+  return { eventLog, reads };
 }
 
 const planned = async () => {
@@ -87,11 +87,11 @@ async function closed(it: Awaited<ReturnType<typeof planned>>): Promise<MemorySt
 test('what was closed in order is opened by its snapshot and nothing else', async () => {
   const it = await planned();
   const store = await closed(it);
-  const { journal, reads } = watched(store);
-  const ledger = await openSessionLog('demo', journal, store.snapshots, () => NONCE);
+  const { eventLog, reads } = watched(store);
+  const sessionLog = await openSessionLog('demo', eventLog, store.snapshots, () => NONCE);
   expect(reads).toMatchObject([{ events: 0 }]);
-  expect(bare(ledger.session)).toEqual(bare(it.store.hands.events().reduce(reduceEvent, emptySession('demo'))));
-  expect(ledger.sinceSnapshot).toBe('nothing');
+  expect(bare(sessionLog.session)).toEqual(bare(it.store.hands.events().reduce(reduceEvent, emptySession('demo'))));
+  expect(sessionLog.sinceSnapshot).toBe('nothing');
 });
 
 test.each<[string, (state: Record<string, unknown>) => unknown]>([
@@ -109,10 +109,10 @@ test.each<[string, (state: Record<string, unknown>) => unknown]>([
       return good && state !== undefined ? { mark: good.mark, state } : undefined;
     },
   };
-  const { journal, reads } = watched(store);
-  const ledger = await openSessionLog('demo', journal, snapshots, () => NONCE);
+  const { eventLog, reads } = watched(store);
+  const sessionLog = await openSessionLog('demo', eventLog, snapshots, () => NONCE);
   expect(reads).toMatchObject([{ from: 'oldest', events: store.hands.events().length }]);
-  expect(bare(ledger.session)).toEqual(bare(store.hands.events().reduce(reduceEvent, emptySession('demo'))));
+  expect(bare(sessionLog.session)).toEqual(bare(store.hands.events().reduce(reduceEvent, emptySession('demo'))));
 });
 
 test('where the beginning of the record was removed, a snapshot of an earlier version stands for it', async () => {
@@ -122,23 +122,23 @@ test('where the beginning of the record was removed, a snapshot of an earlier ve
   const good = await store.snapshots.load();
   if (!good) throw new Error('no snapshot');
   const old = { ...json(good.state), reducers: 'earlier' };
-  const journal: EventLog = {
+  const eventLog: EventLog = {
     ...store.eventLog,
     read: (each) => store.eventLog.read((event) => event.seq > 5 && each(event), 'oldest'),
   };
-  const ledger = await openSessionLog(
+  const sessionLog = await openSessionLog(
     'demo',
-    journal,
+    eventLog,
     {
       ...store.snapshots,
       load: async () => ({ mark: good.mark, state: old }),
     },
     () => NONCE,
   );
-  expect(bare(ledger.session)).toEqual(wanted);
-  expect(ledger.session.seq).toBe(last);
+  expect(bare(sessionLog.session)).toEqual(wanted);
+  expect(sessionLog.session.seq).toBe(last);
   await expect(
-    openSessionLog('demo', journal, { ...store.snapshots, load: async () => undefined }, () => NONCE),
+    openSessionLog('demo', eventLog, { ...store.snapshots, load: async () => undefined }, () => NONCE),
   ).rejects.toThrow('begins with event 6');
 });
 
@@ -146,7 +146,7 @@ test('a snapshot is due after 500 events, and never runs ahead of what is durabl
   const store = memoryStore('demo');
   const saved: Array<{ seq: number; synced: boolean }> = [];
   let open = 0;
-  const journal: EventLog = {
+  const eventLog: EventLog = {
     ...store.eventLog,
     async append(bodies: EventBody[]) {
       open += bodies.length;
@@ -157,9 +157,9 @@ test('a snapshot is due after 500 events, and never runs ahead of what is durabl
       await store.eventLog.sync();
     },
   };
-  const ledger = await openSessionLog(
+  const sessionLog = await openSessionLog(
     'demo',
-    journal,
+    eventLog,
     {
       ...store.snapshots,
       async save(mark, state) {
@@ -170,8 +170,8 @@ test('a snapshot is due after 500 events, and never runs ahead of what is durabl
     () => NONCE,
   );
   for (let n = 0; n < 1200; n++) {
-    await ledger.record([{ type: 'step.started', step: `step_${n}` }]);
-    if (ledger.sinceSnapshot === 'due') await ledger.saveSnapshot();
+    await sessionLog.record([{ type: 'step.started', step: `step_${n}` }]);
+    if (sessionLog.sinceSnapshot === 'due') await sessionLog.saveSnapshot();
   }
   expect(saved).toEqual([
     { seq: 500, synced: true },

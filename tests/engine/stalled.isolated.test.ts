@@ -17,7 +17,7 @@ vi.mock('../../src/core/decide/decide.ts', async (original) => {
   const real = await original<typeof import('../../src/core/decide/decide.ts')>();
   const decide: typeof real.decide = (session, rules) => {
     if (fault.circle && (session.run || fault.on)) return { do: 'record', events: [NOTHING] };
-    return fault.on && session.run ? { do: 'rest' } : real.decide(session, rules);
+    return fault.on && session.run ? { do: 'idle' } : real.decide(session, rules);
   };
   return { ...real, decide };
 });

@@ -4,7 +4,7 @@ import { expect, onTestFinished } from 'vitest';
 import { script } from '../../scripts/demo/browser.ts';
 import { startInvestorSite } from '../../scripts/demo/investor-site.ts';
 import { ground } from '../support/daemon.ts';
-import { browserTest } from '../tools/browser-desk.ts';
+import { browserTest } from '../tools/browser-setup.ts';
 
 browserTest('a real daemon brings reports from behind a cookie banner, and ends with its browser', async () => {
   const site = await startInvestorSite();

@@ -5,7 +5,7 @@ import type { EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { oftenOnly } from '../support/all.ts';
 import { ground as bareGround, type Ground, statusOf, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
-import { isHeldHere } from '../tools/sandbox.ts';
+import { hasSandbox } from '../tools/sandbox.ts';
 
 let sandbox: 'none' | 'bwrap' = 'none';
 
@@ -31,7 +31,7 @@ function groupRuns(group: number): boolean {
   });
 }
 
-async function desk(answers: Answer[]) {
+async function setup(answers: Answer[]) {
   const server = await startOpenAI(answers);
   onTestFinished(() => server.close());
   const on = bareGround();
@@ -44,7 +44,7 @@ async function desk(answers: Answer[]) {
 
 const SERVER = 'echo once >> ledger; echo listening; while [ ! -e go ]; do sleep 0.05; done; echo over; exit 3';
 
-const modes = isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const);
+const modes = hasSandbox ? (['none', 'bwrap'] as const) : (['none'] as const);
 
 describe.each(modes)('with the sandbox on %s:', (mode) => {
   beforeEach(() => {
@@ -52,7 +52,7 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
   });
 
   test('a job outlives a daemon that is killed; the next one sees it, and the model is told its end once', async () => {
-    const { on, start, requests, drop } = await desk([
+    const { on, start, requests, drop } = await setup([
       { text: '', calls: [background(SERVER)] },
       { text: 'It runs.' },
       { text: '', calls: [call('jobs', {})] },
@@ -80,8 +80,8 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
     const reply = await on.file('demo', 'outbox/3.md');
     expect(reply).toContain('Over.');
     expect(reply).not.toContain('Still running');
-    const told = requests().map((body) => body.split('has ended: exit 3').length - 1);
-    expect(told).toEqual([0, 0, 0, 0, 0, 1, 0, 0]);
+    const reported = requests().map((body) => body.split('has ended: exit 3').length - 1);
+    expect(reported).toEqual([0, 0, 0, 0, 0, 1, 0, 0]);
     expect(requests()[7]).toContain('job_1: exit 3, ');
     expect(requests()[7]).toContain('\\nover\\n');
     await until(() => !groupRuns(group), 'the end of its processes');
@@ -89,7 +89,7 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
   });
 
   test('a daemon that ends in order leaves jobs alone, and a session that is removed by hand ends them', async () => {
-    const { on, start, drop } = await desk([{ text: '', calls: [background(SERVER)] }, { text: 'It runs.' }]);
+    const { on, start, drop } = await setup([{ text: '', calls: [background(SERVER)] }, { text: 'It runs.' }]);
     const daemon = await start();
     drop('start it', '1.md');
     await on.file('demo', 'outbox/1.md');
@@ -109,7 +109,10 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
   });
 
   test('a job whose start was not on record yet when the daemon was killed is taken up, and not begun twice', async () => {
-    const { on, start, requests, drop } = await desk([{ text: '', calls: [background(SERVER)] }, { text: 'It runs.' }]);
+    const { on, start, requests, drop } = await setup([
+      { text: '', calls: [background(SERVER)] },
+      { text: 'It runs.' },
+    ]);
     const first = await start();
     drop('start it', '1.md');
     await until(() => textIn(join(on.session('demo'), 'work/ledger')) !== '', 'the job');
@@ -130,7 +133,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
 
   test('a cancel ends the jobs of the session, also one that was dropped while no daemon ran', async () => {
     const wait = call('jobs', { action: 'wait', job: 'job_1', seconds: 600 });
-    const { on, start, drop } = await desk([
+    const { on, start, drop } = await setup([
       { text: '', calls: [background(SERVER)] },
       { text: '', calls: [wait] },
     ]);
@@ -152,7 +155,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
 
   test('a pause leaves the jobs alone, and a fresh conversation ends them', async () => {
     const wait = call('jobs', { action: 'wait', job: 'job_1', seconds: 600 });
-    const { on, start, drop } = await desk([
+    const { on, start, drop } = await setup([
       { text: '', calls: [background(SERVER)] },
       { text: '', calls: [wait] },
     ]);
@@ -173,7 +176,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
 
 test('a stop while a job is being begun answers its call once, and leaves the job', async () => {
   sandbox = 'none';
-  const { on, start, requests, drop } = await desk([{ text: '', calls: [background(SERVER)] }, { text: 'Well.' }]);
+  const { on, start, requests, drop } = await setup([{ text: '', calls: [background(SERVER)] }, { text: 'Well.' }]);
   await start();
   drop('start it', '1.md');
   await until(() => textIn(join(on.session('demo'), 'work/ledger')) !== '', 'the job');
@@ -189,7 +192,7 @@ test('a stop while a job is being begun answers its call once, and leaves the jo
 
 test('`limits.jobs` of a message holds for its run', async () => {
   sandbox = 'none';
-  const { on, start, requests, drop } = await desk([
+  const { on, start, requests, drop } = await setup([
     { text: '', calls: [background(SERVER)] },
     { text: '', calls: [background('touch second')] },
     { text: 'One runs.' },

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ground, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
-import { runs } from '../tools/desk.ts';
-import { odd, reference } from '../tools/mcp-desk.ts';
+import { odd, reference } from '../tools/mcp-setup.ts';
+import { runs } from '../tools/tool-setup.ts';
 
 const call = (name: string, args: unknown = {}) => [{ name, args: JSON.stringify(args) }];
 const script = (answers: unknown[]) => {

@@ -93,11 +93,11 @@ test('a skill is offered where there is one, its body is read on demand, and the
 });
 
 test('read_also of session.json holds from the first message on', async () => {
-  const shelf = mkdtempSync(join(tmpdir(), 'agentd-shelf-'));
-  onTestFinished(() => rmSync(shelf, { recursive: true, force: true }));
-  writeFileSync(join(shelf, 'a.txt'), 'from the shelf');
-  const { server, on, say } = await obedient({ read: { name: 'read_file', args: { path: join(shelf, 'a.txt') } } });
-  on.sh('ann', `echo '{ "read_also": ["${shelf}"] }' > session.json`);
+  const jobStore = mkdtempSync(join(tmpdir(), 'agentd-shelf-'));
+  onTestFinished(() => rmSync(jobStore, { recursive: true, force: true }));
+  writeFileSync(join(jobStore, 'a.txt'), 'from the shelf');
+  const { server, on, say } = await obedient({ read: { name: 'read_file', args: { path: join(jobStore, 'a.txt') } } });
+  on.sh('ann', `echo '{ "read_also": ["${jobStore}"] }' > session.json`);
   await on.start();
   expect(await say('ann', '1.md', 'read it')).toContain('It said: from the shelf');
   await server.close();

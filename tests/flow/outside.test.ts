@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { ground, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
-import { odd } from '../tools/mcp-desk.ts';
-import { isHeldHere } from '../tools/sandbox.ts';
+import { odd } from '../tools/mcp-setup.ts';
+import { hasSandbox } from '../tools/sandbox.ts';
 
 const call = (name: string, args: object) => ({ name, args: JSON.stringify(args) });
 
@@ -42,7 +42,7 @@ function processAt(pid: number): Process {
   };
 }
 
-test.runIf(isHeldHere)(
+test.runIf(hasSandbox)(
   'nothing that runs outside of the sandbox is in work/ or looks there for programs, not even where the daemon was started there',
   async () => {
     const server = await startOpenAI([
@@ -69,7 +69,7 @@ test.runIf(isHeldHere)(
     await until(() => existsSync(join(work, 'begun')), 'the command');
     const own = readlinkSync('/proc/self/ns/pid');
     const outside = familyOf(daemon.process.pid ?? 0).filter(({ space }) => space === own);
-    for (const program of ['agentd-nursery', 'agentd-job', 'bwrap', 'mcp-server.mjs', 'mcp-guard'])
+    for (const program of ['agentd-fork-server', 'agentd-job', 'bwrap', 'mcp-server.mjs', 'mcp-guard'])
       expect(outside.filter(({ name }) => name.includes(program)).length, program).toBeGreaterThan(0);
     for (const { name, cwd, env } of outside) {
       // The daemon keeps the environment it was started with where /proc shows it; what it starts does not get it.

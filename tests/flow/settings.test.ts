@@ -127,8 +127,8 @@ test('settings saved in place hold for the very next call, and the log and the s
     `: > agentd.json; sleep 0.05; echo '{ "sandbox": "none", "permissions": [{ "deny": "shell" }] }' > agentd.json`,
   );
   await until(() => /agentd\.json: changed; the new settings are in force/.test(daemon.stderr()), 'the log says so');
-  const told = () => on.status()?.settings;
-  await until(() => told()?.from === 'file' && told()?.sessions[0]?.fault, 'the status says what is wrong');
+  const reported = () => on.status()?.settings;
+  await until(() => reported()?.from === 'file' && reported()?.sessions[0]?.fault, 'the status says what is wrong');
   expect(ctl('status')).toMatch(/Settings: {2}agentd\.json, in force for \d+ s/);
   expect(JSON.parse(ctl('status', '--json')).settings).toMatchObject({
     file: 'agentd.json',

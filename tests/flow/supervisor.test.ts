@@ -6,7 +6,7 @@ import type { EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { oftenOnly } from '../support/all.ts';
 import { ground as bareGround, type Ground, groupRuns, type RealDaemon, statusOf, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
-import { isHeldHere } from '../tools/sandbox.ts';
+import { hasSandbox } from '../tools/sandbox.ts';
 
 let sandbox: 'none' | 'bwrap' = 'none';
 const ground = (): Ground => {
@@ -35,7 +35,7 @@ const eventsOf = <T extends EventType>(on: Ground, type: T): Array<EventOf<T>> =
   on.events('demo').filter((event): event is EventOf<T> => event.type === type);
 const ledger = (on: Ground): string => textIn(join(on.session('demo'), 'work/ledger'));
 
-type Killed = { on: Ground; again(): Promise<RealDaemon>; group: number; told(n: number): string };
+type Killed = { on: Ground; again(): Promise<RealDaemon>; group: number; reported(n: number): string };
 
 /** A daemon that was killed while a command ran: `begun` is in `work/` by then, so that the command is past its first line. */
 async function killed(command: string, then: Answer[], timeout_s?: number): Promise<Killed> {
@@ -60,7 +60,7 @@ async function killed(command: string, then: Answer[], timeout_s?: number): Prom
     on,
     again: () => on.start(flags),
     group,
-    told: (n) => JSON.stringify(server.requests[n]?.body ?? null),
+    reported: (n) => JSON.stringify(server.requests[n]?.body ?? null),
   };
 }
 
@@ -68,7 +68,7 @@ async function killed(command: string, then: Answer[], timeout_s?: number): Prom
 const UNTIL_GO = 'until test -e go; do sleep 0.05; done';
 const DONE: Answer = { text: 'All done.' };
 
-const modes = isHeldHere ? (['none', 'bwrap'] as const) : (['none'] as const);
+const modes = hasSandbox ? (['none', 'bwrap'] as const) : (['none'] as const);
 
 describe.each(modes)('with the sandbox on %s:', (mode) => {
   beforeEach(() => {
@@ -118,7 +118,7 @@ describe.each(oftenOnly(modes, [modes.at(-1) ?? 'none']))('with the sandbox on %
         'exit 0\nbegun\nsaid\n' +
         '[the daemon was restarted while this ran; what it said at that moment may be missing from its output]',
     });
-    expect(it.told(1)).toContain('the daemon was restarted');
+    expect(it.reported(1)).toContain('the daemon was restarted');
     expect(eventsOf(it.on, 'tool.interrupted')).toEqual([]);
   });
 
@@ -130,7 +130,7 @@ describe.each(oftenOnly(modes, [modes.at(-1) ?? 'none']))('with the sandbox on %
     expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
     expect(eventsOf(it.on, 'tool.finished')).toEqual([]);
     expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
-    expect(it.told(1)).toContain('may or may not have run');
+    expect(it.reported(1)).toContain('may or may not have run');
     expect(ledger(it.on)).toBe('');
   });
 

@@ -6,7 +6,7 @@ import { ground, statusOf, until } from '../support/daemon.ts';
 const DATA = 'city,day,c\nNew York,Mo,4\nParis,Mo,7\nNew York,Tu,6\n';
 
 /** A workspace with the example of the docs, and its data in a session's work folder. */
-function desk() {
+function setup() {
   const at = ground();
   mkdirSync(join(at.root, 'templates'), { recursive: true });
   copyFileSync('examples/templates/weekly-report.md', join(at.root, 'templates', 'weekly-report.md'));
@@ -17,7 +17,7 @@ function desk() {
 }
 
 test('a template that is dropped as a message is worked through by the runbook model, its checks included', async () => {
-  const at = desk();
+  const at = setup();
   await at.start();
   at.sh('demo', `echo '/run weekly-report city="New York"' > inbox/1.md`);
   const reply = await at.file('demo', 'outbox/1.md');
@@ -37,7 +37,7 @@ test('a template that is dropped as a message is worked through by the runbook m
 });
 
 test('a value that would be a command in a shell is none', async () => {
-  const at = desk();
+  const at = setup();
   writeFileSync(
     join(at.root, 'templates', 'say.md'),
     '---\nparameters: {word: }\n---\n1. Say {{word}}: `printf %s "$word" > said.txt`\n',
@@ -54,7 +54,7 @@ test('a value that would be a command in a shell is none', async () => {
 });
 
 test('a check that fails stops the runbook model at that step, and "continue" tries it again', async () => {
-  const at = desk();
+  const at = setup();
   writeFileSync(
     join(at.root, 'templates', 'pick.md'),
     '1. Pick: `grep -h Rome weather.csv > rows.csv || true`\n   - done when: {"file": "work/rows.csv", "min_bytes": 1}\n2. Count: `wc -l rows.csv`\n3. End: `true`\n',
@@ -69,7 +69,7 @@ test('a check that fails stops the runbook model at that step, and "continue" tr
 });
 
 test('a template that is edited while it runs, and a daemon that is killed then, change nothing of the run', async () => {
-  const at = desk();
+  const at = setup();
   const path = join(at.root, 'templates', 'slow.md');
   writeFileSync(
     path,

@@ -78,8 +78,8 @@ test.each([
   on.sh('demo', 'mkdir inbox && echo "do a" > inbox/1.md');
   await on.file('demo', 'work/begun');
   on.sh('demo', `${harm} && echo hello > inbox/2.md`);
-  const told = () => on.events('demo').some((event) => event.type === 'plan.edited' && event.ignored.length > 0);
-  const isSeen = blocks ? () => troubleOf(on, 'demo')?.is === 'blocked' : told;
+  const reported = () => on.events('demo').some((event) => event.type === 'plan.edited' && event.ignored.length > 0);
+  const isSeen = blocks ? () => troubleOf(on, 'demo')?.is === 'blocked' : reported;
   await until(isSeen, 'the trouble, while the command runs');
   expect(on.events('demo').some(({ type }) => type === 'tool.interrupted' || type === 'tool.finished')).toBe(false);
   on.sh('demo', 'touch work/go');

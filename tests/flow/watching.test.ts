@@ -163,11 +163,11 @@ async function watching(sessions: string[], seams: Partial<WatchOptions>) {
   await new Promise((done) => setTimeout(done, 20));
   fs.writeFileSync(workspace.paths.lock, '');
   for (const name of sessions) await workspace.create(name);
-  const heard: string[] = [];
+  const received: string[] = [];
   const hear = {
-    found: (name: string) => void heard.push(`found ${name}`),
-    session: (name: string) => void heard.push(name),
-    gone: (name: string) => void heard.push(`gone ${name}`),
+    found: (name: string) => void received.push(`found ${name}`),
+    session: (name: string) => void received.push(name),
+    gone: (name: string) => void received.push(`gone ${name}`),
     settings: () => {},
   };
   const options = { log: () => {}, clock: realClock, open: () => [], ...seams };
@@ -178,16 +178,16 @@ async function watching(sessions: string[], seams: Partial<WatchOptions>) {
   });
   const drop = (name: string, file: string) =>
     fs.writeFileSync(join(workspace.paths.session(name), 'inbox', file), 'hi');
-  return { watch, heard, drop, workspace };
+  return { watch, received, drop, workspace };
 }
 
 /** `fs.watch` that gives so many watches and then says what a system at its limit says. */
 function scarce(most: { count: number }): NonNullable<WatchOptions['watch']> {
   let given = 0;
-  return (path, heard) => {
+  return (path, received) => {
     if (given >= most.count) throw Object.assign(new Error('no space left on device, watch'), { code: 'ENOSPC' });
     given += 1;
-    const watcher = fs.watch(path, heard);
+    const watcher = fs.watch(path, received);
     const close = watcher.close.bind(watcher);
     watcher.close = () => {
       given -= 1;
@@ -206,7 +206,7 @@ test('where watches are short the sessions used last have them, and the others a
   const [first = '', second = ''] = it.watch.status().polled;
   for (const name of [first, second]) {
     it.drop(name, '1.md');
-    await until(() => it.heard.includes(name), name);
+    await until(() => it.received.includes(name), name);
     expect(it.watch.status().polled).not.toContain(name);
   }
   expect(it.watch.status()).toMatchObject({ watched: 2 });
@@ -222,7 +222,7 @@ test('on a network file system the daemon does not start unless a person said so
   const it = await watching(['a', 'b'], { typeOf: nfs, open: () => ['a'] });
   expect(it.watch.status()).toMatchObject({ watched: 0, fileSystem: 'nfs', why: expect.stringContaining('nfs') });
   it.drop('a', '1.md');
-  await until(() => it.heard.includes('a'), 'the open session');
+  await until(() => it.received.includes('a'), 'the open session');
   const disk = openDiskMonitor({
     folder: it.workspace.paths.own,
     reserve: it.workspace.paths.reserve,

@@ -1,12 +1,12 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import { desk, script } from '../support/agentctl.ts';
+import { script, setup } from '../support/agentctl.ts';
 import { serveWorkspace } from './serving.ts';
 
 const BYTES = { 'content-type': 'application/octet-stream' };
 
 test('an upload comes with the message that names it, once, and is read back byte for byte as a file of work/', async () => {
-  const place = desk();
+  const place = setup();
   const { ask } = await serveWorkspace(place);
   const content = Buffer.from(Array.from({ length: 70_000 }, (_, n) => n % 251));
   const upload = () =>
@@ -46,7 +46,7 @@ test('an upload comes with the message that names it, once, and is read back byt
 });
 
 test('only regular files of work/ are read, never through a link, and nothing stays open', async () => {
-  const place = desk();
+  const place = setup();
   await place.ctl(['send', 'demo', 'hello']);
   const { ask, child } = await serveWorkspace(place);
   expect((await ask('GET', '/api/sessions/demo/files')).json).toEqual({ folder: '', entries: [], complete: true });
@@ -99,7 +99,7 @@ function linkOf(path: string): string {
 }
 
 test('an upload that is too large, not bytes, or without a plain name is refused and leaves nothing behind', async () => {
-  const place = desk();
+  const place = setup();
   const { ask } = await serveWorkspace(place);
   const path = '/api/sessions/demo/uploads?name=x.bin';
   const large = await ask('POST', path, { raw: Buffer.alloc(100 * 1024 * 1024 + 1), headers: BYTES }).catch(

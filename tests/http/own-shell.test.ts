@@ -2,9 +2,9 @@ import * as fs from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { type Desk, desk, script } from '../support/agentctl.ts';
-import { browserTest } from '../tools/browser-desk.ts';
-import { isHeldHere, whyNot } from '../tools/sandbox.ts';
+import { type Setup, script, setup } from '../support/agentctl.ts';
+import { browserTest } from '../tools/browser-setup.ts';
+import { hasSandbox, whyNot } from '../tools/sandbox.ts';
 import { type Serving, serveWorkspace } from './serving.ts';
 
 const ANSWER = JSON.stringify({ hash: '0'.repeat(64), decision: 'allow' });
@@ -12,7 +12,7 @@ const approvalUrl = ({ url }: Serving) => `${url}/api/sessions/victim/approvals/
 
 /** A daemon whose session `victim` has a call that waits, and a server. `thief` makes the calls that `attack` names. */
 async function steal(
-  place: Desk,
+  place: Setup,
   settings: object,
   attack: (server: Serving) => Array<{ name: string; args: object }>,
 ): Promise<{ outputs: string[]; log: string; server: Serving }> {
@@ -41,8 +41,8 @@ async function steal(
 }
 
 test("the agent's own shell can read no token, open no socket of the server, and approve no call", async (context) => {
-  context.skip(!isHeldHere, whyNot);
-  const place = desk();
+  context.skip(!hasSandbox, whyNot);
+  const place = setup();
   // The worst case: commands may use the network of this machine.
   const settings = {
     ...{ sandbox: 'bwrap', network: { shell: true } },
@@ -65,7 +65,7 @@ test("the agent's own shell can read no token, open no socket of the server, and
 });
 
 browserTest("the agent's web_fetch and browser approve no call, not even through a page of another site", async () => {
-  const place = desk();
+  const place = setup();
   let target = '';
   const site = createServer((_, answer) => {
     answer.setHeader('content-type', 'text/html');

@@ -1,11 +1,11 @@
 import { statSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { OPERATIONS } from '../../src/frontends/http/server/http-app.ts';
-import { desk } from '../support/agentctl.ts';
+import { setup } from '../support/agentctl.ts';
 import { type Asked, serveWorkspace } from './serving.ts';
 
 test('what is refused says so in problem JSON, with what was wanted, what came and what to do', async () => {
-  const place = desk();
+  const place = setup();
   await place.ctl(['send', 'demo', 'hello']);
   const { ask, token, child, ended } = await serveWorkspace(place);
   const { port } = new URL((await serveWorkspace(place)).url);
@@ -83,7 +83,7 @@ test('what is refused says so in problem JSON, with what was wanted, what came a
 });
 
 test('openapi.json describes every operation and is not behind the token; a port that is taken is said', async () => {
-  const place = desk();
+  const place = setup();
   const { ask, url } = await serveWorkspace(place);
   const { status, json } = await ask('GET', '/openapi.json', { headers: { authorization: undefined } });
   expect(status).toBe(200);

@@ -1,13 +1,13 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import { desk, script } from '../support/agentctl.ts';
+import { script, setup } from '../support/agentctl.ts';
 import { serveWorkspace } from './serving.ts';
 
 const TASK = { text: '1. Count: `echo 1 2 3 | wc -w`' };
 const KEYED = { headers: { 'idempotency-key': 'order-1' } };
 
 test('a message becomes a reply, a plan that can be edited, and an explanation; sent twice it runs once', async () => {
-  const place = desk();
+  const place = setup();
   const { ask, child, ended, url } = await serveWorkspace(place);
   expect((await ask('GET', '/readyz')).status).toBe(503);
   expect(await ask('GET', '/healthz')).toMatchObject({ status: 200, json: { status: 'ok' } });
@@ -37,16 +37,16 @@ test('a message becomes a reply, a plan that can be edited, and an explanation; 
   expect((await ask('GET', '/api/sessions/demo/why?step=9')).status).toBe(404);
   expect((await ask('GET', '/api/sessions/demo/approvals')).text).toBe('[]\n');
   for (const command of ['pause', 'stop', 'cancel', 'undo', 'continue']) {
-    const told = await ask('POST', `/api/sessions/demo/${command}`);
-    const answer = await ask('GET', `/api/sessions/demo/replies/${String(told.json['reply'])}?wait=30`);
-    expect([command, told.status, answer.status]).toEqual([command, 202, 200]);
+    const reported = await ask('POST', `/api/sessions/demo/${command}`);
+    const answer = await ask('GET', `/api/sessions/demo/replies/${String(reported.json['reply'])}?wait=30`);
+    expect([command, reported.status, answer.status]).toEqual([command, 202, 200]);
   }
   child.kill('SIGTERM');
   expect(await ended).toEqual({ code: 0, out: `SERVING ${url}\n`, err: '' });
 });
 
 test('an edit of the plan is merged with what happened since; 412 only where another plan is current', async () => {
-  const place = desk();
+  const place = setup();
   const { ask } = await serveWorkspace(place);
   const plan = '/api/sessions/demo/plan';
   await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: '1. Wait: `false`\n2. Next: `true`' } });
@@ -114,7 +114,7 @@ test('an edit of the plan is merged with what happened since; 412 only where ano
 });
 
 test('a call that waits is answered by its number and hash; another hash, or one that is over, is refused', async () => {
-  const place = desk();
+  const place = setup();
   fs.mkdirSync(place.root, { mode: 0o700 });
   fs.writeFileSync(place.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   const call = { calls: [{ name: 'shell', args: { command: 'echo hi' } }] };

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { resolve } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { Desk } from '../support/agentctl.ts';
+import type { Setup } from '../support/agentctl.ts';
 
 /** `agentctl serve` of a workspace in a process of its own, and how to ask it. */
 export type Serving = {
@@ -24,7 +24,7 @@ export type Answer = {
 };
 
 /** Starts a server and waits until it says where it is; it is gone after the test. */
-export async function serveWorkspace({ root }: Desk, ...flags: string[]): Promise<Serving> {
+export async function serveWorkspace({ root }: Setup, ...flags: string[]): Promise<Serving> {
   const words = [resolve('dist/agentctl.js'), '--workspace', root, 'serve', '--port', '0', ...flags];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
   onTestFinished(() => void child.kill('SIGKILL'));

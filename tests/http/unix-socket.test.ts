@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { request } from 'node:http';
 import { expect, test } from 'vitest';
-import { desk } from '../support/agentctl.ts';
+import { setup } from '../support/agentctl.ts';
 import { serveWorkspace } from './serving.ts';
 
 function askSocket(socketPath: string, path: string): Promise<number | undefined> {
@@ -16,7 +16,7 @@ function askSocket(socketPath: string, path: string): Promise<number | undefined
 }
 
 test('a private Unix socket needs no token; one that a killed server left is replaced, one that answers is not', async () => {
-  const place = desk();
+  const place = setup();
   const path = place.path('..', 'http.sock');
   const first = await serveWorkspace(place, '--socket', path);
   expect(fs.statSync(path).mode & 0o777).toBe(0o600);

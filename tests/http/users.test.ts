@@ -2,13 +2,13 @@ import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import { type AccessTokens, openAccessTokens } from '../../src/client/actions/access-token.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
-import { type Desk, desk, script } from '../support/agentctl.ts';
+import { type Setup, script, setup } from '../support/agentctl.ts';
 import { type Serving, serveWorkspace } from './serving.ts';
 
 type NewToken = Parameters<AccessTokens['add']>[0];
 
 async function addToken(
-  place: Desk,
+  place: Setup,
   name: string,
   role: NewToken['role'],
   ...sessions: string[]
@@ -29,7 +29,7 @@ async function logInPage({ ask }: Serving, token: string) {
 }
 
 test('a token lets its holder do what its role says, in the sessions it may see; others do not exist for it', async () => {
-  const place = desk();
+  const place = setup();
   fs.mkdirSync(place.root, { mode: 0o700 });
   fs.writeFileSync(place.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   const call = { calls: [{ name: 'shell', args: { command: 'echo hi' } }] };
@@ -126,7 +126,7 @@ test('a token lets its holder do what its role says, in the sessions it may see;
 });
 
 test('tokens are kept as hashes in a private file that is read again; while it is invalid only the own token works', async () => {
-  const place = desk();
+  const place = setup();
   const file = place.path('.agentd', 'tokens.json');
   const server = await serveWorkspace(place);
   const { ask, child, ended } = server;

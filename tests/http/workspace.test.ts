@@ -1,10 +1,10 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import { desk } from '../support/agentctl.ts';
+import { setup } from '../support/agentctl.ts';
 import { serveWorkspace } from './serving.ts';
 
 test('templates and settings are as agentctl says them; each setting says where it comes from, and no secret is shown', async () => {
-  const place = desk();
+  const place = setup();
   await place.ctl(['send', 'demo', 'hello']);
   fs.mkdirSync(place.path('templates'));
   fs.writeFileSync(place.path('templates', 'weekly.md'), '---\ndescription: The week\n---\n1. Look\n');

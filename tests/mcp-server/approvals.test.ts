@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
-import { type Desk, desk, script } from '../support/agentctl.ts';
+import { type Setup, script, setup } from '../support/agentctl.ts';
 import { callTool, stdioClient, VERSIONS } from './mcp-client.ts';
 
 const CALL = { calls: [{ name: 'shell', args: { command: 'echo a >> ran' } }] };
@@ -9,14 +9,14 @@ const ASK = { calls: [{ name: 'ask_user', args: { question: 'Which colour?', cho
 const SEND = { session: 'demo', text: 'write it', wait_seconds: 50 };
 
 /** A daemon whose shell calls wait for a person. */
-async function asking(answers: object[] = [CALL, { text: 'Written.' }]): Promise<Desk> {
-  const at = desk();
+async function asking(answers: object[] = [CALL, { text: 'Written.' }]): Promise<Setup> {
+  const at = setup();
   mkdirSync(at.root, { mode: 0o700 });
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   await at.serve('--model', script(at, answers));
   return at;
 }
-const hasRun = (at: Desk) => existsSync(at.path('.sessions/demo/work/ran'));
+const hasRun = (at: Setup) => existsSync(at.path('.sessions/demo/work/ran'));
 
 test.each(VERSIONS)(
   'by %s a waiting call is put to a person, who sees it whole, and runs by their word',

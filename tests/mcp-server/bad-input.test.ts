@@ -2,12 +2,12 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { desk } from '../support/agentctl.ts';
+import { setup } from '../support/agentctl.ts';
 import { until } from '../support/daemon.ts';
 import { callTool, stdioClient } from './mcp-client.ts';
 
 test('arguments that no tool takes are refused with what was wanted, and nothing is made', async () => {
-  const at = desk();
+  const at = setup();
   const { client } = await stdioClient(at);
   const wrong: Array<[string, object, RegExp]> = [
     ['send_message', { session: 'demo', text: '  ' }, /expected some words/],
@@ -21,17 +21,17 @@ test('arguments that no tool takes are refused with what was wanted, and nothing
     ['answer_approval', { session: 'demo' }, /answer_approval/],
   ];
   for (const [name, args, words] of wrong) {
-    const told = await callTool(client, name, { ...args }).catch((error: Error) => ({
+    const reported = await callTool(client, name, { ...args }).catch((error: Error) => ({
       isError: true,
       text: error.message,
     }));
-    expect(told, name).toMatchObject({ isError: true, text: expect.stringMatching(words) });
+    expect(reported, name).toMatchObject({ isError: true, text: expect.stringMatching(words) });
   }
   expect(existsSync(at.path('.sessions', 'demo'))).toBe(false);
 });
 
 test('without a daemon a message waits, and the answer says what to start', async () => {
-  const at = desk();
+  const at = setup();
   const { client } = await stdioClient(at);
   const sent = await callTool(client, 'send_message', { session: 'demo', text: 'x', wait_seconds: 0 });
   expect(sent).toMatchObject({ isError: false, data: { status: 'running', reply: null } });
@@ -39,13 +39,13 @@ test('without a daemon a message waits, and the answer says what to start', asyn
 });
 
 test('only plans of sessions that are there can be subscribed to', async () => {
-  const { client } = await stdioClient(desk(), { version: '2025-11-25' });
+  const { client } = await stdioClient(setup(), { version: '2025-11-25' });
   for (const uri of ['agentd://sessions/none/plan', 'agentd://sessions/none/transcript', 'file:///etc/passwd'])
     await expect(client.subscribeResource({ uri }), uri).rejects.toThrow();
 });
 
 test('a line that is no JSON and a method that is not known leave the server at work', async () => {
-  const { root } = desk();
+  const { root } = setup();
   const child = spawn(process.execPath, [resolve('dist/agentctl.js'), '--workspace', root, 'mcp']);
   onTestFinished(() => void child.kill('SIGKILL'));
   let out = '';

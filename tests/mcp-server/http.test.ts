@@ -2,11 +2,11 @@ import { expect, test } from 'vitest';
 import { openAccessTokens } from '../../src/client/actions/access-token.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { serveWorkspace } from '../http/serving.ts';
-import { desk } from '../support/agentctl.ts';
+import { setup } from '../support/agentctl.ts';
 import { callTool, httpClient, readText, VERSIONS } from './mcp-client.ts';
 
 test('/mcp serves both versions with a token, as the user that it names; plans are subscribed to by the newer one', async () => {
-  const at = desk();
+  const at = setup();
   const { url, token, ask } = await serveWorkspace(at, '--mcp');
   await at.serve('--model', 'runbook');
   for (const version of VERSIONS) {
@@ -29,12 +29,12 @@ test('/mcp serves both versions with a token, as the user that it names; plans a
   expect((await callTool(sender, 'get_plan', { session: 'demo' })).isError).toBe(true);
 
   const uri = 'agentd://sessions/demo/plan';
-  const updated = new Promise<string>((told) => {
+  const updated = new Promise<string>((reported) => {
     let seen = 0;
     reader.setNotificationHandler('notifications/resources/updated', ({ params }) => {
       seen += 1;
       // The first says how the plan is now.
-      if (seen === 2) told(params.uri);
+      if (seen === 2) reported(params.uri);
     });
   });
   await reader.listen({ resourceSubscriptions: [uri] });

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { onTestFinished } from 'vitest';
-import type { Desk } from '../support/agentctl.ts';
+import type { Setup } from '../support/agentctl.ts';
 
 /** Both versions of the protocol that are served. */
 export const VERSIONS = ['2025-11-25', '2026-07-28'] as const;
@@ -35,7 +35,7 @@ function newClient({ version = '2026-07-28', person, before }: ClientSetup): Cli
 
 /** A client of `agentctl mcp`, in a process of its own. */
 export async function stdioClient(
-  { root }: Desk,
+  { root }: Setup,
   { flags = [], ...setup }: ClientSetup & { flags?: string[] } = {},
 ): Promise<{ client: Client; pid: number }> {
   const client = newClient(setup);

@@ -2,15 +2,15 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { readTextFile } from '../../src/store/fs/file-reads.ts';
-import { type Desk, desk, script } from '../support/agentctl.ts';
+import { type Setup, script, setup } from '../support/agentctl.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { callTool, readText, stdioClient, VERSIONS } from './mcp-client.ts';
 
 const RUNBOOK = '1. Say hello: `echo hello`\n2. Say bye: `echo bye`';
 
 /** A session whose runbook is paused before its second step. */
-async function pausedRunbook(): Promise<Desk> {
-  const at = desk();
+async function pausedRunbook(): Promise<Setup> {
+  const at = setup();
   await at.serve('--model', 'runbook');
   await at.ctl(['send', 'demo', '1. Say hello: `echo hello`\n2. Fail: `false`\n3. Say bye: `echo bye`', '--wait']);
   return at;
@@ -19,7 +19,7 @@ async function pausedRunbook(): Promise<Desk> {
 test.each(VERSIONS)(
   'by %s a message is sent once, however often the call is repeated, and its reply is data',
   async (version) => {
-    const at = desk();
+    const at = setup();
     await at.serve('--model', script(at, [{ text: 'There are 7.' }, { text: 'asked twice' }]));
     const { client } = await stdioClient(at, { version, flags: ['--from', 'Codex'] });
     expect(client.getNegotiatedProtocolVersion()).toBe(version);
@@ -42,7 +42,7 @@ test.each(VERSIONS)(
 );
 
 test('what is still running says how to wait for it', async () => {
-  const at = desk();
+  const at = setup();
   const model = await startOpenAI([
     { text: '1. Look\n2. Tell', hang: 'before' },
     { text: 'All told.', hang: 'before' },
@@ -61,19 +61,19 @@ test('what is still running says how to wait for it', async () => {
 });
 
 test('progress names the steps of a run as they begin', async () => {
-  const at = desk();
+  const at = setup();
   await at.serve('--model', 'runbook');
   const { client } = await stdioClient(at);
-  const told: string[] = [];
+  const reported: string[] = [];
   const onprogress = ({ message = '' }) => {
-    told.push(message);
+    reported.push(message);
     writeFileSync(at.path('.sessions/demo/work/go'), '');
   };
   const text = '1. Wait for it: `until [ -e go ]; do sleep 0.05; done`\n2. Say bye: `echo bye`';
   const call = { name: 'send_message', arguments: { session: 'demo', text, wait_seconds: 50 } };
   await client.callTool(call, { onprogress });
-  expect(told).toContain('step 2/2: Say bye');
-  expect(told).toContain('runs shell');
+  expect(reported).toContain('step 2/2: Say bye');
+  expect(reported).toContain('runs shell');
 });
 
 test('a plan is edited by the ids of its steps, and the answer says what became of each change', async () => {
@@ -118,7 +118,7 @@ test('pause, continue and stop are messages, and what cannot be done is said', a
 });
 
 test.each(VERSIONS)('by %s plan, transcript and replies are resources, and nothing else is', async (version) => {
-  const at = desk();
+  const at = setup();
   await at.serve('--model', 'runbook');
   const { client } = await stdioClient(at, { version });
   const sent = await callTool(client, 'send_message', { session: 'demo', text: RUNBOOK, wait_seconds: 50 });
@@ -138,19 +138,19 @@ test.each(VERSIONS)('by %s plan, transcript and replies are resources, and nothi
 });
 
 test.each(VERSIONS)('by %s a subscribed plan is told of whenever the record has another version', async (version) => {
-  const at = desk();
+  const at = setup();
   const { client } = await stdioClient(at, { version });
   const uri = 'agentd://sessions/demo/plan';
   await at.ctl(['send', 'demo', RUNBOOK]);
-  let heard = (): void => {};
+  let received = (): void => {};
   const updated = () =>
     new Promise<void>((resolve) => {
-      heard = resolve;
+      received = resolve;
     });
   const uris: string[] = [];
   client.setNotificationHandler('notifications/resources/updated', ({ params }) => {
     uris.push(params.uri);
-    heard();
+    received();
   });
   const planStatus = async () => JSON.parse(await readText(client, uri))?.status;
   const next = updated();
@@ -169,7 +169,7 @@ test.each(VERSIONS)('by %s a subscribed plan is told of whenever the record has 
 });
 
 test('the server ends when its client goes, a call that waits with it, and the run goes on', async () => {
-  const at = desk();
+  const at = setup();
   const model = await startOpenAI([{ text: 'Done all the same.', hang: 'before' }]);
   await at.serve('--model', 'test', '--base-url', model.url);
   const { client, pid } = await stdioClient(at);
@@ -185,7 +185,7 @@ test('the server ends when its client goes, a call that waits with it, and the r
   await model.close();
 });
 
-function messageName(at: Desk): string {
+function messageName(at: Setup): string {
   const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
   return /"name":"([^"]+\.msg\.json)"/.exec(record)?.[1] ?? '';
 }

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { setImmediate as letOthers, setTimeout as sleep } from 'node:timers/promises';
 import fc from '../support/property.ts';
-import { type Dropped, folderOf } from './deeds.ts';
+import { type Dropped, folderOf } from './actions.ts';
 import { askAbout, workOn } from './mind.ts';
 import {
   consume,

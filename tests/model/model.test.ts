@@ -26,11 +26,11 @@ test('whatever people, signals, clocks and disks do to a real daemon: it settles
     `model-based: seed ${MODEL_SEED}, ${MODEL_RUNS} runs${noDisk ? `; the disk is never full: ${noDisk}` : ''}`,
   );
   const replay = MODEL_REPLAY === undefined ? {} : { replayPath: MODEL_REPLAY };
-  const told = fc.commands(commands(noDisk === null), { maxCommands: LONGEST, size: 'max', ...replay });
+  const reported = fc.commands(commands(noDisk === null), { maxCommands: LONGEST, size: 'max', ...replay });
   let last: Real | undefined;
   let failedAt: number | undefined;
   const counts = new Map<string, number>();
-  const property = fc.asyncProperty(told, async (story) => {
+  const property = fc.asyncProperty(reported, async (story) => {
     if (failedAt !== undefined && Date.now() - failedAt > SHORTEN_MS) return;
     const real = await realWorkspace(noDisk === null);
     try {

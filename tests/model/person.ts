@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Plan } from '../../src/protocol/session/plan.ts';
 import { dropMessage } from '../../src/store/index.ts';
-import { type Dropped, folderOf, type Ground, type Life, newLife } from './deeds.ts';
+import { type Dropped, folderOf, type Ground, type Life, newLife } from './actions.ts';
 
 /** The session's life; begins one, with its inbox, where there is none. */
 function lifeOf(ground: Ground, session: string): Life {

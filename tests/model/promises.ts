@@ -9,7 +9,7 @@ import { emptySession } from '../../src/core/session/session-state.ts';
 import type { Event, EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { Plan } from '../../src/protocol/session/plan.ts';
 import { openWorkspace, type SessionPaths } from '../../src/store/index.ts';
-import { folderOf, type Ground, type Life } from './deeds.ts';
+import { folderOf, type Ground, type Life } from './actions.ts';
 
 /** The record as its own reader sees it: seq without gaps, every crc right, or it throws. */
 export async function recordOf({ root }: Pick<Ground, 'root'>, session: string): Promise<Event[]> {

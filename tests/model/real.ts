@@ -7,7 +7,7 @@ import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';
 import { startOpenAI } from '../support/openai-server.ts';
-import { type Dropped, folderOf, type Ground } from './deeds.ts';
+import { type Dropped, folderOf, type Ground } from './actions.ts';
 import { mind } from './mind.ts';
 import { dropSafely, save } from './person.ts';
 import { broken, everything, recordOf } from './promises.ts';

@@ -214,9 +214,9 @@ describe('usage', () => {
   test("cost is what prices make of the tokens, else the endpoint's own, else unknown", async () => {
     const usage = { prompt_tokens: 1000, completion_tokens: 500, total_tokens: 1500, cost: 0.25 };
     const priced = await endpoint([{ text: 'a', usage }], { prices: { input: 2, output: 8 } });
-    const told = await endpoint([{ text: 'a', usage }]);
+    const reported = await endpoint([{ text: 'a', usage }]);
     expect((await ask(priced.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.006 });
-    expect((await ask(told.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.25 });
+    expect((await ask(reported.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.25 });
   });
 });
 

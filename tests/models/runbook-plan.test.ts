@@ -3,7 +3,7 @@ import { answerRunbook } from '../../src/models/runbook-model.ts';
 import { type Rig, rig } from '../support/rig.ts';
 
 /** A session whose model is the runbook; `exits` are the codes of commands that fail. */
-const desk = (exits: Record<string, number>) =>
+const setup = (exits: Record<string, number>) =>
   rig({
     script: ({ messages }) => {
       const { text, calls } = answerRunbook({ messages, tools: ['shell', 'plan'] });
@@ -35,7 +35,7 @@ function lastCommandBefore(at: Rig, description: string) {
 }
 
 test('a changed list that is sent after a failure ends each step of its own, and none of the old one falsely', async () => {
-  const at = await desk({ 'make old': 2 });
+  const at = await setup({ 'make old': 2 });
   await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `make old`\n3. Test: `test old`');
   expect(steps(at)?.map(([, status]) => status)).toEqual(['completed', 'blocked', 'pending']);
   await send(at, '2.md', '1. Prepare: `prep more`\n2. Build: `make new`\n3. Ship: `ship`');
@@ -60,7 +60,7 @@ test('a changed list that is sent after a failure ends each step of its own, and
 
 test('a changed list whose build fails again completes no build, and after "continue" the same command is run', async () => {
   const exits: Record<string, number> = { 'make old': 2, 'make new': 1 };
-  const at = await desk(exits);
+  const at = await setup(exits);
   await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `make old`');
   await send(at, '2.md', '1. Clean: `clean`\n2. Build: `make new`');
   expect(steps(at)?.map(([name, status]) => [name, status])).toEqual([
@@ -76,7 +76,7 @@ test('a changed list whose build fails again completes no build, and after "cont
 });
 
 test('a third list, and descriptions that no tag can hold, keep their own outcomes', async () => {
-  const at = await desk({ b1: 1, b2: 1 });
+  const at = await setup({ b1: 1, b2: 1 });
   const list = (b: string) => `- Write [x]: \`a\`\n- Say "hi": \`${b}\`\n- step_1: \`c\``;
   for (const n of [1, 2, 3]) await send(at, `${n}.md`, list(`b${n}`));
   expect(commands(at)).toEqual(['a', 'b1', 'a', 'b2', 'a', 'b3', 'c']);
@@ -88,7 +88,7 @@ test('a third list, and descriptions that no tag can hold, keep their own outcom
 });
 
 test('a newer list is worked through although a person put a step in front', async () => {
-  const at = await desk({ two: 1 });
+  const at = await setup({ two: 1 });
   await send(at, '1.md', '1. One: `one`\n2. Two: `two`\n3. Three: `three`');
   const plan = at.plan();
   const mine = { id: 'mine', description: 'Ask the boss', status: 'running' };
@@ -99,7 +99,7 @@ test('a newer list is worked through although a person put a step in front', asy
 });
 
 test('a list that is sent after a finished one keeps its names', async () => {
-  const at = await desk({});
+  const at = await setup({});
   for (const n of [1, 2]) await send(at, `${n}.md`, '1. Count: `count`\n2. Sort: `sort`');
   expect(steps(at)).toEqual([
     ['Count', 'completed', 'out of count'],

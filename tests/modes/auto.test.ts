@@ -184,27 +184,27 @@ test('a run that rested before it had a plan goes on in the mode that was chosen
 });
 
 describe('/mode', () => {
-  const desk = () =>
+  const setup = () =>
     rig({
       config: { mode: 'linear' },
       script: ({ messages }) => ({ text: /JSON/.test(messages.at(-1)?.content ?? '') ? PLAN : 'Here.' }),
     });
-  const say = async (on: Awaited<ReturnType<typeof desk>>, name: string, text: string) => {
+  const say = async (on: Awaited<ReturnType<typeof setup>>, name: string, text: string) => {
     on.drop(name, text);
     await on.settle();
   };
-  const started = (on: Awaited<ReturnType<typeof desk>>) =>
+  const started = (on: Awaited<ReturnType<typeof setup>>) =>
     on.events().flatMap((event) => (event.type === 'run.started' ? [event.mode] : []));
 
   test('alone tells the mode, where it comes from, and the modes there are', async () => {
-    const on = await desk();
+    const on = await setup();
     await say(on, '1.md', '/mode');
     expect(on.reply('1.md')).toContain('The mode is linear, from the settings');
     expect(on.reply('1.md')).toContain(`Modes: ${[...MODES, 'default'].join(', ')}`);
   });
 
   test('with a mode holds for every task to come, also after a crash, until it is set back', async () => {
-    const on = await desk();
+    const on = await setup();
     await say(on, '1.md', '/mode Plan-Act');
     await on.restart({ powerCut: true });
     await say(on, '2.md', 'a report');
@@ -217,7 +217,7 @@ describe('/mode', () => {
   });
 
   test("with a mode and a task runs that task in it; a message's own option wins over what was set", async () => {
-    const on = await desk();
+    const on = await setup();
     await say(on, '1.md', '/mode plan-act');
     await say(on, '2.json', JSON.stringify({ text: 'hello', options: { mode: 'linear' } }));
     await say(on, '3.md', '/mode default');
@@ -230,7 +230,7 @@ describe('/mode', () => {
   });
 
   test('with a word that is no mode is rejected and names those there are', async () => {
-    const on = await desk();
+    const on = await setup();
     await say(on, '1.md', '/mode purple do it');
     expect(on.reply('1.md')).toContain('status: rejected');
     expect(on.reply('1.md')).toContain('Unknown mode "purple". Modes: linear');

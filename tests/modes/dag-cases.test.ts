@@ -195,10 +195,10 @@ const CHECKS: Record<string, (b: Bench, wanted: unknown, then: Record<string, un
   histories: (b, wanted) => {
     const Histories = z.array(z.object({ session: z.string(), contains_only: Ids }));
     for (const { session, contains_only } of Histories.parse(wanted)) {
-      const told = b.on.children.sent.filter((one) => one.child === session).map((one) => one.message.text ?? '');
-      expect(told).toHaveLength(1);
+      const reported = b.on.children.sent.filter((one) => one.child === session).map((one) => one.message.text ?? '');
+      expect(reported).toHaveLength(1);
       for (const { id, description } of b.plan().steps)
-        expect(told[0]?.includes(description), `${session} and ${id}`).toBe(contains_only.includes(id));
+        expect(reported[0]?.includes(description), `${session} and ${id}`).toBe(contains_only.includes(id));
     }
   },
 };

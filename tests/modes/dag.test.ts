@@ -153,7 +153,7 @@ describe('what a child says of its step', () => {
 });
 
 test('a session that works for another tells how its last command ended, any other session does not', async () => {
-  const told = async (name: string) => {
+  const reported = async (name: string) => {
     const on = await rig({
       script: moves({ text: '[Step] look', calls: [shell()] }, { text: 'Not there. [Done]' }),
       tool: () => ({ ok: true, exit: 1, text: 'exit 1' }),
@@ -164,8 +164,8 @@ test('a session that works for another tells how its last command ended, any oth
     expect(on.plan()).toMatchObject({ steps: [{ status: 'completed', exit: 1 }] });
     return JSON.parse(on.reply('1.json') ?? '{}').exit;
   };
-  expect(await told('demo~a')).toBe(1);
-  expect(await told('demo')).toBeUndefined();
+  expect(await reported('demo~a')).toBe(1);
+  expect(await reported('demo')).toBeUndefined();
 });
 
 describe('questions and people', () => {

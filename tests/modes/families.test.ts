@@ -72,10 +72,10 @@ test('an answer reaches the child that asked, whatever another one asked after i
   await on.settle();
   expect(on.reply('1.md')).toContain('Which size?');
   expect(on.reply('2.md')).toContain('Which colour?');
-  const told = on.children.sent.flatMap(({ child, message }) =>
+  const reported = on.children.sent.flatMap(({ child, message }) =>
     message.command === 'continue' ? [[child, message.text]] : [],
   );
-  expect(told).toEqual([
+  expect(reported).toEqual([
     ['demo~step_2', 'large'],
     ['demo~step_1', 'red'],
   ]);
@@ -96,7 +96,7 @@ async function twoAtWork() {
   });
   on.drop('1.md', 'two things');
   await on.settle();
-  const told = () =>
+  const reported = () =>
     on.children.sent.flatMap(({ child, message }) => (message.command ? [[child, message.command]] : []));
   const ends = async (status: 'paused' | 'cancelled' | 'done') => {
     for (const step of ['a', 'b']) {
@@ -108,43 +108,43 @@ async function twoAtWork() {
     on.worker.wake();
     await on.settle();
   };
-  return { on, told, ends };
+  return { on, reported, ends };
 }
 
 /** What is no task is answered beside it. */
 const isTask = (command: string | undefined) => command === undefined || command === 'continue';
 
 test('a pause lets the calls of children end, a stop after it aborts them, and a cancel ends them', async () => {
-  const { on, told } = await twoAtWork();
+  const { on, reported } = await twoAtWork();
   on.drop('2.md', '/pause');
   await on.settle();
-  expect(told()).toEqual([
+  expect(reported()).toEqual([
     ['demo~a', 'pause'],
     ['demo~b', 'pause'],
   ]);
   on.drop('3.md', '/stop');
   await on.settle();
-  expect(told().slice(2)).toEqual([
+  expect(reported().slice(2)).toEqual([
     ['demo~a', 'stop'],
     ['demo~b', 'stop'],
   ]);
   expect(on.reply('3.md')).toContain('Stopped.');
   on.drop('4.md', '/cancel');
   await on.settle();
-  expect(told().slice(4)).toEqual([
+  expect(reported().slice(4)).toEqual([
     ['demo~a', 'cancel'],
     ['demo~b', 'cancel'],
   ]);
 });
 
 test('a cancelled dag goes on with one "continue"', async () => {
-  const { on, told, ends } = await twoAtWork();
+  const { on, reported, ends } = await twoAtWork();
   on.drop('2.md', '/cancel');
   await on.settle();
   await ends('cancelled');
   on.drop('3.md', 'continue');
   await on.settle();
-  expect(told().slice(2)).toEqual([
+  expect(reported().slice(2)).toEqual([
     ['demo~a', 'continue'],
     ['demo~b', 'continue'],
   ]);
@@ -154,10 +154,10 @@ test('a cancelled dag goes on with one "continue"', async () => {
 });
 
 test('a new conversation ends the children of the one before it', async () => {
-  const { on, told } = await twoAtWork();
+  const { on, reported } = await twoAtWork();
   on.drop('2.md', '/new');
   await on.settle();
-  expect(told()).toEqual([
+  expect(reported()).toEqual([
     ['demo~a', 'cancel'],
     ['demo~b', 'cancel'],
   ]);

@@ -36,7 +36,7 @@ const tool = (args: object) => ({ name: 'plan', args });
 const work: Move = { text: 'at it', calls: [shell()] };
 const isPlanner = (it: Rig, ask: string) =>
   it.events().filter((e) => e.type === 'model.answered' && e.planner_query === ask);
-const told = (it: Rig) => it.requests.flatMap((r) => r.messages).findLast((m) => m.role === 'tool')?.content ?? '';
+const reported = (it: Rig) => it.requests.flatMap((r) => r.messages).findLast((m) => m.role === 'tool')?.content ?? '';
 const block = (it: Rig, n = -1) => String(it.requests.at(n)?.messages.at(-1)?.content);
 const statuses = (it: Rig) => it.plan()?.steps.map((step) => step.status);
 
@@ -251,7 +251,7 @@ describe('the plan tool, called wrongly or twice', () => {
 
   each('E7')('%s', async (_fact, { given }) => {
     const it = await on(given.plan?.steps ?? [], [{ calls: [tool({ command: 'complete_step', step: '9' })] }]);
-    expect(told(it)).toContain('There is no step "9". Steps: step_1, step_2, step_3, step_4.');
+    expect(reported(it)).toContain('There is no step "9". Steps: step_1, step_2, step_3, step_4.');
     expect(statuses(it)).toEqual(['completed', 'completed', 'running', 'pending']);
   });
 
@@ -269,7 +269,7 @@ describe('the plan tool, called wrongly or twice', () => {
   each('E9')('%s', async () => {
     const it = await on(four, [{ calls: [tool({ command: 'create', steps: ['Begin', 'Anew'] })] }]);
     expect(it.events().findLast((event) => event.type === 'tool.finished')).toMatchObject({ ok: false });
-    expect(told(it)).toContain('plan_1 is there already');
+    expect(reported(it)).toContain('plan_1 is there already');
     expect(it.plan()?.steps.map((step) => step.description)).toEqual(['Find', 'Fetch', 'Extract', 'Draw']);
     expect(it.plan()?.status).toBe('running');
   });
@@ -532,7 +532,7 @@ describe('from the first step to the answer', () => {
     });
     it.worker.wake();
     await settled(it);
-    for (const part of then['error_mentions'] as string[]) expect(told(it)).toContain(part);
+    for (const part of then['error_mentions'] as string[]) expect(reported(it)).toContain(part);
     expect(it.plan()).toMatchObject({ status: 'running', steps: [{ status: 'running' }] });
   });
 
@@ -544,7 +544,7 @@ describe('from the first step to the answer', () => {
     });
     it.drop('1.md', 'look');
     await settled(it);
-    const said = told(it);
+    const said = reported(it);
     expect([...said].filter((sign) => sign === 'x')).toHaveLength(Number(then['shown_characters']));
     expect(said.includes('left out')).toBe(then['says_cut'] === 1);
   });

@@ -111,9 +111,9 @@ test('a stop reaches the child of a spawn call, and "continue" goes on with it',
   on.drop('3.md', 'continue');
   on.worker.wake();
   await on.settle();
-  const told = on.children.sent.at(-1)?.message;
-  expect(told).toMatchObject({ command: 'continue' });
-  on.children.answer('demo~step_1', told?.id ?? '', { text: 'a' });
+  const reported = on.children.sent.at(-1)?.message;
+  expect(reported).toMatchObject({ command: 'continue' });
+  on.children.answer('demo~step_1', reported?.id ?? '', { text: 'a' });
   on.worker.wake();
   await on.settle();
   expect(on.faults).toEqual([]);

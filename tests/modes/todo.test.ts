@@ -106,10 +106,10 @@ describe('what may be added', () => {
     const wish = when[0]?.step as { description: string; needs: string[] };
     const it = await on({ plan: busy }, [{ calls: [plan({ command: 'add_step', ...wish })] }]);
     expect(it.plan()?.steps).toHaveLength(Number(then['steps_total']) + 1);
-    const told = it.requests.at(-1)?.messages.findLast((message) => message.role === 'tool')?.content ?? '';
+    const reported = it.requests.at(-1)?.messages.findLast((message) => message.role === 'tool')?.content ?? '';
     const reasons = (then['reason_one_of'] ?? [then['reason']]) as string[];
-    expect(reasons.some((reason) => told.includes(reason))).toBe(true);
-    for (const id of (then['named'] as string[] | undefined) ?? []) expect(told).toContain(id);
+    expect(reasons.some((reason) => reported.includes(reason))).toBe(true);
+    for (const id of (then['named'] as string[] | undefined) ?? []) expect(reported).toContain(id);
     expect(it.events().findLast((event) => event.type === 'tool.finished')).toMatchObject({ ok: false });
     if (then['next_step_id']) expect(`step_${played(it.events()).lastStepNumber + 1}`).toBe(then['next_step_id']);
   });
@@ -122,12 +122,12 @@ describe('what may be added', () => {
   )('%s', async (_fact, { given, when, then }) => {
     const it = await on(given, [{ calls: [plan({ command: 'add_step', steps: when[0]?.add })] }]);
     expect(it.plan()?.steps).toHaveLength(Number(then['steps_total']));
-    const told = it.requests.at(-1)?.messages.findLast((message) => message.role === 'tool')?.content ?? '';
+    const reported = it.requests.at(-1)?.messages.findLast((message) => message.role === 'tool')?.content ?? '';
     for (const { reason } of (then['skipped'] as Array<{ reason: string }> | undefined) ?? [])
-      expect(told).toContain(reason);
+      expect(reported).toContain(reason);
     for (const step of then['added'] as Array<{ id: string; needs: string[] }>)
       expect(it.plan()?.steps.find((one) => one.id === step.id)).toMatchObject(step);
-    for (const id of (then['dropped_needs'] as string[] | undefined) ?? []) expect(told).toContain(id);
+    for (const id of (then['dropped_needs'] as string[] | undefined) ?? []) expect(reported).toContain(id);
   });
 
   each('R10')('%s', async (_fact, { given, when }) => {

@@ -40,10 +40,10 @@ test.each([
   expect(on.session('demo').plan?.steps).toMatchObject([
     { status: 'completed', result: 'x, found in go 2.', attempts: 2 },
   ]);
-  const told = listItems(on.session('demo~a').conversation).filter(
+  const reported = listItems(on.session('demo~a').conversation).filter(
     ({ role, content }) => role === 'user' && content?.includes('Find x'),
   );
-  expect(told.at(-1)?.content).toContain('opened it again');
-  if (said === null) expect(told.at(-1)?.content).not.toContain('saying');
-  else expect(told.at(-1)?.content).toContain(`saying: ${said}`);
+  expect(reported.at(-1)?.content).toContain('opened it again');
+  if (said === null) expect(reported.at(-1)?.content).not.toContain('saying');
+  else expect(reported.at(-1)?.content).toContain(`saying: ${said}`);
 });

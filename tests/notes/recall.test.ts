@@ -3,21 +3,21 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Config } from '../../src/protocol/settings/config.ts';
 import { readSearchCorpus } from '../../src/store/index.ts';
-import { desk, plan, reply } from './desk.ts';
+import { plan, reply, setup } from './notes-setup.ts';
 
 /** Sessions of other days: each gets its files, and the day its replies were written on. */
-function past(on: ReturnType<typeof desk>, files: Record<string, string>, day = '2026-01-05') {
+function past(on: ReturnType<typeof setup>, files: Record<string, string>, day = '2026-01-05') {
   for (const [path, text] of Object.entries(files)) {
     const file = on.put(path, text);
     utimesSync(file, new Date(`${day}T12:00:00Z`), new Date(`${day}T12:00:00Z`));
   }
 }
 
-const find = async (on: ReturnType<typeof desk>, query: string, limit?: number, from = 'demo') =>
+const find = async (on: ReturnType<typeof setup>, query: string, limit?: number, from = 'demo') =>
   (await on.session(from).use('recall', { query, ...(limit && { limit }) })).text;
 
 test('a Chinese reply is found by words inside of it, with session, date, goal and the passage', async () => {
-  const on = desk();
+  const on = setup();
   past(on, {
     '.sessions/tax/plan.json': plan('p1', '准备年度报税', ['收集发票']),
     '.sessions/tax/outbox/read/1.md': reply('发票已经整理好。\n增值税申报表在 work/vat.xlsx 里。\n另外没有问题。', {
@@ -33,7 +33,7 @@ test('a Chinese reply is found by words inside of it, with session, date, goal a
 });
 
 test('plans are found by their goal and their results, words by their stem and in any case', async () => {
-  const on = desk();
+  const on = setup();
   past(on, {
     '.sessions/a/plans/p1.json': plan('p1', 'Migrate the CUSTOMERS database', ['Dump the tables']),
     '.sessions/b/outbox/1.json': JSON.stringify({ status: 'done', text: 'Überweisung geprüft', plan: null }),
@@ -43,7 +43,7 @@ test('plans are found by their goal and their results, words by their stem and i
 });
 
 test('what fits best comes first, what fits alike is newest first, and a plan and its replies are one', async () => {
-  const on = desk();
+  const on = setup();
   past(on, { '.sessions/old/outbox/1.md': reply('The server has a backup.') }, '2025-06-01');
   past(on, { '.sessions/new/outbox/1.md': reply('The server has a backup.') }, '2026-02-01');
   past(on, {
@@ -56,14 +56,14 @@ test('what fits best comes first, what fits alike is newest first, and a plan an
 });
 
 test('one that fits nearly as well and is new comes before one that is very old', async () => {
-  const on = desk();
+  const on = setup();
   past(on, { '.sessions/old/outbox/1.md': reply('The server, backup and tape.') }, '2023-06-01');
   past(on, { '.sessions/new/outbox/1.md': reply('The server and backup. A tape.') }, '2026-02-01');
   expect(await find(on, 'server backup tape')).toMatch(/1\. new,[\s\S]*2\. old,/);
 });
 
 test('five are told, or as many as are asked for, at most twenty', async () => {
-  const on = desk();
+  const on = setup();
   past(
     on,
     Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`.sessions/s${n}/outbox/1.md`, reply(`zebra ${n}`)])),
@@ -74,7 +74,7 @@ test('five are told, or as many as are asked for, at most twenty', async () => {
 });
 
 test('long passages are clipped around the words, not at their beginning', async () => {
-  const on = desk();
+  const on = setup();
   past(on, { '.sessions/a/outbox/1.md': reply(`${'无关内容'.repeat(300)}火星探测器${'其他'.repeat(300)}`) });
   const text = await find(on, '火星探测');
   expect(text).toContain('火星探测器');
@@ -82,13 +82,13 @@ test('long passages are clipped around the words, not at their beginning', async
 });
 
 test('sessions that were put away are found and said to be archived', async () => {
-  const on = desk();
+  const on = setup();
   past(on, { '.archive/gone/outbox/1.md': reply('The walrus is fed.') });
   expect(await find(on, 'walrus')).toContain('1. gone (archived), 2026-01-05');
 });
 
 test('the plan at work, replies that only say "joined", and files that are no replies are passed by', async () => {
-  const on = desk();
+  const on = setup();
   past(on, {
     '.sessions/demo/plan.json': plan('p', 'find the walrus', [], 'running'),
     '.sessions/demo/outbox/2.md': reply('walrus', { status: 'joined' }),
@@ -102,7 +102,7 @@ test('the plan at work, replies that only say "joined", and files that are no re
 });
 
 test('no link is followed out of a session', async () => {
-  const on = desk();
+  const on = setup();
   const secret = on.put('secret/1.md', reply('walrus'));
   mkdirSync(join(on.root, '.sessions/a/outbox'), { recursive: true });
   symlinkSync(secret, join(on.root, '.sessions/a/outbox/1.md'));
@@ -119,7 +119,7 @@ const WALRUS = {
 };
 
 const seen = async (config: Config, from: string, settings: Record<string, string> = {}) => {
-  const on = desk(config);
+  const on = setup(config);
   past(on, WALRUS);
   for (const [session, text] of Object.entries(settings)) on.put(`.sessions/${session}/session.json`, text);
   const { text } = await on.session(from).use('recall', { query: 'walrus' });
@@ -148,7 +148,7 @@ test("a child is read as its root's settings say, whatever its own session.json 
 });
 
 test('settings that are there and cannot be read hide a session', async () => {
-  const on = desk();
+  const on = setup();
   past(on, WALRUS);
   on.put('.sessions/bob/session.json/x', 'a folder in its place');
   symlinkSync(on.put('open.json', '{}'), join(on.root, '.sessions/ann/session.json'));
@@ -156,15 +156,15 @@ test('settings that are there and cannot be read hide a session', async () => {
 });
 
 test('with "off" nothing is searched and the tool is not offered', async () => {
-  const on = desk({ recall: 'off' });
+  const on = setup({ recall: 'off' });
   past(on, WALRUS);
-  const { told, use } = on.session('ann');
-  expect(told().withheldTools).toContain('recall');
+  const { reported, use } = on.session('ann');
+  expect(reported().withheldTools).toContain('recall');
   expect(await use('recall', { query: 'walrus' })).toMatchObject({ ok: false, text: expect.stringContaining('off') });
 });
 
 test('a search that runs out of time answers with what it has and says so; a stop ends it', async () => {
-  const on = desk();
+  const on = setup();
   const files = Array.from({ length: 300 }, (_, n) => [`.sessions/s${n}/outbox/1.md`, reply(`zebra ${n}`)]);
   past(on, Object.fromEntries(files));
   let now = 0;
@@ -179,7 +179,7 @@ test('a search that runs out of time answers with what it has and says so; a sto
 });
 
 test('others have their turn during a search', async () => {
-  const on = desk();
+  const on = setup();
   past(
     on,
     Object.fromEntries(

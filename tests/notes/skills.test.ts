@@ -5,7 +5,7 @@ import { parseFrontMatter } from '../../src/base/front-matter.ts';
 import { skillsSection } from '../../src/core/prompt/model-request.ts';
 import { NO_NOTES } from '../../src/protocol/workspace/memory-notes.ts';
 import { openSkillStore } from '../../src/store/index.ts';
-import { desk } from './desk.ts';
+import { setup } from './notes-setup.ts';
 
 const skill = (name: string, description = `How ${name} is done`, body = `# ${name}\n\nFirst this, then that.\n`) =>
   `---\nname: ${name}\ndescription: ${description}\n---\n\n${body}`;
@@ -37,7 +37,7 @@ test('a text without a head, or whose head never ends, has no front matter', () 
 });
 
 test('skills that hold are listed by name, and each that does not is named with the reason', () => {
-  const on = desk();
+  const on = setup();
   on.put('skills/report/SKILL.md', skill('report'));
   on.put('skills/报税/SKILL.md', skill('报税'));
   on.put('skills/README.md', 'no skill');
@@ -65,7 +65,7 @@ test('skills that hold are listed by name, and each that does not is named with 
 });
 
 test.skipIf(process.getuid?.() === 0)('a skill that may not be read is named, and the others are there', () => {
-  const on = desk();
+  const on = setup();
   on.put('skills/good/SKILL.md', skill('good'));
   chmodSync(on.put('skills/closed/SKILL.md', skill('closed')), 0o000);
   const { skills, broken } = openSkillStore(join(on.root, 'skills')).list();
@@ -73,7 +73,7 @@ test.skipIf(process.getuid?.() === 0)('a skill that may not be read is named, an
 });
 
 test('a workspace without skills has none and complains of nothing; a file in their place is said', () => {
-  const on = desk();
+  const on = setup();
   const skills = openSkillStore(join(on.root, 'skills'));
   expect(skills.list()).toEqual({ skills: [], broken: [] });
   on.put('skills', 'a file');
@@ -81,7 +81,7 @@ test('a workspace without skills has none and complains of nothing; a file in th
 });
 
 test('a skill that is changed, added or removed is noticed at the next look', () => {
-  const on = desk();
+  const on = setup();
   const skills = openSkillStore(join(on.root, 'skills'));
   const file = on.put('skills/a/SKILL.md', skill('a', 'one'));
   utimesSync(file, 1, 1);
@@ -112,12 +112,12 @@ test('an agent without the tool is not told of skills', () => {
 });
 
 test('a skill is opened by its name: its body without the head, and the files beside it', async () => {
-  const on = desk();
+  const on = setup();
   on.put('skills/report/SKILL.md', skill('report'));
   on.put('skills/report/scripts/make.sh', 'echo made');
   on.put('skills/report/form.bin', 'a\0b');
-  const { use, told } = on.session('demo');
-  expect(told().withheldTools).toEqual([]);
+  const { use, reported } = on.session('demo');
+  expect(reported().withheldTools).toEqual([]);
   const { ok, text } = await use('skill', { name: 'report' });
   expect(ok).toBe(true);
   expect(text).toMatch(/^# report\n\nFirst this, then that\.\n\n\n\[Files of this skill, in .*\/skills\/report:\]\n/);
@@ -130,7 +130,7 @@ test('a skill is opened by its name: its body without the head, and the files be
 });
 
 test('the file tools read the files of skills and never write there', async () => {
-  const on = desk();
+  const on = setup();
   const path = on.put('skills/report/scripts/make.sh', 'echo made');
   const { use } = on.session('demo');
   expect(await use('read_file', { path })).toEqual({ ok: true, text: 'echo made' });
@@ -139,7 +139,7 @@ test('the file tools read the files of skills and never write there', async () =
 });
 
 test('no path and no link leads out of a skill', async () => {
-  const on = desk();
+  const on = setup();
   const secret = on.put('secret.txt', 'mine');
   on.put('skills/a/SKILL.md', skill('a'));
   on.put('skills/b/SKILL.md', skill('b'));
@@ -164,10 +164,10 @@ test('no path and no link leads out of a skill', async () => {
 });
 
 test('without a skill the tool is withheld, and a broken one is said once, however many sessions there are', () => {
-  const on = desk();
+  const on = setup();
   on.put('skills/headless/SKILL.md', '# Headless');
-  expect(on.session('one').told().withheldTools).toEqual(['skill']);
-  on.session('two').told();
-  on.session('one').told();
+  expect(on.session('one').reported().withheldTools).toEqual(['skill']);
+  on.session('two').reported();
+  on.session('one').reported();
   expect(on.complaints).toEqual([expect.stringContaining('headless is left out')]);
 });

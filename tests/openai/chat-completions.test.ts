@@ -1,19 +1,19 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { serveWorkspace } from '../http/serving.ts';
-import { ask, clientOf, openAiDesk, says, waitForFile } from './openai-desk.ts';
+import { ask, clientOf, openAiSetup, says, waitForFile } from './openai-setup.ts';
 
 const LOOK = { text: 'Let me look.', calls: [{ name: 'shell', args: { command: 'echo found it' } }] };
 
 test('a completion is the text of the reply, and a header names the session', async () => {
-  const place = await openAiDesk([LOOK, { text: 'Here it is.\nAll of it.' }]);
+  const place = await openAiSetup([LOOK, { text: 'Here it is.\nAll of it.' }]);
   const { text, finish, session } = await ask(place, says('Where is it?'));
   expect([text, finish]).toEqual(['Here it is.\nAll of it.', 'stop']);
   expect(place.names()).toEqual([session]);
 });
 
 test('a streamed completion has the text as content, and what the agent does as reasoning', async () => {
-  const { openai } = await openAiDesk([LOOK, { text: 'Here it is.' }]);
+  const { openai } = await openAiSetup([LOOK, { text: 'Here it is.' }]);
   const stream = openai.chat.completions.stream({
     model: 'agentd',
     messages: says('Where is it?'),
@@ -27,7 +27,10 @@ test('a streamed completion has the text as content, and what the agent does as 
 });
 
 test('a stream holds chunks and comments and nothing else, a comment every 10 s', async () => {
-  const { serving, path, has } = await openAiDesk([{ text: 'I wait.', calls: [waitForFile('go')] }, { text: 'Done.' }]);
+  const { serving, path, has } = await openAiSetup([
+    { text: 'I wait.', calls: [waitForFile('go')] },
+    { text: 'Done.' },
+  ]);
   const body = { model: 'agentd/demo', stream: true, messages: says('Wait') };
   const answer = serving.ask('POST', '/v1/chat/completions', { body });
   await has('.sessions/demo/work');
@@ -48,7 +51,7 @@ test('a stream holds chunks and comments and nothing else, a comment every 10 s'
 });
 
 test('steps are told by their names', async () => {
-  const { openai } = await openAiDesk([
+  const { openai } = await openAiSetup([
     { text: '[Step] Fetch\n[Step] Read', calls: [{ name: 'shell', args: { command: 'true' } }] },
     { text: '[Done: Fetch] Fetched.', calls: [{ name: 'shell', args: { command: 'true' } }] },
     { text: '[Done: Read] Read it all.' },
@@ -61,7 +64,7 @@ test('steps are told by their names', async () => {
 });
 
 test('a plan that the planner answers as JSON is not streamed', async () => {
-  const { openai, ctl, names } = await openAiDesk(
+  const { openai, ctl, names } = await openAiSetup(
     [
       { asked: 'Make the plan for the last message', text: '{"steps": ["Fetch it", "Read it"]}' },
       { text: '[Done] Fetched.' },
@@ -78,7 +81,7 @@ test('a plan that the planner answers as JSON is not streamed', async () => {
 });
 
 test('a question, an approval and a pause are messages that say what to answer', async () => {
-  const place = await openAiDesk(
+  const place = await openAiSetup(
     [
       {
         when: 'paint',
@@ -105,7 +108,7 @@ test('a question, an approval and a pause are messages that say what to answer',
 });
 
 test('a client that goes away, with a stream or without, ends nothing, and the server takes no offence', async () => {
-  const { openai, path, ctl, has, serving } = await openAiDesk([
+  const { openai, path, ctl, has, serving } = await openAiSetup([
     { text: 'I wait.', calls: [waitForFile('go')] },
     { text: 'It is done.' },
   ]);
@@ -126,7 +129,7 @@ test('a client that goes away, with a stream or without, ends nothing, and the s
 });
 
 test('when the server ends, a stream says so, and the same request to the next server gets the answer', async () => {
-  const place = await openAiDesk([{ text: 'I wait.', calls: [waitForFile('go')] }, { text: 'It is done.' }]);
+  const place = await openAiSetup([{ text: 'I wait.', calls: [waitForFile('go')] }, { text: 'It is done.' }]);
   const request = { model: 'agentd/demo', messages: says('Wait') };
   const stream = await place.openai.chat.completions.create({ ...request, stream: true });
   const read = async () => {

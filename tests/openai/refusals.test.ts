@@ -4,13 +4,13 @@ import { openClient } from '../../src/client/index.ts';
 import { serveHttp } from '../../src/frontends/http/index.ts';
 import { openAiProtocol } from '../../src/frontends/openai/openai-routes.ts';
 import { serveWorkspace } from '../http/serving.ts';
-import { desk } from '../support/agentctl.ts';
-import { ask, clientOf, openAiDesk, says } from './openai-desk.ts';
+import { setup } from '../support/agentctl.ts';
+import { ask, clientOf, openAiSetup, says } from './openai-setup.ts';
 
 const picture = (url: string) => [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }];
 
 test('what cannot be done is refused in the form of OpenAI, and makes no session', async () => {
-  const { openai, serving, names } = await openAiDesk([{ text: 'ok', repeat: true }]);
+  const { openai, serving, names } = await openAiSetup([{ text: 'ok', repeat: true }]);
   const stranger = new OpenAI({ apiKey: 'wrong', baseURL: `${serving.url}/v1`, maxRetries: 0 });
   await expect(stranger.models.list()).rejects.toMatchObject({ status: 401, code: 'invalid_api_key' });
   const create = (more: object) => openai.chat.completions.create({ model: 'agentd', messages: says('hi'), ...more });
@@ -50,12 +50,12 @@ test('what cannot be done is refused in the form of OpenAI, and makes no session
 });
 
 test('without --openai nothing is served below /v1', async () => {
-  const { ask } = await serveWorkspace(desk());
+  const { ask } = await serveWorkspace(setup());
   expect((await ask('GET', '/v1/models')).status).toBe(404);
 });
 
 test('models are agentd and its sessions, the one that changed last first', async () => {
-  const { openai, ctl } = await openAiDesk([{ text: 'ok', repeat: true }]);
+  const { openai, ctl } = await openAiSetup([{ text: 'ok', repeat: true }]);
   for (const name of ['one', 'two']) await ctl(['send', name, 'hi', '--wait']);
   const names: string[] = [];
   for await (const { id } of openai.models.list()) names.push(id);
@@ -66,7 +66,7 @@ test('models are agentd and its sessions, the one that changed last first', asyn
 
 /** Without a daemon nothing is answered, so what the server says of itself is seen. */
 test('an answer that is late says how far the run is; a full inbox sends clients away for a while', async () => {
-  const place = desk();
+  const place = setup();
   const client = openClient(place.root);
   const complaints: string[] = [];
   const protocols = [openAiProtocol({ answerWithinMs: 50 })];

@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { openAiDesk, waitForFile } from './openai-desk.ts';
+import { openAiSetup, waitForFile } from './openai-setup.ts';
 
 const LOOK = { text: 'Let me look.', calls: [{ name: 'shell', args: { command: 'echo found it' } }] };
 
 test('a response has what the agent did as a reasoning item and the reply as its text; retrieved, it is the same', async () => {
-  const { openai, names } = await openAiDesk([LOOK, { text: 'Here it is.' }]);
+  const { openai, names } = await openAiSetup([LOOK, { text: 'Here it is.' }]);
   const made = await openai.responses.create({ model: 'agentd', input: 'Where is it?', metadata: { ticket: '7' } });
   expect(made).toMatchObject({
     status: 'completed',
@@ -21,7 +21,7 @@ test('a response has what the agent did as a reasoning item and the reply as its
 });
 
 test('a streamed response is a well-formed list of events whose items add up to it', async () => {
-  const { openai } = await openAiDesk([
+  const { openai } = await openAiSetup([
     { text: '[Step] Fetch\n[Step] Read', calls: [{ name: 'shell', args: { command: 'true' } }] },
     { text: '[Done: Fetch] Fetched.', calls: [{ name: 'shell', args: { command: 'true' } }] },
     { text: '[Done: Read] Read it all.' },
@@ -40,7 +40,7 @@ test('a streamed response is a well-formed list of events whose items add up to 
 });
 
 test('previous_response_id goes on in its session, and an unknown one is refused', async () => {
-  const { openai, names, received } = await openAiDesk([{ text: 'One.' }, { text: 'Two.' }]);
+  const { openai, names, received } = await openAiSetup([{ text: 'One.' }, { text: 'Two.' }]);
   const first = await openai.responses.create({ model: 'agentd', input: 'Count', instructions: 'Be terse.' });
   const second = await openai.responses.create({
     ...{ model: 'agentd', input: 'On', previous_response_id: first.id },
@@ -55,7 +55,7 @@ test('previous_response_id goes on in its session, and an unknown one is refused
 });
 
 test('a response in the background is begun and retrieved later; a conversation names its session', async () => {
-  const { openai, path, received } = await openAiDesk([
+  const { openai, path, received } = await openAiSetup([
     { text: 'I wait.', calls: [waitForFile('go')] },
     { text: 'It is done.' },
   ]);

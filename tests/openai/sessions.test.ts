@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { ask, clientOf, type Messages, openAiDesk, says, waitForFile } from './openai-desk.ts';
+import { ask, clientOf, type Messages, openAiSetup, says, waitForFile } from './openai-setup.ts';
 
 const COUNT = [{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }, { text: 'More.', repeat: true }];
 const OK = [{ text: 'ok', repeat: true }];
 
 test('the session is named by header, then by the front end, then by the body, then by the model', async () => {
-  const place = await openAiDesk(OK);
+  const place = await openAiSetup(OK);
   const all = { model: 'agentd/by-model', user: 'by-user', metadata: { session: 'by-metadata' } };
   const headers = { 'x-agentd-session': 'by-header', 'X-OpenWebUI-Chat-Id': 'by-front-end' };
   const hi = says('hi');
@@ -18,7 +18,7 @@ test('the session is named by header, then by the front end, then by the body, t
 });
 
 test('a name that no header can hold is percent-encoded, both ways', async () => {
-  const place = await openAiDesk(OK);
+  const place = await openAiSetup(OK);
   const { session } = await ask(place, says('hi'), { model: 'agentd/数据' });
   expect(decodeURIComponent(session ?? '')).toBe('数据');
   const headers = { 'x-agentd-session': session ?? '' };
@@ -27,7 +27,7 @@ test('a name that no header can hold is percent-encoded, both ways', async () =>
 });
 
 test('a client that only sends its history goes on in its session, which is sent only what is new', async () => {
-  const place = await openAiDesk(COUNT);
+  const place = await openAiSetup(COUNT);
   const messages: Messages = [{ role: 'system', content: 'You are terse.' }, ...says('Count')];
   const first = await ask(place, messages);
   messages.push({ role: 'assistant', content: ` ${first.text}\n` }, ...says('On'));
@@ -42,7 +42,7 @@ test('a client that only sends its history goes on in its session, which is sent
 });
 
 test('two conversations that begin with the same words are two sessions, and each goes on by itself', async () => {
-  const place = await openAiDesk([{ text: 'Hello.' }, { text: 'Yes.', repeat: true }]);
+  const place = await openAiSetup([{ text: 'Hello.' }, { text: 'Yes.', repeat: true }]);
   const [one, two] = [await ask(place, says('hi')), await ask(place, says('hi'))];
   expect(one.session).not.toBe(two.session);
   const on = (more: string): Messages => [...says('hi'), { role: 'assistant', content: 'Hello.' }, ...says(more)];
@@ -51,7 +51,7 @@ test('two conversations that begin with the same words are two sessions, and eac
 });
 
 test('an edited message or answer is a new session that is told the history', async () => {
-  const place = await openAiDesk(OK);
+  const place = await openAiSetup(OK);
   const first = await ask(place, says('Count'));
   const edited = await ask(place, [...says('Count'), { role: 'assistant', content: 'Never said.' }, ...says('On')]);
   expect(edited.session).not.toBe(first.session);
@@ -61,7 +61,7 @@ test('an edited message or answer is a new session that is told the history', as
 
 test('an answer to a pause goes on, and a command is sent as it is', async () => {
   const call = { name: 'shell', args: { command: 'true' } };
-  const place = await openAiDesk([{ text: 'On it.', calls: [call] }, { text: 'All done.' }], {
+  const place = await openAiSetup([{ text: 'On it.', calls: [call] }, { text: 'All done.' }], {
     limits: { iterations: 1 },
   });
   const messages: Messages = [{ role: 'system', content: 'You are terse.' }, ...says('Do it')];
@@ -77,7 +77,7 @@ test('an answer to a pause goes on, and a command is sent as it is', async () =>
 });
 
 test('what is sent again while it is worked on, or as a retry of an SDK, runs once', async () => {
-  const place = await openAiDesk([
+  const place = await openAiSetup([
     { text: 'I wait.', calls: [waitForFile('go')] },
     { text: 'Done.' },
     { text: 'Again.' },
@@ -95,7 +95,7 @@ test('what is sent again while it is worked on, or as a retry of an SDK, runs on
 });
 
 test('the retries of the SDK itself, over connections that are cut, run once', async () => {
-  const place = await openAiDesk(COUNT);
+  const place = await openAiSetup(COUNT);
   let cuts = 0;
   const client = clientOf(place.serving, 2).withOptions({
     fetch: async (url, init) => {
@@ -111,7 +111,7 @@ test('the retries of the SDK itself, over connections that are cut, run once', a
 });
 
 test('an Idempotency-Key makes one message of any number of requests', async () => {
-  const place = await openAiDesk(COUNT);
+  const place = await openAiSetup(COUNT);
   const keyed = (key: string) => ask(place, says('Count'), { headers: { 'idempotency-key': key } });
   expect((await keyed('order-4711')).text).toBe('One.');
   expect((await keyed('order-4711')).text).toBe('One.');
@@ -121,7 +121,7 @@ test('an Idempotency-Key makes one message of any number of requests', async () 
 });
 
 test('a request for a title under the id of a chat is answered and leaves nothing behind, before and after it began', async () => {
-  const place = await openAiDesk([{ when: 'title', text: 'Counting' }, { text: 'One.' }, { text: 'Two.' }]);
+  const place = await openAiSetup([{ when: 'title', text: 'Counting' }, { text: 'One.' }, { text: 'Two.' }]);
   const headers = { 'x-session-id': 'a-chat' };
   const title: Messages = [
     { role: 'system', content: 'You are a title generator. Output only a title for the thread.' },
@@ -139,7 +139,7 @@ test('a request for a title under the id of a chat is answered and leaves nothin
 });
 
 test('images come as attachments of the message, once, and are part of what a conversation is known by', async () => {
-  const place = await openAiDesk([{ text: 'I see.' }, { text: 'Another.' }, { text: 'Still.' }]);
+  const place = await openAiSetup([{ text: 'I see.' }, { text: 'Another.' }, { text: 'Still.' }]);
   const { openai, path, received } = place;
   const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
   const url = (base64: string) => `data:image/png;base64,${base64}`;

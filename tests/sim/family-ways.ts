@@ -27,7 +27,7 @@ const works = (): Said => ({ calls: [shell()] });
 const declares = (): Said => ({ text: '[Step] look for it', calls: [shell()] });
 
 /** It is at work when this is dropped into its inbox. */
-const told = (text: string): Way => ({
+const reported = (text: string): Way => ({
   says: works,
   meanwhile: (on, child, asked) => asked === 1 && on.drop(child, 'told.md', text),
 });
@@ -42,10 +42,10 @@ export const WAYS: Readonly<Record<string, Way>> = {
   'pauses at its limit': { says: works },
   'pauses over a call that repeats': { says: () => ({ calls: [same] }) },
   'pauses over an endpoint that is away': { says: () => ({ fault: ['unreachable', 'no route', { retry: true }] }) },
-  'is paused by a person': told('/pause'),
-  'is stopped by a person': told('/stop'),
-  'is cancelled by a person': told('/cancel'),
-  'begins afresh for a person': told('/new'),
+  'is paused by a person': reported('/pause'),
+  'is stopped by a person': reported('/stop'),
+  'is cancelled by a person': reported('/cancel'),
+  'begins afresh for a person': reported('/new'),
   'waits with a question': says('Which one do you mean?'),
   'waits for what is missing': says('[Blocked: the key is missing]'),
   'says that it lacks something': { says: () => ({ text: '[Blocked: the key is missing]' }) },

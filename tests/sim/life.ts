@@ -4,7 +4,7 @@ import { type Rules, resolveRules } from '../../src/protocol/settings/effective-
 import { type MemoryStore, memoryStore } from '../support/memory-store.ts';
 import { type Chance, chanceOf } from './chance.ts';
 import { type Gates, gates, quiet } from './gates.ts';
-import { consume, type Deeds, drop, edit, noDeeds, planIn, spoil } from './person.ts';
+import { type Actions, consume, drop, edit, noActions, planIn, spoil } from './person.ts';
 import { planOfRecord } from './promises.ts';
 import { photograph } from './snapshots.ts';
 import { type Outside, worldOf } from './world.ts';
@@ -21,7 +21,7 @@ const HOUR_MS = 3_600_000;
 export type Story = {
   seed: number;
   store: MemoryStore;
-  deeds: Deeds;
+  actions: Actions;
   outside: Outside;
   faults: unknown[];
   log: string[];
@@ -42,7 +42,7 @@ function simulation(seed: number) {
   const story: Story = {
     seed,
     store: memoryStore('demo', { now: () => new Date(shift + now++) }),
-    deeds: noDeeds(),
+    actions: noActions(),
     outside,
     faults: [],
     log: [],
@@ -151,18 +151,18 @@ function simulation(seed: number) {
   }
 
   function person(): void {
-    const { store, deeds } = story;
+    const { store, actions } = story;
     if (edits > 0 && chance.oneIn(2)) {
-      if (chance.oneIn(5)) spoil(store, chance, deeds);
-      else edit(store, chance, deeds, `token-${++tokens}.`);
+      if (chance.oneIn(5)) spoil(store, chance, actions);
+      else edit(store, chance, actions, `token-${++tokens}.`);
       say(`saves plan.json: ${store.hands.planText()?.replace(/\s+/g, ' ')}`);
       return;
     }
     if (chance.oneIn(4)) {
-      consume(store, chance, deeds);
+      consume(store, chance, actions);
       return;
     }
-    drop(store, chance, deeds);
+    drop(store, chance, actions);
     say(`drops ${store.hands.waiting().at(-1)}`);
     wake();
   }
@@ -200,7 +200,7 @@ function simulation(seed: number) {
     const plan = planOfRecord(story.store.hands.events());
     if (story.store.hands.planText() !== undefined && !planIn(story.store) && plan)
       story.store.hands.edit(formatPlanFile(plan));
-    story.deeds.dropped.push('last.md');
+    story.actions.dropped.push('last.md');
     story.store.hands.drop('last.md', '/status');
     wake();
     await rest();

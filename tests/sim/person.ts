@@ -29,7 +29,7 @@ const WORDS = [
 export type Saved = { token: string; plan: string };
 
 /** What people did to the folder. */
-export type Deeds = {
+export type Actions = {
   dropped: string[];
   /** Names in the inbox that are for nobody: refused. */
   bad: string[];
@@ -41,7 +41,7 @@ export type Deeds = {
   saved: number;
 };
 
-export const noDeeds = (): Deeds => ({
+export const noActions = (): Actions => ({
   dropped: [],
   bad: [],
   saves: [],
@@ -51,12 +51,12 @@ export const noDeeds = (): Deeds => ({
 });
 
 /** Drops a message of some kind under a name of its own. */
-export function drop(store: MemoryStore, chance: Chance, deeds: Deeds): void {
-  const n = deeds.dropped.length + deeds.bad.length + 1;
+export function drop(store: MemoryStore, chance: Chance, actions: Actions): void {
+  const n = actions.dropped.length + actions.bad.length + 1;
   const text = chance.of(WORDS);
   if (chance.oneIn(12)) {
     const name = `${n}.json`;
-    deeds.bad.push(name);
+    actions.bad.push(name);
     store.hands.drop(name, '{ "text": ');
     return;
   }
@@ -64,34 +64,34 @@ export function drop(store: MemoryStore, chance: Chance, deeds: Deeds): void {
   const name = asJson ? `${n}.json` : chance.oneIn(2) ? `${n}.msg.md` : `${n}.md`;
   const when = chance.oneIn(3) ? { options: { when: 'after' } } : {};
   const limits = chance.oneIn(3) ? { options: { limits: { iterations: 1 + chance.below(3) } } } : {};
-  deeds.dropped.push(name);
+  actions.dropped.push(name);
   store.hands.drop(name, asJson ? JSON.stringify({ id: `id-${n}`, text, ...when, ...limits }) : text);
 }
 
 /** Moves a reply to `outbox/read/`, as a frontend does. */
-export function consume(store: MemoryStore, chance: Chance, deeds: Deeds): void {
+export function consume(store: MemoryStore, chance: Chance, actions: Actions): void {
   const names = [...store.hands.replies().keys()];
   const name = names[chance.below(names.length)];
   if (name === undefined) return;
-  deeds.consumed.set(name, store.hands.replies().get(name) ?? '');
+  actions.consumed.set(name, store.hands.replies().get(name) ?? '');
   store.hands.consume(name);
 }
 
 /** Saves `plan.json` with something changed in it, on top of whatever is there; where that does not parse, nothing. */
-export function edit(store: MemoryStore, chance: Chance, deeds: Deeds, token: string): void {
+export function edit(store: MemoryStore, chance: Chance, actions: Actions, token: string): void {
   const there = planIn(store);
   if (!there) return;
-  const plan = changed(there, chance, deeds, token);
+  const plan = changed(there, chance, actions, token);
   const bytes = `${JSON.stringify(plan, null, 2)}\n`;
-  save(store, deeds, bytes);
-  deeds.saves.push({ token, plan: plan.id });
+  save(store, actions, bytes);
+  actions.saves.push({ token, plan: plan.id });
 }
 
 /** Who saves over what nobody has read yet has seen it himself: what is gone from it, or from its form, he took away. */
-function save(store: MemoryStore, deeds: Deeds, bytes: string, isPlan = true): void {
+function save(store: MemoryStore, actions: Actions, bytes: string, isPlan = true): void {
   const before = store.hands.planText() ?? '';
-  deeds.saves = deeds.saves.filter(({ token }) => !before.includes(token) || (isPlan && bytes.includes(token)));
-  deeds.saved++;
+  actions.saves = actions.saves.filter(({ token }) => !before.includes(token) || (isPlan && bytes.includes(token)));
+  actions.saved++;
   store.hands.edit(bytes);
 }
 
@@ -103,7 +103,7 @@ export function planIn(store: MemoryStore): Plan | undefined {
   }
 }
 
-function changed(plan: Plan, chance: Chance, deeds: Deeds, token: string): Plan {
+function changed(plan: Plan, chance: Chance, actions: Actions, token: string): Plan {
   const { steps } = plan;
   const at = chance.below(Math.max(1, steps.length));
   const step = steps[at];
@@ -114,14 +114,14 @@ function changed(plan: Plan, chance: Chance, deeds: Deeds, token: string): Plan 
   }
   const others = chance.oneIn(6) ? steps.filter((one) => one === step || one.status !== 'pending') : steps;
   const status = chance.oneIn(4) ? chance.of(['completed', 'pending', 'skipped'] as const) : step.status;
-  if (status !== step.status) deeds.statuses.add(`${step.id}=${status}`);
+  if (status !== step.status) actions.statuses.add(`${step.id}=${status}`);
   const words = chance.oneIn(2) ? { description: `reworded ${token}` } : { notes: `note ${token}` };
   return { ...plan, steps: others.map((one) => (one === step ? { ...one, ...words, status } : one)) };
 }
 
 /** Saves something that is no plan: half a file, another shape, nothing at all. */
-export function spoil(store: MemoryStore, chance: Chance, deeds: Deeds): void {
+export function spoil(store: MemoryStore, chance: Chance, actions: Actions): void {
   const text = store.hands.planText();
   if (text === undefined) return;
-  save(store, deeds, chance.of([text.slice(0, chance.below(text.length)), '{}', '{"steps": "none"}', '']), false);
+  save(store, actions, chance.of([text.slice(0, chance.below(text.length)), '{}', '{"steps": "none"}', '']), false);
 }

@@ -46,28 +46,28 @@ const PROMISES: Array<(story: Story, end: End) => string[]> = [messages, replies
 
 const stackOf = (fault: unknown) => (fault instanceof Error ? fault.stack : String(fault));
 
-function messages({ store, deeds }: Story, { events, session }: End): string[] {
+function messages({ store, actions }: Story, { events, session }: End): string[] {
   const received = ofType(events, 'message.received').map((event) => event.name);
   return [
-    ...deeds.dropped.flatMap((name) => {
+    ...actions.dropped.flatMap((name) => {
       const times = received.filter((one) => one === name).length;
       return times === 1 ? [] : [`${name} was received ${times} times`];
     }),
-    ...deeds.bad.flatMap((name) => (store.hands.rejected().has(name) ? [] : [`${name} was not refused`])),
+    ...actions.bad.flatMap((name) => (store.hands.rejected().has(name) ? [] : [`${name} was not refused`])),
     ...store.hands.waiting().map((name) => `${name} is still in inbox/`),
     ...(session.run ? [`the run of ${session.run.message} never rests`] : []),
     ...session.unanswered.map((id) => `${id} has no reply`),
   ];
 }
 
-function replies({ store, deeds }: Story, { events }: End): string[] {
+function replies({ store, actions }: Story, { events }: End): string[] {
   const committed = ofType(events, 'reply.committed');
-  const there = new Map([...deeds.consumed, ...store.hands.replies()]);
-  const wanted = [...deeds.dropped, ...deeds.bad];
+  const there = new Map([...actions.consumed, ...store.hands.replies()]);
+  const wanted = [...actions.dropped, ...actions.bad];
   const strangers = [...there.keys()]
     .filter((name) => !wanted.includes(name))
     .map((name) => `a reply to nobody: ${name}`);
-  const twice = [...deeds.consumed.keys()]
+  const twice = [...actions.consumed.keys()]
     .filter((name) => store.hands.replies().has(name))
     .map((name) => `${name} was replied to again after its reply was read`);
   return [
@@ -119,21 +119,21 @@ function plans({ store }: Story, end: End): string[] {
 }
 
 /** Every save is on record, or, where its plan had left already, in history; and the record puts no deed in a person's hands. */
-function edits({ deeds, outside, store }: Story, { events, session }: End): string[] {
+function edits({ actions, outside, store }: Story, { events, session }: End): string[] {
   const byHand = ofType(events, 'plan.edited').filter((event) => event.by === 'person');
   const record = JSON.stringify(byHand);
   const current = session.plan?.id;
-  const lost = deeds.saves.filter(({ token, plan }) => {
+  const lost = actions.saves.filter(({ token, plan }) => {
     if (record.includes(token)) return false;
     const kept = outside.history.some((text) => text.includes(token));
     return !(kept && (plan !== current || record.includes('another plan')));
   });
   // Where nobody saved anything, not even a save that was not taken over may be told.
-  const dreamt = deeds.saved === 0 ? byHand.flatMap((event) => event.ignored) : [];
+  const dreamt = actions.saved === 0 ? byHand.flatMap((event) => event.ignored) : [];
   const invented = byHand
     .flatMap((event) => event.changes)
     .filter((change) =>
-      change.what === 'status' ? !deeds.statuses.has(`${change.step}=${change.to}`) : deeds.saved === 0,
+      change.what === 'status' ? !actions.statuses.has(`${change.step}=${change.to}`) : actions.saved === 0,
     );
   return [
     ...lost.map(

@@ -7,7 +7,7 @@ import { watchdog } from './watchdog.ts';
 const { SEEDS = '200', FROM = '1', SEED } = process.env;
 const ENOUGH = 10;
 
-async function told(seed: number): Promise<string[]> {
+async function reported(seed: number): Promise<string[]> {
   try {
     const story = await live(seed);
     if (SEED !== undefined) show(story);
@@ -29,7 +29,7 @@ test('whatever is dropped, edited, stopped, killed and cut off: it settles, and 
   const dog = watchdog();
   for (let seed = first; seed <= last && failed.length < ENOUGH; seed++) {
     dog.at(seed);
-    const wrong = await told(seed);
+    const wrong = await reported(seed);
     if (wrong.length > 0) failed.push(`SEED=${seed}\n  ${wrong.join('\n  ')}`);
   }
   await dog.end();

@@ -12,7 +12,7 @@ import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts'
 /** Every event of these tests is known by a number nobody else writes. */
 const idOf = (event: Event) => (event.type === 'step.progressed' ? event.progress.current : 0);
 
-async function told(paths: SessionPaths, from?: LogPosition): Promise<number[] | 'unfit'> {
+async function reported(paths: SessionPaths, from?: LogPosition): Promise<number[] | 'unfit'> {
   const ids: number[] = [];
   return (await readEventLog(paths, (event) => ids.push(idOf(event)), from)) === 'unfit' ? 'unfit' : ids;
 }
@@ -79,9 +79,9 @@ async function play(turns: number[]): Promise<void> {
     }
   }
   const whole = newest?.view ?? [];
-  expect(await told(paths)).toEqual(whole);
+  expect(await reported(paths)).toEqual(whole);
   for (const { mark, view } of moments) {
-    const rest = await told(paths, mark);
+    const rest = await reported(paths, mark);
     if (rest !== 'unfit') expect([...view, ...rest]).toEqual(whole);
   }
 }
@@ -188,7 +188,7 @@ test('owners that look before they write, with segments rotated meanwhile: the l
         newest = writer.epoch;
         whole = writer.view;
       }
-      expect(await told(sessionPaths(folder))).toEqual(whole);
+      expect(await reported(sessionPaths(folder))).toEqual(whole);
       for (const { rig } of writers) await rig?.store.close();
     }),
     { numRuns: 150 },

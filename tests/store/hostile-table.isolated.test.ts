@@ -260,7 +260,7 @@ test('an inbox that another process swaps for a link again and again is never re
     const look = await store.inbox.listReady().catch(() => ({ drops: [] }));
     for (const drop of look.drops) said.push(drop.ok ? (drop.message.text ?? '') : drop.why);
   }
-  const swaps = new Promise<unknown>((told) => swapper.once('message', told));
+  const swaps = new Promise<unknown>((reported) => swapper.once('message', reported));
   swapper.send('end');
   expect(await swaps).toBeGreaterThan(10);
   expect(said).not.toContain('evil');

@@ -13,7 +13,7 @@ const SMALL = { segmentBytes: 600 };
 const inDays = (days: number) => new Date(Date.now() + days * 24 * 60 * 60 * 1000);
 const idle: EventBody = { type: 'reply.published', message: '1.md', idle: true };
 
-async function told(paths: SessionPaths, from?: Parameters<typeof readEventLog>[2]): Promise<number[]> {
+async function reported(paths: SessionPaths, from?: Parameters<typeof readEventLog>[2]): Promise<number[]> {
   const events: Event[] = [];
   expect(await readEventLog(paths, (event) => events.push(event), from)).not.toBe('unfit');
   return events.map(({ seq }) => seq);
@@ -31,25 +31,26 @@ async function session({ snapshotAt }: { snapshotAt?: number } = {}) {
   return { folder, paths: sessionPaths(folder) };
 }
 
-const sealed = (paths: SessionPaths) => fs.readdirSync(paths.rotated).filter((name) => name.endsWith('.jsonl'));
+const rotatedSegments = (paths: SessionPaths) =>
+  fs.readdirSync(paths.rotated).filter((name) => name.endsWith('.jsonl'));
 
 describe('old segments of the record', () => {
   test('stay while no snapshot stands for them', async () => {
     const { paths } = await session();
     expect(await applyRetention(paths, KEEP, inDays(400))).toEqual({ removed: 0, more: false });
-    expect(await told(paths)).toHaveLength(20);
+    expect(await reported(paths)).toHaveLength(20);
   });
 
   test('go below the newest snapshot and no further, and the session opens from it as before', async () => {
     const { paths, folder } = await session({ snapshotAt: 12 });
-    const before = sealed(paths);
+    const before = rotatedSegments(paths);
     const { removed } = await applyRetention(paths, KEEP, inDays(91));
     expect(removed).toBeGreaterThan(0);
-    expect(sealed(paths)).toEqual(before.slice(removed));
+    expect(rotatedSegments(paths)).toEqual(before.slice(removed));
     const gone = countRemovedEvents(paths);
     expect(gone).toBeGreaterThan(0);
     expect(gone).toBeLessThan(12);
-    expect(await told(paths, 'oldest')).toEqual(Array.from({ length: 20 - gone }, (_, n) => gone + n + 1));
+    expect(await reported(paths, 'oldest')).toEqual(Array.from({ length: 20 - gone }, (_, n) => gone + n + 1));
     const { store } = diskRig(folder, SMALL);
     const snapshot = await store.snapshots.load();
     expect(snapshot).toMatchObject({ mark: { seq: 12 }, state: { upTo: 12 } });
@@ -62,9 +63,9 @@ describe('old segments of the record', () => {
   test('that went are not taken for an empty beginning', async () => {
     const { paths, folder } = await session({ snapshotAt: 12 });
     await applyRetention(paths, KEEP, inDays(91));
-    await expect(told(paths)).rejects.toThrow('which retention removed');
+    await expect(reported(paths)).rejects.toThrow('which retention removed');
     await expect(diskRig(folder, SMALL).store.eventLog.read(() => {})).rejects.toThrow(CorruptLogError);
-    for (const seq of [1, 2, 15, 20]) expect((await told(paths, readStartFor(paths, seq))).at(-1)).toBe(20);
+    for (const seq of [1, 2, 15, 20]) expect((await reported(paths, readStartFor(paths, seq))).at(-1)).toBe(20);
   });
 
   test('are stood for by a copy of the snapshot, where the newest is damaged', async () => {
@@ -75,7 +76,7 @@ describe('old segments of the record', () => {
       expect(await diskRig(folder, SMALL).store.snapshots.load()).toMatchObject({ mark: { seq: 12 } });
     }
     fs.rmSync(paths.base);
-    await expect(told(paths, 'oldest')).rejects.toThrow('it is missing');
+    await expect(reported(paths, 'oldest')).rejects.toThrow('it is missing');
   });
 
   test('of which a later one is missing: nothing is removed and the gap is told', async () => {
@@ -83,7 +84,7 @@ describe('old segments of the record', () => {
     await applyRetention(paths, KEEP, inDays(0));
     fs.rmSync(paths.segment(2));
     await expect(applyRetention(paths, KEEP, inDays(91))).rejects.toThrow('000002.jsonl: it is missing');
-    expect(sealed(paths)).toContain('000001.jsonl');
+    expect(rotatedSegments(paths)).toContain('000001.jsonl');
   });
 
   test('stay for ever where that is wished, while they are young, and while something is open', async () => {
@@ -105,7 +106,7 @@ describe('old segments of the record', () => {
 
 describe('old blobs', () => {
   const put = (paths: SessionPaths, text: string) => openBlobs(paths.blobs).put(text);
-  const told = (blob: string): EventBody => ({
+  const reported = (blob: string): EventBody => ({
     type: 'message.received',
     id: '1.md',
     name: '1.md',
@@ -122,7 +123,7 @@ describe('old blobs', () => {
       ['first', 'later', 'snapshot', 'none'].map((text) => put(paths, text)),
     );
     for (let n = 0; n < 20; n++) {
-      const body = n === 0 ? opened : n === 1 ? told(first) : n === 17 ? told(later) : progressed(n);
+      const body = n === 0 ? opened : n === 1 ? reported(first) : n === 17 ? reported(later) : progressed(n);
       await store.eventLog.append([n === 19 ? idle : body]);
       if (n === 11) await store.snapshots.save(store.eventLog.position(), { blob: snapshot });
     }

@@ -12,7 +12,7 @@ const seqs = (events: Event[]) => events.map(({ seq }) => seq);
 const upTo = (count: number) => Array.from({ length: count }, (_, n) => n + 1);
 
 /** A record of so many events in small segments, and a mark after each. */
-async function sealedRecord(count: number, folder = tempFolder()) {
+async function rotatedLog(count: number, folder = tempFolder()) {
   const { store } = diskRig(folder, SMALL);
   const marks: LogPosition[] = [];
   for (let n = 0; n < count; n++) {
@@ -23,37 +23,37 @@ async function sealedRecord(count: number, folder = tempFolder()) {
   return { folder, paths: sessionPaths(folder), marks };
 }
 
-async function told(paths: SessionPaths, from?: LogPosition | 'oldest'): Promise<number[] | 'unfit'> {
+async function reported(paths: SessionPaths, from?: LogPosition | 'oldest'): Promise<number[] | 'unfit'> {
   const events: Event[] = [];
   const read = await readEventLog(paths, (event) => events.push(event), from);
   return read === 'unfit' ? 'unfit' : seqs(events);
 }
 
-const sealedFiles = (paths: SessionPaths) => fs.readdirSync(paths.rotated).sort();
+const rotatedFiles = (paths: SessionPaths) => fs.readdirSync(paths.rotated).sort();
 
 describe('a record that grew', () => {
   test('goes on in a new file under the same name, with seq going on and each event there once', async () => {
-    const { paths, folder } = await sealedRecord(20);
-    expect(sealedFiles(paths).slice(0, 2)).toEqual(['000001.jsonl', '000002.jsonl']);
-    expect(sealedFiles(paths).length).toBeGreaterThan(3);
-    expect(await told(paths)).toEqual(upTo(20));
+    const { paths, folder } = await rotatedLog(20);
+    expect(rotatedFiles(paths).slice(0, 2)).toEqual(['000001.jsonl', '000002.jsonl']);
+    expect(rotatedFiles(paths).length).toBeGreaterThan(3);
+    expect(await reported(paths)).toEqual(upTo(20));
     const [head] = fs.readFileSync(paths.events, 'utf8').split('\n');
-    expect(JSON.parse(head ?? '')).toMatchObject({ v: 1, prev: sealedFiles(paths).at(-1) });
+    expect(JSON.parse(head ?? '')).toMatchObject({ v: 1, prev: rotatedFiles(paths).at(-1) });
     const next = diskRig(folder, SMALL).store;
     expect(seqs(await next.eventLog.append([progressed(21)]))).toEqual([21]);
     expect(seqs(await eventsOf(next))).toEqual(upTo(21));
   });
 
   test('is read on from any mark, and marks of earlier segments stay good', async () => {
-    const { paths, marks } = await sealedRecord(20);
-    for (const [place, mark] of marks.entries()) expect(await told(paths, mark)).toEqual(upTo(20).slice(place + 1));
-    for (const seq of upTo(20)) expect((await told(paths, readStartFor(paths, seq))) as number[]).toContain(seq);
+    const { paths, marks } = await rotatedLog(20);
+    for (const [place, mark] of marks.entries()) expect(await reported(paths, mark)).toEqual(upTo(20).slice(place + 1));
+    for (const seq of upTo(20)) expect((await reported(paths, readStartFor(paths, seq))) as number[]).toContain(seq);
   });
 
   test('is opened at a late position without reading the segments before', async () => {
-    const { paths, marks, folder } = await sealedRecord(20);
-    for (const name of sealedFiles(paths)) fs.writeFileSync(join(paths.rotated, name), 'rubbish');
-    expect(await told(paths, marks.at(-1))).toEqual([]);
+    const { paths, marks, folder } = await rotatedLog(20);
+    for (const name of rotatedFiles(paths)) fs.writeFileSync(join(paths.rotated, name), 'rubbish');
+    expect(await reported(paths, marks.at(-1))).toEqual([]);
     const { store } = diskRig(folder, SMALL);
     expect(await store.eventLog.read(() => {}, marks.at(-1))).toBe('read');
     expect(seqs(await store.eventLog.append([progressed(1)]))).toEqual([21]);
@@ -68,7 +68,7 @@ describe('a record that grew', () => {
     const lines = fs.readFileSync(paths.events, 'utf8').split('\n');
     fs.writeFileSync(paths.events, `${lines[0]}\n`);
     expect(readLastEvent(paths)).toMatchObject({ seq: 1 });
-    expect(await told(paths)).toEqual([1]);
+    expect(await reported(paths)).toEqual([1]);
   });
 
   test('is followed by a sync that was asked for while it was rotated', async () => {
@@ -84,7 +84,7 @@ describe('a record that grew', () => {
 describe('a crash while a segment is rotated', () => {
   /** The folder as it is after each step: named, staged, and replaced. */
   async function states() {
-    const { paths, folder } = await sealedRecord(4);
+    const { paths, folder } = await rotatedLog(4);
     expect(fs.existsSync(paths.rotated)).toBe(false);
     return { paths, folder };
   }
@@ -112,17 +112,17 @@ describe('a crash while a segment is rotated', () => {
     const { paths, folder } = await states();
     fs.mkdirSync(paths.rotated);
     crash(paths);
-    expect(await told(paths)).toEqual(upTo(4));
+    expect(await reported(paths)).toEqual(upTo(4));
     const { store } = diskRig(folder, { segmentBytes: 1 });
     expect(seqs(await store.eventLog.append([progressed(4), progressed(5)]))).toEqual([5, 6]);
-    expect(await told(paths)).toEqual(upTo(6));
-    expect(sealedFiles(paths)).toEqual(['000001.jsonl']);
+    expect(await reported(paths)).toEqual(upTo(6));
+    expect(rotatedFiles(paths)).toEqual(['000001.jsonl']);
   });
 
   test('a daemon that was killed at any step of many is taken over from', async () => {
-    const { folder, paths } = await sealedRecord(12);
+    const { folder, paths } = await rotatedLog(12);
     const before = fs.readFileSync(paths.events);
-    const last = sealedFiles(paths).length + 1;
+    const last = rotatedFiles(paths).length + 1;
     fs.linkSync(paths.events, paths.segment(last));
     fs.appendFileSync(paths.events, before.subarray(0, 10));
     const { store } = diskRig(folder, SMALL);
@@ -139,7 +139,7 @@ describe('a crash while a segment is rotated', () => {
     fs.writeFileSync(segment(paths), 'another file');
     const next = diskRig(folder, { segmentBytes: 1 }).store;
     await expect(next.eventLog.append([progressed(1)])).rejects.toThrow('not the segment to be closed');
-    expect(await told(paths)).toEqual(upTo(4));
+    expect(await reported(paths)).toEqual(upTo(4));
   });
 });
 
@@ -192,11 +192,11 @@ describe('a rotated log', () => {
       /events\.jsonl: it is segment 2, and .* is newer/,
     ],
   ])('%s is refused with file and line, and no byte is changed', async (_, harm, why) => {
-    const { paths, folder } = await sealedRecord(20);
+    const { paths, folder } = await rotatedLog(20);
     harm(paths);
-    const state = () => sealedFiles(paths).map((name) => fs.readFileSync(join(paths.rotated, name), 'utf8'));
+    const state = () => rotatedFiles(paths).map((name) => fs.readFileSync(join(paths.rotated, name), 'utf8'));
     const before = state();
-    await expect(told(paths)).rejects.toThrow(why);
+    await expect(reported(paths)).rejects.toThrow(why);
     const { store } = diskRig(folder, SMALL);
     await expect(eventsOf(store)).rejects.toThrow(CorruptLogError);
     await expect(store.eventLog.append([progressed(1)])).rejects.toThrow(why);
@@ -204,7 +204,7 @@ describe('a rotated log', () => {
   });
 
   test('keeps what a fenced daemon wrote behind its end, and does not tell it', async () => {
-    const { paths, folder } = await sealedRecord(4);
+    const { paths, folder } = await rotatedLog(4);
     const zombie = fs.openSync(paths.events, 'a');
     const line = lines(paths.events).at(-2) ?? '';
     const { store } = diskRig(folder, { segmentBytes: 1, epoch: 2 });
@@ -212,8 +212,8 @@ describe('a rotated log', () => {
     await store.eventLog.append([progressed(6)]);
     fs.writeSync(zombie, `${line}\n`);
     fs.closeSync(zombie);
-    expect(sealedFiles(paths)).toEqual(['000001.jsonl']);
-    expect(await told(paths)).toEqual(upTo(6));
+    expect(rotatedFiles(paths)).toEqual(['000001.jsonl']);
+    expect(await reported(paths)).toEqual(upTo(6));
     expect(at()).toBeInstanceOf(Date);
   });
 });

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { readLiveOwner } from '../../src/store/workspace/owner-file.ts';
-import { endJobs } from '../tools/desk.ts';
+import { endJobs } from '../tools/tool-setup.ts';
 import { runHere } from './agentctl-here.ts';
 
 const AGENTCTL = resolve('dist/agentctl.js');
@@ -14,7 +14,7 @@ const AGENTD = resolve('dist/agentd.js');
 type Ran = { code: number | null; out: string; err: string };
 
 /** A workspace that is gone after the test, its daemon with it, and the built programs to use it with. */
-export type Desk = {
+export type Setup = {
   root: string;
   /** Runs `agentctl --workspace <root> …words`; `input` is its standard input, which is empty otherwise. */
   ctl(words: string[], input?: string): Promise<Ran>;
@@ -29,7 +29,7 @@ export type Desk = {
   has(path: string): Promise<void>;
 };
 
-export function desk(): Desk {
+export function setup(): Setup {
   const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-cli-'));
   const root = join(folder, 'ws');
   const children: ChildProcess[] = [];
@@ -98,7 +98,7 @@ function outcome(child: ReturnType<typeof spawn>): { out(): string; ended: Promi
 }
 
 /** Writes a script for `--model scripted:<file>` and answers that flag's value. */
-export function script({ root }: Desk, answers: object[]): string {
+export function script({ root }: Setup, answers: object[]): string {
   const file = join(root, '..', 'script.json');
   fs.writeFileSync(file, JSON.stringify(answers));
   return `scripted:${file}`;

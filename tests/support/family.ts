@@ -120,7 +120,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
     return isOn() ? result : new Promise<T>(() => {});
   };
 
-  function heard(mine: Life): SessionStore {
+  function received(mine: Life): SessionStore {
     const { store, name } = mine;
     const { eventLog, outbox } = store;
     const hear = () => {
@@ -192,7 +192,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
   function worldOf(mine: Life): SessionPorts {
     const { name } = mine;
     return {
-      store: heard(mine),
+      store: received(mine),
       children: childrenOf(name, mine),
       clock,
       runSemaphore: { acquire: async () => () => {} },

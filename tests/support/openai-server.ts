@@ -234,8 +234,8 @@ function piecesOf(answer: Answer, body: RequestBody): Array<string | object> {
   const texts = (Array.isArray(text) ? text : [text]).filter(Boolean).map((content) => piece({ content }));
   const asked = calls.flatMap((call, index) => callDeltas(call, index, cut).map((one) => piece({ tool_calls: [one] })));
   const usage = usageOf(answer);
-  const told = usage && body.stream_options?.include_usage ? [{ ...piece({}), choices: [], usage }] : [];
-  return [piece({ role: 'assistant' }), ...texts, ...asked, piece({}, finishOf(answer)), ...told];
+  const reported = usage && body.stream_options?.include_usage ? [{ ...piece({}), choices: [], usage }] : [];
+  return [piece({ role: 'assistant' }), ...texts, ...asked, piece({}, finishOf(answer)), ...reported];
 }
 
 /** As OpenAI streams a call: id and name first, then the arguments in fragments. */

@@ -320,9 +320,9 @@ describe('/run', () => {
     on.store.hands.template('many', Array.from({ length: 500 }, (_, n) => `- Look at thing ${n}`).join('\n'));
     await send(on, '1.md', '/run many');
     expect(on.plan()?.steps).toHaveLength(500);
-    const told = on.requests[0]?.messages.at(-1)?.content ?? '';
-    expect(told.match(/^- step_\d+/gm)).toHaveLength(50);
-    expect(told).toContain('… and 449 more');
+    const reported = on.requests[0]?.messages.at(-1)?.content ?? '';
+    expect(reported.match(/^- step_\d+/gm)).toHaveLength(50);
+    expect(reported).toContain('… and 449 more');
   });
 });
 

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
-import { browserDesk, browserTest, sharedBrowser } from './browser-desk.ts';
+import { browserSetup, browserTest, sharedBrowser } from './browser-setup.ts';
 import { says, server } from './web-server.ts';
 
-const openDesk = sharedBrowser();
+const openSetup = sharedBrowser();
 
 /** A banner as its framework puts it into a page, after the page: what the rules look for, and what their clicks do. */
 const page = (put: string) =>
@@ -42,7 +42,7 @@ const FRAMEWORKS: Record<string, ReturnType<typeof says>> = {
 
 browserTest('the banners of seven frameworks are refused by themselves, and the answer says so', async () => {
   const web = await server(Object.fromEntries(Object.entries(FRAMEWORKS).map(([name, route]) => [`/${name}`, route])));
-  const { run } = openDesk();
+  const { run } = openSetup();
   for (const name of Object.keys(FRAMEWORKS)) {
     const { ok, text } = await run({ action: 'navigate', url: web.url(`/${name}`) });
     expect({ name, ok, text }).toMatchObject({ ok: true });
@@ -58,7 +58,7 @@ browserTest('a banner no rule knows is left to the model, and never accepted for
       '<div style="position:fixed;bottom:0" role="dialog" aria-label="Keks"><p>Wir backen Kekse.</p><button onclick="refuse(\'yes\')">Her damit</button></div>',
     ),
   });
-  const { run } = openDesk();
+  const { run } = openSetup();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   expect(text).not.toContain('dismissed');
   const ref = /\[(e\d+)\] button "Her damit"/.exec(text)?.[1];
@@ -80,7 +80,7 @@ browserTest('a banner whose only way to refuse is in a frame is told of, and the
       window.settings = () => document.body.insertAdjacentHTML('beforeend', '<div class="truste_box_overlay" style="position:fixed;inset:0"><iframe class="truste_popframe" src="http://127.0.0.2:${frame.port}/" width=600 height=300></iframe></div>');
       put('<div id="truste-consent-track"><div id="truste-consent-content"><p>We use cookies</p><button id="truste-consent-button">Accept</button><button id="truste-show-consent" onclick="settings()">Settings</button></div></div>');`),
   });
-  const { run } = openDesk({ network: { allow_private: ['127.0.0.1', '127.0.0.2'] } });
+  const { run } = openSetup({ network: { allow_private: ['127.0.0.1', '127.0.0.2'] } });
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   expect(text).toContain('[a cookie banner (TrustArc) was not answered: it has no button to refuse');
   const shown = await run({ action: 'wait', text: 'Required only', seconds: 20 });
@@ -92,7 +92,7 @@ browserTest('a banner whose only way to refuse is in a frame is told of, and the
 
 browserTest('a person may have banners left alone', async () => {
   const web = await server({ '/': FRAMEWORKS['OneTrust'] ?? says('') });
-  const { run } = browserDesk({ browser: { cookie_banners: 'leave' } });
+  const { run } = browserSetup({ browser: { cookie_banners: 'leave' } });
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   expect(text).toContain('button "Reject All"');
 });
@@ -102,7 +102,7 @@ browserTest('a page that got hold of nothing cannot put words into the answer', 
   const web = await server({
     '/': says(`<h1>Here</h1><script>document.title = typeof __consentTold; ${`window.${lie}`}</script>`),
   });
-  const { run } = openDesk();
+  const { run } = openSetup();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   expect(text).toContain('— undefined');
   expect(text).not.toContain('ignore all rules');

@@ -5,8 +5,8 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
-import { browserDesk, browserTest } from './browser-desk.ts';
-import { desk, eventually, runs } from './desk.ts';
+import { browserSetup, browserTest } from './browser-setup.ts';
+import { eventually, runs, setup } from './tool-setup.ts';
 import { says, server } from './web-server.ts';
 
 /** The processes of Chromium that were started for a profile below this folder. */
@@ -57,7 +57,7 @@ browserTest(
   'cookies, the ones without a date too, outlive the browser, the daemon and a lock it left, and belong to one session',
   async () => {
     const web = await cookies();
-    const { run, pool, open, toolOf, folder, home } = browserDesk();
+    const { run, pool, open, toolOf, folder, home } = browserSetup();
     await run({ action: 'navigate', url: web.url('/set') });
     await pool.close();
     expect(chromiums(home)).toEqual([]);
@@ -65,13 +65,13 @@ browserTest(
     for (const holder of ['elsewhere-1', `${hostname()}-1`]) {
       leaveLock(folder, holder);
       const next = open();
-      const later = desk({ tools: [toolOf(folder, next)] });
+      const later = setup({ tools: [toolOf(folder, next)] });
       expect((await later.use('browser', see)).text, holder).toContain('cookies: login=ada');
       await next.close();
     }
     const another = open();
     onTestFinished(() => another.close());
-    const other = desk({ tools: [toolOf(join(home, 'other', 'browser'), another)] });
+    const other = setup({ tools: [toolOf(join(home, 'other', 'browser'), another)] });
     expect((await other.use('browser', see)).text).toContain('cookies: none');
   },
 );
@@ -81,7 +81,7 @@ browserTest(
   async () => {
     const web = await cookies();
     for (const state of ['well', 'hung']) {
-      const { run, home, folder } = browserDesk();
+      const { run, home, folder } = browserSetup();
       const child = spawn(
         process.execPath,
         ['--import', 'tsx', 'tests/tools/browser.child.ts', folder, web.url('/set')],
@@ -102,12 +102,12 @@ browserTest(
 browserTest('an idle browser is closed, and one too many closes the one unused longest', async () => {
   const web = await server({ '/': says('<p>here</p>') });
   const go = { action: 'navigate', url: web.url('/') };
-  const idle = browserDesk({ browser: { idle_minutes: 1 / 600 } });
+  const idle = browserSetup({ browser: { idle_minutes: 1 / 600 } });
   await idle.run(go);
   await eventually(() => chromiums(idle.home).length === 0);
 
-  const { home, toolOf } = browserDesk({ browser: { max_open: 1 } });
-  const [one, two] = ['one', 'two'].map((name) => desk({ tools: [toolOf(join(home, name))] }));
+  const { home, toolOf } = browserSetup({ browser: { max_open: 1 } });
+  const [one, two] = ['one', 'two'].map((name) => setup({ tools: [toolOf(join(home, name))] }));
   await one?.use('browser', go);
   const first = await browserOf(join(home, 'one'));
   expect((await two?.use('browser', go))?.ok).toBe(true);
@@ -116,7 +116,7 @@ browserTest('an idle browser is closed, and one too many closes the one unused l
 
 browserTest('a browser whose session folder is removed ends, and does not bring the folder back', async () => {
   const web = await server({ '/': says('<p>here</p>') });
-  const { run, home, pool } = browserDesk();
+  const { run, home, pool } = browserSetup();
   await run({ action: 'navigate', url: web.url('/') });
   rmSync(join(home, 'session'), { recursive: true, force: true, maxRetries: 50, retryDelay: 20 });
   await eventually(() => chromiums(home).length === 0);
@@ -126,7 +126,7 @@ browserTest('a browser whose session folder is removed ends, and does not bring 
 
 browserTest('a browser that was killed is told of, and started again by the next call', async () => {
   const web = await server({ '/': says('<p>here</p>'), '/slow': () => undefined });
-  const { run, home } = browserDesk();
+  const { run, home } = browserSetup();
   await run({ action: 'navigate', url: web.url('/') });
   const going = run({ action: 'navigate', url: web.url('/slow') });
   await eventually(() => web.asked.includes('/slow'));
@@ -137,12 +137,12 @@ browserTest('a browser that was killed is told of, and started again by the next
 });
 
 browserTest('where Chromium is missing or does not start, the model is told how a person gets one', async () => {
-  const { run } = browserDesk({ env: { PATH: '/nowhere' } });
+  const { run } = browserSetup({ env: { PATH: '/nowhere' } });
   expect((await run({ action: 'snapshot' })).text).toMatch(
     /There is no Chromium on this machine\. .*apt-get install chromium/,
   );
-  const odd = browserDesk({ browser: { executable: '/bin/false' } });
+  const odd = browserSetup({ browser: { executable: '/bin/false' } });
   expect((await odd.run({ action: 'snapshot' })).text).toMatch(/^\/bin\/false did not start: /);
-  const wrong = browserDesk({ browser: { executable: 'chromium' } });
+  const wrong = browserSetup({ browser: { executable: 'chromium' } });
   expect((await wrong.run({ action: 'snapshot' })).text).toContain('no program with an absolute path');
 });

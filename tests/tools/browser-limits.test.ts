@@ -2,12 +2,12 @@ import { existsSync, readdirSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { browserTest, sharedBrowser } from './browser-desk.ts';
-import { eventually } from './desk.ts';
+import { browserTest, sharedBrowser } from './browser-setup.ts';
+import { eventually } from './tool-setup.ts';
 import { says, server } from './web-server.ts';
 
 const MOST = 100_000;
-const openDesk = sharedBrowser({ mostBytes: MOST });
+const openSetup = sharedBrowser({ mostBytes: MOST });
 const ref = (text: string, words: string) => new RegExp(`\\[(e\\d+)\\] ${words}`).exec(text)?.[1];
 const attached = { 'content-disposition': 'attachment' };
 
@@ -29,7 +29,7 @@ browserTest(
         });
       },
     });
-    const { run, work, folder } = openDesk();
+    const { run, work, folder } = openSetup();
     const { text } = await run({ action: 'navigate', url: web.url('/') });
     for (const name of ['large', 'endless']) {
       const { ok, text: why } = await run({ action: 'download', ref: ref(text, `link "${name}"`) });
@@ -61,14 +61,15 @@ browserTest('of more than five downloads at once the next is refused by name', a
     ),
     ...Object.fromEntries(names.map((name) => [`/${name}`, file])),
   });
-  const { run, work } = openDesk();
+  const { run, work } = openSetup();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
-  let told = (await run({ action: 'click', ref: ref(text, 'button "all"') })).text;
-  for (let n = 0; n < 10 && !told.includes('5 others'); n++) told += (await run({ action: 'wait', seconds: 1 })).text;
+  let reported = (await run({ action: 'click', ref: ref(text, 'button "all"') })).text;
+  for (let n = 0; n < 10 && !reported.includes('5 others'); n++)
+    reported += (await run({ action: 'wait', seconds: 1 })).text;
   for (const end of held) end();
-  told += (await run({ action: 'wait' })).text;
+  reported += (await run({ action: 'wait' })).text;
   expect(readdirSync(join(work, 'downloads'))).toHaveLength(5);
-  expect(told).toMatch(/\[`f\d\.bin` was not downloaded: 5 others are on their way\]/);
+  expect(reported).toMatch(/\[`f\d\.bin` was not downloaded: 5 others are on their way\]/);
 });
 
 browserTest('ten tabs are open at most: one more is closed again, and that is said', async () => {
@@ -78,7 +79,7 @@ browserTest('ten tabs are open at most: one more is closed again, and that is sa
     ),
     '/tab': says('<title>Tab</title>'),
   });
-  const { run } = openDesk();
+  const { run } = openSetup();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   const opened = await run({ action: 'click', ref: ref(text, 'button "many"') });
   expect(opened.text).toContain('of 10)');

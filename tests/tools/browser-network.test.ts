@@ -5,12 +5,12 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
 import type { ResolveHost } from '../../src/tools/web/destination.ts';
-import { browserTest, sharedBrowser } from './browser-desk.ts';
+import { browserTest, sharedBrowser } from './browser-setup.ts';
 import { says, sendsOn, server } from './web-server.ts';
 
 /** The names that the current test knows, for the browser that all tests here share. */
 let known: ResolveHost = async () => [];
-const openDesk = sharedBrowser({ resolve: (...of) => known(...of) });
+const openSetup = sharedBrowser({ resolve: (...of) => known(...of) });
 
 /** Names of this test: `here.test` is the server a page comes from, all others are on the machine too but not allowed. */
 const names = (table: Record<string, string[]>) => {
@@ -35,7 +35,7 @@ async function scene(pageOf: (secret: string) => string, more: Record<string, st
     '/away': sendsOn(`http://127.0.0.2:${secret.port}/secret`),
     '/away-by-name': sendsOn(`http://inside.test:${secret.port}/secret`),
   });
-  const box = openDesk({ network: { allow_private: ['here.test'] } });
+  const box = openSetup({ network: { allow_private: ['here.test'] } });
   return { ...box, secret, asked, at: (path: string) => `http://here.test:${web.port}${path}`, port: web.port };
 }
 
@@ -103,7 +103,7 @@ browserTest('a WebSocket is held to the same, and one that is allowed is open', 
 browserTest('a name that answers with another address a moment later changes nothing', async () => {
   const secret = await server({ '/secret': says('<p>the secret</p>') }, { host: '127.0.0.2' });
   names({ 'turns.test': ['127.0.0.1', '127.0.0.2'] });
-  const { run } = openDesk();
+  const { run } = openSetup();
   for (const time of ['checked', 'again']) {
     expect((await run({ action: 'navigate', url: `http://turns.test:${secret.port}/secret` })).ok, time).toBe(false);
   }
@@ -111,8 +111,8 @@ browserTest('a name that answers with another address a moment later changes not
 });
 
 browserTest('no packet leaves by UDP, which no gate could check', async () => {
-  const heard: number[] = [];
-  const udp = createSocket('udp4').on('message', (bytes) => heard.push(bytes.length));
+  const received: number[] = [];
+  const udp = createSocket('udp4').on('message', (bytes) => received.push(bytes.length));
   await new Promise<void>((done) => udp.bind(0, '127.0.0.2', done));
   onTestFinished(() => void udp.close());
   const stun = `stun:127.0.0.2:${udp.address().port}`;
@@ -123,7 +123,7 @@ browserTest('no packet leaves by UDP, which no gate could check', async () => {
   await run({ action: 'navigate', url: at('/') });
   await run({ action: 'wait', seconds: 3 });
   await sleep(200);
-  expect(heard).toEqual([]);
+  expect(received).toEqual([]);
 });
 
 browserTest('files of this machine cannot be opened', async () => {

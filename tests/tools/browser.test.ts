@@ -2,13 +2,13 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { safeFileName } from '../../src/tools/browser/downloads.ts';
-import { browserDesk, browserTest, sharedBrowser } from './browser-desk.ts';
+import { browserSetup, browserTest, sharedBrowser } from './browser-setup.ts';
 import { smallPdf } from './small-pdf.ts';
 import { says, server } from './web-server.ts';
 
 const open = sharedBrowser();
 /** None of the pages here has a banner that could come. */
-const quickDesk = (options: Parameters<typeof open>[0] = {}) => open({ patience: { comesMs: 50 }, ...options });
+const quickSetup = (options: Parameters<typeof open>[0] = {}) => open({ patience: { comesMs: 50 }, ...options });
 
 /** The number of the first line with these words. */
 const ref = (text: string, words: string) => new RegExp(`\\[(e\\d+)\\] ${words}`).exec(text)?.[1];
@@ -17,7 +17,7 @@ browserTest('a form is filled in, chosen from and sent; each answer shows what c
   const page = `<title>Order</title><h1>Order</h1><p>All you need</p><ul><li>one<li>two<li>three</ul><form action="/done">
     <label>Name <input name=n></label><label>Size <select name=s><option value=1>Small<option value=2>Large</select></label><button>Send</button></form>`;
   const web = await server({ '/': says(page), '/done': says('<title>Thanks</title><p>Thank you') });
-  const { run } = quickDesk();
+  const { run } = quickSetup();
   const { ok, text } = await run({ action: 'navigate', url: web.url('/') });
   expect({ ok, text }).toMatchObject({
     ok: true,
@@ -45,7 +45,7 @@ browserTest('a number of a page that is gone hits nothing on the one that came',
     '/': says('<a href="/two">on</a>'),
     '/two': says('<button onclick="document.title=`hit`">Delete all</button>'),
   });
-  const { run } = quickDesk();
+  const { run } = quickSetup();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   await run({ action: 'click', ref: ref(text, 'link "on"') });
   const stale = await run({ action: 'click', ref: ref(text, 'link "on"') });
@@ -56,7 +56,7 @@ browserTest('a number of a page that is gone hits nothing on the one that came',
 
 browserTest('a click that cannot reach its element says what is in the way', async () => {
   const web = await server({ '/': says('<button>Go</button><div id=veil style="position:fixed;inset:0">veil</div>') });
-  const { run } = quickDesk({ patience: { comesMs: 50, elementMs: 1500 } });
+  const { run } = quickSetup({ patience: { comesMs: 50, elementMs: 1500 } });
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   const { ok, text: why } = await run({ action: 'click', ref: ref(text, 'button "Go"') });
   expect(ok).toBe(false);
@@ -68,7 +68,7 @@ browserTest('dialogs are dismissed and told of, and a new tab becomes the curren
     '/': says(`<button onclick="document.title = confirm('Sure?')">Ask</button><a href="/two" target=_blank>New</a>`),
     '/two': says('<title>Two</title><p>second'),
   });
-  const { run } = quickDesk();
+  const { run } = quickSetup();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   const asked = await run({ action: 'click', ref: ref(text, 'button "Ask"') });
   expect(asked.text).toMatch(/— false\n\[the page showed a confirm, which was dismissed: "Sure\?"\]/);
@@ -81,7 +81,7 @@ browserTest('a page too long to be shown is read on line by line, and nothing is
   const web = await server({
     '/': says(Array.from({ length: 900 }, (_, n) => `<p>line ${n} ${'😀'.repeat(20)}</p>`).join('')),
   });
-  const { run } = quickDesk();
+  const { run } = quickSetup();
   let { text } = await run({ action: 'navigate', url: web.url('/') });
   const seen: string[] = [];
   for (let next: string | undefined = '1'; next; next = /`from: (\d+)`/.exec(text)?.[1]) {
@@ -105,7 +105,7 @@ browserTest('a page whose scripts never end does not keep the tool, and the next
 
 browserTest('an action ends when the run is stopped, and the browser goes on', async () => {
   const web = await server({ '/': says('<p>here'), '/slow': () => undefined });
-  const { run } = quickDesk();
+  const { run } = quickSetup();
   await run({ action: 'navigate', url: web.url('/') });
   const stop = new AbortController();
   const going = run({ action: 'wait', seconds: 60 }, stop.signal);
@@ -124,7 +124,7 @@ browserTest('files are downloaded into work/downloads/ under names that are free
     '/plain.txt': says('plain', 'text/plain'),
     '/gone': (_request, response) => response.writeHead(404).end('no'),
   });
-  const { run, work } = quickDesk();
+  const { run, work } = quickSetup();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   const first = await run({ action: 'download', ref: ref(text, 'link "CSV"') });
   expect(first).toMatchObject({
@@ -145,7 +145,7 @@ browserTest('files are downloaded into work/downloads/ under names that are free
 
 browserTest('nothing is written through a link that leads out of work/', async () => {
   const web = await server({ '/': says('<p>here') });
-  const { run, work, outside } = quickDesk();
+  const { run, work, outside } = quickSetup();
   symlinkSync(outside, join(work, 'screenshots'));
   mkdirSync(join(work, 'downloads'));
   await run({ action: 'navigate', url: web.url('/') });
@@ -155,7 +155,7 @@ browserTest('nothing is written through a link that leads out of work/', async (
 
 browserTest('a screenshot lies in work/screenshots/, its size is told, and a model that sees is shown it', async () => {
   const web = await server({ '/': says('<p style="height:3000px">here') });
-  const { run, work } = quickDesk();
+  const { run, work } = quickSetup();
   await run({ action: 'navigate', url: web.url('/') });
   const shot = await run({ action: 'screenshot' });
   expect(shot.text).toMatch(/\[saved `screenshots\/page\.png`, 1280 x 800 pixels, \d+ bytes\]/);
@@ -171,14 +171,14 @@ browserTest('a screenshot lies in work/screenshots/, its size is told, and a mod
 });
 
 test('arguments that do not fit an action are refused with what it takes', async () => {
-  const { run } = browserDesk();
-  const told = async (args: object) => (await run(args)).text;
-  expect(await told({ action: 'type', url: 'http://x/' })).toBe(
+  const { run } = browserSetup();
+  const reported = async (args: object) => (await run(args)).text;
+  expect(await reported({ action: 'type', url: 'http://x/' })).toBe(
     '`type` cannot be done so: it needs `ref`; it needs `text`; `url` means nothing to it. It takes: { action, ref, text, submit? }.',
   );
-  expect(await told({ action: 'download' })).toContain('it needs either `url` or `ref`');
-  expect(await told({ action: 'clik' })).toContain('"navigate"');
-  expect(await told({ action: 'click', ref: 'button' })).toContain('wanted a number from the page such as e12');
+  expect(await reported({ action: 'download' })).toContain('it needs either `url` or `ref`');
+  expect(await reported({ action: 'clik' })).toContain('"navigate"');
+  expect(await reported({ action: 'click', ref: 'button' })).toContain('wanted a number from the page such as e12');
 });
 
 test('a name a server gave is made harmless', () => {

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { type CheckOptions, checkTool } from '../../src/tools/check/check-tool.ts';
 import { shellTool } from '../../src/tools/shell/shell-tool.ts';
-import { desk, eventually } from './desk.ts';
+import { eventually, setup } from './tool-setup.ts';
 
 const given = (options: Partial<CheckOptions> = {}) =>
-  desk({ tools: [checkTool({ readAlso: [], shell: shellTool(), ...options })] });
+  setup({ tools: [checkTool({ readAlso: [], shell: shellTool(), ...options })] });
 
 async function site(answer: RequestListener): Promise<string> {
   const server = createServer(answer);
@@ -22,7 +22,7 @@ async function site(answer: RequestListener): Promise<string> {
 }
 
 test('the model is not offered `check`, neither at first nor after a wrong name; the engine can run it', async () => {
-  const { box, use } = desk();
+  const { box, use } = setup();
   expect(box.specs.map((spec) => spec.name)).toEqual([
     'shell',
     'jobs',
@@ -188,7 +188,7 @@ test('a redirect of a checked address goes by the rules like the address itself'
     else response.end(String(asked++));
   });
   const rules = [{ deny: `web_fetch(${url}/private/*)` }];
-  const held = desk({
+  const held = setup({
     tools: [checkTool({ readAlso: [], shell: shellTool(), web: LOOPBACK })],
     permissions: { mode: 'auto', session: rules, workspace: [] },
   });

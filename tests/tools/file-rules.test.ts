@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { PermissionRule, Permissions } from '../../src/protocol/settings/permissions.ts';
 import { TOOL_NAMES } from '../../src/protocol/tool-calls/tool-names.ts';
-import { desk } from './desk.ts';
+import { setup } from './tool-setup.ts';
 
 const KEPT = 'secret/kept.txt';
 
@@ -26,7 +26,7 @@ const WITHOUT_CONTENT = [
 const withRules = (session: PermissionRule[]): Permissions => ({ mode: 'auto', session, workspace: [] });
 
 function ruled(rules: PermissionRule[]) {
-  const at = desk({ permissions: withRules(rules) });
+  const at = setup({ permissions: withRules(rules) });
   mkdirSync(join(at.work, 'secret'));
   writeFileSync(join(at.work, KEPT), 'a key: x\n');
   writeFileSync(join(at.work, 'open.txt'), 'a word: x\n');
@@ -75,7 +75,7 @@ test('a search leaves out a file that a rule for reading holds back, and says so
 });
 
 test('a rule that allows a tool for a file allows no other tool', async () => {
-  const at = desk({ permissions: { ...withRules([{ allow: 'write_file(secret/*)' }]), mode: 'safe' } });
+  const at = setup({ permissions: { ...withRules([{ allow: 'write_file(secret/*)' }]), mode: 'safe' } });
   const caller = { work: async () => at.work, signal: new AbortController().signal };
   const edit = { name: 'edit_file', args: JSON.stringify({ path: KEPT, old: 'a', new: 'b' }) };
   expect((await at.box.checkPermission(edit, caller)).is).toBe('ask');

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { MAX_INLINE_CHARS } from '../../src/protocol/session/log-entry.ts';
 import { readPage } from '../../src/tools/files/read-file.ts';
-import { desk } from './desk.ts';
+import { setup } from './tool-setup.ts';
 
 const numbered = (count: number) => Array.from({ length: count }, (_, at) => `line ${at + 1}\n`).join('');
 
 test('a short file is read as it is', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   writeFileSync(join(work, 'a'), '\ufeffone\r\ntwo');
   expect(await use('read_file', { path: 'a' })).toEqual({ ok: true, text: '\ufeffone\r\ntwo' });
   writeFileSync(join(work, 'empty'), '');
@@ -16,7 +16,7 @@ test('a short file is read as it is', async () => {
 });
 
 test('a part of a file says which lines it is and where to read on', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   writeFileSync(join(work, 'a'), numbered(10));
   expect((await use('read_file', { path: 'a', offset: 3, limit: 2 })).text).toBe(
     'lines 3-4 of 10; read on with offset 5\nline 3\nline 4\n',
@@ -29,7 +29,7 @@ test('a part of a file says which lines it is and where to read on', async () =>
 });
 
 test('a long file is read page by page, and every page is short enough to be shown whole', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   const whole = Array.from({ length: 5000 }, (_, at) => `${'漢'.repeat(at % 70)} ${at}\n`).join('');
   writeFileSync(join(work, 'a'), whole);
   let read = '';
@@ -62,14 +62,14 @@ test('a page does not depend on the pieces a text comes in', async () => {
 });
 
 test('a line that fills more than a page is cut and says so', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   writeFileSync(join(work, 'a'), `${'😀'.repeat(50_000)}\nnext\n`);
   const { text } = await use('read_file', { path: 'a' });
   expect(text).toMatch(/^lines 1-1 of 2; line 1 is longer than shown; read on with offset 2\n(?:😀)+$/u);
 });
 
 test('a binary file is named for what it is', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   writeFileSync(join(work, 'p.png'), Buffer.from('\x89PNG\r\n\x1a\nxxxx', 'latin1'));
   writeFileSync(join(work, 'b'), Buffer.from([1, 0, 2]));
   expect(await use('read_file', { path: 'p.png' })).toEqual({
@@ -82,7 +82,7 @@ test('a binary file is named for what it is', async () => {
 
 test('an output that was too long is read on by its hash', async () => {
   const hash = 'a'.repeat(64);
-  const { use } = desk({ blobs: { [hash]: numbered(3000) } });
+  const { use } = setup({ blobs: { [hash]: numbered(3000) } });
   expect((await use('read_file', { path: `blob:${hash}`, offset: 2999 })).text).toBe(
     'lines 2999-3000 of 3000\nline 2999\nline 3000\n',
   );
@@ -91,7 +91,7 @@ test('an output that was too long is read on by its hash', async () => {
 });
 
 test('what cannot be read is said in words', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   mkdirSync(join(work, 'd'));
   writeFileSync(join(work, 'f'), '');
   await use('shell', { command: 'mkfifo pipe' });
@@ -104,7 +104,7 @@ test('what cannot be read is said in words', async () => {
 });
 
 test('a file is written whole, with its folders, and a second time is the same as once', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   const args = { path: 'a/b/c.txt', content: 'größer\n' };
   expect(await use('write_file', args)).toEqual({ ok: true, text: 'created `a/b/c.txt`, 9 bytes' });
   expect(await use('write_file', args)).toEqual({ ok: true, text: 'replaced `a/b/c.txt`, 9 bytes' });
@@ -113,7 +113,7 @@ test('a file is written whole, with its folders, and a second time is the same a
 });
 
 test('a file that is replaced or edited keeps its mode', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   writeFileSync(join(work, 'run.sh'), 'echo 1\n');
   chmodSync(join(work, 'run.sh'), 0o751);
   await use('write_file', { path: 'run.sh', content: 'echo 2\n' });
@@ -122,7 +122,7 @@ test('a file that is replaced or edited keeps its mode', async () => {
 });
 
 test('who reads while a file is replaced sees the old one or the new one', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   const contents = ['a'.repeat(300_000), 'b'.repeat(300_000)];
   await use('write_file', { path: 'f', content: contents[0] });
   let writing = true;
@@ -138,7 +138,7 @@ test('who reads while a file is replaced sees the old one or the new one', async
 });
 
 test('a write that fails leaves nothing behind', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   mkdirSync(join(work, 'd'));
   writeFileSync(join(work, 'f'), 'x');
   expect((await use('write_file', { path: 'd', content: '' })).text).toContain('is a folder');
@@ -148,7 +148,7 @@ test('a write that fails leaves nothing behind', async () => {
 });
 
 test('an edit replaces the exact text, dollars and all', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   writeFileSync(join(work, 'a'), 'one\ntwo\nthree\n');
   expect(await use('edit_file', { path: 'a', old: 'two', new: "$&$1$'" })).toEqual({
     ok: true,
@@ -158,7 +158,7 @@ test('an edit replaces the exact text, dollars and all', async () => {
 });
 
 test('an edit that fits several places asks which, or does all', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   writeFileSync(join(work, 'a'), 'x\ny x\n\nx\n');
   expect(await use('edit_file', { path: 'a', old: 'x', new: 'z' })).toEqual({
     ok: false,
@@ -171,7 +171,7 @@ test('an edit that fits several places asks which, or does all', async () => {
 });
 
 test('an edit that fits nowhere shows what is nearest', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   writeFileSync(join(work, 'a'), 'import x\n\nfunction total(items) {\n\treturn sum(items)\n}\n');
   const miss = await use('edit_file', { path: 'a', old: 'function totals(items) {\n  return sum(items)', new: '' });
   expect(miss).toEqual({
@@ -183,7 +183,7 @@ test('an edit that fits nowhere shows what is nearest', async () => {
 });
 
 test('what is no text, too big or unchanged is not edited', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   writeFileSync(join(work, 'latin'), Buffer.from([0x61, 0xe9]));
   writeFileSync(join(work, 'big'), Buffer.alloc(9 * 1024 * 1024, 0x61));
   writeFileSync(join(work, 'a'), 'a');
@@ -195,7 +195,7 @@ test('what is no text, too big or unchanged is not edited', async () => {
 });
 
 test('a listing is sorted, with sizes, two levels deep, and does not follow links', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   mkdirSync(join(work, 'src/deep/er'), { recursive: true });
   for (const file of ['b.txt', 'a.txt', 'src/x', 'src/deep/y']) writeFileSync(join(work, file), 'abc');
   writeFileSync(join(work, 'new\nline'), '');
@@ -216,7 +216,7 @@ test('a listing is sorted, with sizes, two levels deep, and does not follow link
 });
 
 test('a long listing says how many are not shown', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   for (let at = 0; at < 520; at++) writeFileSync(join(work, `f${at}`), '');
   const lines = (await use('list_files', {})).text.split('\n');
   expect(lines).toHaveLength(501);

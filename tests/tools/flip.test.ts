@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { expect, onTestFinished, test } from 'vitest';
 import { openWorkPaths } from '../../src/tools/files/work-paths.ts';
 import { writeWorkFile } from '../../src/tools/files/write-file.ts';
-import { desk } from './desk.ts';
+import { setup } from './tool-setup.ts';
 
 const OURS = 'inside.txt';
 const THEIRS = 'outside.txt';
@@ -14,7 +14,7 @@ const ROUNDS = 1000;
 
 /** A work folder in which a real process puts a link to the folder beside it in the place of `d`, without a pause. */
 async function flipping() {
-  const at = desk();
+  const at = setup();
   mkdirSync(join(at.work, 'd'));
   writeFileSync(join(at.work, 'd', OURS), 'inside');
   writeFileSync(join(at.outside, THEIRS), 'not for the model');
@@ -79,7 +79,7 @@ descriptors(
 );
 
 test('a folder of a shared work folder that a link has taken the place of is not worked in', async () => {
-  const { box, work, outside, root } = desk();
+  const { box, work, outside, root } = setup();
   writeFileSync(join(outside, 'secret'), 'not for the model');
   symlinkSync(outside, join(work, 'step'));
   const context = { folder: join(root, 'call'), signal: new AbortController().signal, blob: async () => undefined };

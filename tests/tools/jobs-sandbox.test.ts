@@ -1,6 +1,6 @@
 import { test } from 'vitest';
 import { testJobs } from './jobs-stories.ts';
-import { isHeldHere, whyNot } from './sandbox.ts';
+import { hasSandbox, whyNot } from './sandbox.ts';
 
-if (isHeldHere) testJobs('auto');
+if (hasSandbox) testJobs('auto');
 else test.skip(`jobs in the sandbox: ${whyNot}`, () => {});

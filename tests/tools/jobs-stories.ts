@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { desk as deskWith, eventually, marked } from './desk.ts';
+import { eventually, marked, setup as setupWith } from './tool-setup.ts';
 
 /** What goes on for long need not be waited for as what may end at once. */
 export const SOON_MS = 100;
@@ -17,12 +17,12 @@ const stubborn = (word: string) => `bash -c 'trap "" TERM; while :; do sleep 1; 
 /** What holds of jobs with a sandbox and without: a file of tests for each of the two, since they wait for most of their time. */
 export function testJobs(mode: 'none' | 'auto'): void {
   describe(`jobs, with the sandbox on ${mode}:`, () => {
-    const desk = (settleMs?: number) => deskWith({ sandbox: { mode }, ...(settleMs && { settleMs }) });
-    const begin = (on: ReturnType<typeof desk>, command: string, more: object = {}) =>
+    const setup = (settleMs?: number) => setupWith({ sandbox: { mode }, ...(settleMs && { settleMs }) });
+    const begin = (on: ReturnType<typeof setup>, command: string, more: object = {}) =>
       on.use('shell', { command, background: true, ...more });
 
     test('a command in the background answers while it runs, and is looked at from where the last look ended', async () => {
-      const on = desk();
+      const on = setup();
       const begun = await begin(on, 'echo first; while [ ! -e go ]; do sleep 0.05; done; echo second; exit 3');
       expect(begun).toMatchObject({ ok: true });
       expect(begun).not.toHaveProperty('exit');
@@ -39,7 +39,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
     });
 
     test('what fails at once is told with its exit code and output', async () => {
-      const on = desk();
+      const on = setup();
       const failed = await begin(on, 'echo no such thing >&2; exit 7');
       expect(failed).toMatchObject({ ok: false, exit: 7 });
       expect(failed.text).toMatch(/^It has ended already\.\njob_1: exit 7, \d+ s ago: .*\nno such thing\n$/s);
@@ -49,7 +49,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
     });
 
     test('a stop ends the job with all its processes, also those that ignore it', async () => {
-      const on = desk(SOON_MS);
+      const on = setup(SOON_MS);
       const word = mark();
       await begin(
         on,
@@ -62,7 +62,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
     });
 
     test('what a command leaves in the background ends after it', async () => {
-      const on = desk(SOON_MS);
+      const on = setup(SOON_MS);
       const word = mark();
       await begin(on, `${stubborn(word)} & ${sleeper(word)} & echo over`);
       await eventually(() => marked(word) === 0);
@@ -73,7 +73,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
     });
 
     test('a job ends by itself when its time is over', async () => {
-      const on = desk(SOON_MS);
+      const on = setup(SOON_MS);
       const word = mark();
       await begin(on, sleeper(word), { timeout_s: 2 });
       expect((await on.use('jobs', { action: 'wait', job: 'job_1' })).text).toMatch(/^job_1: timed out after 2 s, /);
@@ -81,7 +81,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
     });
 
     test('a file `stop` in its folder ends it, whoever put it there', async () => {
-      const on = desk(SOON_MS);
+      const on = setup(SOON_MS);
       const word = mark();
       await begin(on, stubborn(word));
       await eventually(() => marked(word) > 0);
@@ -92,7 +92,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
     });
 
     test('a folder that is moved away takes its jobs along', async () => {
-      const on = desk(SOON_MS);
+      const on = setup(SOON_MS);
       const word = mark();
       await begin(on, sleeper(word));
       await eventually(() => marked(word) > 0);
@@ -101,7 +101,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
     });
 
     test('of a flood the beginning and the end are kept, and each look is bounded', async () => {
-      const on = desk(SOON_MS);
+      const on = setup(SOON_MS);
       await begin(
         on,
         'while [ ! -e flow ]; do sleep 0.05; done; echo begun; seq 1 3000000; echo last; while [ ! -e go ]; do sleep 0.05; done',
@@ -137,7 +137,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
     });
 
     test('a flood that ends is kept to its last byte', async () => {
-      const on = desk();
+      const on = setup();
       await begin(on, 'seq 1 200000; printf "caf\\303\\251 \\303"');
       const waited = (await on.use('jobs', { action: 'wait', job: 'job_1' })).text;
       const all = (await on.use('jobs', { action: 'look', job: 'job_1', offset: 1_288_800 })).text;

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { outputPage } from '../../src/tools/jobs/job-output.ts';
 import { openJobStore } from '../../src/tools/jobs/job-store.ts';
-import { desk as deskWith, eventually } from './desk.ts';
 import { SOON_MS, testJobs } from './jobs-stories.ts';
+import { eventually, setup as setupWith } from './tool-setup.ts';
 
 testJobs('none');
 
 test('pages that follow each other give the whole output, also through letters of several bytes', async () => {
-  const on = deskWith();
+  const on = setupWith();
   await on.use('shell', { command: 'for i in $(seq 1 2000); do echo "$i äöü 漢字 🙂"; done', background: true });
   const folder = join(on.root, 'jobs/job_1');
   await on.use('jobs', { action: 'wait', job: 'job_1' });
@@ -29,7 +29,7 @@ test('a job has ended once all it said is kept as well, however long that takes 
   onTestFinished(() => rmSync(bin, { recursive: true, force: true }));
   // Keeps the output, as on a machine that is busy with other things.
   writeFileSync(join(bin, 'dd'), '#!/bin/sh\nsleep 0.5\nPATH=/usr/bin:/bin exec dd "$@"\n', { mode: 0o755 });
-  const on = deskWith({ env: { ...process.env, PATH: `${bin}:${process.env['PATH']}` } });
+  const on = setupWith({ env: { ...process.env, PATH: `${bin}:${process.env['PATH']}` } });
   const begun = await on.use('shell', { command: 'echo said; exit 3', background: true });
   const waited = await on.use('jobs', { action: 'wait', job: 'job_1' });
   expect(begun.text + waited.text).toContain('\nsaid\n');
@@ -37,7 +37,7 @@ test('a job has ended once all it said is kept as well, however long that takes 
 });
 
 test('a call that is repeated after a crash shows the same again', async () => {
-  const on = deskWith({ settleMs: SOON_MS });
+  const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'echo one; sleep 300', background: true });
   await eventually(() => outputPage(join(on.root, 'jobs/job_1'), 0, 9, true).text === 'one\n');
   writeFileSync(join(on.root, 'jobs/job_1/seen.json'), JSON.stringify({ call: 'call-2', from: 0, to: 4 }));
@@ -46,7 +46,7 @@ test('a call that is repeated after a crash shows the same again', async () => {
 });
 
 test('no more jobs run at once than are allowed, and the model is told which do', async () => {
-  const on = deskWith({ settleMs: SOON_MS });
+  const on = setupWith({ settleMs: SOON_MS });
   for (let n = 0; n < 5; n++)
     expect(await on.use('shell', { command: `sleep 30${n}`, background: true })).toMatchObject({ ok: true });
   const refused = await on.use('shell', { command: 'touch begun', background: true });
@@ -61,7 +61,7 @@ test('no more jobs run at once than are allowed, and the model is told which do'
 });
 
 test('arguments that do not fit are told with what would', async () => {
-  const on = deskWith({ settleMs: SOON_MS });
+  const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'sleep 300', background: true });
   expect((await on.use('jobs', { action: 'look' })).text).toBe(
     '"look" wants `job`, the name of one of these: job_1; came none.',
@@ -76,7 +76,7 @@ test('arguments that do not fit are told with what would', async () => {
 });
 
 test('the end of a job is news until the model was told of it', async () => {
-  const on = deskWith({ settleMs: SOON_MS });
+  const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'while [ ! -e go ]; do sleep 0.05; done; exit 4', background: true });
   expect(on.jobs.listUnreported()).toEqual([]);
   expect(on.jobs.listRunning()).toEqual(['job_1 (while [ ! -e go ]; do sleep 0.05; done; exit 4)']);
@@ -90,7 +90,7 @@ test('the end of a job is news until the model was told of it', async () => {
 });
 
 test('a wait is given up when the run is stopped, and the job goes on', async () => {
-  const on = deskWith({ settleMs: SOON_MS });
+  const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'sleep 300', background: true });
   const control = new AbortController();
   const waiting = on.use('jobs', { action: 'wait', job: 'job_1' }, control.signal);
@@ -100,18 +100,18 @@ test('a wait is given up when the run is stopped, and the job goes on', async ()
 });
 
 test('a call that was begun for a daemon that is no more is answered with its job, and not begun twice', async () => {
-  const on = deskWith({ settleMs: SOON_MS });
+  const on = setupWith({ settleMs: SOON_MS });
   const args = { command: 'echo once >> ledger; sleep 300', background: true };
   await on.use('shell', args);
   await eventually(() => existsSync(join(on.work, 'ledger')));
-  const told = await on.resume('shell', args);
-  expect(told?.text).toMatch(/^Begun as job_1\. /);
+  const reported = await on.resume('shell', args);
+  expect(reported?.text).toMatch(/^Begun as job_1\. /);
   expect(readFileSync(join(on.work, 'ledger'), 'utf8')).toBe('once\n');
   expect(await on.resume('shell', { ...args, command: 'other' })).toMatchObject({ ok: true });
 });
 
 test('a job whose supervisor has not begun never will once that was asked', async () => {
-  const on = deskWith({ settleMs: SOON_MS });
+  const on = setupWith({ settleMs: SOON_MS });
   const args = { command: 'sleep 300', background: true };
   await on.use('shell', args);
   const pid = join(on.root, 'jobs/job_1/pid');
@@ -124,7 +124,7 @@ test('a job whose supervisor has not begun never will once that was asked', asyn
 });
 
 test('the output of the ten jobs that ended last is kept, and no name is given twice', async () => {
-  const on = deskWith();
+  const on = setupWith();
   for (let n = 1; n <= 13; n++) await on.use('shell', { command: 'true', background: true });
   const names = on.jobs.list().map((job) => job.id);
   expect(names).toContain('job_13');
@@ -133,7 +133,7 @@ test('the output of the ten jobs that ended last is kept, and no name is given t
 });
 
 test('a job of an earlier start of the machine has ended', async () => {
-  const on = deskWith({ settleMs: SOON_MS });
+  const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'sleep 300', background: true });
   const pid = join(on.root, 'jobs/job_1/pid');
   const was = readFileSync(pid, 'utf8');

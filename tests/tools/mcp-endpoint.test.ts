@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { eventually } from './desk.ts';
-import { mcpDesk, reference } from './mcp-desk.ts';
+import { mcpSetup, reference } from './mcp-setup.ts';
+import { eventually } from './tool-setup.ts';
 
 /** server-everything on a port of the loopback; ends with the test. */
 async function everything(way: 'streamableHttp' | 'sse', port = 0) {
@@ -64,7 +64,7 @@ const json = (to: ServerResponse, id: number | undefined, result: unknown) =>
 
 test('server-everything answers over streamable HTTP, and after its restart as well', async () => {
   const first = await everything('streamableHttp');
-  const at = mcpDesk({ web: { url: first.url } });
+  const at = mcpSetup({ web: { url: first.url } });
   expect(await at.use('mcp__web__echo', { message: 'one' })).toEqual({ ok: true, text: 'Echo: one' });
   first.child.kill('SIGKILL');
   await once(first.child, 'exit');
@@ -81,7 +81,7 @@ test('server-everything answers over streamable HTTP, and after its restart as w
 
 test('a session that the server has forgotten is started again, and the call runs once', async () => {
   const first = await everything('streamableHttp');
-  const at = mcpDesk({ web: { url: first.url } });
+  const at = mcpSetup({ web: { url: first.url } });
   await at.ready();
   first.child.kill('SIGKILL');
   await once(first.child, 'exit');
@@ -91,7 +91,7 @@ test('a session that the server has forgotten is started again, and the call run
 
 test('an endpoint that only knows the older way is spoken to in it', async () => {
   const { url } = await everything('sse');
-  const at = mcpDesk({ named: { type: 'sse', url }, tried: { url } });
+  const at = mcpSetup({ named: { type: 'sse', url }, tried: { url } });
   expect(await at.ready()).toEqual([]);
   expect((await at.use('mcp__named__echo', { message: 'a' })).text).toBe('Echo: a');
   expect((await at.use('mcp__tried__echo', { message: 'b' })).text).toBe('Echo: b');
@@ -99,7 +99,7 @@ test('an endpoint that only knows the older way is spoken to in it', async () =>
 
 test('a server that dies in the middle of a call over HTTP is told at once', async () => {
   const { url, child, posts } = await everything('streamableHttp');
-  const at = mcpDesk({ web: { url } });
+  const at = mcpSetup({ web: { url } });
   await at.ready();
   const before = posts();
   const call = at.use('mcp__web__trigger-long-running-operation', { duration: 60, steps: 600 });
@@ -120,7 +120,7 @@ test('headers are sent, with what the environment holds, and are in no error', a
   });
   const env = { PATH: process.env['PATH'], TOKEN: 'swordfish-77' };
   const settings = { url: `${url}?key=sunflower-5`, headers: { Authorization: `Bearer \${${'TOKEN'}}` } };
-  const at = mcpDesk({ web: settings }, { env });
+  const at = mcpSetup({ web: settings }, { env });
   const { ok, text } = await at.use('mcp__web__peek');
   expect(seen[0]).toBe('Bearer swordfish-77');
   expect(ok).toBe(false);
@@ -130,7 +130,7 @@ test('headers are sent, with what the environment holds, and are in no error', a
 
 test('an endpoint that wants a token says so, and one that is away is named', async () => {
   const closed = await endpoint((_, to) => to.writeHead(401).end());
-  const at = mcpDesk({
+  const at = mcpSetup({
     closed: { url: closed },
     // No system gives this port to who asks for any.
     away: { url: 'http://127.0.0.1:2/mcp' },
@@ -157,7 +157,7 @@ test('an answer past all measure costs the call, not the daemon', async () => {
       more();
     }
   });
-  const at = mcpDesk({ web: { url } });
+  const at = mcpSetup({ web: { url } });
   expect(await at.use('mcp__web__flood')).toMatchObject({ ok: false, text: /may or may not have run/ });
 });
 
@@ -169,7 +169,7 @@ test('an endpoint that sends on elsewhere gets no second request, and its header
   });
   for (const status of [302, 307]) {
     const front = await endpoint((_, to) => to.writeHead(status, { location: elsewhere }).end());
-    const at = mcpDesk({ web: { url: front, headers: { Authorization: 'Bearer swordfish-77' } } });
+    const at = mcpSetup({ web: { url: front, headers: { Authorization: 'Bearer swordfish-77' } } });
     expect((await at.ready()).join()).toContain(`sends on to ${elsewhere}, which is not followed`);
   }
   expect(seen).toEqual([]);
@@ -183,7 +183,7 @@ test('an endpoint that sends on within its own address is followed where the met
       json(to, message.id, { tools: [{ name: 'a', inputSchema: { type: 'object' } }] });
     else json(to, message.id, WELCOME);
   });
-  const at = mcpDesk({ web: { url } });
+  const at = mcpSetup({ web: { url } });
   await at.ready();
   expect(at.offered()).toEqual(['mcp__web__a']);
 });

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openMcpPool } from '../../src/tools/index.ts';
 import { createToolbox } from '../../src/tools/toolbox/toolbox.ts';
-import { eventually, runs } from './desk.ts';
-import { odd } from './mcp-desk.ts';
+import { odd } from './mcp-setup.ts';
+import { eventually, runs } from './tool-setup.ts';
 
 /** Sessions with the odd server, of which so many may have theirs running. */
 function sessions(most: number) {

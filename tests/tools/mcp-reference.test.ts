@@ -1,13 +1,13 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { mcpDesk, reference } from './mcp-desk.ts';
+import { mcpSetup, reference } from './mcp-setup.ts';
 
 /** Servers of others beyond one of each transport: `npm run test:clients`. */
 const foreign = test.skipIf(process.env['AGENTD_TEST_CLIENTS'] !== '1');
 
 test('the tools of server-everything are offered under safe names and answer', async () => {
-  const at = mcpDesk({ everything: reference('everything') });
+  const at = mcpSetup({ everything: reference('everything') });
   expect(await at.ready()).toEqual([]);
   expect(at.offered()).toContain('mcp__everything__echo');
   for (const name of at.offered()) expect(name).toMatch(/^[a-zA-Z0-9_-]{1,64}$/);
@@ -16,7 +16,7 @@ test('the tools of server-everything are offered under safe names and answer', a
 });
 
 test('an image of server-everything is in a file, whose path the result names', async () => {
-  const at = mcpDesk({ everything: reference('everything') });
+  const at = mcpSetup({ everything: reference('everything') });
   const { ok, text } = await at.use('mcp__everything__get-tiny-image');
   const path = /saved as work\/(mcp\/\S+\.png),/.exec(text)?.[1] ?? '';
   expect(ok).toBe(true);
@@ -26,14 +26,14 @@ test('an image of server-everything is in a file, whose path the result names', 
 });
 
 test('links and structured content of server-everything are in the text', async () => {
-  const at = mcpDesk({ everything: reference('everything') });
+  const at = mcpSetup({ everything: reference('everything') });
   expect((await at.use('mcp__everything__get-resource-links', { count: 2 })).text).toMatch(/\[link: .*demo:\/\//);
   const { text } = await at.use('mcp__everything__get-structured-content', { location: 'Chicago' });
   expect(text.match(/temperature/g)).toHaveLength(1);
 });
 
 test('arguments that do not fit are told to the model, by us and by server-everything', async () => {
-  const at = mcpDesk({ everything: reference('everything') });
+  const at = mcpSetup({ everything: reference('everything') });
   await at.ready();
   expect(await at.use('mcp__everything__echo', '{"message": ')).toMatchObject({ ok: false, text: /not JSON/ });
   expect(await at.use('mcp__everything__echo', {})).toMatchObject({ ok: false, text: /`message` is missing/ });
@@ -41,7 +41,7 @@ test('arguments that do not fit are told to the model, by us and by server-every
 });
 
 foreign('server-filesystem reads and writes where it was allowed to, and refuses elsewhere', async () => {
-  const at = mcpDesk({});
+  const at = mcpSetup({});
   at.wanted.servers = { fs: reference('filesystem', at.work) };
   writeFileSync(join(at.work, 'a.txt'), 'alpha');
   expect(await at.use('mcp__fs__read_text_file', { path: join(at.work, 'a.txt') })).toEqual({
@@ -55,7 +55,7 @@ foreign('server-filesystem reads and writes where it was allowed to, and refuses
 });
 
 foreign('server-memory keeps what it is told, in the file its settings name', async () => {
-  const at = mcpDesk({});
+  const at = mcpSetup({});
   const file = join(at.root, 'memory.json');
   at.wanted.servers = { memory: { ...reference('memory'), env: { MEMORY_FILE_PATH: file } } };
   const entities = [{ name: 'Ada', entityType: 'person', observations: ['counts'] }];

@@ -2,12 +2,12 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { eventually, marked, runs } from './desk.ts';
-import { mcpDesk, odd } from './mcp-desk.ts';
-import { isHeldHere, whyNot } from './sandbox.ts';
+import { mcpSetup, odd } from './mcp-setup.ts';
+import { hasSandbox, whyNot } from './sandbox.ts';
+import { eventually, marked, runs } from './tool-setup.ts';
 
-if (!isHeldHere) console.warn(`tests of MCP servers in the sandbox skip: ${whyNot}`);
-const held = test.runIf(isHeldHere);
+if (!hasSandbox) console.warn(`tests of MCP servers in the sandbox skip: ${whyNot}`);
+const held = test.runIf(hasSandbox);
 
 /** As settings write a variable. */
 const variable = (name: string) => `\${${name}}`;
@@ -15,11 +15,11 @@ const variable = (name: string) => `\${${name}}`;
 /** A program, as a model would plant it, that leaves a trace outside of `work/`. */
 const trace = (file: string) => `#!/bin/sh\ntouch '${file}'\n`;
 
-test.each(isHeldHere ? (['auto', 'none'] as const) : (['none'] as const))(
+test.each(hasSandbox ? (['auto', 'none'] as const) : (['none'] as const))(
   'what the model puts into work/node_modules is not run in place of the program of a server, sandbox %s',
   async (sandbox) => {
     const npx = { command: 'npx', args: ['--offline', '--no', '--', 'some-server'], sandbox };
-    const at = mcpDesk({ npx, again: { ...npx, command: 'some-server', args: [] } }, { mode: 'auto' });
+    const at = mcpSetup({ npx, again: { ...npx, command: 'some-server', args: [] } }, { mode: 'auto' });
     const [proof, bin] = [join(at.root, 'ran'), join(at.work, 'node_modules/.bin')];
     mkdirSync(bin, { recursive: true });
     mkdirSync(join(at.work, 'node_modules/some-server'));
@@ -34,11 +34,11 @@ test.each(isHeldHere ? (['auto', 'none'] as const) : (['none'] as const))(
 );
 
 test('a folder of PATH in a session is not looked into for the program of a server', async () => {
-  const at = mcpDesk({});
+  const at = mcpSetup({});
   const [proof, bin] = [join(at.root, 'ran'), join(at.work, 'node_modules/.bin')];
   mkdirSync(bin, { recursive: true });
   writeFileSync(join(bin, 'some-server'), trace(proof), { mode: 0o755 });
-  const other = mcpDesk(
+  const other = mcpSetup(
     { some: { command: 'some-server' }, seen: odd() },
     { env: { PATH: `${bin}:node_modules/.bin:${process.env['PATH']}`, HOME: at.root } },
   );
@@ -48,7 +48,7 @@ test('a folder of PATH in a session is not looked into for the program of a serv
 });
 
 test('a `cwd` where a model writes is refused, however it is written, and so is a program from there', async () => {
-  const at = mcpDesk({});
+  const at = mcpSetup({});
   const sub = join(at.work, 'a/b');
   mkdirSync(sub, { recursive: true });
   const link = join(at.root, 'link');
@@ -83,7 +83,7 @@ test('a `cwd` where a model writes is refused, however it is written, and so is 
 });
 
 test('a server outside the sandbox names nothing that is writable inside, of its own session or of another entry', async () => {
-  const at = mcpDesk({});
+  const at = mcpSetup({});
   const shared = join(at.root, 'shared');
   mkdirSync(join(shared, 'app'), { recursive: true });
   symlinkSync(join(shared, 'app'), join(at.root, 'link'));
@@ -105,12 +105,12 @@ test('a server outside the sandbox names nothing that is writable inside, of its
 });
 
 held('a server sees and reaches only what its entry allows', async () => {
-  const heard = createServer((socket) => socket.end('heard\n')).listen(0, '127.0.0.1');
-  onTestFinished(() => void heard.close());
-  await new Promise((ready) => heard.once('listening', ready));
-  const address = heard.address();
+  const received = createServer((socket) => socket.end('heard\n')).listen(0, '127.0.0.1');
+  onTestFinished(() => void received.close());
+  await new Promise((ready) => received.once('listening', ready));
+  const address = received.address();
   const port = typeof address === 'object' ? address?.port : 0;
-  const at = mcpDesk({}, { mode: 'auto' });
+  const at = mcpSetup({}, { mode: 'auto' });
   const papers = join(at.root, 'papers');
   mkdirSync(papers);
   for (const file of ['papers/a', 'letter', 'workspace/.sessions/mine/events.jsonl'])
@@ -153,7 +153,7 @@ held('a server sees and reaches only what its entry allows', async () => {
 });
 
 held('a server in the sandbox that is let go ends with all it started, and so does one that is killed', async () => {
-  const at = mcpDesk({}, { mode: 'auto' });
+  const at = mcpSetup({}, { mode: 'auto' });
   const beacon = join(at.root, 'beacon');
   mkdirSync(beacon);
   at.wanted.servers = { odd: { ...odd('--stubborn'), write: [beacon] } };
@@ -169,7 +169,7 @@ held('a server in the sandbox that is let go ends with all it started, and so do
 
 held('only its own entry takes a server out of a sandbox that works', async () => {
   for (const mode of ['auto', 'none', 'bwrap'] as const) {
-    const at = mcpDesk({ held: odd(), free: { ...odd(), sandbox: 'none' } }, { mode });
+    const at = mcpSetup({ held: odd(), free: { ...odd(), sandbox: 'none' } }, { mode });
     writeFileSync(join(at.root, 'letter'), 'mine\n');
     const command = `cat ${at.root}/letter`;
     expect((await at.use('mcp__held__sh', { command })).text, mode).toContain('No such file');
@@ -187,7 +187,7 @@ test.runIf(process.platform === 'linux')(
       must: { ...odd(), sandbox: 'bwrap' as const },
       meant: { ...odd(), sandbox: 'none' as const },
     };
-    const at = mcpDesk(entries, { mode: 'auto', env, permissions });
+    const at = mcpSetup(entries, { mode: 'auto', env, permissions });
     expect((await at.ready()).join('\n')).toMatch(
       /`must` is not connected.*"bwrap", and none works here: bubblewrap is not/,
     );
@@ -196,16 +196,16 @@ test.runIf(process.platform === 'linux')(
       why: expect.stringContaining('runs without a sandbox'),
     });
     expect(await at.permit('mcp__meant__echo', { text: 'x' })).toMatchObject({ is: 'allow' });
-    const chosen = mcpDesk({ one: odd() }, { mode: 'none', env, permissions });
+    const chosen = mcpSetup({ one: odd() }, { mode: 'none', env, permissions });
     await chosen.ready();
     expect(await chosen.permit('mcp__one__echo', { text: 'x' })).toMatchObject({ is: 'allow' });
-    const refused = mcpDesk({ one: odd() }, { mode: 'bwrap', env });
+    const refused = mcpSetup({ one: odd() }, { mode: 'bwrap', env });
     expect((await refused.ready()).join('\n')).toContain('none works here');
   },
 );
 
 held('a server that cannot start in its sandbox says what its entry may lack', async () => {
-  const at = mcpDesk({ lost: { ...odd(), read: [] }, odd: { ...odd(), read: ['/proc'] } }, { mode: 'auto' });
+  const at = mcpSetup({ lost: { ...odd(), read: [] }, odd: { ...odd(), read: ['/proc'] } }, { mode: 'auto' });
   const notices = (await at.ready()).join('\n');
   expect(notices).toMatch(/`lost` is not connected.*exit code 1.*`read`, `write` and `network` of its entry/);
   expect(notices).toMatch(/`odd` is not connected.*\/proc.*never shown/);

@@ -3,15 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { checkMcpServers } from '../../src/main/doctor-settings.ts';
-import { eventually, runs } from './desk.ts';
-import { mcpDesk, odd } from './mcp-desk.ts';
+import { mcpSetup, odd } from './mcp-setup.ts';
+import { eventually, runs } from './tool-setup.ts';
 
 /** As settings write a variable. */
 const variable = (name: string) => `\${${name}}`;
 const NOT_BEGUN = AbortSignal.abort(new Error('stopped by a person'));
 
 test('nothing is started before somebody asks for the tools', async () => {
-  const at = mcpDesk({});
+  const at = mcpSetup({});
   at.wanted.servers = { odd: odd('--pids', join(at.root, 'pids')) };
   expect(at.offered()).toEqual([]);
   expect(at.pids()).toEqual([]);
@@ -22,7 +22,7 @@ test('nothing is started before somebody asks for the tools', async () => {
 test('a server runs in the home folder, not in work/, and knows nothing of the daemon’s keys', async () => {
   const home = tmpdir();
   const env = { PATH: process.env['PATH'], HOME: home, LANG: 'C', OPENAI_API_KEY: 'sk-1', MINE: 'yes' };
-  const at = mcpDesk(
+  const at = mcpSetup(
     { odd: { ...odd(), env: { GIVEN: `got ${variable('MINE')}`, OTHER: variable('NOT_THERE:-else') } } },
     { env },
   );
@@ -32,7 +32,7 @@ test('a server runs in the home folder, not in work/, and knows nothing of the d
 });
 
 test('a variable that is missing is named, and the other servers are there', async () => {
-  const at = mcpDesk({ bad: { ...odd(), env: { TOKEN: variable('NO_SUCH') } }, good: odd() });
+  const at = mcpSetup({ bad: { ...odd(), env: { TOKEN: variable('NO_SUCH') } }, good: odd() });
   const [notice] = await at.ready();
   expect(notice).toMatch(/`bad` is not connected.*mcpServers\.bad\.env\.TOKEN.*NO_SUCH/);
   expect(at.offered()).toContain('mcp__good__echo');
@@ -40,7 +40,7 @@ test('a variable that is missing is named, and the other servers are there', asy
 });
 
 test('a program that is not there, and one that ends at once, cost their own tools only', async () => {
-  const at = mcpDesk({
+  const at = mcpSetup({
     none: { command: 'no-such-program-here' },
     dies: odd('--crash', '--say', 'I am broken'),
     good: odd(),
@@ -54,7 +54,7 @@ test('a program that is not there, and one that ends at once, cost their own too
 });
 
 test('a server killed in the middle of a call is told as such, and the next call has a new one', async () => {
-  const at = mcpDesk({});
+  const at = mcpSetup({});
   const file = join(at.root, 'pids');
   at.wanted.servers = { odd: odd('--pids', file) };
   const call = at.use('mcp__odd__hang');
@@ -65,7 +65,7 @@ test('a server killed in the middle of a call is told as such, and the next call
 });
 
 test('a server killed between two calls is started again', async () => {
-  const at = mcpDesk({ odd: odd() });
+  const at = mcpSetup({ odd: odd() });
   const first = Number((await at.use('mcp__odd__pid')).text);
   process.kill(first, 'SIGKILL');
   await eventually(() => at.logged.some((line) => line.includes('SIGKILL')));
@@ -75,7 +75,7 @@ test('a server killed between two calls is started again', async () => {
 });
 
 test('one that dies at each call is given pauses, and is told as not connected meanwhile', async () => {
-  const at = mcpDesk({ odd: odd() });
+  const at = mcpSetup({ odd: odd() });
   for (let n = 0; n < 2; n++)
     expect(await at.use('mcp__odd__die')).toMatchObject({ ok: false, text: /may or may not/ });
   expect(await at.use('mcp__odd__die')).toMatchObject({ ok: false });
@@ -83,7 +83,7 @@ test('one that dies at each call is given pauses, and is told as not connected m
 });
 
 test('a call that hangs ends at its time, one that tells of progress may take longer', async () => {
-  const at = mcpDesk({ odd: { ...odd(), timeout_s: 1 } });
+  const at = mcpSetup({ odd: { ...odd(), timeout_s: 1 } });
   expect(await at.use('mcp__odd__hang')).toMatchObject({
     ok: false,
     text: /no answer in time.*may or may not have run/,
@@ -92,7 +92,7 @@ test('a call that hangs ends at its time, one that tells of progress may take lo
 });
 
 test('a person’s stop ends a call at once', async () => {
-  const at = mcpDesk({ odd: odd() });
+  const at = mcpSetup({ odd: odd() });
   await at.ready();
   const stop = new AbortController();
   const call = at.use('mcp__odd__hang', {}, stop.signal);
@@ -103,7 +103,7 @@ test('a person’s stop ends a call at once', async () => {
 });
 
 test('a flood comes whole, and one past all measure costs the connection, not the daemon', async () => {
-  const at = mcpDesk({ odd: odd() });
+  const at = mcpSetup({ odd: odd() });
   expect((await at.use('mcp__odd__flood')).text.length).toBe(1_000_000);
   const huge = await at.use('mcp__odd__huge');
   expect(huge.text.slice(0, 500)).toMatch(/more than 16777216 bytes/);
@@ -112,7 +112,7 @@ test('a flood comes whole, and one past all measure costs the connection, not th
 });
 
 test('a program that writes anything but messages is no server', async () => {
-  const at = mcpDesk({ noisy: odd('--noise'), large: odd('--large'), good: odd() });
+  const at = mcpSetup({ noisy: odd('--noise'), large: odd('--large'), good: odd() });
   const notices = (await at.ready()).join('\n');
   expect(notices).toMatch(/`noisy` is not connected.*no MCP messages/);
   expect(notices).toMatch(/`large` is not connected.*more than 16777216 bytes/);
@@ -120,7 +120,7 @@ test('a program that writes anything but messages is no server', async () => {
 });
 
 test('a slow start is waited for a while, said so, and its tools come later', async () => {
-  const at = mcpDesk({ slow: odd('--slow', '1500'), good: odd() }, { startWaitMs: 700 });
+  const at = mcpSetup({ slow: odd('--slow', '1500'), good: odd() }, { startWaitMs: 700 });
   expect((await at.ready()).join()).toMatch(/`slow` is not connected.*still starting/);
   expect(at.offered().some((name) => name.startsWith('mcp__slow__'))).toBe(false);
   await eventually(() => at.logged.some((line) => line.includes('slow is connected')));
@@ -129,7 +129,7 @@ test('a slow start is waited for a while, said so, and its tools come later', as
 });
 
 test('a server that gains a tool is asked for its list again', async () => {
-  const at = mcpDesk({ odd: odd() });
+  const at = mcpSetup({ odd: odd() });
   await at.use('mcp__odd__grow');
   expect(at.offered()).not.toContain('mcp__odd__grown');
   await at.ready();
@@ -138,7 +138,7 @@ test('a server that gains a tool is asked for its list again', async () => {
 });
 
 test('of five hundred tools on many pages a hundred are offered, and the settings say which', async () => {
-  const at = mcpDesk({ odd: odd('--many', '500') });
+  const at = mcpSetup({ odd: odd('--many', '500') });
   expect((await at.ready()).join()).toMatch(/4\d\d tools of MCP servers are not offered: at most 100/);
   expect(at.offered()).toHaveLength(100);
   at.wanted.servers = { odd: { ...odd('--many', '500'), tools: ['tool_499'] } };
@@ -148,7 +148,7 @@ test('of five hundred tools on many pages a hundred are offered, and the setting
 });
 
 test('settings that change are followed: what is gone is ended, what is new is there', async () => {
-  const at = mcpDesk({ one: odd() });
+  const at = mcpSetup({ one: odd() });
   const pid = Number((await at.use('mcp__one__pid')).text);
   at.wanted.servers = { one: { ...odd(), disabled: true }, two: odd() };
   await at.ready();
@@ -157,14 +157,14 @@ test('settings that change are followed: what is gone is ended, what is new is t
 });
 
 test('a server nobody asks for is closed, and comes back when it is wanted', async () => {
-  const at = mcpDesk({ odd: odd() }, { idleMs: 50 });
+  const at = mcpSetup({ odd: odd() }, { idleMs: 50 });
   const pid = Number((await at.use('mcp__odd__pid')).text);
   await eventually(() => !runs(pid));
   expect((await at.use('mcp__odd__echo', { text: 'back' })).text).toBe('heard back');
 });
 
 test('closing ends a server that ignores signals, and what it started', async () => {
-  const at = mcpDesk({});
+  const at = mcpSetup({});
   at.wanted.servers = { odd: odd('--stubborn', '--pids', join(at.root, 'pids')) };
   await at.ready();
   expect(at.pids()).toHaveLength(2);
@@ -173,7 +173,7 @@ test('closing ends a server that ignores signals, and what it started', async ()
 });
 
 test('closing does not wait for a server that never begins to speak', async () => {
-  const at = mcpDesk({}, { startWaitMs: 300 });
+  const at = mcpSetup({}, { startWaitMs: 300 });
   at.wanted.servers = { odd: odd('--frozen', '--pids', join(at.root, 'pids')) };
   await at.ready();
   await at.mcp.close();
@@ -181,7 +181,7 @@ test('closing does not wait for a server that never begins to speak', async () =
 });
 
 test('every kind of content is in words, files under work/mcp with names that lead nowhere else', async () => {
-  const at = mcpDesk({ odd: odd() });
+  const at = mcpSetup({ odd: odd() });
   const { text } = await at.use('mcp__odd__kinds');
   expect(text.split('\n')).toEqual([
     'here:',
@@ -200,7 +200,7 @@ test('every kind of content is in words, files under work/mcp with names that le
 });
 
 test('an image does not leave work/ through a link that lies in its way', async () => {
-  const at = mcpDesk({ odd: odd() });
+  const at = mcpSetup({ odd: odd() });
   const outside = join(at.root, 'outside');
   mkdirSync(outside);
   symlinkSync(outside, join(at.work, 'mcp'));
@@ -209,14 +209,14 @@ test('an image does not leave work/ through a link that lies in its way', async 
 });
 
 test('what a server refuses and what fails are told to the model in its words', async () => {
-  const at = mcpDesk({ odd: odd() });
+  const at = mcpSetup({ odd: odd() });
   expect(await at.use('mcp__odd__refuse')).toMatchObject({ ok: false, text: /refused the call: .*no such city/ });
   expect(await at.use('mcp__odd__fail')).toEqual({ ok: false, text: 'the printer is on fire' });
   expect(await at.use('mcp__odd__echoo')).toMatchObject({ ok: false, text: /No tool.*mcp__odd__echo/ });
 });
 
 test('a server’s hints are believed only where the settings say so', async () => {
-  const at = mcpDesk({ plain: odd(), trusted: { ...odd(), trust_hints: true } });
+  const at = mcpSetup({ plain: odd(), trusted: { ...odd(), trust_hints: true } });
   await at.ready();
   expect(at.box.replayPolicy('mcp__plain__count')).toBe('never');
   expect(at.box.replayPolicy('mcp__trusted__count')).toBe('safe');
@@ -225,7 +225,7 @@ test('a server’s hints are believed only where the settings say so', async () 
 
 test('a secret of the settings is in no log and no error', async () => {
   const env = { PATH: process.env['PATH'], THE_TOKEN: 'swordfish-77' };
-  const at = mcpDesk({ odd: { ...odd(), env: { API_TOKEN: variable('THE_TOKEN') } } }, { env });
+  const at = mcpSetup({ odd: { ...odd(), env: { API_TOKEN: variable('THE_TOKEN') } } }, { env });
   const { text } = await at.use('mcp__odd__say_and_die');
   await eventually(() => at.logged.some((line) => line.includes('the token was')));
   const all = [text, ...(await at.ready()), ...at.logged].join('\n');
@@ -252,7 +252,7 @@ test('hostile descriptions and schemas are cut to what an endpoint takes', async
     { description: 'nameless' },
     'nothing',
   ];
-  const at = mcpDesk({});
+  const at = mcpSetup({});
   writeFileSync(join(at.root, 'list.json'), JSON.stringify(list));
   at.wanted.servers = { odd: odd('--list', join(at.root, 'list.json')) };
   expect(await at.ready()).toEqual([]);

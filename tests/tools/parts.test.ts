@@ -8,9 +8,9 @@ import {
   type PartsArgs,
   PartsPage,
 } from '../../src/protocol/tool-calls/own-tools.ts';
-import { desk } from './desk.ts';
+import { setup } from './tool-setup.ts';
 
-type At = ReturnType<typeof desk>;
+type At = ReturnType<typeof setup>;
 
 const page = async (at: At, args: PartsArgs): Promise<PartsPage> =>
   PartsPage.parse(JSON.parse((await at.use(PARTS_TOOL, args)).text));
@@ -37,7 +37,7 @@ function files(at: At, count: number): string[] {
 }
 
 test('each file in a folder and below is a part, in the order of their names; hidden files and links are counted', async () => {
-  const at = desk();
+  const at = setup();
   mkdirSync(join(at.work, 'in/sub/.git'), { recursive: true });
   for (const name of ['b.md', 'a.md', 'A.md', 'sub/c.md', 'new\nline.md', '.hidden', 'sub/.git/config', '中文.md'])
     writeFileSync(join(at.work, 'in', name), 'x');
@@ -49,7 +49,7 @@ test('each file in a folder and below is a part, in the order of their names; hi
 });
 
 test('a match is about the name, or with a slash about the path within the folder', async () => {
-  const at = desk();
+  const at = setup();
   mkdirSync(join(at.work, 'in/2024'), { recursive: true });
   for (const name of ['a.md', 'a.csv', '2024/b.md']) writeFileSync(join(at.work, 'in', name), 'x');
   const list = async (match: string) => (await page(at, { folder: 'in', match, from: 0 })).parts.flat();
@@ -58,13 +58,13 @@ test('a match is about the name, or with a slash about the path within the folde
 });
 
 test('each line of a file that is not empty is a part', async () => {
-  const at = desk();
+  const at = setup();
   writeFileSync(join(at.work, 'list.txt'), 'one\r\n\n  two  \nthree');
   expect((await page(at, { file: 'work/list.txt', from: 0 })).parts).toEqual([['one'], ['two'], ['three']]);
 });
 
 test('a thousand files come in pages that a line of the record holds, each once', async () => {
-  const at = desk();
+  const at = setup();
   const names = files(at, 1000);
   const { pages, parts } = await all(at, { folder: 'in' });
   expect(pages.length).toBeGreaterThan(1);
@@ -72,7 +72,7 @@ test('a thousand files come in pages that a line of the record holds, each once'
 });
 
 test('ten thousand files are a thousand parts of ten, and none is lost', async () => {
-  const at = desk();
+  const at = setup();
   const names = files(at, 10_000);
   const { parts } = await all(at, { folder: 'in' });
   expect(parts).toHaveLength(MAX_PARTS);
@@ -80,7 +80,7 @@ test('ten thousand files are a thousand parts of ten, and none is lost', async (
 });
 
 test('files that come and go between two pages neither double nor hide the others', async () => {
-  const at = desk();
+  const at = setup();
   const names = files(at, 900);
   let n = 0;
   const { parts } = await all(at, { folder: 'in' }, () => {
@@ -91,7 +91,7 @@ test('files that come and go between two pages neither double nor hide the other
 });
 
 test('more than can be grouped is refused with the number and what to do', async () => {
-  const at = desk();
+  const at = setup();
   const lines = MAX_PARTS * MAX_ITEMS_PER_PART + 1;
   writeFileSync(join(at.work, 'list.txt'), 'x\n'.repeat(lines));
   const { ok, text } = await at.use(PARTS_TOOL, { file: 'list.txt', from: 0 });
@@ -100,7 +100,7 @@ test('more than can be grouped is refused with the number and what to do', async
 });
 
 test('a folder that is not there, is a file or lies outside is told in words; an empty one is an empty list', async () => {
-  const at = desk();
+  const at = setup();
   mkdirSync(join(at.work, 'empty'));
   writeFileSync(join(at.work, 'file'), '');
   expect((await at.use(PARTS_TOOL, { folder: 'nowhere', from: 0 })).text).toContain('`nowhere` is not there');
@@ -110,11 +110,11 @@ test('a folder that is not there, is a file or lies outside is told in words; an
 });
 
 test('the model is not offered to look up parts', () => {
-  expect(desk().box.specs.map((spec) => spec.name)).not.toContain(PARTS_TOOL);
+  expect(setup().box.specs.map((spec) => spec.name)).not.toContain(PARTS_TOOL);
 });
 
 test('from a folder of its own a child reads what lies beside it, and writes nothing there', async () => {
-  const family = desk();
+  const family = setup();
   mkdirSync(join(family.work, 'map.1'));
   mkdirSync(join(family.work, 'in'));
   writeFileSync(join(family.work, 'in/a.md'), 'the text');

@@ -15,13 +15,13 @@ import { errorCode, UserError } from '../../src/base/user-error.ts';
 import { isInside } from '../../src/tools/common/path-lookup.ts';
 import { openWorkPaths } from '../../src/tools/files/work-paths.ts';
 import fc from '../support/property.ts';
-import { desk } from './desk.ts';
+import { setup } from './tool-setup.ts';
 
 const MARK = 'not for the model';
 
-/** A desk with a secret beside it and every kind of link towards it. */
+/** A work folder with a secret beside it and every kind of link towards it. */
 function besieged() {
-  const at = desk();
+  const at = setup();
   writeFileSync(join(at.outside, 'secret'), MARK);
   writeFileSync(join(at.root, 'workshop'), MARK);
   symlinkSync(at.outside, join(at.work, 'folder-link'));
@@ -88,7 +88,7 @@ test('a search and a listing pass links by', async () => {
 });
 
 test('x, work/x and the absolute name are one file', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   await use('write_file', { path: 'work/x', content: 'one' });
   expect(readFileSync(join(work, 'x'), 'utf8')).toBe('one');
   for (const path of ['x', './x', 'work/x', './work/x', 'work//x', 'a/../x', join(work, 'x')]) {
@@ -97,7 +97,7 @@ test('x, work/x and the absolute name are one file', async () => {
 });
 
 test('a link that stays inside is read, and never written through', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   mkdirSync(join(work, 'v1'));
   writeFileSync(join(work, 'v1/a'), 'one');
   symlinkSync('v1', join(work, 'current'));
@@ -112,9 +112,9 @@ test('a link that stays inside is read, and never written through', async () => 
 });
 
 test('a folder the person named is read and not written', async () => {
-  const notes = desk();
+  const notes = setup();
   writeFileSync(join(notes.work, 'a.md'), 'the notes');
-  const { use, work } = desk({ readAlso: [notes.work, '/not/there'] });
+  const { use, work } = setup({ readAlso: [notes.work, '/not/there'] });
   symlinkSync(notes.work, join(work, 'notes'));
   const path = join(notes.work, 'a.md');
   expect((await use('read_file', { path })).text).toBe('the notes');
@@ -124,7 +124,7 @@ test('a folder the person named is read and not written', async () => {
     expect((await use('write_file', { path: way, content: '' })).text).toBe(`\`${way}\` may be read, not written.`);
   }
   expect((await use('read_file', { path: '/etc/passwd' })).text).toContain(`or one in ${notes.work}`);
-  expect(() => desk({ readAlso: ['notes'] })).toThrow(UserError);
+  expect(() => setup({ readAlso: ['notes'] })).toThrow(UserError);
 });
 
 test('whatever the words of a path, it is refused or lies inside', async () => {
@@ -172,7 +172,7 @@ test('whatever the words of a path, it is refused or lies inside', async () => {
 });
 
 test('a folder swapped for a link while a tool is at it lets nothing in or out', async () => {
-  const { use, work, outside } = desk();
+  const { use, work, outside } = setup();
   writeFileSync(join(outside, 'x'), MARK);
   mkdirSync(join(work, 'd'));
   writeFileSync(join(work, 'd/x'), 'inside');

@@ -27,7 +27,7 @@ const rules = (session: PermissionRule[], workspace: PermissionRule[] = [], mode
   ...{ mode, session, workspace },
 });
 const HERE = { work: '/ws/.sessions/demo/work' };
-const is = (told: CallDescription, permissions: Permissions) => decidePermission(told, permissions, HERE).is;
+const is = (reported: CallDescription, permissions: Permissions) => decidePermission(reported, permissions, HERE).is;
 
 test.each([
   'git status',
@@ -245,8 +245,8 @@ function folders() {
   symlinkSync(top, named);
   return { work: named, top };
 }
-const at = (told: CallDescription, permissions: Permissions, where = folders()) =>
-  decidePermission(told, permissions, where).is;
+const at = (reported: CallDescription, permissions: Permissions, where = folders()) =>
+  decidePermission(reported, permissions, where).is;
 
 test.each([
   (_: string) => 'secret/a',
@@ -300,7 +300,7 @@ test('a call that does two things is held to the rules for both', () => {
 });
 
 test('a tool may be named with a star, as those of an MCP server are', () => {
-  const told: CallDescription = {
+  const reported: CallDescription = {
     tool: 'mcp__files__read',
     text: '{}',
     kind: 'text',
@@ -308,8 +308,8 @@ test('a tool may be named with a star, as those of an MCP server are', () => {
     always: '',
     touches: ['outside'],
   };
-  expect(is(told, rules([{ allow: 'mcp__files__*' }], [], 'ask'))).toBe('allow');
-  expect(is(told, rules([{ allow: 'mcp__mail__*' }], [], 'ask'))).toBe('ask');
+  expect(is(reported, rules([{ allow: 'mcp__files__*' }], [], 'ask'))).toBe('allow');
+  expect(is(reported, rules([{ allow: 'mcp__mail__*' }], [], 'ask'))).toBe('ask');
 });
 
 test('a long text and a pattern of many stars take no time', () => {
@@ -328,21 +328,21 @@ test.each([
 });
 
 test('what a person granted by their settings is asked about only where all that changes something is', () => {
-  const told = shell('x', { touches: ['network'], granted: ['network'] });
-  expect(is(told, rules([], [], 'ask'))).toBe('allow');
-  expect(is(told, rules([], [], 'safe'))).toBe('ask');
+  const reported = shell('x', { touches: ['network'], granted: ['network'] });
+  expect(is(reported, rules([], [], 'ask'))).toBe('allow');
+  expect(is(reported, rules([], [], 'safe'))).toBe('ask');
 });
 
 test('without a working sandbox each command asks, whatever approvals say, unless "none" was chosen or a rule allows it', () => {
   const no = { isSandboxed: false, why: 'no bwrap', isRefused: false } as const;
-  const unheld = effectsOfCommand({ ...no, isChosen: false }, { mode: 'auto', network: false });
+  const unsandboxed = effectsOfCommand({ ...no, isChosen: false }, { mode: 'auto', network: false });
   const chosen = effectsOfCommand({ ...no, isChosen: true }, { mode: 'none', network: false });
   const held = effectsOfCommand({ isSandboxed: true, gaps: [] }, { mode: 'auto', network: false });
   const online = effectsOfCommand({ isSandboxed: true, gaps: [] }, { mode: 'auto', network: true });
   const refused = effectsOfCommand({ ...no, isChosen: false, isRefused: true }, { mode: 'bwrap', network: false });
-  expect(is(shell('ls', unheld), rules([], [], 'auto'))).toBe('ask');
-  expect(is(shell('ls', unheld), rules([], [], 'ask'))).toBe('ask');
-  expect(is(shell('ls', unheld), rules([{ allow: 'shell(ls*)' }], [], 'ask'))).toBe('allow');
+  expect(is(shell('ls', unsandboxed), rules([], [], 'auto'))).toBe('ask');
+  expect(is(shell('ls', unsandboxed), rules([], [], 'ask'))).toBe('ask');
+  expect(is(shell('ls', unsandboxed), rules([{ allow: 'shell(ls*)' }], [], 'ask'))).toBe('allow');
   for (const fine of [chosen, held, online, refused]) expect(is(shell('ls', fine), rules([], [], 'ask'))).toBe('allow');
   for (const changes of [chosen, held, online]) expect(is(shell('ls', changes), rules([], [], 'safe'))).toBe('ask');
 });

@@ -20,11 +20,11 @@ import { runSupervised } from '../../src/tools/process/run-command.ts';
 import { seatbeltProfile } from '../../src/tools/sandbox/seatbelt.ts';
 import { attemptsFor } from '../../src/tools/sandbox-check/escape-attempts.ts';
 import { asNobody } from './as-nobody.ts';
-import { desk } from './desk.ts';
-import { isHeldHere, whyNot } from './sandbox.ts';
+import { hasSandbox, whyNot } from './sandbox.ts';
+import { setup } from './tool-setup.ts';
 
-if (!isHeldHere) console.warn(`tests of the sandbox skip: ${whyNot}`);
-const held = test.runIf(isHeldHere);
+if (!hasSandbox) console.warn(`tests of the sandbox skip: ${whyNot}`);
+const held = test.runIf(hasSandbox);
 const isRoot = process.getuid?.() === 0;
 const ONLY_ROOT = 'only root can be another user, and write where programs are installed';
 const on = { sandbox: { mode: 'auto' } } as const;
@@ -86,7 +86,7 @@ test.runIf(process.platform === 'linux')(
 );
 
 held('ordinary tools work, what they write to work/ stays, and home and /tmp begin empty each time', async () => {
-  const { use, work } = desk(on);
+  const { use, work } = setup(on);
   const command = [
     'node -e "console.log(process.version)" && npm --version && git init -q . && git --version',
     'echo kept > kept; echo x > ~/gone && echo x > /tmp/gone && echo x > /dev/shm/gone && echo written',
@@ -107,7 +107,7 @@ held(
       writeFileSync(join(home, path), 'text\n');
     writeFileSync(join(home, 'tool/bin/mine'), '#!/bin/sh\ncat ~/tool/lib/part\n', { mode: 0o755 });
     const PATH = `${home}/tool/bin:${home}/bin:${home}:/:${process.env['PATH']}`;
-    const { use } = desk({ ...on, env: { PATH, HOME: home } });
+    const { use } = setup({ ...on, env: { PATH, HOME: home } });
     expect((await use('shell', { command: 'mine; cd ~; echo * tool/*; touch bin/x' })).text).toMatch(
       /^exit 1\ntext\nbin tool tool\/bin tool\/lib\n.*Read-only file system\n$/,
     );
@@ -117,12 +117,12 @@ held(
 held(
   'a folder in read_also can be read and not written, whatever it is told, and what is hidden stays so',
   async () => {
-    const first = desk(on);
+    const first = setup(on);
     const file = join(first.outside, 'a.txt');
     writeFileSync(file, 'text\n');
     expect((await first.use('shell', { command: `cat ${file}` })).text).toContain('No such file');
     for (const readAlso of [[first.outside], [first.root, '/'], [tmpdir(), '/proc']]) {
-      const { use, outside } = desk({ ...on, readAlso });
+      const { use, outside } = setup({ ...on, readAlso });
       writeFileSync(join(outside, 'secret'), 'hidden\n');
       expect((await use('shell', { command: `cat ${file}` })).text).toBe('exit 0\ntext\n');
       expect((await use('shell', { command: `echo x > ${file}` })).text).toContain('Read-only file system');
@@ -139,14 +139,17 @@ held('the network is there only where it is granted, and loopback with it', asyn
   const address = server.address();
   const port = typeof address === 'object' ? address?.port : 0;
   const command = `exec 3<>/dev/tcp/127.0.0.1/${port}; cat <&3`;
-  expect((await desk(on).use('shell', { command })).ok).toBe(false);
-  const granted = desk({ sandbox: { mode: 'auto', network: true } });
+  expect((await setup(on).use('shell', { command })).ok).toBe(false);
+  const granted = setup({ sandbox: { mode: 'auto', network: true } });
   expect((await granted.use('shell', { command })).text).toBe('exit 0\nheard\n');
 });
 
 test('what a session left in work/ is not run in place of a program of the system, though PATH begins with a dot', async () => {
   for (const mode of ['none', 'auto'] as const) {
-    const { use, work, root } = desk({ sandbox: { mode }, env: { ...process.env, PATH: `.::${process.env['PATH']}` } });
+    const { use, work, root } = setup({
+      sandbox: { mode },
+      env: { ...process.env, PATH: `.::${process.env['PATH']}` },
+    });
     for (const name of ['bwrap', 'env', 'head', 'bash', 'sh'])
       writeFileSync(join(work, name), `#!/bin/sh\ntouch ${root}/ran\n`, { mode: 0o755 });
     expect((await use('shell', { command: 'echo hi | head -1' })).text).toBe('exit 0\nhi\n');
@@ -190,7 +193,7 @@ held(
       ),
       `node -e "${speak}"`,
     ].join('\n');
-    const { root } = desk();
+    const { root } = setup();
     // In a process of its own: what was found is believed for some minutes.
     const child = join(import.meta.dirname, 'inherited.child.ts');
     const words = ['--import', 'tsx', child, root, 'auto', command];
@@ -202,10 +205,10 @@ held(
   60_000,
 );
 
-test.runIf(isHeldHere)(
+test.runIf(hasSandbox)(
   'a sandbox that is installed while the daemon runs is used without a restart, and one that is gone is noticed',
   async () => {
-    const { root, work } = desk();
+    const { root, work } = setup();
     const bin = join(root, 'bin');
     mkdirSync(bin);
     writeFileSync(join(bin, 'bwrap'), '#!/bin/sh\necho no such thing >&2\nexit 1\n', { mode: 0o755 });
@@ -229,7 +232,7 @@ test.runIf(isHeldHere)(
 );
 
 held('a work folder that a link has taken the place of is not run in', async () => {
-  const { work, outside, box, root } = desk(on);
+  const { work, outside, box, root } = setup(on);
   symlinkSync(outside, join(work, 'sub'));
   const call = { name: 'shell', args: '{"command":"touch made"}' };
   const context = { folder: join(root, 'call'), signal: new AbortController().signal, blob: async () => undefined };
@@ -239,7 +242,7 @@ held('a work folder that a link has taken the place of is not run in', async () 
 });
 
 held('a link that takes the place of the work folder after it was looked at leads nowhere', async () => {
-  const { work, outside, root } = desk();
+  const { work, outside, root } = setup();
   const program = { shell: '/bin/sh', command: 'touch made', cwd: work, env: { PATH: process.env['PATH'] } };
   const fenced = await openSandbox({ env: process.env, hidden: [root] }).wrapCommand(
     program,
@@ -254,10 +257,10 @@ held('a link that takes the place of the work folder after it was looked at lead
   expect(existsSync(join(outside, 'made'))).toBe(false);
 });
 
-test.runIf(process.platform === 'linux').each(isHeldHere ? ['none', 'auto'] : ['none'])(
+test.runIf(process.platform === 'linux').each(hasSandbox ? ['none', 'auto'] : ['none'])(
   'a folder that the daemon was started with does not reach a command, sandbox %s',
   (mode) => {
-    const { root, work, outside } = desk();
+    const { root, work, outside } = setup();
     writeFileSync(join(outside, 'secret'), 'reached\n');
     const child = join(import.meta.dirname, 'inherited.child.ts');
     const started = 'exec 20<"$1/outside" 21<"$1/outside/secret"; shift; exec "$@"';
@@ -274,7 +277,7 @@ test.runIf(process.platform === 'linux')(
   'where no sandbox works, "bwrap" runs nothing and "auto" says once why',
   async () => {
     const env = { PATH: '/nowhere' };
-    const { use } = desk({ env, sandbox: { mode: 'bwrap' } });
+    const { use } = setup({ env, sandbox: { mode: 'bwrap' } });
     const { ok, text } = await use('shell', { command: 'echo ran' });
     expect(ok).toBe(false);
     expect(text).toContain('bubblewrap is not installed');

@@ -4,9 +4,9 @@ import { openSandbox } from '../../src/tools/index.ts';
 const hold = openSandbox({ env: process.env, hidden: [] }).statusFor({ mode: 'auto', network: false });
 
 /** Whether commands can be held here; CI says by AGENTD_TEST_SANDBOX that they must be. */
-export const isHeldHere = hold.isSandboxed;
+export const hasSandbox = hold.isSandboxed;
 export const whyNot = hold.isSandboxed ? '' : hold.why;
 
-if (!isHeldHere && process.env['AGENTD_TEST_SANDBOX'] === 'required') {
+if (!hasSandbox && process.env['AGENTD_TEST_SANDBOX'] === 'required') {
   test('a sandbox works here', () => expect(whyNot).toBe(''));
 }

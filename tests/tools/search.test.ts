@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { globToRegExp } from '../../src/tools/files/pattern-thread.ts';
 import { searchFilesTool } from '../../src/tools/files/search-files.ts';
-import { desk } from './desk.ts';
+import { setup } from './tool-setup.ts';
 
 test('hits are named by path and line', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   mkdirSync(join(work, 'src'));
   writeFileSync(join(work, 'src/a.ts'), 'one\r\ntwo 漢字\r\n');
   writeFileSync(join(work, 'b.md'), 'two');
@@ -23,7 +23,7 @@ test('hits are named by path and line', async () => {
 });
 
 test('a pattern that is none is refused with the reason, and a needless backslash is no fault', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   writeFileSync(join(work, 'a'), 'a-b');
   expect((await use('search_files', { pattern: '(a' })).text).toMatch(
     /not a JavaScript regular expression: .*Unterminated group/,
@@ -32,7 +32,7 @@ test('a pattern that is none is refused with the reason, and a needless backslas
 });
 
 test('at most 200 hits are given, long lines are cut', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   writeFileSync(join(work, 'a'), `${'hit '.repeat(500)}\n${'hit\n'.repeat(300)}`);
   const lines = (await use('search_files', { pattern: 'hit' })).text.split('\n');
   expect(lines).toHaveLength(201);
@@ -41,7 +41,7 @@ test('at most 200 hits are given, long lines are cut', async () => {
 });
 
 test('binary and big files are passed by and named, .git and node_modules are entered only by name', async () => {
-  const { use, work } = desk();
+  const { use, work } = setup();
   mkdirSync(join(work, 'node_modules/p'), { recursive: true });
   writeFileSync(join(work, 'node_modules/p/a'), 'hit');
   writeFileSync(join(work, 'big'), Buffer.alloc(3 * 1024 * 1024, 0x61));
@@ -53,7 +53,7 @@ test('binary and big files are passed by and named, .git and node_modules are en
 });
 
 test('a pattern that backtracks for ever is stopped while the daemon goes on, and keeps the hits before it', async () => {
-  const { use, work } = desk({ tools: [searchFilesTool([], 1000)] });
+  const { use, work } = setup({ tools: [searchFilesTool([], 1000)] });
   writeFileSync(join(work, 'a'), 'aaa');
   writeFileSync(join(work, 'b'), `${'a'.repeat(60)}!`);
   let turns = 0;
@@ -66,7 +66,7 @@ test('a pattern that backtracks for ever is stopped while the daemon goes on, an
 });
 
 test('a glob that backtracks for ever is stopped too, and an abort stops any search', async () => {
-  const { use, work } = desk({ tools: [searchFilesTool([], 1000)] });
+  const { use, work } = setup({ tools: [searchFilesTool([], 1000)] });
   writeFileSync(join(work, 'a'.repeat(200)), `${'a'.repeat(60)}!`);
   expect((await use('search_files', { pattern: 'a', glob: `${'*a'.repeat(40)}b` })).text).toContain('stopped after');
   const stop = new AbortController();

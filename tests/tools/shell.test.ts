@@ -5,8 +5,8 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { currentBootId } from '../../src/store/fs/process-identity.ts';
 import { boundedOutput } from '../../src/tools/process/command-output.ts';
 import { SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
-import { desk as deskWith, eventually, pidOutside, runs } from './desk.ts';
-import { isHeldHere } from './sandbox.ts';
+import { hasSandbox } from './sandbox.ts';
+import { eventually, pidOutside, runs, setup as setupWith } from './tool-setup.ts';
 
 /** Waits for a file that a command writes a process id into; answers the process as it is known here, while it runs. */
 async function pidIn(work: string): Promise<number | undefined> {
@@ -15,13 +15,13 @@ async function pidIn(work: string): Promise<number | undefined> {
   return pidOutside(work, Number(readFileSync(file, 'utf8')));
 }
 
-describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
+describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
   'commands, with the sandbox on %s:',
   (mode) => {
-    const desk = (options: Parameters<typeof deskWith>[0] = {}) => deskWith({ sandbox: { mode }, ...options });
+    const setup = (options: Parameters<typeof setupWith>[0] = {}) => setupWith({ sandbox: { mode }, ...options });
     const isHeld = mode !== 'none';
     test('a command runs in the work folder and answers with its exit code and output', async () => {
-      const { use, work } = desk();
+      const { use, work } = setup();
       writeFileSync(join(work, 'a.txt'), 'one\n');
       expect(await use('shell', { command: 'cat a.txt; pwd' })).toEqual({
         ok: true,
@@ -33,12 +33,12 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('it is bash, and where there is none the plain shell', async () => {
-      const { use, work } = desk();
+      const { use, work } = setup();
       expect(await use('shell', { command: '[[ a == a ]]' })).toMatchObject({ ok: true });
       const bin = join(work, 'bin');
       mkdirSync(bin);
       symlinkSync('/bin/sh', join(bin, 'sh'));
-      const bare = desk({ env: { PATH: bin } });
+      const bare = setup({ env: { PATH: bin } });
       expect(await bare.use('shell', { command: 'echo it runs' })).toEqual({
         ok: true,
         exit: 0,
@@ -47,20 +47,20 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('both outputs come in the order they were written, and bytes that are no UTF-8 are replaced', async () => {
-      const { use } = desk();
+      const { use } = setup();
       const command = 'for i in 1 2 3; do echo out$i; echo err$i >&2; done; printf "\\377\\n"';
       expect((await use('shell', { command })).text).toBe('exit 0\nout1\nerr1\nout2\nerr2\nout3\nerr3\n\ufffd\n');
     });
 
     test('a line that bash cannot read or run is told by its number, the first one too', async () => {
-      const { use } = desk();
+      const { use } = setup();
       expect((await use('shell', { command: 'fi' })).text).toMatch(/^exit 2\n.*line 1: syntax error near .*`fi'/);
       expect((await use('shell', { command: 'for i in 1; do\nfi' })).text).toMatch(/^exit 2\n.*line 2: syntax error/);
       expect((await use('shell', { command: 'echo one\nnope-1' })).text).toMatch(/^exit 127\none\n.*line 2: nope-1/);
     });
 
     test('there is no input to wait for', async () => {
-      const { use } = desk();
+      const { use } = setup();
       expect(await use('shell', { command: 'cat; read x; echo "got $x"' })).toEqual({
         ok: true,
         exit: 0,
@@ -83,7 +83,7 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
         NODE_OPTIONS: '--no-warnings',
         BASH_ENV: '/etc/profile',
       };
-      const { use, work } = desk({ env });
+      const { use, work } = setup({ env });
       const { text } = await use('shell', { command: 'env' });
       const names = text.split('\n').flatMap((line) => /^(\w+)=/.exec(line)?.[1] ?? []);
       expect(names.filter((name) => !['PWD', 'OLDPWD', 'SHLVL', '_'].includes(name)).sort()).toEqual([
@@ -99,7 +99,7 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('a command that takes too long is ended with the processes it started', async () => {
-      const { use, work } = desk();
+      const { use, work } = setup();
       const command = 'echo begun; (sleep 300 & echo $! > pid; wait)';
       expect(await use('shell', { command, timeout_s: 0.5 })).toEqual({
         ok: false,
@@ -110,13 +110,13 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('the time it may take is a setting where the model does not say', async () => {
-      const { use } = desk({ shellTimeoutMs: 300 });
+      const { use } = setup({ shellTimeoutMs: 300 });
       expect((await use('shell', { command: 'sleep 60' })).text).toContain('timed out after 0.3 s');
       expect((await use('shell', { command: 'true', timeout_s: 4000 })).text).toContain('`timeout_s`');
     });
 
     test('an abort ends a grandchild that ignores SIGTERM, and the call throws the reason', async () => {
-      const { use, work } = desk();
+      const { use, work } = setup();
       const stop = new AbortController();
       const stubborn = `trap '' TERM; bash -c 'trap "" TERM; echo $$ > pid; while :; do sleep 0.1; done' & wait`;
       const call = use('shell', { command: stubborn }, stop.signal);
@@ -128,13 +128,13 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('an abort before the start starts nothing', async () => {
-      const { use, work } = desk();
+      const { use, work } = setup();
       await expect(use('shell', { command: 'touch made' }, AbortSignal.abort('no'))).rejects.toBe('no');
       expect(existsSync(join(work, 'made'))).toBe(false);
     });
 
     test('a background process neither hangs the call nor outlives it', async () => {
-      const { use, work } = desk();
+      const { use, work } = setup();
       for (const command of [
         'sleep 300 & echo $! > pid; echo ready',
         'sleep 300 >/dev/null 2>&1 & echo $! > pid; echo ready',
@@ -147,14 +147,14 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('a background process that ends by itself is not worth a note', async () => {
-      const { use } = desk();
+      const { use } = setup();
       expect((await use('shell', { command: '(sleep 0.05; echo late) & echo ready' })).text).toBe(
         'exit 0\nready\nlate\n',
       );
     });
 
     test.runIf(process.platform === 'linux')('a process that left the group does not hang the call', async () => {
-      const { use, work } = desk();
+      const { use, work } = setup();
       const { text } = await use('shell', {
         command: 'setsid sh -c "echo \\$\\$ > pid; exec sleep 300" & sleep 0.1; echo ready',
       });
@@ -164,7 +164,7 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('a flood is kept to its beginning and its end, and says what is missing', async () => {
-      const { use } = desk();
+      const { use } = setup();
       const { ok, text } = await use('shell', { command: 'echo first; yes | head -c 20000000; echo last' });
       expect(ok).toBe(true);
       expect(text.length).toBeLessThan(6 * 1024 * 1024);
@@ -176,14 +176,14 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('a signal is told from an exit code that looks like one', async () => {
-      const { use } = desk();
+      const { use } = setup();
       expect((await use('shell', { command: 'exit 137' })).text).toBe('exit 137\n(no output)');
       expect((await use('shell', { command: 'kill -KILL $$' })).text).toBe('ended by signal SIGKILL\n(no output)');
       expect((await use('shell', { command: 'kill -SEGV $$' })).text).toBe('ended by signal SIGSEGV\n(no output)');
     });
 
     test('a command that signals its whole group ends itself; what it said before is kept', async () => {
-      const { use } = desk();
+      const { use } = setup();
       const term = await use('shell', { command: 'echo before; sleep 300 & kill -TERM 0; sleep 300' });
       expect(term).toEqual({ ok: false, exit: null, text: 'ended by signal SIGTERM\nbefore\n' });
       // Nothing survives this, the supervisor included.
@@ -192,20 +192,20 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('a command that kills those who watch it does not hang the call, and nobody claims to know its end', async () => {
-      const { use } = desk();
+      const { use } = setup();
       const { ok, text } = await use('shell', { command: 'echo before; sleep 0.3; kill -KILL $PPID' });
       expect(ok).toBe(false);
       expect(text).toContain('ended, with an exit code that nobody saw\nbefore\n');
     });
 
     test('writing to /dev/stderr adds to the output and wipes nothing away', async () => {
-      const { use } = desk();
+      const { use } = setup();
       const command = 'echo one; echo two > /dev/stderr; echo three > /dev/stdout; echo four';
       expect((await use('shell', { command })).text).toBe('exit 0\none\ntwo\nthree\nfour\n');
     });
 
     test('a reader that stops early ends a writer by SIGPIPE, as in any shell', async () => {
-      const { use } = desk();
+      const { use } = setup();
       const command = 'set -o pipefail; yes | head -1; echo $?; trap';
       expect((await use('shell', { command })).text).toBe('exit 0\ny\n141\n');
     });
@@ -213,7 +213,7 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     test.runIf(process.platform === 'linux')(
       'a command gets no descriptor of the daemon or its supervisor',
       async () => {
-        const { use, root } = desk();
+        const { use, root } = setup();
         const lock = join(root, 'lock');
         const kept = openSync(lock, 'w');
         onTestFinished(() => closeSync(kept));
@@ -227,7 +227,7 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     );
 
     test('a call that was begun is not begun a second time', async () => {
-      const { use, work, folder, box } = desk();
+      const { use, work, folder, box } = setup();
       await use('shell', { command: 'echo x >> ledger' });
       const again = { work, folder: folder(), signal: new AbortController().signal, blob: async () => undefined };
       const result = await box.run({ name: 'shell', args: '{"command":"echo x >> ledger"}' }, again);
@@ -236,7 +236,7 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('a call that was made ready while this system runs, and never began, is begun by the next daemon, once', async () => {
-      const { resume, folder, work } = desk();
+      const { resume, folder, work } = setup();
       const command = { command: 'echo x >> ledger' };
       mkdirSync(folder());
       writeFileSync(join(folder(), 'boot'), currentBootId());
@@ -246,7 +246,7 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('a call of before a start of the machine that says nothing of itself is not begun again', async () => {
-      const { resume, folder, work } = desk();
+      const { resume, folder, work } = setup();
       mkdirSync(folder());
       writeFileSync(join(folder(), 'boot'), 'another boot');
       expect(await resume('shell', { command: 'echo x >> ledger' })).toBe(null);
@@ -254,7 +254,7 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('a call that never came to begin never will: nobody knows of it, and its supervisor finds its place taken', async () => {
-      const { resume, folder, root } = desk();
+      const { resume, folder, root } = setup();
       const command = { command: 'echo never' };
       expect(await resume('shell', command)).toBe(null);
       mkdirSync(folder());
@@ -274,7 +274,7 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('where nobody can listen, the supervisor keeps the output itself', async () => {
-      const { resume, folder, work } = desk();
+      const { resume, folder, work } = setup();
       const command = 'echo one; echo two >&2; yes | head -c 7000000; echo last; exit 3';
       mkdirSync(folder());
       spawnSync(
@@ -292,7 +292,7 @@ describe.each(isHeldHere ? (['none', 'auto'] as const) : (['none'] as const))(
     });
 
     test('a command that cannot be started says what to do', async () => {
-      const { use } = desk();
+      const { use } = setup();
       expect((await use('shell', { command: `: ${'x'.repeat(200_000)}` })).text).toContain('write_file first');
       expect((await use('shell', { command: 'a\0b' })).text).toContain('NUL');
     });

@@ -8,7 +8,7 @@ import { callFiles, readExit } from '../../src/tools/process/call-folder.ts';
 import { TAIL_BYTES } from '../../src/tools/process/command-output.ts';
 import { discardIfNeverStarted } from '../../src/tools/process/recover-command.ts';
 import { SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
-import { desk, runs } from './desk.ts';
+import { runs, setup } from './tool-setup.ts';
 
 // What ends a command that no daemon comes back for. Nobody listens here, and nobody stops it.
 
@@ -16,7 +16,7 @@ const GIB = String(1024 ** 3);
 
 /** Runs a command under a supervisor that nobody listens to, to its end. */
 async function alone(command: string, { cpuSeconds = '60', script = SUPERVISOR_SCRIPT } = {}) {
-  const { root, work } = desk();
+  const { root, work } = setup();
   const folder = join(root, 'call');
   fs.mkdirSync(folder);
   const words = [folder, '/bin/sh', command, 'alone', currentBootId(), cpuSeconds];
@@ -37,7 +37,7 @@ async function alone(command: string, { cpuSeconds = '60', script = SUPERVISOR_S
 }
 
 test('a call whose supervisor has taken its place is not one that never began, though it has not said who it is', () => {
-  const folder = join(desk().root, 'call');
+  const folder = join(setup().root, 'call');
   fs.mkdirSync(folder);
   fs.writeFileSync(callFiles(folder).boot, currentBootId());
   fs.writeFileSync(callFiles(folder).pid, '');

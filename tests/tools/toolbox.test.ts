@@ -9,7 +9,7 @@ import type { DynamicTools } from '../../src/tools/common/define-tool.ts';
 import { findJsonFault } from '../../src/tools/common/tool-args.ts';
 import { builtinTools, createToolbox, defineTool, openJobStore, optional } from '../../src/tools/index.ts';
 import fc from '../support/property.ts';
-import { desk } from './desk.ts';
+import { setup } from './tool-setup.ts';
 
 const echo = defineTool({
   name: 'echo',
@@ -52,14 +52,14 @@ test('the model is given a JSON Schema of each tool, optional arguments not requ
 });
 
 test('null and absent are the same for an optional argument', async () => {
-  const { use } = desk({ tools });
+  const { use } = setup({ tools });
   expect((await use('echo', { text: 'a', times: null })).text).toBe('{"text":"a"}');
   expect((await use('echo', { text: 'a' })).text).toBe('{"text":"a"}');
   expect((await use('echo', { text: 'a', times: 2 })).text).toBe('{"text":"a","times":2}');
 });
 
 test('arguments that are not JSON are refused with the place and what stood there', async () => {
-  const { use } = desk({ tools });
+  const { use } = setup({ tools });
   expect(await use('echo', '{"text": "a", }')).toEqual({
     ok: false,
     text: 'The arguments of `echo` are not JSON: at line 1, column 15, after `{"text": "a", `, came `}`. Wanted one JSON object: { text, times? }.',
@@ -70,13 +70,13 @@ test('arguments that are not JSON are refused with the place and what stood ther
 });
 
 test('no text at all is an empty object only where nothing is required', async () => {
-  const { use } = desk({ tools });
+  const { use } = setup({ tools });
   expect(await use('bare', '')).toEqual({ ok: true, text: '{}' });
   expect((await use('echo', ' ')).text).toContain('`text` is missing');
 });
 
 test('arguments that do not fit are refused by key, with what was wanted and what came', async () => {
-  const { use } = desk({ tools });
+  const { use } = setup({ tools });
   expect((await use('echo', { text: 5 })).text).toContain('`text`: wanted string, came 5');
   expect((await use('echo', { text: 'a', times: 12 })).text).toMatch(/`times`: .*<=9, came 12/);
   expect((await use('echo', { text: 'a', tmies: 2 })).text).toContain('there is no key `tmies`, the nearest is times');
@@ -85,7 +85,7 @@ test('arguments that do not fit are refused by key, with what was wanted and wha
 });
 
 test('an unknown tool is answered with the known ones, nearest first', async () => {
-  const { use, box } = desk();
+  const { use, box } = setup();
   expect(await use('readfile', {})).toEqual({
     ok: false,
     text: expect.stringMatching(/^No tool `readfile`\. There are: read_file, .*shell/),
@@ -94,7 +94,7 @@ test('an unknown tool is answered with the known ones, nearest first', async () 
 });
 
 test('what a tool throws is its result, except after an abort', async () => {
-  const { use } = desk({ tools });
+  const { use } = setup({ tools });
   expect(await use('broken', {})).toEqual({ ok: false, text: 'the disk is on fire' });
   await expect(use('broken', {}, AbortSignal.abort('stopped by a person'))).rejects.toBe('stopped by a person');
 });

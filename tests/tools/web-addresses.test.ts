@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Permissions } from '../../src/protocol/settings/permissions.ts';
 import { isPublicAddress } from '../../src/tools/web/destination.ts';
-import { fetchDesk, says, sendsOn, server } from './web-server.ts';
+import { fetchSetup, says, sendsOn, server } from './web-server.ts';
 
 const PRIVATE = [
   ...[
@@ -54,7 +54,7 @@ test.each([
   ['http://example.org:22/', 'only 80 and 443'],
 ])('%s is refused with a reason', async (url, reason) => {
   const resolve = async (host: string) => [{ address: host === 'localhost' ? '127.0.0.1' : '1.1.1.1', family: 4 }];
-  const { ok, text } = await fetchDesk({ network: {}, resolve }).use('web_fetch', { url });
+  const { ok, text } = await fetchSetup({ network: {}, resolve }).use('web_fetch', { url });
   expect(ok).toBe(false);
   expect(text).toContain(reason);
 });
@@ -65,14 +65,14 @@ test('redirects are followed, and the answer names where it came from in the end
     '/2': sendsOn('3?x=y#z', 308),
     '/3': says('arrived', 'text/plain'),
   });
-  const { text } = await fetchDesk().use('web_fetch', { url: url('/1') });
+  const { text } = await fetchSetup().use('web_fetch', { url: url('/1') });
   expect(text).toBe(`${url('/3?x=y')}\n7 bytes, text/plain\n\narrived`);
   expect(asked).toEqual(['/1', '/2', '/3?x=y']);
 });
 
 test('a loop of redirects ends after five', async () => {
   const { url, asked } = await server({ '/a': sendsOn('/b'), '/b': sendsOn('/a') });
-  const { ok, text } = await fetchDesk().use('web_fetch', { url: url('/a') });
+  const { ok, text } = await fetchSetup().use('web_fetch', { url: url('/a') });
   expect({ ok, text }).toEqual({
     ok: false,
     text: `${url('/a')} redirects more than 5 times, at last to ${url('/a')}.`,
@@ -92,7 +92,7 @@ test.each([
   const inside = await server(routes, { host: '127.0.0.2', port: front.port });
   const target = () => to.replace('PORT', String(front.port));
   const resolve = async () => [{ address: '127.0.0.2', family: 4 }];
-  const { ok, text } = await fetchDesk({ resolve }).use('web_fetch', { url: front.url('/') });
+  const { ok, text } = await fetchSetup({ resolve }).use('web_fetch', { url: front.url('/') });
   expect(ok).toBe(false);
   expect(text).not.toContain('secret\n');
   expect(inside.asked).toEqual([]);
@@ -104,7 +104,7 @@ test('the connection goes to the address that was checked, whatever the name ans
   let asked = 0;
   // 127.0.0.1 is allowed here and stands for the public network, 127.0.0.2 for the private one.
   const resolve = async () => [{ address: asked++ === 0 ? '127.0.0.1' : '127.0.0.2', family: 4 }];
-  const { use } = fetchDesk({ resolve });
+  const { use } = fetchSetup({ resolve });
   const url = (path: string) => `http://rebinding.example:${outside.port}${path}`;
   expect((await use('web_fetch', { url: url('/') })).text).toMatch(/outside$/);
   expect(asked).toBe(1);
@@ -120,7 +120,7 @@ test('a name with one private address among its public ones is refused', async (
     { address: '1.1.1.1', family: 4 },
     { address: '127.0.0.1', family: 4 },
   ];
-  const { ok, text } = await fetchDesk({ network: {}, resolve }).use('web_fetch', {
+  const { ok, text } = await fetchSetup({ network: {}, resolve }).use('web_fetch', {
     url: `http://mixed.example:${inside.port}/`,
   });
   expect(ok).toBe(false);
@@ -136,7 +136,7 @@ test.each([
 ])('a private host is reached where the settings name %s', async (_, entry, reached) => {
   const { port } = await server({ '/': says('intern', 'text/plain') });
   const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
-  const { use } = fetchDesk({ network: { allow_private: [entry] }, resolve });
+  const { use } = fetchSetup({ network: { allow_private: [entry] }, resolve });
   expect((await use('web_fetch', { url: `http://intern.example:${port}/` })).ok).toBe(reached);
 });
 
@@ -144,11 +144,13 @@ test('a redirect to another host is followed only where that one would not be as
   const other = await server({ '/': says('the other', 'text/plain') });
   const front = await server({ '/': sendsOn(other.url('/')) });
   const asks = { mode: 'ask', workspace: [] } as const;
-  const told = await fetchDesk({ permissions: { ...asks, session: [] } }).use('web_fetch', { url: front.url('/') });
-  expect(told).toMatchObject({ ok: false, text: expect.stringContaining('which nobody was asked about') });
+  const reported = await fetchSetup({ permissions: { ...asks, session: [] } }).use('web_fetch', {
+    url: front.url('/'),
+  });
+  expect(reported).toMatchObject({ ok: false, text: expect.stringContaining('which nobody was asked about') });
   expect(other.asked).toEqual([]);
   const session = [{ allow: `web_fetch(${other.url('/*')})` }];
-  const followed = await fetchDesk({ permissions: { ...asks, session } }).use('web_fetch', { url: front.url('/') });
+  const followed = await fetchSetup({ permissions: { ...asks, session } }).use('web_fetch', { url: front.url('/') });
   expect(followed.text).toContain('the other');
 });
 
@@ -161,10 +163,10 @@ test('a redirect on the same host, from an allowed path to a denied one or to on
   });
   for (const word of ['deny', 'ask'] as const) {
     const session = [{ [word]: `web_fetch(${front.url('/private/*')})` }];
-    const desk = fetchDesk({ permissions: { mode: 'ask', session, workspace: [] } });
-    const told = await desk.use('web_fetch', { url: front.url('/open') });
-    expect(told).toMatchObject({ ok: false, text: expect.stringContaining(front.url('/private/x')) });
-    expect((await desk.use('web_fetch', { url: front.url('/free') })).text).toContain('the page');
+    const setup = fetchSetup({ permissions: { mode: 'ask', session, workspace: [] } });
+    const reported = await setup.use('web_fetch', { url: front.url('/open') });
+    expect(reported).toMatchObject({ ok: false, text: expect.stringContaining(front.url('/private/x')) });
+    expect((await setup.use('web_fetch', { url: front.url('/free') })).text).toContain('the page');
   }
   expect(front.asked).not.toContain('/private/x');
 });
@@ -172,7 +174,7 @@ test('a redirect on the same host, from an allowed path to a denied one or to on
 test('a page that was kept is not shown again once a rule denies the way it came by', async () => {
   const front = await server({ '/': sendsOn('/new'), '/new': says('the page', 'text/plain') });
   const permissions: Permissions = { mode: 'auto', session: [], workspace: [] };
-  const { use } = fetchDesk({ permissions });
+  const { use } = fetchSetup({ permissions });
   expect((await use('web_fetch', { url: front.url('/') })).text).toContain('the page');
   permissions.session = [{ deny: `web_fetch(${front.url('/new')})` }];
   expect(await use('web_fetch', { url: front.url('/') })).toMatchObject({
@@ -182,7 +184,7 @@ test('a page that was kept is not shown again once a rule denies the way it came
 });
 
 test('what a fetch saves is held to the rules for files', async () => {
-  const { box, root } = fetchDesk({
+  const { box, root } = fetchSetup({
     permissions: { mode: 'auto', session: [{ deny: 'write_file(secret/*)' }], workspace: [] },
   });
   const permit = (save_as: string) =>

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { smallPdf } from './small-pdf.ts';
-import { fetchDesk, says, server } from './web-server.ts';
+import { fetchSetup, says, server } from './web-server.ts';
 
 const SENTENCE =
   'The harbour was built in 1884, after long quarrels about who was to pay for it, and opened in spring. ';
@@ -19,7 +19,7 @@ const ARTICLE = `<!doctype html><html><head><title>The harbour</title><script>al
 
 test('an article comes as Markdown, with its links made whole, its table and its code', async () => {
   const { url } = await server({ '/a/page': says(ARTICLE) });
-  const { ok, text } = await fetchDesk().use('web_fetch', { url: url('/a/page#part') });
+  const { ok, text } = await fetchSetup().use('web_fetch', { url: url('/a/page#part') });
   expect(ok).toBe(true);
   expect(text).toMatch(
     /^http:\/\/127\.0\.0\.1:\d+\/a\/page — The harbour\n\d+ bytes, text\/html; charset=utf-8; its main part/,
@@ -33,7 +33,7 @@ test('an article comes as Markdown, with its links made whole, its table and its
 
 test('`whole` gives the page with its menus, and asks the server no second time', async () => {
   const { url, asked } = await server({ '/page': says(ARTICLE) });
-  const { use } = fetchDesk();
+  const { use } = fetchSetup();
   const part = await use('web_fetch', { url: url('/page') });
   const whole = await use('web_fetch', { url: url('/page'), whole: true });
   expect(part.text).not.toContain('[Log in]');
@@ -45,7 +45,7 @@ test('`whole` gives the page with its menus, and asks the server no second time'
 test('the same URL again is given from memory, unless it is to be fresh', async () => {
   let count = 0;
   const { url, asked } = await server({ '/n': (_, response) => response.end(`visit ${++count}`) });
-  const { use } = fetchDesk();
+  const { use } = fetchSetup();
   const texts = [];
   for (const fresh of [undefined, false, true, undefined]) {
     texts.push((await use('web_fetch', { url: url('/n'), fresh })).text.split('\n').at(-1));
@@ -58,7 +58,7 @@ test('a page that is no article comes as a whole', async () => {
   const { url } = await server({
     '/list': says('<base href="/deep/"><ul><li><a href=one>One</a><li><a href="http://[bad">Two</a></ul>'),
   });
-  const { text } = await fetchDesk().use('web_fetch', { url: url('/list') });
+  const { text } = await fetchSetup().use('web_fetch', { url: url('/list') });
   expect(text).toContain('the whole page');
   expect(text).toContain(`[One](${url('/deep/one')})`);
   expect(text).toContain('Two');
@@ -69,7 +69,7 @@ test('a table comes as one whatever its cells hold, and one that is there for th
   const { url } = await server({
     '/': says(`<title>Tables</title><table><tr><td><h2>Left</h2><td><table>${cells}</table></table>`),
   });
-  const { text } = await fetchDesk().use('web_fetch', { url: url('/') });
+  const { text } = await fetchSetup().use('web_fetch', { url: url('/') });
   expect(text).toContain(' — Tables\n');
   expect(text).toMatch(/\n\n## Left\n\n\| Name \| What \|\n\| --- \| --- \|\n\| `a\\\|b` \| • one {1,2}• two \|$/);
 });
@@ -101,7 +101,7 @@ test.each([
   ],
 ])('the characters are right: %s', async (_, body, type, words) => {
   const { url } = await server({ '/': says(body, type) });
-  expect((await fetchDesk().use('web_fetch', { url: url('/') })).text).toContain(words);
+  expect((await fetchSetup().use('web_fetch', { url: url('/') })).text).toContain(words);
 });
 
 test.each([
@@ -109,7 +109,7 @@ test.each([
   ['br', brotliCompressSync('packed words')],
 ])('an answer compressed with %s is read', async (coding, body) => {
   const { url } = await server({ '/': says(body, 'text/plain', { 'content-encoding': coding }) });
-  const { ok, text } = await fetchDesk().use('web_fetch', { url: url('/') });
+  const { ok, text } = await fetchSetup().use('web_fetch', { url: url('/') });
   expect({ ok, text }).toEqual({ ok: true, text: `${url('/')}\n12 bytes, text/plain\n\npacked words` });
 });
 
@@ -118,7 +118,7 @@ test('JSON comes as it is, and so does text whose type says nothing', async () =
     '/json': says('{"a": [1,  2]}', 'application/ld+json'),
     '/raw': says('key = 1\n', 'application/octet-stream'),
   });
-  const { use } = fetchDesk();
+  const { use } = fetchSetup();
   expect((await use('web_fetch', { url: url('/json') })).text).toMatch(/\n\n\{"a": \[1, {2}2\]\}$/);
   expect((await use('web_fetch', { url: url('/raw') })).text).toMatch(/\n\nkey = 1$/);
 });
@@ -126,7 +126,7 @@ test('JSON comes as it is, and so does text whose type says nothing', async () =
 test('a PDF comes as text, page by page, whatever its type says', async () => {
   const paper = smallPdf(['First words', 'Second words']);
   const { url } = await server({ '/a.pdf': says(paper, 'application/octet-stream') });
-  const { text } = await fetchDesk().use('web_fetch', { url: url('/a.pdf') });
+  const { text } = await fetchSetup().use('web_fetch', { url: url('/a.pdf') });
   expect(text).toBe(
     `${url('/a.pdf')} — A small paper\n${paper.length} bytes, application/octet-stream; a PDF of 2 pages\n\n` +
       '[page 1 of 2]\nFirst words\n\n[page 2 of 2]\nSecond words',
@@ -138,7 +138,7 @@ test('a PDF without text and a broken one are said to be so', async () => {
     '/scan.pdf': says(smallPdf(['']), 'application/pdf'),
     '/broken.pdf': says('%PDF-1.4 and nothing more', 'application/pdf'),
   });
-  const { use } = fetchDesk();
+  const { use } = fetchSetup();
   expect((await use('web_fetch', { url: url('/scan.pdf') })).text).toContain('a PDF of 1 page without any text');
   const broken = await use('web_fetch', { url: url('/broken.pdf') });
   expect(broken).toMatchObject({ ok: false, text: expect.stringContaining('Invalid PDF structure') });
@@ -148,7 +148,7 @@ test('a PDF without text and a broken one are said to be so', async () => {
 test('a picture is named, and saved byte for byte where that is asked for', async () => {
   const picture = Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), Buffer.from([0, 255, 7])]);
   const { url, asked } = await server({ '/p.png': says(picture, 'image/png') });
-  const { use, work } = fetchDesk();
+  const { use, work } = fetchSetup();
   const seen = await use('web_fetch', { url: url('/p.png') });
   expect(seen.text).toBe(
     `${url('/p.png')}\n11 bytes, image/png; a PNG image, which cannot be shown; \`save_as\` puts it into a file`,
@@ -161,7 +161,7 @@ test('a picture is named, and saved byte for byte where that is asked for', asyn
 
 test('a file is saved inside the work folder only', async () => {
   const { url } = await server({ '/': says('x', 'text/plain') });
-  const { use, outside } = fetchDesk();
+  const { use, outside } = fetchSetup();
   for (const save_as of ['../outside/x', join(outside, 'x'), '.']) {
     expect(await use('web_fetch', { url: url('/'), save_as })).toMatchObject({ ok: false });
   }
@@ -169,7 +169,7 @@ test('a file is saved inside the work folder only', async () => {
 
 test('a page longer than is fetched says so, and is not saved in part', async () => {
   const { url } = await server({ '/long': says('word '.repeat(1000), 'text/plain') });
-  const { use } = fetchDesk({ limits: { bytes: 1000 } });
+  const { use } = fetchSetup({ limits: { bytes: 1000 } });
   const { ok, text } = await use('web_fetch', { url: url('/long') });
   expect(ok).toBe(true);
   expect(text).toContain('1000 bytes, text/plain; it is longer, and only its first 1000 bytes were fetched');
@@ -182,7 +182,7 @@ test('a page longer than is fetched says so, and is not saved in part', async ()
 
 test('of a text longer than a book the beginning is given, cut between characters', async () => {
   const { url } = await server({ '/': says(`x${'😀'.repeat(1_100_000)}`, 'text/plain; charset=utf-8') });
-  const { text } = await fetchDesk().use('web_fetch', { url: url('/') });
+  const { text } = await fetchSetup().use('web_fetch', { url: url('/') });
   expect(text).toContain('this is the first 2 million characters');
   expect(text.endsWith('😀')).toBe(true);
   expect(text.length).toBeLessThan(2_000_300);
@@ -192,7 +192,7 @@ test('a gzip bomb is read as far as the limit', async () => {
   const bomb = gzipSync(Buffer.alloc(200 * 1024 * 1024, 'a'));
   expect(bomb.length).toBeLessThan(1024 * 1024);
   const { url } = await server({ '/bomb': says(bomb, 'text/plain', { 'content-encoding': 'gzip' }) });
-  const { ok, text } = await fetchDesk({ limits: { bytes: 100_000 } }).use('web_fetch', { url: url('/bomb') });
+  const { ok, text } = await fetchSetup({ limits: { bytes: 100_000 } }).use('web_fetch', { url: url('/bomb') });
   expect(ok).toBe(true);
   expect(text.length).toBeLessThan(101_000);
 });
@@ -205,7 +205,7 @@ test('an answer broken off in the middle is told, compressed or not', async () =
     '/gzip': says(gzipSync('word '.repeat(5000)).subarray(0, 40), 'text/plain', { 'content-encoding': 'gzip' }),
     '/odd': says('x', 'text/plain', { 'content-encoding': 'zstd' }),
   });
-  const { use } = fetchDesk();
+  const { use } = fetchSetup();
   expect(await use('web_fetch', { url: url('/plain') })).toMatchObject({
     ok: false,
     text: expect.stringContaining('broken off'),
@@ -228,7 +228,7 @@ test('a server that never ends is left when the time is over', async () => {
     },
     '/silent': () => undefined,
   });
-  const { use } = fetchDesk({ limits: { ms: 300 } });
+  const { use } = fetchSetup({ limits: { ms: 300 } });
   for (const path of ['/drip', '/silent']) {
     const { ok, text } = await use('web_fetch', { url: url(path) });
     expect({ ok, text }).toEqual({ ok: false, text: `${url(path)} did not come whole within 0.3 s.` });
@@ -238,7 +238,7 @@ test('a server that never ends is left when the time is over', async () => {
 test('a stop ends a fetch at once, as a stop and not as an answer', async () => {
   const { url } = await server({ '/silent': () => undefined });
   const stop = new AbortController();
-  const call = fetchDesk().use('web_fetch', { url: url('/silent') }, stop.signal);
+  const call = fetchSetup().use('web_fetch', { url: url('/silent') }, stop.signal);
   setTimeout(() => stop.abort(new Error('stopped')), 50);
   await expect(call).rejects.toThrow('stopped');
 });
@@ -252,7 +252,7 @@ test('what the server refuses is told with its status and its words', async () =
       response.writeHead(429, { 'retry-after': '120', 'content-type': 'text/html' }).end('<h1>Too <i>fast</i></h1>');
     },
   });
-  const { use } = fetchDesk();
+  const { use } = fetchSetup();
   expect(await use('web_fetch', { url: url('/gone') })).toEqual({
     ok: false,
     text: `404 Not Found: ${url('/gone')}.\n\nnothing of that name`,
@@ -268,7 +268,7 @@ test('what the server refuses is told with its status and its words', async () =
 test('a host that does not answer is told in words', async () => {
   const { url } = await server({});
   const closed = url('/').replace(/:\d+/, ':1');
-  const { use } = fetchDesk({
+  const { use } = fetchSetup({
     resolve: async () => {
       throw Object.assign(new Error('getaddrinfo'), { code: 'ENOTFOUND' });
     },
@@ -292,7 +292,7 @@ test('a PDF that unfolds to gigabytes is given up on', async () => {
     'latin1',
   );
   const { url } = await server({ '/': says(file, 'application/pdf') });
-  const { ok, text } = await fetchDesk({ limits: { convertMs: 15_000 } }).use('web_fetch', { url: url('/') });
+  const { ok, text } = await fetchSetup({ limits: { convertMs: 15_000 } }).use('web_fetch', { url: url('/') });
   expect(ok).toBe(false);
   expect(text).toMatch(/takes (?:too much memory|more than 15 s)/);
 });
@@ -300,13 +300,13 @@ test('a PDF that unfolds to gigabytes is given up on', async () => {
 test.each([
   ['a page made to be slow', '<table><tr><td>'.repeat(4000), 'takes more than 0.5 s'],
   ['a page nested without end', `<div>${'<div>'.repeat(20_000)}x`, 'save_as'],
-])('%s costs its own thread only', async (_, html, told) => {
+])('%s costs its own thread only', async (_, html, reported) => {
   const { url } = await server({ '/': says(html) });
   const turns: number[] = [];
   const timer = setInterval(() => turns.push(1), 20);
-  const { ok, text } = await fetchDesk({ limits: { convertMs: 500 } }).use('web_fetch', { url: url('/') });
+  const { ok, text } = await fetchSetup({ limits: { convertMs: 500 } }).use('web_fetch', { url: url('/') });
   clearInterval(timer);
   expect(ok).toBe(false);
-  expect(text).toContain(told);
+  expect(text).toContain(reported);
   expect(turns.length).toBeGreaterThan(3);
 });

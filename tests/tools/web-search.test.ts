@@ -3,14 +3,14 @@ import { text as textOf } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { Config, type SearchSettings } from '../../src/protocol/settings/config.ts';
 import { webSearchTool } from '../../src/tools/web/web-search.ts';
-import { desk } from './desk.ts';
+import { setup } from './tool-setup.ts';
 import { says, sendsOn, server } from './web-server.ts';
 
 const KEY = 'k-1234567890';
 const ENV = { BRAVE_API_KEY: KEY, TAVILY_API_KEY: `${KEY}\n`, MY_KEY: 'mine' };
 
-function searchDesk(search: SearchSettings | undefined, env: NodeJS.ProcessEnv = ENV, ms?: number) {
-  return desk({ tools: [webSearchTool({ settings: () => ({ search }), env, ms })] });
+function searchSetup(search: SearchSettings | undefined, env: NodeJS.ProcessEnv = ENV, ms?: number) {
+  return setup({ tools: [webSearchTool({ settings: () => ({ search }), env, ms })] });
 }
 
 type Asked = { path: string; headers: IncomingMessage['headers']; body: string };
@@ -42,7 +42,7 @@ test('SearXNG is asked for JSON, and says which engines were silent', async () =
     ],
     unresponsive_engines: [['bing', 'timeout']],
   });
-  const { use } = searchDesk({ engine: 'searxng', base_url: `${base_url}/searx/` });
+  const { use } = searchSetup({ engine: 'searxng', base_url: `${base_url}/searx/` });
   expect(await use('web_search', { query: ' cats & dogs ', count: 2 })).toEqual({
     ok: true,
     text:
@@ -57,7 +57,7 @@ test('Brave is asked with the key from the environment', async () => {
     type: 'search',
     web: { results: [{ title: 'One', url: 'https://one.example/', description: 'words', age: '2 days ago' }] },
   });
-  const { use } = searchDesk({ engine: 'brave', base_url });
+  const { use } = searchSetup({ engine: 'brave', base_url });
   expect((await use('web_search', { query: '北京' })).text).toBe(
     '1. One (2 days ago)\n   https://one.example/\n   words',
   );
@@ -69,7 +69,7 @@ test('Tavily is asked with the key that the settings name', async () => {
   const { seen, base_url } = await standIn('/search', {
     results: [{ title: 'One', url: 'https://one.example/', content: 'words', score: 0.9 }],
   });
-  const { use } = searchDesk({ engine: 'tavily', base_url, api_key_env: 'MY_KEY' });
+  const { use } = searchSetup({ engine: 'tavily', base_url, api_key_env: 'MY_KEY' });
   expect((await use('web_search', { query: 'x', count: 3 })).text).toBe('1. One\n   https://one.example/\n   words');
   expect(seen[0]?.headers.authorization).toBe('Bearer mine');
   expect(JSON.parse(seen[0]?.body ?? '')).toEqual({ query: 'x', max_results: 3 });
@@ -77,18 +77,18 @@ test('Tavily is asked with the key that the settings name', async () => {
 
 test('no results are an answer', async () => {
   const brave = await standIn('/res/v1/web/search', { type: 'search' });
-  const { use } = searchDesk({ engine: 'brave', base_url: brave.base_url });
+  const { use } = searchSetup({ engine: 'brave', base_url: brave.base_url });
   expect(await use('web_search', { query: 'xyzzy' })).toEqual({ ok: true, text: 'No results for `xyzzy`.' });
 });
 
 test('without an engine, or without its key, the answer says how to get one', async () => {
-  const none = await searchDesk(undefined).use('web_search', { query: 'x' });
+  const none = await searchSetup(undefined).use('web_search', { query: 'x' });
   expect(none).toMatchObject({ ok: false, text: expect.stringContaining('"search": {"engine": "searxng"') });
-  const bare = await searchDesk({ engine: 'brave' }, {}).use('web_search', { query: 'x' });
+  const bare = await searchSetup({ engine: 'brave' }, {}).use('web_search', { query: 'x' });
   expect(bare.text).toBe(
     "Brave Search needs a key: BRAVE_API_KEY is not set in the daemon's environment. A person can set it.",
   );
-  const lost = await searchDesk({ engine: 'searxng' }).use('web_search', { query: 'x' });
+  const lost = await searchSetup({ engine: 'searxng' }).use('web_search', { query: 'x' });
   expect(lost.text).toContain('without its `base_url`');
 });
 
@@ -100,21 +100,21 @@ test.each([
   ['a redirect', 302, { location: 'https://elsewhere.example/' }, '', 'is to name that', 'elsewhere.example'],
   ['garbage', 200, {}, '<html>Log in</html>', 'not search results', ''],
   ['JSON of another kind', 200, {}, '{"results":[{"link":1}]}', 'not search results', ''],
-])('%s is told in words, without the key', async (_, status, headers, body, ...told) => {
+])('%s is told in words, without the key', async (_, status, headers, body, ...reported) => {
   const { url } = await server({
     '/search': (_request, response) => {
       response.writeHead(status, headers).end(body);
     },
   });
-  const { ok, text } = await searchDesk({ engine: 'tavily', base_url: url('') }).use('web_search', { query: 'x' });
+  const { ok, text } = await searchSetup({ engine: 'tavily', base_url: url('') }).use('web_search', { query: 'x' });
   expect(ok).toBe(false);
-  for (const words of told) expect(text).toContain(words);
+  for (const words of reported) expect(text).toContain(words);
   expect(text).not.toContain(KEY);
 });
 
 test('a SearXNG that gives no JSON says where that is switched on', async () => {
   const { url } = await server({ '/search': (_, response) => response.writeHead(403).end('Forbidden') });
-  const { text } = await searchDesk({ engine: 'searxng', base_url: url('') }).use('web_search', { query: 'x' });
+  const { text } = await searchSetup({ engine: 'searxng', base_url: url('') }).use('web_search', { query: 'x' });
   expect(text).toContain('`formats: [html, json]`');
 });
 
@@ -125,7 +125,7 @@ test('an engine that is silent, closed or floods is given up on', async () => {
     '/sent/search': sendsOn('http://127.0.0.1:1/'),
   });
   const answer = async (base_url: string) =>
-    (await searchDesk({ engine: 'searxng', base_url }, ENV, 300).use('web_search', { query: 'x' })).text;
+    (await searchSetup({ engine: 'searxng', base_url }, ENV, 300).use('web_search', { query: 'x' })).text;
   expect(await answer(url('/silent'))).toBe('The search engine did not answer within 0.3 s.');
   expect(await answer(url('/flood'))).toContain('not search results');
   expect(await answer('http://127.0.0.1:1')).toBe(

@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest';
 import type { NetworkSettings } from '../../src/protocol/settings/config.ts';
 import type { Permissions } from '../../src/protocol/settings/permissions.ts';
 import { webFetchTool } from '../../src/tools/web/web-fetch.ts';
-import { desk } from './desk.ts';
+import { setup } from './tool-setup.ts';
 
 type Route = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -39,15 +39,15 @@ export const sendsOn =
     response.writeHead(status, { location: to }).end();
   };
 
-/** A desk with `web_fetch`, which may reach 127.0.0.1 where nothing else is said. */
-export function fetchDesk(
+/** Tools with `web_fetch`, which may reach 127.0.0.1 where nothing else is said. */
+export function fetchSetup(
   options: Partial<Omit<Parameters<typeof webFetchTool>[0], 'settings'>> & {
     network?: NetworkSettings;
     permissions?: Permissions;
   } = {},
 ) {
   const { network = { allow_private: ['127.0.0.1'] }, permissions, ...rest } = options;
-  return desk({
+  return setup({
     tools: [webFetchTool({ settings: () => ({ network }), ...rest })],
     ...(permissions && { permissions }),
   });

@@ -5,9 +5,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { serveHttp } from '../../src/frontends/http/index.ts';
 import { ask } from '../http/serving.ts';
-import { type Desk, desk } from '../support/agentctl.ts';
+import { type Setup, setup } from '../support/agentctl.ts';
 
-async function serveHere({ root }: Desk): Promise<{ url: string; token: string }> {
+async function serveHere({ root }: Setup): Promise<{ url: string; token: string }> {
   const client = openClient(root);
   const server = await serveHttp(client, { port: 0, complain: (text) => expect.soft(text).toBe('') });
   onTestFinished(() => server.close());
@@ -15,7 +15,7 @@ async function serveHere({ root }: Desk): Promise<{ url: string; token: string }
 }
 
 test('agentctl open gives the token to a server of its workspace alone, and the browser gets a code that logs in once', async () => {
-  const [place, other] = [desk(), desk()];
+  const [place, other] = [setup(), setup()];
   const { url, token } = await serveHere(place);
   const { port } = new URL(url);
   const printed = await place.ctl(['open', '--print', '--port', port]);

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { ask } from '../http/serving.ts';
-import { ALL_LOOKS, eventually, expectAccessible, useBrowser } from './page-desk.ts';
+import { ALL_LOOKS, eventually, expectAccessible, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
@@ -12,20 +12,20 @@ const question = (text: string, ...choices: string[]) => [
 webTest(
   'the page asks for the token and says where it is; from then on a cookie and a key of the page hold',
   [],
-  async (desk) => {
-    const page = await desk.open({ isLoggedIn: false });
+  async (setup) => {
+    const page = await setup.open({ isLoggedIn: false });
     await page.getByText('.agentd/token').waitFor();
     await expectAccessible(page);
     await page.getByLabel('Token').fill('wrong');
     await page.keyboard.press('Enter');
     await page.getByRole('alert').getByText('.agentd/token').waitFor();
-    await page.getByLabel('Token').fill(desk.token);
+    await page.getByLabel('Token').fill(setup.token);
     await page.keyboard.press('Enter');
     await page.getByText('No sessions yet.').waitFor();
     await page.getByText('No daemon is running.').waitFor();
     const [cookie] = await page.context().cookies();
     expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Strict', path: '/' });
-    expect(cookie?.value).not.toContain(desk.token);
+    expect(cookie?.value).not.toContain(setup.token);
     await page.reload();
     await page.getByText('No sessions yet.').waitFor();
 
@@ -37,7 +37,7 @@ webTest(
       'x-agentd-page': key,
     };
     const status = async (headers: Record<string, string | undefined>) =>
-      (await ask(desk.url, '', 'GET', '/api/sessions', { headers })).status;
+      (await ask(setup.url, '', 'GET', '/api/sessions', { headers })).status;
     expect(await status(both)).toBe(200);
     expect(await status({ ...both, cookie: undefined })).toBe(401);
     expect(await status({ ...both, 'x-agentd-page': undefined })).toBe(401);
@@ -48,12 +48,12 @@ webTest(
     await page.getByLabel('Token').waitFor();
     expect(await page.context().cookies()).toEqual([]);
     for (const [text, shown] of [
-      [desk.token, page.getByText('No sessions yet.')],
+      [setup.token, page.getByText('No sessions yet.')],
       ['wrong', page.getByLabel('Token')],
     ] as const) {
-      await page.goto(`${desk.url}/#token=${text}`);
+      await page.goto(`${setup.url}/#token=${text}`);
       await shown.waitFor();
-      expect(page.url()).toBe(`${desk.url}/`);
+      expect(page.url()).toBe(`${setup.url}/`);
       await page.context().clearCookies();
       await page.evaluate('localStorage.clear()');
     }
@@ -96,9 +96,9 @@ webTest(
     { text: 'There are **three**. [Done]\n\n[Step] Report' },
     { text: ['Writing ', 'it now.'], hang: 'first' },
   ],
-  async (desk) => {
-    await desk.startDaemon();
-    const page = await desk.open();
+  async (setup) => {
+    await setup.startDaemon();
+    const page = await setup.open();
     await page.getByRole('link', { name: 'New session' }).press('Enter');
     await page.getByLabel('Name of the session').fill('demo');
     await page.getByLabel('Task').fill('Count and report');
@@ -128,7 +128,7 @@ webTest(
     await page.getByRole('button', { name: 'Stop' }).press('Enter');
     await header.getByText('paused').waitFor();
 
-    desk.model.add({ text: 'Going on.', hang: 'before' }, { text: 'x' });
+    setup.model.add({ text: 'Going on.', hang: 'before' }, { text: 'x' });
     await page.getByRole('button', { name: 'Continue' }).press('Enter');
     await header.getByText('running').waitFor();
     await page.getByRole('button', { name: 'Cancel' }).press('Enter');
@@ -147,12 +147,12 @@ webTest(
     { text: 'JSON then.', calls: shell('printf "%s" "<b>$HOME</b>" > out.json') },
     { text: 'Written. [Done]' },
   ],
-  async (desk) => {
-    desk.on.config({ permissions: [{ ask: 'shell' }] });
-    await desk.startDaemon();
-    const page = await desk.open({ hash: '#/s/demo' });
+  async (setup) => {
+    setup.on.config({ permissions: [{ ask: 'shell' }] });
+    await setup.startDaemon();
+    const page = await setup.open({ hash: '#/s/demo' });
     await page.getByText('does not exist, or was removed').waitFor();
-    await page.goto(`${desk.url}/#/new`);
+    await page.goto(`${setup.url}/#/new`);
     await expectAccessible(page);
     await page.getByLabel('Name of the session').fill('demo');
     await page.getByLabel('Task').fill('Export it');

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { Plan } from '../../src/protocol/session/plan.ts';
 import { ask } from '../http/serving.ts';
-import { eventually, expectAccessible, useBrowser } from './page-desk.ts';
+import { eventually, expectAccessible, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 const shell = (command: string) => [{ id: 'c', name: 'shell', args: JSON.stringify({ command }) }];
@@ -12,14 +12,14 @@ webTest(
     { text: '[Step] One', calls: shell('true') },
     { text: 'x', hang: 'before' },
   ],
-  async (desk) => {
-    await desk.startDaemon();
-    await ask(desk.url, desk.token, 'POST', '/api/sessions/demo/messages', { body: { text: 'Do it' } });
-    const page = await desk.open({ hash: '#/s/demo' });
+  async (setup) => {
+    await setup.startDaemon();
+    await ask(setup.url, setup.token, 'POST', '/api/sessions/demo/messages', { body: { text: 'Do it' } });
+    const page = await setup.open({ hash: '#/s/demo' });
     const plan = page.getByRole('region', { name: 'Plan' });
     const steps = () => plan.locator('.description').allTextContents();
     await eventually(steps).toEqual(['One']);
-    await desk.model.arrived(2);
+    await setup.model.arrived(2);
     for (const text of ['Two', 'Three']) {
       await plan.getByLabel('New step').fill(text);
       await page.keyboard.press('Enter');
@@ -33,18 +33,18 @@ webTest(
     await page.keyboard.press('Alt+ArrowUp');
     await eventually(steps).toEqual(['One', 'Three', 'Two']);
     await eventually(() => page.evaluate('document.activeElement.textContent')).toContain('Three');
-    await eventually(() => desk.on.plan('demo')?.steps.map(({ description }) => description)).toEqual(await steps());
+    await eventually(() => setup.on.plan('demo')?.steps.map(({ description }) => description)).toEqual(await steps());
 
     await plan.locator('summary', { hasText: 'Two' }).press('Enter');
     await plan.getByRole('button', { name: 'Reword' }).press('Enter');
     const field = plan.getByLabel('Text of the step');
     await field.and(page.locator(':focus')).waitFor();
     await field.fill('Two, but better');
-    const now = (await ask(desk.url, desk.token, 'GET', '/api/sessions/demo/plan')).json as unknown as Plan;
+    const now = (await ask(setup.url, setup.token, 'GET', '/api/sessions/demo/plan')).json as unknown as Plan;
     const others = now.steps.map((step) =>
       step.description === 'Two' ? { ...step, description: 'Two by another' } : step,
     );
-    await ask(desk.url, desk.token, 'PUT', '/api/sessions/demo/plan', { body: { ...now, steps: others } });
+    await ask(setup.url, setup.token, 'PUT', '/api/sessions/demo/plan', { body: { ...now, steps: others } });
     await plan.getByText('Meanwhile it says: Two by another').waitFor();
     expect(await field.inputValue()).toBe('Two, but better');
     await expectAccessible(page);
@@ -59,14 +59,14 @@ webTest(
     // A step that is removed while its text is typed takes nothing of it along.
     await plan.getByRole('button', { name: 'Reword' }).press('Enter');
     await field.fill('Kept text');
-    const then = (await ask(desk.url, desk.token, 'GET', '/api/sessions/demo/plan')).json as unknown as Plan;
+    const then = (await ask(setup.url, setup.token, 'GET', '/api/sessions/demo/plan')).json as unknown as Plan;
     const left = then.steps.filter(({ description }) => description !== 'Two, but better');
-    await ask(desk.url, desk.token, 'PUT', '/api/sessions/demo/plan', { body: { ...then, steps: left } });
+    await ask(setup.url, setup.token, 'PUT', '/api/sessions/demo/plan', { body: { ...then, steps: left } });
     await plan.getByText('This step was removed meanwhile.').waitFor();
     expect(await field.inputValue()).toBe('Kept text');
     await field.press('Enter');
     await eventually(steps).toEqual(['One', 'Three', 'Kept text']);
-    desk.model.release();
+    setup.model.release();
   },
 );
 
@@ -77,21 +77,21 @@ webTest(
     { text: ['Half ', 'and whole.'], hang: 'first' },
     { text: 'Thanks for the note. [Done]' },
   ],
-  async (desk) => {
-    await desk.startDaemon();
-    await ask(desk.url, desk.token, 'POST', '/api/sessions/demo/messages', { body: { text: 'Do it' } });
-    const page = await desk.open({ hash: '#/s/demo' });
+  async (setup) => {
+    await setup.startDaemon();
+    await ask(setup.url, setup.token, 'POST', '/api/sessions/demo/messages', { body: { text: 'Do it' } });
+    const page = await setup.open({ hash: '#/s/demo' });
     const log = page.getByRole('log');
     await log.getByText('Half').waitFor();
-    await desk.stopServer();
+    await setup.stopServer();
     await page.getByText('No connection to the server').waitFor();
     await page.getByLabel('Message', { exact: true }).fill('a note');
     await page.keyboard.press('Enter');
-    desk.model.release();
+    setup.model.release();
     await expect
-      .poll(() => desk.on.events('demo').some((it) => it.type === 'model.answered' && /whole/.test(it.text)))
+      .poll(() => setup.on.events('demo').some((it) => it.type === 'model.answered' && /whole/.test(it.text)))
       .toBe(true);
-    await desk.startServer();
+    await setup.startServer();
     await log.locator('.answer', { hasText: 'Half and whole.' }).waitFor();
     await log.getByText('a note', { exact: true }).waitFor();
     await page.getByText('No connection to the server').waitFor({ state: 'detached' });
@@ -104,11 +104,11 @@ webTest(
   },
 );
 
-webTest('keys go to sessions and fields and open their own list; the language is kept', [], async (desk) => {
+webTest('keys go to sessions and fields and open their own list; the language is kept', [], async (setup) => {
   for (const name of ['one', 'two']) {
-    await ask(desk.url, desk.token, 'POST', `/api/sessions/${name}/messages`, { body: { text: 'x' } });
+    await ask(setup.url, setup.token, 'POST', `/api/sessions/${name}/messages`, { body: { text: 'x' } });
   }
-  const page = await desk.open({ language: 'zh-CN' });
+  const page = await setup.open({ language: 'zh-CN' });
   await page.getByRole('link', { name: '新会话' }).waitFor();
   await page.getByLabel('语言').selectOption('Deutsch');
   await page.reload();

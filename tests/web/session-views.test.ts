@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { expect } from 'vitest';
 import type { Plan } from '../../src/protocol/session/plan.ts';
 import { ask } from '../http/serving.ts';
-import { eventually, expectAccessible, useBrowser } from './page-desk.ts';
+import { eventually, expectAccessible, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 const shell = (command: string) => [{ id: 'c', name: 'shell', args: JSON.stringify({ command }) }];
@@ -12,9 +12,9 @@ const HOSTILE = '<script>window.pwn=1</script><img src=x onerror="window.pwn=1">
 webTest(
   'files go with a message by button, drop and paste; those of work/ are listed, shown as text or pixels, and saved',
   [{ text: 'Seen. [Done]' }],
-  async (desk) => {
-    await desk.startDaemon();
-    const page = await desk.open({ hash: '#/new' });
+  async (setup) => {
+    await setup.startDaemon();
+    const page = await setup.open({ hash: '#/new' });
     const attached = page.getByRole('list', { name: 'Attached files' });
     const file = (name: string, text: string) => ({ name, mimeType: 'text/html', buffer: Buffer.from(text) });
     await page.locator('input[type=file]').setInputFiles([file('.hidden', 'x'), file('<b>.html', HOSTILE)]);
@@ -47,7 +47,7 @@ webTest(
     const files = page.getByRole('region', { name: 'Files' });
     await files.locator('pre').getByText(HOSTILE, { exact: true }).waitFor();
 
-    const work = `${desk.on.session('demo')}/work`;
+    const work = `${setup.on.session('demo')}/work`;
     fs.writeFileSync(`${work}/dot.png`, Buffer.from(DOT, 'base64'));
     fs.writeFileSync(`${work}/page.png`, HOSTILE);
     fs.writeFileSync(`${work}/data.bin`, Buffer.from([0, 1, 2, 255]));
@@ -70,7 +70,7 @@ webTest(
     await expectAccessible(page);
 
     const show = async (name: string) => {
-      await page.goto(`${desk.url}/#/s/demo/files`);
+      await page.goto(`${setup.url}/#/s/demo/files`);
       await files.getByRole('link', { name, exact: true }).press('Enter');
       await files.getByRole('button', { name: 'Download' }).waitFor();
     };
@@ -94,7 +94,7 @@ webTest(
       'data.bin',
       Buffer.from([0, 1, 2, 255]),
     ]);
-    await page.goto(`${desk.url}/#/s/demo/files/nothing`);
+    await page.goto(`${setup.url}/#/s/demo/files/nothing`);
     await files.getByRole('alert').getByText('existing file').waitFor();
     expect(await page.evaluate('window.pwn ?? null')).toBeNull();
     expect(await page.locator('iframe, object, embed').count()).toBe(0);
@@ -110,14 +110,14 @@ webTest(
     { text: 'y', hang: 'before' },
     { text: 'z', hang: 'before' },
   ],
-  async (desk) => {
-    desk.on.config({ limits: { minutes: 7 } });
-    const daemon = await desk.startDaemon();
-    const api = (method: string, path: string, body?: object) => ask(desk.url, desk.token, method, path, { body });
+  async (setup) => {
+    setup.on.config({ limits: { minutes: 7 } });
+    const daemon = await setup.startDaemon();
+    const api = (method: string, path: string, body?: object) => ask(setup.url, setup.token, method, path, { body });
     await api('POST', '/api/sessions/demo/messages', { text: 'Do it' });
-    const page = await desk.open({ hash: '#/s/demo' });
+    const page = await setup.open({ hash: '#/s/demo' });
     const plan = page.getByRole('region', { name: 'Plan' });
-    await desk.model.arrived(2);
+    await setup.model.arrived(2);
     await plan.getByLabel('New step').fill('Two');
     await page.keyboard.press('Enter');
     await plan.locator('summary', { hasText: 'Two' }).press('Enter');
@@ -160,9 +160,9 @@ webTest(
     await plan.getByText(/^Not taken over: .*names nowhere in "needs"/).waitFor();
     await eventually(async () => (await now()).steps[1]?.notes).toBeUndefined();
 
-    desk.model.release();
+    setup.model.release();
     await plan.locator('summary', { hasText: 'One' }).getByText('completed').waitFor();
-    await desk.model.arrived(3);
+    await setup.model.arrived(3);
     // What has begun stays, whatever version is restored: at the first there was no step.
     await page.locator('h1').first().click();
     await page.keyboard.press('v');
@@ -175,13 +175,13 @@ webTest(
     await page.locator('h1').first().click();
     await page.keyboard.press('t');
     await plan.getByRole('button', { name: 'Undo last step' }).press('Enter');
-    await eventually(() => JSON.stringify(desk.on.events('demo'))).toContain('"command":"undo"');
-    desk.model.release();
+    await eventually(() => JSON.stringify(setup.on.events('demo'))).toContain('"command":"undo"');
+    setup.model.release();
     await plan.locator('summary', { hasText: 'One' }).getByText('completed').waitFor({ state: 'detached' });
 
     daemon.process.kill('SIGKILL');
     await page.getByText('No daemon is running.').waitFor();
-    await desk.startDaemon();
+    await setup.startDaemon();
     await page.getByText('No daemon is running.').waitFor({ state: 'detached' });
     await page.getByRole('log').getByText('The daemon restarted').waitFor();
 

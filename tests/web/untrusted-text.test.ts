@@ -3,7 +3,7 @@ import type { EventBody } from '../../src/protocol/session/event.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { opened, planned, received, record, started } from '../client/rig.ts';
 import { ask } from '../http/serving.ts';
-import { eventually, type PageDesk, useBrowser } from './page-desk.ts';
+import { eventually, type PageSetup, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
@@ -75,7 +75,7 @@ const answered = (text: string, calls: Array<{ id: string; name: string; args: s
 });
 
 /** A session with these events; the message that creates it stays in the inbox. */
-async function openSession({ on, url, token }: PageDesk, events: EventBody[]): Promise<void> {
+async function openSession({ on, url, token }: PageSetup, events: EventBody[]): Promise<void> {
   await ask(url, token, 'POST', '/api/sessions/demo/messages', { body: { text: 'x' } });
   await record(sessionPaths(on.session('demo')), events);
 }
@@ -83,7 +83,7 @@ async function openSession({ on, url, token }: PageDesk, events: EventBody[]): P
 webTest(
   'no text of a model, a person or a program becomes code, markup or a request, wherever the page shows it',
   [],
-  async (desk) => {
+  async (setup) => {
     const events: EventBody[] = [
       opened,
       received('1.md', HOSTILE.join('\n')),
@@ -103,8 +103,8 @@ webTest(
         { type: 'tool.finished', call, ok: true, output: { text }, ms: 1 },
       );
     }
-    await openSession(desk, events);
-    const page = await desk.open({ hash: '#/s/demo' });
+    await openSession(setup, events);
+    const page = await setup.open({ hash: '#/s/demo' });
     await page.getByText('gnp.exe').last().waitFor();
     await page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true');
     await page.getByText('Reopen').last().waitFor();
@@ -112,11 +112,11 @@ webTest(
       'script:not([src="/app.js"]), iframe, img, style, svg, link:not([href="/app.css"], [href="/icon.svg"], [href="/app.webmanifest"]), base, object, embed, video, math, template, meta[http-equiv], [onerror], [onload], [onfocus], [ontoggle], form[action]';
     expect(await page.locator(bad).count()).toBe(0);
     expect(await page.evaluate('window.pwn ?? null')).toBeNull();
-    await page.goto(`${desk.url}/#/s/demo/versions`);
+    await page.goto(`${setup.url}/#/s/demo/versions`);
     await page.getByRole('region', { name: 'Versions' }).getByText('gnp.exe').last().waitFor();
     expect(await page.locator(bad).count()).toBe(0);
     expect(await page.evaluate('window.pwn ?? null')).toBeNull();
-    await page.goto(`${desk.url}/#/s/demo`);
+    await page.goto(`${setup.url}/#/s/demo`);
     await page.getByText('gnp.exe').last().waitFor();
     const links = await page
       .locator('.transcript a')
@@ -129,17 +129,17 @@ webTest(
   },
 );
 
-webTest('of a long event log the last entries are shown first, and earlier ones when asked for', [], async (desk) => {
+webTest('of a long event log the last entries are shown first, and earlier ones when asked for', [], async (setup) => {
   const events: EventBody[] = [opened, received('1.md'), started('1.md'), ...planned('p', 'Count')];
   while (events.length < 2000) events.push(answered(`Answer **${events.length}**`));
-  await openSession(desk, events);
-  const page = await desk.open({ hash: '#/s/demo' });
+  await openSession(setup, events);
+  const page = await setup.open({ hash: '#/s/demo' });
   const log = page.getByRole('log');
   await log.getByText('Answer 1999').waitFor();
   await eventually(() => log.locator('article').count()).toBe(200);
   expect(await log.evaluate((it) => it.scrollHeight - it.scrollTop - it.clientHeight)).toBeLessThan(80);
   await log.getByRole('button', { name: /^Show earlier/ }).press('Enter');
   await eventually(() => log.locator('article').count()).toBe(400);
-  await record(sessionPaths(desk.on.session('demo')), [answered('The **newest** answer')]);
+  await record(sessionPaths(setup.on.session('demo')), [answered('The **newest** answer')]);
   await log.getByText('The newest answer').waitFor();
 });

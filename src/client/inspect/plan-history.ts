@@ -25,12 +25,12 @@ export type PlanHistoryEntry = {
 /** The history of one plan. */
 type PlanHistory = {
   plan: Plan;
-  deeds: PlanHistoryEntry[];
+  entries: PlanHistoryEntry[];
   /** The plan at each revision in the event log. */
   versions: ReadonlyMap<number, Plan>;
 };
 
-type GrowingHistory = { deeds: PlanHistoryEntry[]; versions: Map<number, Plan> };
+type GrowingHistory = { entries: PlanHistoryEntry[]; versions: Map<number, Plan> };
 
 /** The history of the current plan (else the last one); undefined if there was none yet. Pure. */
 export function buildPlanHistory(name: string, events: readonly Event[]): PlanHistory | undefined {
@@ -41,11 +41,11 @@ export function buildPlanHistory(name: string, events: readonly Event[]): PlanHi
     last = now ?? last;
     const plan = now ?? replayed.before.plan;
     if (!plan) continue;
-    const history: GrowingHistory = histories.get(plan.id) ?? { deeds: [], versions: new Map() };
+    const history: GrowingHistory = histories.get(plan.id) ?? { entries: [], versions: new Map() };
     histories.set(plan.id, history);
     if (now) history.versions.set(now.revision, now);
-    const deed = historyEntry(replayed);
-    if (deed) history.deeds.push({ ...deed, from: planBefore(replayed, plan)?.revision ?? 0, to: plan.revision });
+    const entry = historyEntry(replayed);
+    if (entry) history.entries.push({ ...entry, from: planBefore(replayed, plan)?.revision ?? 0, to: plan.revision });
   }
   const history = last && histories.get(last.id);
   return last && history && { plan: last, ...history };
@@ -57,14 +57,14 @@ function planBefore({ before }: ReplayedEvent, { id }: Plan): Plan | undefined {
 
 function historyEntry(replayed: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 'to'> | null {
   const { event } = replayed;
-  const deed = (by: Actor, ...what: string[]) => ({ event: event.seq, at: event.at, by, what });
+  const entry = (by: Actor, ...what: string[]) => ({ event: event.seq, at: event.at, by, what });
   switch (event.type) {
     case 'plan.started':
-      return deed('daemon', `${event.id} started: ${event.goal}`);
+      return entry('daemon', `${event.id} started: ${event.goal}`);
     case 'plan.edited': {
       const order = event.by === 'person' ? planOrderBehind(event, replayed) : null;
       const ignored = event.ignored.map((text) => `ignored: ${text}`);
-      return deed(
+      return entry(
         event.by,
         ...describePlanChanges(event.changes),
         ...ignored,
@@ -72,34 +72,34 @@ function historyEntry(replayed: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 
       );
     }
     case 'plan.ended':
-      return deed(
+      return entry(
         event.reason === RUN_END.asked ? 'person' : 'daemon',
         event.status === 'paused' ? 'it was shelved' : `it ended as ${event.status}: ${event.reason}`,
       );
     case 'run.resumed':
-      return changedPlanStatus(replayed) ? deed(event.by, 'it resumed') : null;
+      return changedPlanStatus(replayed) ? entry(event.by, 'it resumed') : null;
     case 'run.ended': {
       const by = event.reason === RUN_END.asked || event.reason === RUN_END.stopped ? 'person' : 'daemon';
-      return changedPlanStatus(replayed) ? deed(by, `it stopped as ${event.status}: ${event.reason}`) : null;
+      return changedPlanStatus(replayed) ? entry(by, `it stopped as ${event.status}: ${event.reason}`) : null;
     }
     case 'step.added':
-      return deed(event.by, `${event.step.id} was added: ${event.step.description}`);
+      return entry(event.by, `${event.step.id} was added: ${event.step.description}`);
     case 'step.started':
-      return deed('daemon', `${event.step} started`);
+      return entry('daemon', `${event.step} started`);
     case 'step.progressed':
-      return deed('model', `${event.step} is at ${event.progress.current} of ${event.progress.total}`);
+      return entry('model', `${event.step} is at ${event.progress.current} of ${event.progress.total}`);
     case 'step.completed':
-      return deed(completionActor(event.by), withReason(`${event.step} was closed by ${event.by}`, event.evidence));
+      return entry(completionActor(event.by), withReason(`${event.step} was closed by ${event.by}`, event.evidence));
     case 'step.failed':
-      return deed(event.by, withReason(`${event.step} failed`, event.error));
+      return entry(event.by, withReason(`${event.step} failed`, event.error));
     case 'step.blocked':
-      return deed(event.by, withReason(`${event.step} is blocked`, event.error));
+      return entry(event.by, withReason(`${event.step} is blocked`, event.error));
     case 'step.skipped':
-      return deed(event.by, withReason(`${event.step} was skipped`, event.reason));
+      return entry(event.by, withReason(`${event.step} was skipped`, event.reason));
     case 'step.reopened': {
       const message = event.message === undefined ? undefined : mapGet(replayed.after.messages, event.message);
       const order = message ? [`by: ${messageAsTyped(message)}`] : [];
-      return deed(event.by, `${event.step} was reopened`, ...order);
+      return entry(event.by, `${event.step} was reopened`, ...order);
     }
     default:
       return null;
@@ -133,9 +133,10 @@ export type PlanVersion = PlanHistoryEntry & { changes: FieldChange[] };
 
 /** The newest `most` changes, oldest first, each with what differs after it. */
 export function listPlanVersions(history: PlanHistory, most: number): PlanVersion[] {
-  return history.deeds.slice(-most).map((deed) => ({
-    ...deed,
-    changes: deed.from < deed.to ? diffPlans(planAtRevision(history, deed.from), planAtRevision(history, deed.to)) : [],
+  return history.entries.slice(-most).map((entry) => ({
+    ...entry,
+    changes:
+      entry.from < entry.to ? diffPlans(planAtRevision(history, entry.from), planAtRevision(history, entry.to)) : [],
   }));
 }
 
@@ -146,7 +147,7 @@ export type PlanDiff = {
   to: number;
   changes: FieldChange[];
   /** The changes in between, first to last. */
-  deeds: PlanHistoryEntry[];
+  entries: PlanHistoryEntry[];
 };
 
 const PLAN_FIELDS = ['goal', 'mode', 'status', 'reason', 'limits', 'iteration_count'] as const satisfies Array<
@@ -160,8 +161,8 @@ const STEP_FIELDS = Step.keyof().options.filter((key) => key !== 'id');
  * a revision never existed.
  */
 export function diffPlanRevisions(history: PlanHistory, from?: number, to?: number): PlanDiff {
-  const { plan, deeds } = history;
-  const last = deeds.findLast((deed) => deed.to > deed.from);
+  const { plan, entries } = history;
+  const last = entries.findLast((entry) => entry.to > entry.from);
   const first = from ?? last?.from ?? 0;
   const second = to ?? (from === undefined ? last?.to : undefined) ?? plan.revision;
   for (const revision of [first, second]) {
@@ -175,7 +176,7 @@ export function diffPlanRevisions(history: PlanHistory, from?: number, to?: numb
     from: first,
     to: second,
     changes: diffPlans(planAtRevision(history, first), planAtRevision(history, second)),
-    deeds: deeds.filter((deed) => deed.to > first && deed.to <= second),
+    entries: entries.filter((entry) => entry.to > first && entry.to <= second),
   };
 }
 

@@ -55,7 +55,7 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
   const spent = checkLimits(session, rules);
   return spent
     ? { do: 'record', events: endRunEvents(session, rules, spent) }
-    : { do: 'rest', ...stepTimeout(session, given) };
+    : { do: 'idle', ...stepTimeout(session, given) };
 }
 
 /**

@@ -27,7 +27,7 @@ export function decideSpawnCalls(session: Session, plan: Plan, rules: Rules): De
   const next = calls.find((call) => call.state === 'asked');
   if (next && begun.length < (session.run?.limits.steps ?? 1))
     return { do: 'record', events: beginSpawnEvents(session, plan, rules, next) };
-  return decideDelegation(session, rules) ?? { do: 'rest' };
+  return decideDelegation(session, rules) ?? { do: 'idle' };
 }
 
 /** Starts the call and the step it asks for; an invalid call is answered with the reason. */

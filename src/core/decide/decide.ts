@@ -82,7 +82,7 @@ function nextDecision(session: Session, rules: Rules): Decision {
   if (begun.length > 0) return { do: 'record', events: begun };
   const again = resumeAfterSettings(session, rules);
   if (again.length > 0) return { do: 'record', events: again };
-  return { do: 'rest', ...approvalTimeout(session) };
+  return { do: 'idle', ...approvalTimeout(session) };
 }
 
 /** What can be done while a call is in flight: replies, and answers that need no run. Null if there is nothing. */
@@ -183,10 +183,10 @@ function decideInRun(session: Session, rules: Rules): Decision {
   if (verdict.length > 0) return { do: 'record', events: verdict };
   const action = currentPolicy(session).nextAction(session, rules);
   if (action && 'record' in action) return { do: 'record', events: action.record };
-  if (action && 'rest' in action) return { do: 'record', events: endRunEvents(session, rules, action.rest) };
+  if (action && 'endRun' in action) return { do: 'record', events: endRunEvents(session, rules, action.endRun) };
   if (action && 'act' in action) return actUnlessDenied(session, action.act);
   const given = action ? null : decideDelegation(session, rules);
-  if (given && given.do !== 'rest') return given;
+  if (given && given.do !== 'idle') return given;
   const rest =
     (action || given ? null : checkFinished(session, rules)) ??
     checkRepeatedCalls(session, rules) ??

@@ -106,8 +106,8 @@ function strandedAction(session: Session, rules: Rules): ModeAction | null {
   if (plan.steps.some((step) => step.status === 'running' && !isGroup(plan.steps, step.id))) return null;
   const words = REPLY_WORDING[sessionLanguage(session, rules)];
   const blocked = plan.steps.filter((step) => step.status === 'blocked');
-  if (blocked.length > 0) return { rest: blockedRunEnd(blocked) };
-  return { rest: { status: 'waiting', reason: RUN_END.stuck, text: words.stranded(describeDeadlock(plan)) } };
+  if (blocked.length > 0) return { endRun: blockedRunEnd(blocked) };
+  return { endRun: { status: 'waiting', reason: RUN_END.stuck, text: words.stranded(describeDeadlock(plan)) } };
 }
 
 /** The steps that wait for each other, else all waiting steps. */

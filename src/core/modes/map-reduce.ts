@@ -87,7 +87,9 @@ export const mapReduce: ModePolicy = {
     const plan = activePlan(session);
     if (!plan) return chainPhases(firstPlanAction(session, rules), rules);
     const ends = fanOutAction(session, plan) ?? summaryAction(session, rules);
-    return ends && 'rest' in ends ? { rest: { ...ends.rest, text: withWarnings(ends.rest.text ?? '', plan) } } : ends;
+    return ends && 'endRun' in ends
+      ? { endRun: { ...ends.endRun, text: withWarnings(ends.endRun.text ?? '', plan) } }
+      : ends;
   },
   plannerPrompts: { plan: MAP_REDUCE_PLANNER_PROMPT },
 };

@@ -77,7 +77,7 @@ export const todo: ModePolicy = {
     const events = again ? [again] : blockDependents(plan);
     if (events.length > 0) return { record: events.slice(0, MAX_CHANGES_AT_ONCE) };
     if (openSteps(plan).length > 0 && isStagnant(session.workRounds))
-      return { rest: stagnationEnd(session, plan, rules) };
+      return { endRun: stagnationEnd(session, plan, rules) };
     return failUnknownAgent(session, rules, todo.chooseStep(session)) ?? summaryAction(session, rules);
   },
 };

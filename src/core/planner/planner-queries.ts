@@ -18,7 +18,7 @@ import { titleFromGoal } from '../text/titles.ts';
 import { firstIndependentSteps, MAX_PLAN_STEPS, type ProposalReading, readProposal } from './plan-proposal.ts';
 
 /** What a mode wants before the next iteration: events to log, a tool call, a planner query, or the end of the run. */
-export type ModeAction = { record: EventBody[] } | { act: TurnCall } | { ask: PlannerQuery } | { rest: RunEndReason };
+export type ModeAction = { record: EventBody[] } | { act: TurnCall } | { ask: PlannerQuery } | { endRun: RunEndReason };
 
 /** How the plan of a mode starts, if a planner makes it. */
 export type FirstPlanRules = {
@@ -83,7 +83,7 @@ function firstPlanFrom(session: Session, rules: Rules, firstPlan: FirstPlanRules
   const query = session.run?.plannerQuery;
   const read = readPlannerAnswer(session, rules, 'plan', firstPlan);
   if (!read || !query) return { ask: 'plan' };
-  if (read.is === 'answer') return { rest: { status: 'done', reason: RUN_END.answered, text: read.text } };
+  if (read.is === 'answer') return { endRun: { status: 'done', reason: RUN_END.answered, text: read.text } };
   if (read.is === 'plan') return { title: read.title, steps: read.steps, by: 'planner' };
   if (query.tries < firstPlan.maxTries) return { ask: 'plan' };
   const whole = readProposal(query.text, { agents: rules.agents });
@@ -168,7 +168,7 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
   const lost = unreachedStepIds(plan, session.replacedSteps);
   const blocked = plan.steps.filter(({ id }) => lost.includes(id) && session.editedByPerson.includes(`${id}:status`));
   // Nothing was tried and failed: a person holds these steps back, and has to decide about them.
-  if (blocked.length > 0 && blocked.length === lost.length) return { rest: blockedRunEnd(blocked) };
+  if (blocked.length > 0 && blocked.length === lost.length) return { endRun: blockedRunEnd(blocked) };
   const summary = run.plannerQuery?.ask === 'summary' ? run.plannerQuery.text.trim() : undefined;
   const gaveUp = run.failure !== null && run.failure.last.retry_at === null;
   if (summary === undefined && !gaveUp) return { ask: 'summary' };
@@ -177,8 +177,8 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
   const computed = lost.length > 0 ? [] : [formatPlanSummary(plan, language)];
   const text = summary || [REPLY_WORDING[language].noSummary, ...computed].join('\n\n');
   return lost.length > 0
-    ? { rest: { status: 'failed', reason: `not reached: ${lost.join(', ')}`, text } }
-    : { rest: { status: 'done', reason: RUN_END.completed, text } };
+    ? { endRun: { status: 'failed', reason: `not reached: ${lost.join(', ')}`, text } }
+    : { endRun: { status: 'done', reason: RUN_END.completed, text } };
 }
 
 /** The run waits for a person to provide what these steps lack. */

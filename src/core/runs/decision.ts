@@ -20,7 +20,7 @@ export type Decision =
   /** send a child session this message, not before `notBefore` (ISO time) */
   | { do: 'send'; step: string; child: string; attempt: number; notBefore: string | null; message: ChildMessage }
   /** nothing, until something is dropped or a time has come */
-  | { do: 'rest'; due?: DueEvents };
+  | { do: 'idle'; due?: DueEvents };
 
 /** Events to log if nothing else has happened by a time (ISO). The core has no clock: the engine waits for it. */
 export type DueEvents = { at: string; events: EventBody[] };

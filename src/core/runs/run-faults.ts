@@ -44,7 +44,7 @@ export function deadLetterEvents(session: Session, rules: Rules): EventBody[] {
  */
 export function waitForSettings(session: Session, rules: Rules): Decision | null {
   if (rules.settingsFault === null) return null;
-  if (sessionDepth(session.name) > 0) return { do: 'rest' };
+  if (sessionDepth(session.name) > 0) return { do: 'idle' };
   const text = REPLY_WORDING[sessionLanguage(session, rules)].settingsWait(rules.settingsFault);
   const cut = 'the settings do not hold';
   return {
@@ -73,7 +73,7 @@ export function resumeAfterSettings(session: Session, rules: Rules): EventBody[]
  * continue. This should never happen; if it does, it is a bug.
  */
 export const isStalled = ({ run, children }: Session, decision: Decision): boolean =>
-  run !== null && decision.do === 'rest' && decision.due === undefined && !Object.values(children).some(isChildBusy);
+  run !== null && decision.do === 'idle' && decision.due === undefined && !Object.values(children).some(isChildBusy);
 
 /** The end of such a run: the reply says so, and the person can continue. */
 export function endStalledRunEvents(session: Session, rules: Rules): EventBody[] {

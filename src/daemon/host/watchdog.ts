@@ -19,7 +19,7 @@ const SLOW_MS = 2000;
  */
 const WATCHDOG_THREAD = `
   const { readFileSync, write, writeFile } = require('node:fs');
-  const { beat, mark, tickMs, ticks, wordsMs, told } = require('node:worker_threads').workerData;
+  const { counters, mark, tickMs, ticks, wordsMs, note } = require('node:worker_threads').workerData;
   const waitsForDisk = () => {
     try {
       return /\\) D [^)]*$/.test(readFileSync('/proc/self/stat', 'latin1'));
@@ -31,20 +31,20 @@ const WATCHDOG_THREAD = `
   let last = -1;
   let still = 0;
   const timer = setInterval(() => {
-    const now = Atomics.load(beat, 0);
+    const now = Atomics.load(counters, 0);
     still = now === last ? still + 1 : 0;
     last = now;
     if (still < ticks || waitsForDisk()) return;
     clearInterval(timer);
     setTimeout(kill, wordsMs);
-    const [session, what] = Buffer.from(mark.slice(0, Atomics.load(beat, 1))).toString().split('\\n');
+    const [session, what] = Buffer.from(mark.slice(0, Atomics.load(counters, 1))).toString().split('\\n');
     const seconds = Math.round((ticks * tickMs) / 1000);
     const whose = session ? ' in a step of the session ' + session + ' (' + what + ')' : '';
     const words = 'The event loop of the daemon hung for ' + seconds + ' s' + whose + '; the daemon exits. Nothing is lost; start agentd again.\\n';
     const why = 'its event loop hung for ' + seconds + ' s' + (session ? ' while ' + what : '');
-    const left = JSON.stringify({ ...told.of, ...(session && { session }), why }, null, 2);
+    const left = JSON.stringify({ ...note.of, ...(session && { session }), why }, null, 2);
     const say = () => write(2, words, kill);
-    told.path ? writeFile(told.path, left + '\\n', { mode: 0o600 }, say) : say();
+    note.path ? writeFile(note.path, left + '\\n', { mode: 0o600 }, say) : say();
   }, tickMs);
 `;
 
@@ -74,12 +74,12 @@ export function startWatchdog({ patienceMs = STALL_LIMIT_MS, path, of, slow }: W
   const counters = new Int32Array(new SharedArrayBuffer(8));
   const mark = Buffer.from(new SharedArrayBuffer(MARK_BYTES));
   const workerData = {
-    beat: counters,
+    counters,
     mark: new Uint8Array(mark.buffer),
     tickMs,
     ticks: TICKS_PER_LIMIT,
     wordsMs: REPORT_MS,
-    told: { path, of },
+    note: { path, of },
   };
   const worker = new Worker(WATCHDOG_THREAD, { eval: true, execArgv: [], env: {}, workerData });
   // The daemon also works without its watchdog.

@@ -26,7 +26,7 @@ export async function runUntilIdle(loop: SessionLoop): Promise<void> {
     const decision = await iterate(loop, rules);
     if (loop.sessionLog.sinceSnapshot === 'due') await takeSnapshot(loop);
     if (!loop.intake.isDue) clearIntakeTrouble(loop);
-    if (loop.stopReason !== null || decision.do === 'rest') return;
+    if (loop.stopReason !== null || decision.do === 'idle') return;
     if (decision.do === 'record' || decision.do === 'publish' || decision.do === 'send') continue;
     if ((await performCall(loop, decision, rules)) === 'wait') return;
     // What could not be read during the call stops the work here if it still cannot be read.
@@ -52,7 +52,7 @@ async function iterate(loop: SessionLoop, rules: Rules, areEditsIn = false): Pro
     await recordDecision(loop, decision.events, rules);
   } else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
   else if (decision.do === 'send') await sendToChild(decision, loop.ports, sessionLog);
-  else if (decision.do === 'rest') {
+  else if (decision.do === 'idle') {
     await bringFilesUpToDate(loop);
     if (intake.isDue) return iterate(loop, rules);
   }
@@ -86,7 +86,7 @@ function endIfStalled(loop: SessionLoop, decision: Decision, rules: Rules): Deci
   const { session } = loop.sessionLog;
   if (loop.isRepeating(decision)) return endIfRepeating(loop, decision, rules);
   // A child session waits for settings silently; whoever reads the settings wakes it.
-  if (decision.do !== 'rest' || !session.run || rules.settingsFault !== null) return decision;
+  if (decision.do !== 'idle' || !session.run || rules.settingsFault !== null) return decision;
   if (!isStalled(session, decision)) {
     loop.alarm.wakeIn(CHILDREN_POLL_MS);
     return decision;
@@ -109,9 +109,9 @@ function waitIfNotDue({ pauses, deadlines, alarm, sessionLog }: SessionLoop, dec
   if (decision.do === 'send') {
     const wait = pauses.left(decision.notBefore);
     if (wait > 0) alarm.wakeIn(wait);
-    return wait > 0 ? { do: 'rest' } : decision;
+    return wait > 0 ? { do: 'idle' } : decision;
   }
-  if (decision.do !== 'rest' || !decision.due) return decision;
+  if (decision.do !== 'idle' || !decision.due) return decision;
   const wait = deadlines.left(decision.due.at);
   if (wait <= 0) return { do: 'record', events: decision.due.events };
   // Timers cannot be set many days ahead: this one is set again when it fires.

@@ -26,5 +26,5 @@ export async function publishReply(loop: SessionLoop, message: string, rules: Ru
 function willBeIdle({ sessionLog: { session } }: SessionLoop, message: string, rules: Rules): boolean {
   const { [message]: _, ...unpublishedReplies } = session.unpublishedReplies;
   const next = decide({ ...session, unpublishedReplies }, rules);
-  return next.do === 'rest' && next.due === undefined && !isWaitingForSettings(session);
+  return next.do === 'idle' && next.due === undefined && !isWaitingForSettings(session);
 }

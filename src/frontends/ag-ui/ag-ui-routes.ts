@@ -67,7 +67,7 @@ function readRun(json: unknown): RunInput & { said: string } {
 const badInput = (wanted: string, came: string): HttpProblem =>
   new HttpProblem(400, { wanted, came, todo: 'See docs/editors.md, or https://docs.ag-ui.com.' });
 
-/** Text as such, or in parts; what else is in a conversation is not told again. */
+/** Text as such, or in parts; what else is in a conversation is not repeated. */
 function textOf({ content }: Message): string {
   if (typeof content === 'string') return content;
   const parts = z.array(Part).safeParse(content).data ?? [];
@@ -75,8 +75,8 @@ function textOf({ content }: Message): string {
 }
 
 /**
- * Sends the last message, with what the session has not heard quoted behind it. Its id is made from that of the client,
- * so a run that is asked for again runs nothing twice and gets the same answer.
+ * Sends the last message, with what the session has not received quoted behind it. Its id is made from that of the
+ * client, so a run that is asked for again runs nothing twice and gets the same answer.
  */
 async function send(services: HttpServices, { threadId, said, messages, context }: RunInput & { said: string }) {
   const { client } = services;

@@ -51,29 +51,29 @@ export async function* runEvents(run: RunName, source: RunSource): AsyncGenerato
   }
 }
 
-/** A failed run is an error; any other way to end is told in the text of the reply, and in `result`. */
+/** A failed run is an error; any other way to end is in the text of the reply, and in `result`. */
 function endOf(run: RunName, { status, reason, text, question, approval }: Reply): RunEvent {
   if (status === 'failed' || status === 'rejected') return { type: 'RUN_ERROR', message: text, code: reason ?? status };
   return { type: 'RUN_FINISHED', ...run, result: { status, reason, question, approval } };
 }
 
-/** The plan as the state that client and agent share; told whole once, and then by what changed. */
+/** The plan as the state that client and agent share; sent whole once, and then as what changed. */
 function openPlanState(readPlan: RunSource['readPlan']) {
   type State = { plan: Plan | null };
-  let told: State = { plan: null };
+  let sent: State = { plan: null };
   const read = async (): Promise<State> => JSON.parse(JSON.stringify({ plan: await readPlan() }));
   return {
     read,
     async snapshot(): Promise<RunEvent> {
-      told = await read();
-      return { type: 'STATE_SNAPSHOT', snapshot: told };
+      sent = await read();
+      return { type: 'STATE_SNAPSHOT', snapshot: sent };
     },
     *changes(now: State): Generator<RunEvent> {
-      const delta = jsonPatch(told, now);
-      told = now;
+      const delta = jsonPatch(sent, now);
+      sent = now;
       if (delta.length > 0) yield { type: 'STATE_DELTA', delta };
     },
-    running: (): string[] => (told.plan?.steps ?? []).filter((one) => one.status === 'running').map(({ id }) => id),
+    running: (): string[] => (sent.plan?.steps ?? []).filter((one) => one.status === 'running').map(({ id }) => id),
   };
 }
 

@@ -245,14 +245,14 @@ const MAX_TAIL_BYTES = 64 * 1024 * 1024;
  */
 export function readLastEvent(paths: SessionPaths): Event | undefined {
   const last = lastEventInFile(paths.events);
-  if (last !== 'sealed') return last;
+  if (last !== 'empty') return last;
   const number = listRotatedSegments(paths).at(-1);
   const before = number === undefined ? undefined : lastEventInFile(paths.segment(number));
-  return before === 'sealed' ? undefined : before;
+  return before === 'empty' ? undefined : before;
 }
 
-/** 'sealed': the file contains only its header, so the last event is in the previous segment. */
-function lastEventInFile(path: string): Event | 'sealed' | undefined {
+/** 'empty': the file contains only its header, so the last event is in the previous segment. */
+function lastEventInFile(path: string): Event | 'empty' | undefined {
   const file = openRegularFile(path);
   if (file === undefined) return undefined;
   try {
@@ -268,12 +268,12 @@ function lastEventInFile(path: string): Event | 'sealed' | undefined {
 }
 
 /** The last line of the highest epoch: later lines of a lower one are void. */
-function lastCountedEvent(bytes: Buffer): Event | 'sealed' | undefined {
+function lastCountedEvent(bytes: Buffer): Event | 'empty' | undefined {
   let last: Event | undefined;
   for (let end = bytes.lastIndexOf(10); end > 0; ) {
     const start = bytes.lastIndexOf(10, end - 1);
     const text = bytes.subarray(start + 1, end);
-    if (!last && decodeSegmentHeader(text)) return 'sealed';
+    if (!last && decodeSegmentHeader(text)) return 'empty';
     const line = epochOfLine(text) > (last?.epoch ?? 0) ? decodeEventLine(text) : undefined;
     if (line?.ok) last = line.event;
     if (start < 0) return last;

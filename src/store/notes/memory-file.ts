@@ -51,7 +51,7 @@ function normalizeNote(text: string): string {
   if (note === '') throw new UserError('Wanted a note of at least a word, came none.');
   if (size > MAX_NOTE_CHARS) {
     throw new UserError(
-      `Wanted a note of at most ${MAX_NOTE_CHARS} characters, came ${size}. Keep to the gist, or write two.`,
+      `Wanted a note of at most ${MAX_NOTE_CHARS} characters, came ${size}. Shorten it, or write two.`,
     );
   }
   return note;

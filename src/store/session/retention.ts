@@ -66,13 +66,13 @@ async function removeExpiredSegments(paths: SessionPaths, before: Date): Promise
   // Throws if one is missing already: nothing is removed from an incomplete event log.
   openSegments(paths)?.close();
   const snapshot = candidates.length > 0 ? await openSnapshotStore(paths).load() : undefined;
-  const doomed = candidates.filter((number) => snapshot !== undefined && number < snapshot.mark.segment);
-  if (!snapshot || doomed.length === 0) return 0;
+  const expired = candidates.filter((number) => snapshot !== undefined && number < snapshot.mark.segment);
+  if (!snapshot || expired.length === 0) return 0;
   await replaceFile(paths.base, encodeSnapshot(snapshot), { durable: true });
-  for (const number of doomed)
+  for (const number of expired)
     wrapDiskErrors('remove', paths.segment(number), () => fs.unlinkSync(paths.segment(number)));
   await syncFolder(paths.rotated);
-  return doomed.length;
+  return expired.length;
 }
 
 /**
@@ -125,7 +125,7 @@ const inFolderIfThere = <T>(paths: SessionPaths, way: FolderOnPath[], job: Param
   ifExists(() => withFolder(paths.folder, way, job));
 
 async function removeExpiredFiles(paths: SessionPaths, before: Date): Promise<number> {
-  const doomed = [
+  const expired = [
     ...listFilesIn(paths.done),
     ...listFilesIn(paths.rejected),
     ...listFilesIn(paths.outboxRead),
@@ -134,12 +134,12 @@ async function removeExpiredFiles(paths: SessionPaths, before: Date): Promise<nu
   ]
     .filter((path) => isOlder(path, before))
     .slice(0, MAX_FILES_PER_RUN);
-  if (doomed.length === 0) return 0;
+  if (expired.length === 0) return 0;
   const last = filesRemovedBefore(paths);
   const latest = last !== undefined && last > before.toISOString() ? last : before.toISOString();
   await replaceFile(paths.swept, `${JSON.stringify({ version: 1, files_before: latest })}\n`, { durable: true });
-  for (const path of doomed) fs.rmSync(path, { force: true });
-  return doomed.length;
+  for (const path of expired) fs.rmSync(path, { force: true });
+  return expired.length;
 }
 
 function listFilesIn(folder: string, isMeant = (name: string) => !name.startsWith('.')): string[] {

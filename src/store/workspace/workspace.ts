@@ -118,9 +118,9 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
     },
     async remove(name) {
       // Renamed first: a crash half-way leaves no partial session behind.
-      const doomed = join(paths.sessions, stagingName());
-      await move(existing(name), doomed);
-      wrapDiskErrors('delete', doomed, () => fs.rmSync(doomed, { recursive: true, force: true }));
+      const staged = join(paths.sessions, stagingName());
+      await move(existing(name), staged);
+      wrapDiskErrors('delete', staged, () => fs.rmSync(staged, { recursive: true, force: true }));
     },
   };
 }

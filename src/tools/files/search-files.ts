@@ -79,7 +79,7 @@ async function runSearch(
       const chosen = wanted.glob ? await thread.matches(wanted.glob, files.map(paths.displayName)) : files.keys();
       for (const index of chosen) {
         const real = files[index];
-        if (real !== undefined) await searchFile(real, wanted.pattern, { fence: paths, thread, found, mayRead });
+        if (real !== undefined) await searchFile(real, wanted.pattern, { paths, thread, found, mayRead });
         if (found.hits.length > MAX_HITS) return searchResult(found);
       }
     }
@@ -93,13 +93,9 @@ async function runSearch(
   }
 }
 
-type Searching = { fence: WorkPaths; thread: PatternThread; found: SearchProgress; mayRead(real: string): boolean };
+type Searching = { paths: WorkPaths; thread: PatternThread; found: SearchProgress; mayRead(real: string): boolean };
 
-async function searchFile(
-  real: string,
-  pattern: RegExp,
-  { fence: paths, thread, found, mayRead }: Searching,
-): Promise<void> {
+async function searchFile(real: string, pattern: RegExp, { paths, thread, found, mayRead }: Searching): Promise<void> {
   const shown = paths.displayName(real);
   found.inFile = shown;
   const text = mayRead(real) ? await readText(real, paths) : { why: 'a rule of the settings holds it back' };

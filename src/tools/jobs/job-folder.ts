@@ -25,7 +25,7 @@ export const jobFiles = (folder: string) => ({
   /** How far the model has read the output. */
   seen: join(folder, 'seen.json'),
   /** The model has been notified of its end. */
-  reported: join(folder, 'told'),
+  reported: join(folder, 'reported'),
 });
 
 /** `job.json`: the request, written before anything starts. */

@@ -35,7 +35,12 @@ export type JobStore = Jobs & {
   /** All stored jobs, oldest first. */
   list(): Job[];
   /** Starts a command and waits a moment. Throws UserError if too many run, or if it could not be started. */
-  start(command: ShellCommand, fence: SandboxedCommand | null, request: JobRequest, signal: AbortSignal): Promise<Job>;
+  start(
+    command: ShellCommand,
+    sandboxed: SandboxedCommand | null,
+    request: JobRequest,
+    signal: AbortSignal,
+  ): Promise<Job>;
   /** The job that a call started in a daemon that has ended; 'not begun' if it never will be, null if unknown. */
   startedBy(call: string): Promise<Job | 'not begun' | null>;
   /** Ends a job with all its processes; `by` is stored as the reason. Idempotent. */
@@ -147,8 +152,8 @@ async function launchJob(job: Job, command: ShellCommand, sandboxed: SandboxedCo
     bootAndFolderId(job.folder),
     cpuSeconds,
   ].map(String);
-  const fence = sandboxed ? [sandboxed.endReportedBy, sandboxed.cwd, sandboxed.group, ...sandboxed.words] : [];
-  const child = spawn('/bin/sh', ['-c', JOB_SCRIPT, 'agentd-job', ...words, ...fence], {
+  const sandboxWords = sandboxed ? [sandboxed.endReportedBy, sandboxed.cwd, sandboxed.group, ...sandboxed.words] : [];
+  const child = spawn('/bin/sh', ['-c', JOB_SCRIPT, 'agentd-job', ...words, ...sandboxWords], {
     cwd: sandboxed ? '/' : command.cwd,
     env: sandboxed?.env ?? command.env,
     detached: true,

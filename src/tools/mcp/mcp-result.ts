@@ -123,7 +123,7 @@ const clipToLine = (text: string) => truncate(escapeControlChars(text), 500);
 /** Saves base64 as a file. Returns its path, size and type, or why that failed: the rest of the result still counts. */
 type SaveFile = (data: string, mime: string | undefined, uri: string) => Promise<string>;
 
-function fileSaver(tool: string, work: string, shows: (image: ImageFile) => void): SaveFile {
+function fileSaver(tool: string, work: string, addImage: (image: ImageFile) => void): SaveFile {
   let files = 0;
   return async (data, mime, uri) => {
     if (++files > MAX_FILES) return `not saved, ${MAX_FILES} files of one result are`;
@@ -138,7 +138,7 @@ function fileSaver(tool: string, work: string, shows: (image: ImageFile) => void
       await writeWorkFile(resolved, bytes, paths);
       const type = detectFileKind(bytes.subarray(0, SNIFF_BYTES))?.image;
       if (type && bytes.length <= MAX_IMAGE_BYTES)
-        shows({ path: resolved.displayName, type, bytes: bytes.length, sha256 });
+        addImage({ path: resolved.displayName, type, bytes: bytes.length, sha256 });
       return `saved as work/${resolved.displayName}, ${formatBytes(bytes.length)}${mime ? `, ${clipToLine(mime)}` : ''}`;
     } catch (error) {
       return `not saved, ${errorText(error)}`;

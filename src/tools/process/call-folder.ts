@@ -105,7 +105,7 @@ export function readExit(folder: string): CommandExit | null {
 
 /** A sandbox that ended without reporting the command's end; its own error, if any, came before the command started. */
 function readSandboxFault(lines: string[]): CommandExit | null {
-  if (!lines.some((line) => /^fence \d+$/.test(line))) return null;
+  if (!lines.some((line) => /^sandbox \d+$/.test(line))) return null;
   const fault = lines.find((line) => /^(?:bwrap|fault|env): /.test(line));
   return { code: null, signal: null, whole: lines.at(-1) === 'whole', ...(fault !== undefined && { fault }) };
 }

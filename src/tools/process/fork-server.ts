@@ -118,7 +118,7 @@ export function forkSupervisor(shell: string, folder: string, { words, cwd, env 
 const shellQuote = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`;
 
 function startForkServer(shell: string): ForkServer {
-  const args = ['--norc', '--noprofile', '-c', FORK_SERVER_SCRIPT, 'agentd-nursery'];
+  const args = ['--norc', '--noprofile', '-c', FORK_SERVER_SCRIPT, 'agentd-fork-server'];
   const child = spawn(shell, args, { cwd: '/', env: {}, ...detachedStdio() });
   const control = controlSocket(child.stdio);
   const server: ForkServer = { shell, child, control, calls: 0, onLine: noListener, onDeath: noListener };

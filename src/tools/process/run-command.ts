@@ -45,7 +45,7 @@ async function runAndListen(
     folder,
     shell,
     command,
-    hasProc ? 'heard' : 'alone',
+    hasProc ? 'watched' : 'alone',
     bootAndFolderId(folder),
     cpuSeconds(limits.timeoutMs),
     ...(sandboxed ? [sandboxed.endReportedBy, sandboxed.cwd, sandboxed.group, ...sandboxed.words] : []),

@@ -58,14 +58,14 @@ export const RUN_SCRIPT = `
       ) &
       exec 8>&- 3>&-
       wait $!
-      printf 'fence %s\n' "$?"
+      printf 'sandbox %s\n' "$?"
     } 2>&1 | {
       exec >&- 8>&-
       ulimit -d ${SANDBOX_READER_KIB}
       n=0 code=
       while [ $((n += 1)) -lt ${MAX_SANDBOX_LINES} ] && read -r line; do
         printf '%s\n' "$line" >&2
-        case $line in fence*) break ;; *[!0-9]*) ;; ?*) code=$line; break ;; esac
+        case $line in sandbox*) break ;; *[!0-9]*) ;; ?*) code=$line; break ;; esac
       done
       printf '%s ended%s\n' "$call" "\${code:+ $code}" 2>/dev/null >&3
     } &
@@ -104,7 +104,7 @@ export const RUN_SCRIPT = `
 export const SUPERVISOR_SCRIPT = `${IDENTIFY_SCRIPT}${RUN_SCRIPT} | {
   trap '' $SIGNALS
   exec 5<&0
-  if [ "$4" = heard ]; then
+  if [ "$4" = watched ]; then
     read -r me _ _ _ group _ </proc/self/stat
     printf '%s pipe %s %s\\n' "$call" "$me" "$group" >&3
     read -r order <&3 && exit

@@ -92,7 +92,7 @@ async function wrapCommand(
         '/bin/sh',
         '-c',
         SANDBOX_INIT_SCRIPT,
-        'agentd-fenced',
+        'agentd-sandboxed',
         count.ulimit,
         shell,
         command,

@@ -109,7 +109,7 @@ async function runInBackground(
   context: ToolContext,
 ): Promise<ToolResult> {
   if (!options.jobs) throw new UserError('Commands cannot run in the background here; leave `background` out.');
-  const { program, fenced: sandboxed } = await prepareCommand(command, options, context);
+  const { program, sandboxed } = await prepareCommand(command, options, context);
   return startJob(options.jobs, program, sandboxed, timeoutS, context);
 }
 
@@ -119,7 +119,7 @@ async function runCommand(
   options: ShellOptions,
   context: ToolContext,
 ): Promise<ToolResult> {
-  const { program, fenced: sandboxed } = await prepareCommand(command, options, context);
+  const { program, sandboxed } = await prepareCommand(command, options, context);
   const { folder, signal } = context;
   return commandToolResult(await runSupervised(program, sandboxed, folder, { signal, timeoutMs }), timeoutMs, []);
 }
@@ -129,7 +129,7 @@ async function prepareCommand(
   command: string,
   { env = process.env, wrapCommand = async () => null }: ShellOptions,
   { work }: ToolContext,
-): Promise<{ program: ShellCommand; fenced: SandboxedCommand | null }> {
+): Promise<{ program: ShellCommand; sandboxed: SandboxedCommand | null }> {
   if (command.includes('\0')) throw new UserError('The command has a NUL character in it; write it without.');
   const bytes = Buffer.byteLength(command);
   if (bytes > MAX_COMMAND_BYTES) {
@@ -138,7 +138,7 @@ async function prepareCommand(
   }
   const clean = commandEnv(env, work);
   const program = { shell: findProgram(clean.PATH, 'bash') ?? '/bin/sh', command, cwd: work, env: clean };
-  return { program, fenced: await wrapCommand(program) };
+  return { program, sandboxed: await wrapCommand(program) };
 }
 
 /** The headline, the output, and notes on separate lines. */

@@ -20,8 +20,8 @@ type PrintOptions = { json?: boolean | undefined };
 /** Prints the history of the plan, change by change. */
 export async function printHistory(client: Client, session: string, { json }: PrintOptions): Promise<void> {
   const history = await loadPlanHistory(client, session);
-  if (json) printJson(history ? { plan: history.plan.id, changes: history.deeds } : null);
-  else if (history) print(formatEntries(history.deeds));
+  if (json) printJson(history ? { plan: history.plan.id, changes: history.entries } : null);
+  else if (history) print(formatEntries(history.entries));
   else printNote('There is no plan.');
 }
 
@@ -52,9 +52,9 @@ async function loadPlanHistory(client: Client, session: string) {
   return buildPlanHistory(name, events);
 }
 
-function formatEntries(deeds: readonly PlanHistoryEntry[]): string {
+function formatEntries(entries: readonly PlanHistoryEntry[]): string {
   return formatTable(
-    deeds.map(({ event, at, by, from, to, what }) => [
+    entries.map(({ event, at, by, from, to, what }) => [
       String(event).padStart(5),
       formatLocalTime(at),
       by,
@@ -64,11 +64,11 @@ function formatEntries(deeds: readonly PlanHistoryEntry[]): string {
   );
 }
 
-function formatDiff({ plan, from, to, changes, deeds }: PlanDiff): string {
+function formatDiff({ plan, from, to, changes, entries }: PlanDiff): string {
   return [
     colorize('bold', stripControls(`${plan}, revision ${from} → ${to}`)),
     ...(changes.length > 0 ? changes.map(formatFieldChange) : ['  Only counters differ.']),
-    ...(deeds.length > 0 ? ['', 'What happened in between:', formatEntries(deeds)] : []),
+    ...(entries.length > 0 ? ['', 'What happened in between:', formatEntries(entries)] : []),
   ].join('\n');
 }
 

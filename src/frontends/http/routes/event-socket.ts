@@ -46,7 +46,7 @@ export function serveEventSocket(socket: WebSocket, { currentClient, closing, co
   }
   let ends: NodeJS.Timeout | undefined;
   const stop = () => close(CLOSE.stopping, 'The server is stopping. Come back in a moment.');
-  const beat = setInterval(() => {
+  const heartbeat = setInterval(() => {
     if (!currentClient()) close(CLOSE.tokenRemoved, TOKEN_REMOVED);
     // A reader that is behind sees by what comes that the connection lives.
     else if (socket.bufferedAmount === 0) void send({ event: 'heartbeat', data: {} });
@@ -56,7 +56,7 @@ export function serveEventSocket(socket: WebSocket, { currentClient, closing, co
 
   socket.on('error', () => {});
   socket.on('close', () => {
-    clearInterval(beat);
+    clearInterval(heartbeat);
     clearTimeout(ends);
     closing.removeEventListener('abort', stop);
     for (const one of followed.values()) one.abort();
@@ -75,7 +75,7 @@ export function serveEventSocket(socket: WebSocket, { currentClient, closing, co
     void answered.then(() => socket.resume());
   });
 
-  /** Resolves once the client has been told; the frames come behind that. */
+  /** Resolves once the client has been notified; the frames come behind that. */
   async function follow(client: Client, session: string, after: number): Promise<void> {
     followed.get(session)?.abort();
     const control = new AbortController();

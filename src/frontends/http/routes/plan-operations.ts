@@ -43,7 +43,7 @@ const PlanDiff = z.object({
   from: z.int(),
   to: z.int(),
   changes: z.array(FieldChange),
-  deeds: z.array(HistoryEntry).describe('The changes in between, oldest first.'),
+  entries: z.array(HistoryEntry).describe('The changes in between, oldest first.'),
 });
 
 const Revision = wholeNumber(1, 9_999_999_999);
@@ -119,11 +119,11 @@ export const PLAN_OPERATIONS: readonly HttpOperation[] = [
     async run({ client, params }) {
       const { listPlanVersions } = await import('../../../client/inspect/plan-history.ts');
       const history = await readHistory(client, params.session);
-      const { plan, deeds } = history;
+      const { plan, entries } = history;
       const versions = listPlanVersions(history, MAX_VERSIONS);
       return jsonAnswer({
         ...{ plan: plan.id, revision: plan.revision, versions },
-        complete: deeds.length === versions.length,
+        complete: entries.length === versions.length,
       });
     },
   }),

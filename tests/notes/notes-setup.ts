@@ -11,7 +11,7 @@ import { openSkillStore, openWorkspace } from '../../src/store/index.ts';
 import { builtinTools, createToolbox } from '../../src/tools/index.ts';
 
 /** A workspace on disk, and in it sessions whose tools are the real ones. Removed after the test. */
-export function desk(config: Config = {}) {
+export function setup(config: Config = {}) {
   const root = mkdtempSync(join(tmpdir(), 'agentd-notes-'));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   const clock = { ...realClock, now: () => new Date('2026-03-04T10:00:00Z') };
@@ -48,7 +48,7 @@ export function desk(config: Config = {}) {
         { name: tool, args: JSON.stringify(args) },
         { work, folder: join(root, 'call'), signal, blob: async () => undefined },
       );
-    return { told: notes.current, use, work, box };
+    return { reported: notes.current, use, work, box };
   };
   return { root, put, text, session, complaints, clock, workspace };
 }

@@ -19,7 +19,7 @@ function lookForBrowser(): [path: string, why: string] {
 }
 
 /** A workspace with its server, and pages that look at it. */
-export type PageDesk = {
+export type PageSetup = {
   on: Ground;
   token: string;
   url: string;
@@ -42,7 +42,7 @@ type PageOptions = {
   isLoggedIn?: boolean;
 };
 
-export type WebTest = (name: string, script: ScriptEntry[], run: (desk: PageDesk) => Promise<void>) => void;
+export type WebTest = (name: string, script: ScriptEntry[], run: (setup: PageSetup) => Promise<void>) => void;
 
 /** Tests with one browser for their file; skipped, with the reason, where there is none. */
 export function useBrowser(): WebTest {
@@ -56,11 +56,11 @@ export function useBrowser(): WebTest {
   return (name, script, run) =>
     test(name, async (context) => {
       context.skip(why !== '', why);
-      if (browser) await run(await openDesk(browser, script));
+      if (browser) await run(await openSetup(browser, script));
     });
 }
 
-async function openDesk(browser: Browser, script: ScriptEntry[]): Promise<PageDesk> {
+async function openSetup(browser: Browser, script: ScriptEntry[]): Promise<PageSetup> {
   const on = ground();
   const model = await startOpenAI(script);
   const client = openClient(on.root);
@@ -117,8 +117,8 @@ export async function expectAccessible(page: Page, looks: readonly Look[] = SOME
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });
     const found: AxeViolation[] = await page.evaluate('axe.run().then(({ violations }) => violations)');
-    const told = found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
-    expect(told, `${width} px, ${colorScheme}`).toEqual([]);
+    const reported = found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+    expect(reported, `${width} px, ${colorScheme}`).toEqual([]);
     expect(await page.evaluate('document.documentElement.scrollWidth'), `${width} px`).toBeLessThanOrEqual(width);
   }
 }

@@ -24,7 +24,7 @@ import {
   type Tool,
 } from '../../src/tools/index.ts';
 
-type DeskOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
+type SetupOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
   tools?: Tool[];
   blobs?: Record<string, string>;
   /** Where commands run; as the tests' user, held by nothing, if left out. */
@@ -38,7 +38,7 @@ type DeskOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
 const ALL: Permissions = { mode: 'auto', session: [], workspace: [] };
 
 /** A work folder with the built-in tools at it, and beside it a folder they may not touch. Removed after the test. */
-export function desk({ sandbox, permissions = ALL, settleMs, ...options }: DeskOptions = {}) {
+export function setup({ sandbox, permissions = ALL, settleMs, ...options }: SetupOptions = {}) {
   const root = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-tools-'));
   onTestFinished(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
   onTestFinished(() => endJobs(join(root, 'jobs')));

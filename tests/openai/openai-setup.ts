@@ -1,9 +1,9 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import OpenAI from 'openai';
 import { type Serving, serveWorkspace } from '../http/serving.ts';
-import { type Desk, desk, script } from '../support/agentctl.ts';
+import { type Setup, script, setup } from '../support/agentctl.ts';
 
-export type OpenAiDesk = Desk & {
+export type OpenAiSetup = Setup & {
   serving: Serving;
   /** The npm client of OpenAI; it tries nothing again by itself. */
   openai: OpenAI;
@@ -14,8 +14,8 @@ export type OpenAiDesk = Desk & {
 };
 
 /** A workspace with a daemon whose model plays `answers`, and `agentctl serve --openai` beside it. */
-export async function openAiDesk(answers: object[], settings: object = {}): Promise<OpenAiDesk> {
-  const place = desk();
+export async function openAiSetup(answers: object[], settings: object = {}): Promise<OpenAiSetup> {
+  const place = setup();
   mkdirSync(place.root, { recursive: true, mode: 0o700 });
   writeFileSync(place.path('agentd.json'), JSON.stringify({ sandbox: 'none', ...settings }));
   await place.serve('--model', script(place, answers));
@@ -46,7 +46,7 @@ export const says = (content: string): Messages => [{ role: 'user', content }];
 
 /** The text of a completion and the session that its header names. */
 export async function ask(
-  { openai }: Pick<OpenAiDesk, 'openai'>,
+  { openai }: Pick<OpenAiSetup, 'openai'>,
   messages: Messages,
   { headers = {}, ...more }: { headers?: Record<string, string>; [key: string]: unknown } = {},
 ) {

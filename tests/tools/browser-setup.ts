@@ -8,7 +8,7 @@ import { openBrowserPool } from '../../src/tools/browser/browser-pool.ts';
 import { browserTool } from '../../src/tools/browser/browser-tool.ts';
 import { findBrowser } from '../../src/tools/browser/find-browser.ts';
 import type { ResolveHost } from '../../src/tools/web/destination.ts';
-import { desk } from './desk.ts';
+import { setup } from './tool-setup.ts';
 
 /** The Chromium of this machine; where a person wants these tests (AGENTD_TEST_BROWSER=required), a missing one fails them. */
 const why = missing();
@@ -39,8 +39,8 @@ type Options = {
   env?: NodeJS.ProcessEnv;
 };
 
-/** A desk with a `browser` that may reach 127.0.0.1 where nothing else is said; closed after the test. */
-export function browserDesk(options: Options = {}) {
+/** Tools with a `browser` that may reach 127.0.0.1 where nothing else is said; closed after the test. */
+export function browserSetup(options: Options = {}) {
   const {
     network = { allow_private: ['127.0.0.1'] },
     browser,
@@ -61,13 +61,13 @@ export function browserDesk(options: Options = {}) {
   // Hooks run backwards: the browsers have ended before their folder goes.
   onTestFinished(() => pool.close());
   const folder = join(home, 'session', 'browser');
-  const box = desk({ tools: [toolOf(folder)] });
+  const box = setup({ tools: [toolOf(folder)] });
   const run = (args: object, signal?: AbortSignal) => box.use('browser', args, signal);
   return { ...box, run, pool, open, toolOf, home, folder, logged };
 }
 
 /**
- * Desks of the tests of one file, which share a browser and its profile, since a start of Chromium takes most of the time of such a
+ * Setups of the tests of one file, which share a browser and its profile, since a start of Chromium takes most of the time of such a
  * test. Each test begins without tabs. `resolve` and `mostBytes` are those of the file.
  */
 export function sharedBrowser({ resolve, mostBytes }: Pick<Options, 'resolve' | 'mostBytes'> = {}) {
@@ -82,7 +82,7 @@ export function sharedBrowser({ resolve, mostBytes }: Pick<Options, 'resolve' | 
   });
   return ({ network: allowed, actionMs, patience }: Pick<Options, 'network' | 'actionMs' | 'patience'> = {}) => {
     network = allowed;
-    const box = desk({ tools: [browserTool({ pool, folder, settings, actionMs, patience })] });
+    const box = setup({ tools: [browserTool({ pool, folder, settings, actionMs, patience })] });
     const { signal } = new AbortController();
     onTestFinished(() =>
       pool.use({ folder, settings, signal }, async ({ tabs }) => {

@@ -6,9 +6,9 @@ import { openLiveSettings } from '../../src/main/live-settings.ts';
 import { openWorkspace } from '../../src/store/index.ts';
 
 /** The settings of a workspace whose clocks and timers a test moves. */
-function desk() {
+function setup() {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-  const root = mkdtempSync(join(tmpdir(), 'agentd-settings-desk-'));
+  const root = mkdtempSync(join(tmpdir(), 'agentd-live-settings-'));
   const at = { ms: 0 };
   const clock = { now: () => new Date(), elapsed: () => at.ms };
   const workspace = openWorkspace(root, clock);
@@ -45,7 +45,7 @@ function desk() {
 }
 
 test('a session that waits, and that nobody asks for, is woken when its file holds', () => {
-  const { settings, save, pass, woken } = desk();
+  const { settings, save, pass, woken } = setup();
   save('demo', '{');
   expect(settings.forSession('demo')().waits).toContain('demo/session.json is not JSON: line 1, column 2');
   pass(120_000);
@@ -58,7 +58,7 @@ test('a session that waits, and that nobody asks for, is woken when its file hol
 });
 
 test('reading wakes no session; the first read that finds the settings valid again wakes the session', () => {
-  const { settings, save, pass, woken } = desk();
+  const { settings, save, pass, woken } = setup();
   save('demo', '{');
   const now = settings.forSession('demo');
   expect(now().waits).not.toBeNull();
@@ -73,7 +73,7 @@ test('reading wakes no session; the first read that finds the settings valid aga
 });
 
 test('a session is woken when its file breaks, although a child session saw it first', () => {
-  const { settings, save, pass, woken, root: workspace } = desk();
+  const { settings, save, pass, woken, root: workspace } = setup();
   save('demo', '{}');
   mkdirSync(join(workspace, '.sessions', 'demo~step_1'), { recursive: true });
   const [root, child] = [settings.forSession('demo'), settings.forSession('demo~step_1')];
@@ -87,7 +87,7 @@ test('a session is woken when its file breaks, although a child session saw it f
 });
 
 test('where agentd.json is broken and never held, every session waits, and goes on when it holds', () => {
-  const { settings, save, pass, woken, config } = desk();
+  const { settings, save, pass, woken, config } = setup();
   save('demo', '{}');
   save('other', '{}');
   const both = [settings.forSession('demo'), settings.forSession('other')];
@@ -102,7 +102,7 @@ test('where agentd.json is broken and never held, every session waits, and goes 
 });
 
 test('a session that waits may do nothing by what is asked in between', () => {
-  const { settings, save } = desk();
+  const { settings, save } = setup();
   save('demo', '{ "sandbox": "moat" }');
   expect(settings.forSession('demo~step_1')()).toMatchObject({
     waits: expect.stringContaining('demo/session.json, line 1'),
@@ -114,7 +114,7 @@ test('a session that waits may do nothing by what is asked in between', () => {
 });
 
 test('a session created again under an old name has none of the earlier settings', () => {
-  const { settings, save, root } = desk();
+  const { settings, save, root } = setup();
   save('demo', '{ "approvals": "safe" }');
   expect(settings.forSession('demo')().permissions.mode).toBe('safe');
   rmSync(join(root, '.sessions', 'demo'), { recursive: true });
@@ -123,12 +123,12 @@ test('a session created again under an old name has none of the earlier settings
 });
 
 test('names of servers that are not there stand in log and status, once for a session and its children', () => {
-  const { settings, save, logged } = desk();
+  const { settings, save, logged } = setup();
   save('demo', '{ "permissions": [{ "deny": "mcp__mail__*" }] }');
   save('demo~step_1', '{}');
   for (const name of ['demo', 'demo~step_1']) settings.forSession(name)();
-  const told = settings.status().sessions.flatMap(({ warnings }) => warnings);
-  for (const said of [told, logged.filter((line) => line.includes('mcp__'))])
+  const reported = settings.status().sessions.flatMap(({ warnings }) => warnings);
+  for (const said of [reported, logged.filter((line) => line.includes('mcp__'))])
     expect(said).toEqual([
       expect.stringContaining('"mcp__mail__*" names a tool of an MCP server that is not configured'),
     ]);
@@ -139,7 +139,7 @@ test.each([
   ['would tighten them', '{ "sandbox": "bwrap", "permissions": [{ "deny": "shell" }], "limits": { "iterations": 1 } }'],
   ['is broken', '{ "permissions": '],
 ])('a child goes by the settings of its root, and its session.json is ignored where it %s', (_, own) => {
-  const { settings, save, pass, logged } = desk();
+  const { settings, save, pass, logged } = setup();
   save('demo', '{ "approvals": "safe", "permissions": [{ "ask": "shell" }], "model": { "name": "root" } }');
   save('demo~step_1', own);
   save('demo~step_1~step_2', own);
@@ -158,14 +158,14 @@ test.each([
 });
 
 test('a child whose root is gone goes by its own session.json, as it has a work/ and a memory of its own then', () => {
-  const { settings, save, logged } = desk();
+  const { settings, save, logged } = setup();
   save('gone~step_1', '{ "approvals": "safe" }');
   expect(settings.forSession('gone~step_1')().permissions.mode).toBe('safe');
   expect(logged).toEqual([]);
 });
 
 test('while the last valid settings are in force, the rules of a session and its children say what is wrong with the file', () => {
-  const { settings, save, config } = desk();
+  const { settings, save, config } = setup();
   save('demo', '{ "approvals": "safe" }');
   config('{ "language": "en" }');
   const now = settings.forSession('demo');

@@ -19,7 +19,7 @@ const stamp = (seq: number) => ({
   epoch: 1,
   at: new Date(1_767_600_000_000 + seq * 1000).toISOString(),
 });
-const foldAll = (bodies: EventBody[], from = emptySession('demo')) =>
+const reduceAll = (bodies: EventBody[], from = emptySession('demo')) =>
   bodies.reduce((session, body) => reduceEvent(session, { ...stamp(session.seq + 1), ...body }), from);
 
 /** Something the world does: a message comes in, the model answers, a call ends, a daemon dies. */
@@ -61,14 +61,14 @@ function settle(session: Session, moves: Move[]): Session {
   for (let round = 0; round < ROUNDS; round++) {
     const decision = decide(now, rules);
     expect(decide(now, rules)).toEqual(decision);
-    if (decision.do === 'rest') return now;
-    if (decision.do === 'record') now = foldAll(decision.events, now);
+    if (decision.do === 'idle') return now;
+    if (decision.do === 'record') now = reduceAll(decision.events, now);
     if (decision.do === 'publish')
-      now = foldAll([{ type: 'reply.published', message: decision.message, idle: false }], now);
+      now = reduceAll([{ type: 'reply.published', message: decision.message, idle: false }], now);
     if (decision.do === 'act') {
       const { key, name, args } = decision.call;
       const failed = now.seq % 5 === 0;
-      now = foldAll(
+      now = reduceAll(
         [
           { type: 'tool.started', call: key, name, args, replay: 'never' },
           { type: 'tool.finished', call: key, ok: !failed, output: { text: `out ${now.seq}` }, ms: 1 },
@@ -79,7 +79,7 @@ function settle(session: Session, moves: Move[]): Session {
     if (decision.do === 'think') {
       const next = moves[0];
       if (next?.kind === 'fault')
-        now = foldAll(
+        now = reduceAll(
           [
             {
               type: 'model.failed',
@@ -97,7 +97,7 @@ function settle(session: Session, moves: Move[]): Session {
           name: 'shell',
           args: `{"command":"${now.seq} ${n}"}`,
         }));
-        now = foldAll(
+        now = reduceAll(
           [
             {
               type: 'model.answered',
@@ -129,7 +129,7 @@ function play(moves: Move[]): { session: Session; dropped: string[] } {
       left.shift();
       const id = `${dropped.length}.md`;
       dropped.push(id);
-      session = foldAll(
+      session = reduceAll(
         [
           {
             type: 'message.received',
@@ -145,7 +145,7 @@ function play(moves: Move[]): { session: Session; dropped: string[] } {
       left.shift();
       const step = session.plan?.steps[next.step];
       if (step)
-        session = foldAll(
+        session = reduceAll(
           [
             {
               type: 'plan.edited',

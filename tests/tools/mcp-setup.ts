@@ -26,14 +26,14 @@ export const reference = (name: string, ...args: string[]) => ({
   read: [ROOT],
 });
 
-type DeskOptions = Partial<SessionServersOptions> & {
+type SetupOptions = Partial<SessionServersOptions> & {
   permissions?: () => Permissions;
   /** The session's `sandbox`; left out: programs are held by nothing, whatever their entries say. */
   mode?: SandboxSettings['mode'];
 };
 
 /** A session's work folder and the MCP servers it has; all of them end with the test. */
-export function mcpDesk(servers: McpServers, { permissions, mode, ...options }: DeskOptions = {}) {
+export function mcpSetup(servers: McpServers, { permissions, mode, ...options }: SetupOptions = {}) {
   const root = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-mcp-'));
   const work = join(root, 'workspace/.sessions/mine/work');
   mkdirSync(work, { recursive: true });

@@ -7,7 +7,7 @@ import { givenRecord } from '../support/given.ts';
 import { memoryStore } from '../support/memory-store.ts';
 import { moves, rig } from '../support/rig.ts';
 
-/** A desk whose file takes `ms` to write, and when it was written after 2,000 changes of the plan, one each 10 ms. */
+/** A sync whose file takes `ms` to write, and when it was written after 2,000 changes of the plan, one each 10 ms. */
 async function writtenAt(ms: number): Promise<number[]> {
   const store = memoryStore('demo');
   await store.eventLog.append(
@@ -36,12 +36,12 @@ async function writtenAt(ms: number): Promise<number[]> {
     },
   };
   const idle = () => new Promise(setImmediate);
-  const desk = openPlanSync(file, ledger, clock, () => void desk.writePlanIfDue());
+  const setup = openPlanSync(file, ledger, clock, () => void setup.writePlanIfDue());
   while (time < 20_000) {
     // Another goal each time: what is in the file is out of date again.
     const said = { what: 'goal', from: 'A goal', to: `goal ${time}` } as const;
     await ledger.record([{ type: 'plan.edited', by: 'person', changes: [said], ignored: [] }]);
-    desk.scheduleWrite();
+    setup.scheduleWrite();
     time += 10;
     const alarm = due && due.at <= time ? due : undefined;
     if (alarm) due = undefined;

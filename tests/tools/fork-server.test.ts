@@ -7,108 +7,111 @@ import { expect, onTestFinished, test } from 'vitest';
 import { currentBootId } from '../../src/store/fs/process-identity.ts';
 import { bootAndFolderId, callFiles, readSupervisorIdentity } from '../../src/tools/process/call-folder.ts';
 import { forkSupervisor as begun, canUseForkServer, FORK_SERVER_SCRIPT } from '../../src/tools/process/fork-server.ts';
-import { desk, eventually, runs } from './desk.ts';
+import { eventually, runs, setup } from './tool-setup.ts';
 
 const BASH = '/bin/bash';
-const nursed = test.runIf(existsSync(BASH) && canUseForkServer(BASH));
+const testForkServer = test.runIf(existsSync(BASH) && canUseForkServer(BASH));
 
-/** Begins the session that a command runs in: its nursery. */
+/** Begins the session that a command runs in: its fork server. */
 const MINE = 'cut -d" " -f6 /proc/$$/stat';
-const nurseryIn = (text: string): number => Number(/^exit 0\n(\d+)\n/.exec(text)?.[1]);
+const forkServerIn = (text: string): number => Number(/^exit 0\n(\d+)\n/.exec(text)?.[1]);
 const kill = (pid: number): void => {
   if (!(pid > 1)) throw new Error('A signal to that would end the tests.');
   process.kill(pid, 'SIGKILL');
 };
 
-nursed('commands one after the other come from one nursery, two at once from two', async () => {
-  const { use, work } = desk();
-  const mine = async () => nurseryIn((await use('shell', { command: MINE })).text);
+testForkServer('commands one after the other come from one fork server, two at once from two', async () => {
+  const { use, work } = setup();
+  const mine = async () => forkServerIn((await use('shell', { command: MINE })).text);
   const first = await mine();
   expect(await mine()).toBe(first);
   const waits = use('shell', { command: `${MINE}; echo begun > begun; while [ ! -e go ]; do sleep 0.02; done` });
   await eventually(() => existsSync(join(work, 'begun')));
   const second = await mine();
   writeFileSync(join(work, 'go'), '');
-  expect(nurseryIn((await waits).text)).toBe(first);
+  expect(forkServerIn((await waits).text)).toBe(first);
   expect(second).not.toBe(first);
 });
 
-nursed(
-  'a nursery that is killed while its command runs costs no result, and the next command has another',
+testForkServer(
+  'a fork server that is killed while its command runs costs no result, and the next command has another',
   async () => {
-    const { use, work } = desk();
+    const { use, work } = setup();
     const call = use('shell', {
-      command: `echo one; ${MINE} > nursery; while [ ! -e go ]; do sleep 0.02; done; sleep 300 > /dev/null 2>&1 & echo two; exit 3`,
+      command: `echo one; ${MINE} > server; while [ ! -e go ]; do sleep 0.02; done; sleep 300 > /dev/null 2>&1 & echo two; exit 3`,
     });
-    const file = join(work, 'nursery');
+    const file = join(work, 'server');
     await eventually(() => existsSync(file) && readFileSync(file, 'utf8').endsWith('\n'));
-    const nursery = Number(readFileSync(file, 'utf8'));
-    kill(nursery);
-    await eventually(() => !runs(nursery));
+    const forkServer = Number(readFileSync(file, 'utf8'));
+    kill(forkServer);
+    await eventually(() => !runs(forkServer));
     writeFileSync(join(work, 'go'), '');
     const { text } = await call;
     expect(text).toMatch(/^exit 3\none\ntwo\n\[left behind: processes were ended/);
-    expect(nurseryIn((await use('shell', { command: MINE })).text)).not.toBe(nursery);
+    expect(forkServerIn((await use('shell', { command: MINE })).text)).not.toBe(forkServer);
   },
 );
 
-nursed('a nursery that is killed while it rests is replaced', async () => {
-  const { use } = desk();
-  const nursery = nurseryIn((await use('shell', { command: MINE })).text);
-  kill(nursery);
-  await eventually(() => !runs(nursery));
+testForkServer('a fork server that is killed while it rests is replaced', async () => {
+  const { use } = setup();
+  const forkServer = forkServerIn((await use('shell', { command: MINE })).text);
+  kill(forkServer);
+  await eventually(() => !runs(forkServer));
   const { text } = await use('shell', { command: MINE });
-  expect(nurseryIn(text)).toBeGreaterThan(1);
-  expect(nurseryIn(text)).not.toBe(nursery);
+  expect(forkServerIn(text)).toBeGreaterThan(1);
+  expect(forkServerIn(text)).not.toBe(forkServer);
 });
 
-nursed('a nursery that is killed before it began its command leaves it unbegun, and says so', async () => {
-  const { use, work, folder } = desk();
-  const nursery = nurseryIn((await use('shell', { command: MINE })).text);
-  process.kill(nursery, 'SIGSTOP');
+testForkServer('a fork server that is killed before it began its command leaves it unbegun, and says so', async () => {
+  const { use, work, folder } = setup();
+  const forkServer = forkServerIn((await use('shell', { command: MINE })).text);
+  process.kill(forkServer, 'SIGSTOP');
   const call = use('shell', { command: 'echo x > begun' });
-  // The call is made ready and asked for in one turn of the event loop; a nursery that is killed before that is not asked.
+  // The call is made ready and asked for in one turn of the event loop; a fork server that is killed before that is not asked.
   await eventually(() => existsSync(callFiles(folder()).boot));
-  kill(nursery);
+  kill(forkServer);
   expect(await call).toMatchObject({ ok: false, text: expect.stringContaining('not begun: the process that should') });
   expect(existsSync(join(work, 'begun'))).toBe(false);
 });
 
-nursed('a nursery serves again only after a clean end: not where its command was killed or left', async () => {
-  const { use, work, root } = desk();
-  /** Those that serve now; each that rests has its turn. */
-  const serving = async () => {
-    const found: number[] = [];
-    for (let n = 0; n < 9; n++) found.push(nurseryIn((await use('shell', { command: MINE })).text));
-    return found;
-  };
-  await use('shell', { command: `${MINE} > nursery; kill -KILL 0` });
-  expect(await serving()).not.toContain(Number(readFileSync(join(work, 'nursery'), 'utf8')));
+testForkServer(
+  'a fork server serves again only after a clean end: not where its command was killed or left',
+  async () => {
+    const { use, work, root } = setup();
+    /** Those that serve now; each that rests has its turn. */
+    const serving = async () => {
+      const found: number[] = [];
+      for (let n = 0; n < 9; n++) found.push(forkServerIn((await use('shell', { command: MINE })).text));
+      return found;
+    };
+    await use('shell', { command: `${MINE} > server; kill -KILL 0` });
+    expect(await serving()).not.toContain(Number(readFileSync(join(work, 'server'), 'utf8')));
 
-  const folder = join(root, 'left');
-  mkdirSync(folder);
-  const words = [folder, BASH, 'sleep 300', 'heard', bootAndFolderId(folder), '60'];
-  const supervisor = begun(BASH, folder, { words, cwd: work, env: { PATH: process.env['PATH'] } });
-  await eventually(() => readSupervisorIdentity(folder) !== null);
-  const group = readSupervisorIdentity(folder)?.pid ?? Number.NaN;
-  const left = Number(readFileSync(`/proc/${group}/stat`, 'utf8').split(' ')[5]);
-  supervisor.detach();
-  expect(await serving()).not.toContain(left);
-  process.kill(-group, 'SIGKILL');
-});
+    const folder = join(root, 'left');
+    mkdirSync(folder);
+    const words = [folder, BASH, 'sleep 300', 'heard', bootAndFolderId(folder), '60'];
+    const supervisor = begun(BASH, folder, { words, cwd: work, env: { PATH: process.env['PATH'] } });
+    await eventually(() => readSupervisorIdentity(folder) !== null);
+    const group = readSupervisorIdentity(folder)?.pid ?? Number.NaN;
+    const left = Number(readFileSync(`/proc/${group}/stat`, 'utf8').split(' ')[5]);
+    supervisor.detach();
+    expect(await serving()).not.toContain(left);
+    process.kill(-group, 'SIGKILL');
+  },
+);
 
-nursed('what a command killed of those around it does not reach the next one', async () => {
-  const { use } = desk();
+testForkServer('what a command killed of those around it does not reach the next one', async () => {
+  const { use } = setup();
   for (const command of ['kill -KILL 0', 'sleep 0.1; kill -KILL $PPID', `kill -KILL $(${MINE})`, 'kill -TERM 0']) {
     await use('shell', { command: `echo before; ${command}` });
     expect((await use('shell', { command: 'echo after; exit 4' })).text).toBe('exit 4\nafter\n');
   }
 });
 
-nursed('a command finds the same around it as one that was started without a nursery', async () => {
-  const bin = join(desk().root, 'bin');
+testForkServer('a command finds the same around it as one that was started without a fork server', async () => {
+  const bin = join(setup().root, 'bin');
   mkdirSync(bin);
-  // The same bash under a name that is not known as one that can be a nursery.
+  // The same bash under a name that is not known as one that can be a fork server.
   symlinkSync(BASH, join(bin, 'other'));
   const command = [
     'env | sort; pwd; umask; ulimit -a; trap; set -o; id; ls /proc/self/fd',
@@ -123,8 +126,8 @@ nursed('a command finds the same around it as one that was started without a nur
     LC_TIME: "it's\na \\ $date `x`",
     TMPDIR: '/var/tmp',
   };
-  const { use, work } = desk({ env });
-  const told = async (shell: string) => {
+  const { use, work } = setup({ env });
+  const reported = async (shell: string) => {
     const { runSupervised } = await import('../../src/tools/process/run-command.ts');
     const program = { shell, command, cwd: work, env: { ...env, HOME: work, TERM: 'dumb' } };
     const folder = join(bin, `call-${shell.split('/').at(-1)}`);
@@ -133,14 +136,14 @@ nursed('a command finds the same around it as one that was started without a nur
     expect(ending).toMatchObject({ how: 'exit', code: 0 });
     return output.replaceAll(shell, 'SHELL');
   };
-  const nursedOutput = await told(BASH);
-  expect(nursedOutput).toBe(await told(join(bin, 'other')));
+  const nursedOutput = await reported(BASH);
+  expect(nursedOutput).toBe(await reported(join(bin, 'other')));
   expect(nursedOutput).toContain(' $date `x`\n');
   expect((await use('shell', { command: 'echo $LC_ALL' })).text).toBe('exit 0\nC\n');
 });
 
-nursed('a command of any characters and 100 KB arrives as it was written', async () => {
-  const { use, work } = desk();
+testForkServer('a command of any characters and 100 KB arrives as it was written', async () => {
+  const { use, work } = setup();
   const every = Array.from({ length: 0x17f }, (_, code) => String.fromCharCode(code + 1)).join('');
   const text = `${every}漢字 😀 'quoted' "too" \\ $x \`y\` ${'long '.repeat(20_000)}`;
   const command = `cat > text <<'END OF IT'\n${text}\nEND OF IT`;
@@ -148,24 +151,24 @@ nursed('a command of any characters and 100 KB arrives as it was written', async
   expect(readFileSync(join(work, 'text'), 'utf8')).toBe(`${text}\n`);
 });
 
-nursed('where the work folder is gone, nothing is begun and the reason is told', async () => {
-  const { use, work } = desk();
+testForkServer('where the work folder is gone, nothing is begun and the reason is told', async () => {
+  const { use, work } = setup();
   rmSync(work, { recursive: true });
   expect(await use('shell', { command: 'true' })).toMatchObject({ ok: false, text: expect.stringContaining(work) });
 });
 
-nursed('half a request begins nothing, and a nursery ends with who asks it', async () => {
-  const { root, work } = desk();
+testForkServer('half a request begins nothing, and a fork server ends with who asks it', async () => {
+  const { root, work } = setup();
   const words = [work, '--', join(root, 'call'), BASH, 'touch ran', 'alone', currentBootId(), '60'];
   const request = words.map((word) => `'${word}'`).join(' ');
   mkdirSync(join(root, 'call'));
-  const tell = async (told: string): Promise<void> => {
+  const tell = async (reported: string): Promise<void> => {
     const child = spawn(BASH, ['-c', FORK_SERVER_SCRIPT], { env: {}, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
     onTestFinished(() => void child.kill('SIGKILL'));
     const control = child.stdio[3];
     if (!(control instanceof Writable)) throw new Error('no pipe');
     const ended = once(child, 'exit');
-    control.end(told);
+    control.end(reported);
     await ended;
   };
   await tell(`call 1 ${request.length}\n${request.slice(0, -1)}`);
