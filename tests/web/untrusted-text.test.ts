@@ -2,8 +2,7 @@ import { expect } from 'vitest';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { opened, planned, received, record, started } from '../client/rig.ts';
-import { ask } from '../http/serving.ts';
-import { eventually, type PageDesk, useBrowser } from './page-desk.ts';
+import { eventually, openSession, useBrowser } from './page-desk.ts';
 
 const webTest = useBrowser();
 
@@ -64,12 +63,6 @@ const HOSTILE = [
 const answered = (text: string, calls: Array<{ id: string; name: string; args: string }> = []): EventBody => ({
   ...{ type: 'model.answered', text, calls, usage: { tokens: 1, cost: null }, model: 'm', ms: 1, carried: [], seen: 1 },
 });
-
-/** A session with these events; the message that creates it stays in the inbox. */
-async function openSession({ on, url, token }: PageDesk, events: EventBody[]): Promise<void> {
-  await ask(url, token, 'POST', '/api/sessions/demo/messages', { body: { text: 'x' } });
-  await record(sessionPaths(on.session('demo')), events);
-}
 
 webTest(
   'no text of a model, a person or a program becomes code, markup or a request, wherever the page shows it',

@@ -29,6 +29,7 @@ const PAGE_HEADERS = {
 const PAGE_FILES = {
   '/': { file: 'index.html', type: 'text/html; charset=utf-8' },
   '/app.js': { file: 'app.js', type: 'text/javascript; charset=utf-8' },
+  '/graph-layout.js': { file: 'graph-layout.js', type: 'text/javascript; charset=utf-8' },
   '/app.css': { file: 'app.css', type: 'text/css; charset=utf-8' },
   '/icon.svg': { file: 'icon.svg', type: 'image/svg+xml' },
   '/app.webmanifest': { file: 'app.webmanifest', type: 'application/manifest+json' },

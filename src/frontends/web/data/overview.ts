@@ -21,7 +21,10 @@ export type SessionEntry = {
 export const TABS = ['run', 'files', 'versions', 'details'] as const;
 export type SessionTab = (typeof TABS)[number];
 
-/** `path`: of a file below `work/`, or of a folder, which ends in a slash; '' is `work/` itself. */
+/**
+ * `path`: of a file below `work/`, or of a folder, which ends in a slash; '' is `work/` itself. Where the plan is
+ * shown: the step that is looked at.
+ */
 export type Route =
   | { page: 'list' | 'new' | 'details' }
   | { page: 'session'; name: string; tab: SessionTab; path: string };
@@ -79,9 +82,10 @@ export const isUnread = ({ name, changed }: SessionEntry): boolean =>
   changed !== null && (seen.value[name] ?? '') < changed;
 
 export const hrefOf = (name: string, tab: SessionTab = 'run', path = ''): string =>
-  [`#/s/${encodeURIComponent(name)}`, ...(tab === 'run' ? [] : [tab, ...path.split('/').map(encodeURIComponent)])].join(
-    '/',
-  );
+  [
+    `#/s/${encodeURIComponent(name)}`,
+    ...(tab === 'run' && path === '' ? [] : [tab, ...path.split('/').map(encodeURIComponent)]),
+  ].join('/');
 
 /** Goes to an address of the page, at once: the next key may come before the browser reports the change. */
 export function goTo(hash: string): void {

@@ -11,8 +11,8 @@ import {
   sessions,
   togglePin,
 } from '../data/overview.ts';
+import { Button, bound, Notice, StateLabel } from '../parts/controls.tsx';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
-import { Button, bound, Notice, StateLabel } from './controls.tsx';
 import { KeyboardButton } from './keyboard.tsx';
 
 /** All sessions by what they want from a person. */
