@@ -114,7 +114,7 @@ function noteInlined(output) {
  */
 async function writePage() {
   const bundle = await rolldown({
-    input: { app: `${PAGE}/app.tsx` },
+    input: { app: `${PAGE}/app.tsx`, 'notification-worker': `${PAGE}/data/notification-worker.ts` },
     platform: 'browser',
     tsconfig: false,
     transform: { jsx: { runtime: 'automatic', importSource: 'preact' } },

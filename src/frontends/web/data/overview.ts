@@ -113,14 +113,14 @@ function readStored<T>(key: string, otherwise: T): T {
   }
 }
 
-/** Between two looks at the list, in ms, and how many times as long as the look itself it is at least. */
-const LOOK_MS = 2000;
+/**
+ * Between two looks at the list, in ms, on screen and in the background, where the title still says how many sessions
+ * wait; and how many times as long as the look itself it is at least.
+ */
+const LOOK_MS = { shown: 2000, hidden: 10_000 };
 const LOOK_SHARE = 10;
 
-/**
- * Follows the address and the list of sessions for as long as the page is open; a page in the background does not
- * ask.
- */
+/** Follows the address and the list of sessions for as long as the page is open. */
 export function startOverview(): void {
   addEventListener('hashchange', () => {
     route.value = readRoute();
@@ -145,7 +145,7 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 async function look(): Promise<void> {
   clearTimeout(timer);
   const began = performance.now();
-  if (isLoggedIn.value && !document.hidden) {
+  if (isLoggedIn.value) {
     try {
       const [all, ready] = await Promise.all([requestJson<SessionEntry[]>('/api/sessions'), fetch('/readyz')]);
       sessions.value = all;
@@ -155,5 +155,8 @@ async function look(): Promise<void> {
     }
   }
   clearTimeout(timer);
-  timer = setTimeout(() => void look(), Math.max(LOOK_MS, LOOK_SHARE * (performance.now() - began)));
+  timer = setTimeout(
+    () => void look(),
+    Math.max(document.hidden ? LOOK_MS.hidden : LOOK_MS.shown, LOOK_SHARE * (performance.now() - began)),
+  );
 }

@@ -187,6 +187,12 @@ export const chinese: Words = {
   periods: { day: '日期', session: '会话' },
   notCounted: (session, why) => `未计入：${session}：${why}`,
   removedEvents: (count) => `前 ${count} 个事件，已按设置删除。`,
+  notify: '通知',
+  notifyHint: '本页在后台打开时，有会话需要您就会提醒',
+  cannotNotify: {
+    blocked: '浏览器设置中已禁止本页的通知。',
+    insecure: '通知需要 localhost 地址或 HTTPS。',
+  },
   settings: '设置',
   settingColumns: { name: '设置项', value: '值', from: '来源' },
   defaults: (count) => `默认值（${count}）`,

@@ -189,6 +189,12 @@ export const english = {
   periods: { day: 'Day', session: 'Session' },
   notCounted: (session: string, why: string) => `Not counted: ${session}: ${why}`,
   removedEvents: (count: number) => `its first ${count} events, which were removed as the settings say.`,
+  notify: 'Notifications',
+  notifyHint: 'Says when a session needs you while this page is open in the background',
+  cannotNotify: {
+    blocked: 'Notifications of this page are blocked in the settings of the browser.',
+    insecure: 'Notifications need an address at localhost, or HTTPS.',
+  },
   settings: 'Settings',
   settingColumns: { name: 'Setting', value: 'Value', from: 'From' },
   defaults: (count: number) => `Defaults (${count})`,

@@ -201,6 +201,12 @@ export const german: Words = {
   periods: { day: 'Tag', session: 'Sitzung' },
   notCounted: (session, why) => `Nicht gezählt: ${session}: ${why}`,
   removedEvents: (count) => `die ersten ${count} Ereignisse, die nach den Einstellungen entfernt wurden.`,
+  notify: 'Benachrichtigungen',
+  notifyHint: 'Meldet, wenn eine Sitzung dich braucht, während diese Seite im Hintergrund offen ist',
+  cannotNotify: {
+    blocked: 'Benachrichtigungen dieser Seite sind in den Einstellungen des Browsers gesperrt.',
+    insecure: 'Benachrichtigungen brauchen eine Adresse bei localhost, oder HTTPS.',
+  },
   settings: 'Einstellungen',
   settingColumns: { name: 'Einstellung', value: 'Wert', from: 'Aus' },
   defaults: (count) => `Vorgaben (${count})`,

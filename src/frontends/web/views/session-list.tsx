@@ -1,4 +1,5 @@
 import { logOut } from '../data/api.ts';
+import { notificationState, toggleNotifications } from '../data/notifications.ts';
 import {
   filter,
   groups,
@@ -100,7 +101,20 @@ function Settings() {
         </select>
       </label>
       <KeyboardButton />
+      <NotificationSwitch />
       <Button onClick={() => logOut().catch(() => {})}>{access.logout}</Button>
     </div>
+  );
+}
+
+/** Whether the browser says when a session begins to need the person; why not, where it cannot. */
+function NotificationSwitch() {
+  const { notify, notifyHint, cannotNotify } = words.value;
+  const { value: state } = notificationState;
+  if (state === 'blocked' || state === 'insecure') return <p class="quiet">{cannotNotify[state]}</p>;
+  return (
+    <Button isPressed={state === 'on'} hint={notifyHint} onClick={toggleNotifications}>
+      {notify}
+    </Button>
   );
 }
