@@ -108,15 +108,24 @@ function noteInlined(output) {
   }
 }
 
-/** The page that `agentctl serve` serves: one script with all it needs, and the files that are written as they are. */
+/**
+ * The page that `agentctl serve` serves: a script with all it needs to begin, one that draws graphs, loaded when one is wanted, and the
+ * files that are written as they are.
+ */
 async function writePage() {
   const bundle = await rolldown({
-    input: `${PAGE}/app.tsx`,
+    input: { app: `${PAGE}/app.tsx`, 'notification-worker': `${PAGE}/data/notification-worker.ts` },
     platform: 'browser',
     tsconfig: false,
     transform: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   });
-  const { output } = await bundle.write({ file: `${OUT}/web/app.js`, format: 'esm', minify: true });
+  const { output } = await bundle.write({
+    dir: `${OUT}/web`,
+    format: 'esm',
+    entryFileNames: '[name].js',
+    chunkFileNames: '[name].js',
+    minify: true,
+  });
   noteInlined(output);
   await bundle.close();
   for (const name of ['index.html', 'app.css', 'icon.svg', 'app.webmanifest'])

@@ -22,8 +22,8 @@ export function rig(): Rig {
 }
 
 /** Adds to the record of a session, as its daemon would. */
-export async function record(paths: SessionPaths, events: EventBody[]): Promise<void> {
-  const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now });
+export async function record(paths: SessionPaths, events: EventBody[], clock = now): Promise<void> {
+  const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now: clock });
   await store.eventLog.append(events);
   await store.eventLog.sync();
   await store.close();

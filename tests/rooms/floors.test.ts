@@ -23,7 +23,7 @@ const FLOORS: Record<string, readonly string[]> = {
   client: ['sessions', 'inspect', 'actions', 'index.ts'],
   frontends: ['command-line.ts', 'agentd', 'http', 'web', 'openai', 'ag-ui', 'acp', 'mcp', 'cli'],
   'frontends/http': ['common', 'access', 'routes', 'server', 'index.ts'],
-  'frontends/web': ['text', 'data', 'views', 'app.tsx'],
+  'frontends/web': ['text', 'data', 'parts', 'plan', 'views', 'app.tsx'],
   'frontends/cli': ['common', 'commands', 'admin', 'live', 'parser', 'index.ts'],
 };
 /** Rooms and floors without folders. */

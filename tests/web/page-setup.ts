@@ -3,7 +3,11 @@ import { type Browser, type BrowserContext, chromium, type Page } from 'playwrig
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { type HttpServer, serveHttp } from '../../src/frontends/http/index.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { sessionPaths } from '../../src/store/index.ts';
 import { findBrowser } from '../../src/tools/browser/find-browser.ts';
+import { record } from '../client/rig.ts';
+import { ask } from '../http/serving.ts';
 import { type Ground, ground } from '../support/daemon.ts';
 import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
 
@@ -105,6 +109,12 @@ function watchFaults(context: BrowserContext, url: string): void {
     if (message.type() === 'error' || message.type() === 'warning') expect.soft(message.text()).toBe('');
   });
   context.on('request', (request) => expect.soft(request.url().startsWith(`${url}/`), request.url()).toBe(true));
+}
+
+/** A session with these events, named demo; the message that creates it stays in the inbox. */
+export async function openSession({ on, url, token }: PageSetup, events: EventBody[]): Promise<void> {
+  await ask(url, token, 'POST', '/api/sessions/demo/messages', { body: { text: 'x' } });
+  await record(sessionPaths(on.session('demo')), events);
 }
 
 /** Waits until what `look` finds is as the matcher says. */

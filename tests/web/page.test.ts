@@ -1,3 +1,4 @@
+import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { ask } from '../http/serving.ts';
 import { ALL_LOOKS, eventually, expectAccessible, useBrowser } from './page-setup.ts';
@@ -64,7 +65,7 @@ webTest(
   'the files of the page are open to all, and come with rules that forbid everything but them',
   [],
   async ({ url }) => {
-    for (const path of ['/', '/app.js', '/app.css', '/icon.svg']) {
+    for (const path of ['/', '/app.js', '/graph-layout.js', '/notification-worker.js', '/app.css', '/icon.svg']) {
       const { status, headers } = await ask(url, '', 'GET', path, { headers: { authorization: undefined } });
       expect([path, status]).toEqual([path, 200]);
       const rules = String(headers['content-security-policy']).split('; ');
@@ -75,7 +76,7 @@ webTest(
             "form-action 'none'",
             "frame-ancestors 'none'",
             "require-trusted-types-for 'script'",
-            "trusted-types 'none'",
+            'trusted-types agentd-worker',
           ],
         ]),
       );
@@ -140,6 +141,32 @@ webTest(
   },
 );
 
+/** Turns them on, as a page in the background: one in front shows none. */
+async function useNotifications(page: Page) {
+  const workers = 'navigator.serviceWorker.getRegistrations().then((all) => all.length)';
+  await page.context().grantPermissions(['notifications']);
+  await page.reload();
+  const button = page.getByRole('button', { name: 'Notifications' });
+  await button.waitFor();
+  expect([await button.getAttribute('aria-pressed'), await page.evaluate(workers)]).toEqual(['false', 0]);
+  await button.press('Enter');
+  await eventually(() => button.getAttribute('aria-pressed')).toBe('true');
+  expect(await page.evaluate(workers)).toBe(1);
+  await page.evaluate('document.hasFocus = () => false');
+  const shown = () =>
+    page.evaluate(
+      'navigator.serviceWorker.ready.then((it) => it.getNotifications()).then((all) => all.map(({ tag, title, body }) => [tag, title, body]))',
+    );
+  const click = () =>
+    page
+      .context()
+      .serviceWorkers()[0]
+      ?.evaluate(
+        "registration.getNotifications().then(([notification]) => dispatchEvent(new NotificationEvent('notificationclick', { notification })))",
+      );
+  return { shown, click };
+}
+
 webTest(
   'a question and a call that needs approval take the place of the composer, and are answered there',
   [
@@ -152,6 +179,7 @@ webTest(
     await setup.startDaemon();
     const page = await setup.open({ hash: '#/s/demo' });
     await page.getByText('does not exist, or was removed').waitFor();
+    const notifications = await useNotifications(page);
     await page.goto(`${setup.url}/#/new`);
     await expectAccessible(page);
     await page.getByLabel('Name of the session').fill('demo');
@@ -162,6 +190,7 @@ webTest(
     await asked.getByText('format').waitFor();
     await page.getByRole('navigation').getByRole('heading', { name: 'Needs you' }).waitFor();
     await eventually(() => page.title()).toBe('(1) demo – agentd');
+    await eventually(notifications.shown).toEqual([['demo', 'Export it: waits for you', 'Which **format**?']]);
     await expectAccessible(page);
     await asked.getByRole('button', { name: 'JSON' }).press('Enter');
 
@@ -169,9 +198,16 @@ webTest(
     expect(await approval.locator('pre').textContent()).toContain('printf "%s" "<b>$HOME</b>" > out.json');
     expect(await page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
     await expectAccessible(page, ALL_LOOKS);
+    await eventually(notifications.shown).toEqual([
+      ['demo', 'Export it: waits for you', 'This call needs your approval'],
+    ]);
+    await page.goto(`${setup.url}/#/new`);
+    await notifications.click();
+    await eventually(() => page.url()).toBe(`${setup.url}/#/s/demo`);
     await approval.getByRole('button', { name: 'Allow', exact: true }).press('Enter');
     await page.getByText('Written.').first().waitFor();
     await page.getByRole('textbox', { name: 'Message' }).waitFor();
     await eventually(() => page.title()).toBe('demo – agentd');
+    await eventually(notifications.shown).toEqual([]);
   },
 );

@@ -1,7 +1,10 @@
 import { expect } from 'vitest';
-import type { Plan } from '../../src/protocol/session/plan.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import type { Plan, Step } from '../../src/protocol/session/plan.ts';
+import { sessionPaths } from '../../src/store/index.ts';
+import { opened, received, record, started } from '../client/rig.ts';
 import { ask } from '../http/serving.ts';
-import { eventually, expectAccessible, useBrowser } from './page-setup.ts';
+import { ALL_LOOKS, eventually, expectAccessible, openSession, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 const shell = (command: string) => [{ id: 'c', name: 'shell', args: JSON.stringify({ command }) }];
@@ -101,6 +104,157 @@ webTest(
     // The answer to the note may be under way.
     await eventually(() => log.locator('.live').count()).toBe(0);
     expect(await page.getByLabel('Message', { exact: true }).inputValue()).toBe('');
+  },
+);
+
+const step = (id: string, text: string, more: Partial<Step> = {}): Step => ({
+  ...{ id, description: text, status: 'pending', ...more },
+});
+
+webTest(
+  'the plan as a graph: steps are links with names that say what the lines show, by arrow keys as well; groups, many parts, rollback, child sessions',
+  [],
+  async (setup) => {
+    const long = 'Sum up a_very_long_word_that_is_wider_than_a_node';
+    const parts = Array.from({ length: 12 }, (_, place) =>
+      step(`b${place}`, `Part ${place}`, { parent: 'b', ...(place < 5 && { status: 'completed' }) }),
+    );
+    const steps = [
+      step('a', 'Fetch the 资料', { status: 'completed', rollback: 'undo' }),
+      step('b', 'Read <b>each</b> of them', { needs: ['a'], each: { list: ['x'] } }),
+      ...parts,
+      step('c', long, {
+        ...{ gather: { from: 'b' }, when: [{ step: 'a', status: 'completed' }], child: 'demo~c' },
+      }),
+      step('undo', 'Put it back'),
+      step('loop', 'Waits for itself', { needs: ['loop', 'nowhere'], parent: 'loop' }),
+    ];
+    const limits = { iterations: 9, step_iterations: 5 };
+    await openSession(setup, [
+      ...[opened, received('1.md'), started('1.md')],
+      { type: 'plan.started', id: 'p', goal: 'Report', mode: 'dag', limits, steps },
+    ]);
+    const page = await setup.open({ hash: '#/s/demo' });
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    const plan = page.getByRole('region', { name: 'Plan' });
+    await plan.locator('summary').first().waitFor();
+    await plan.getByRole('button', { name: 'Graph' }).press('Enter');
+    const graph = plan.getByRole('group', { name: 'Graph' });
+    await graph.getByRole('link').first().waitFor();
+    expect(asked.filter((url) => url.endsWith('.js'))).toEqual([`${setup.url}/graph-layout.js`]);
+    const links = graph.getByRole('link');
+    const names = await links.evaluateAll((all) => all.map((one) => one.getAttribute('aria-label')));
+    const part = (text: string) => `${text}; Part of: Read <b>each</b> of them`;
+    // Of many parts those that something may still happen in.
+    const shown = [5, 6, 7, 8, 9, 10, 11].map((number) => part(`${number + 3} open Part ${number}`));
+    expect(names).toEqual([
+      '1 completed Fetch the 资料; undone by: Put it back',
+      '2 open Read <b>each</b> of them; needs: Fetch the 资料',
+      ...[part('3 completed Part 0'), ...shown],
+      `15 open ${long}; child session; puts together: Read <b>each</b> of them; condition: Fetch the 资料`,
+      ...['Child session: idle demo~c', '16 open Put it back'],
+      '17 open Waits for itself; needs: Waits for itself',
+    ]);
+    await graph.getByText('4 more parts').waitFor();
+    await expectAccessible(page, ALL_LOOKS);
+    // A step is an address: it unfolds below the graph, and has the focus.
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await links.first().focus();
+    await page.keyboard.press('ArrowRight');
+    const focused = (attribute: string) => page.evaluate(`document.activeElement.getAttribute('${attribute}')`);
+    expect(await focused('aria-label')).toMatch(/^2 /);
+    await page.keyboard.press('ArrowLeft');
+    await page.keyboard.press('Enter');
+    await plan.getByRole('button', { name: 'Reopen' }).waitFor();
+    await eventually(() => focused('id')).toBe('step a');
+    expect(new URL(page.url()).hash).toBe('#/s/demo/run/a');
+    expect(await graph.locator('[aria-current]').getAttribute('aria-label')).toMatch(/^1 /);
+    await plan.getByRole('button', { name: 'List' }).press('Enter');
+    await page.reload();
+    await eventually(() => focused('id')).toBe('step a');
+    expect(await plan.locator('details[open]').count()).toBe(1);
+    await plan.getByRole('button', { name: 'Graph' }).press('Enter');
+    await graph.getByRole('link', { name: /^Child session/ }).press('Enter');
+    await page.getByText('does not exist, or was removed').waitFor();
+    await page.goBack();
+    await graph.waitFor();
+    expect(await graph.locator('[style], foreignObject, script').count()).toBe(0);
+  },
+);
+
+webTest(
+  'the plan over time: a bar for each step, what it waited for and how long; a night without work takes little room',
+  [],
+  async (setup) => {
+    const limits = { iterations: 9, step_iterations: 5 };
+    const spent = { iterations: 1, tokens: 0, cost: null };
+    const answer: EventBody = {
+      type: 'model.answered',
+      text: 'x',
+      calls: [],
+      usage: { tokens: 1, cost: null },
+      model: 'm',
+      ...{ ms: 1, delivered: [], seen: 1, step: 'a' },
+    };
+    const call = { call: '6.0', name: 'shell', args: '{}', hash: 'x', why: 'x', display: 'x', always: null } as const;
+    const end = { by: 'marker', evidence: 'Done', result: 'x' } as const;
+    const day = (date: number) => (minute: number) => `2026-01-0${date}T10:${String(minute).padStart(2, '0')}:00.000Z`;
+    const [first, next] = [day(5), day(6)];
+    const events: Array<[at: string, ...events: EventBody[]]> = [
+      [first(0), opened, received('1.md'), started('1.md')],
+      [
+        first(0),
+        {
+          ...{ type: 'plan.started', id: 'p', goal: 'Report', mode: 'linear', limits },
+          steps: [step('a', 'Fetch'), step('b', 'Report'), step('c', 'Send')],
+        },
+        { type: 'step.started', step: 'a' },
+      ],
+      [first(1), answer],
+      [first(1), { type: 'approval.asked', id: 1, expires_at: next(0), ...call }],
+      [first(5), { type: 'approval.answered', call: call.call, id: 1, decision: 'deny', by: 'person', why: 'x' }],
+      [first(6), { type: 'step.completed', step: 'a', ...end }, { type: 'step.started', step: 'b' }],
+      [first(10), { type: 'run.ended', message: '1.md', status: 'paused', reason: 'limit', text: 'x', spent }],
+      [next(10), { type: 'run.resumed', message: '1.md', by: 'person', limits }],
+      [next(15), { type: 'step.completed', step: 'b', ...end }],
+    ];
+    await openSession(setup, []);
+    for (const [at, ...bodies] of events)
+      await record(sessionPaths(setup.on.session('demo')), bodies, () => new Date(at));
+    const page = await setup.open({ hash: '#/s/demo' });
+    const plan = page.getByRole('region', { name: 'Plan' });
+    await plan.getByRole('button', { name: 'Time' }).press('Enter');
+    const rows = plan.getByRole('region', { name: 'Time' }).locator('tbody tr');
+    await rows.first().waitFor();
+    const cells = () =>
+      rows.evaluateAll((all) =>
+        all.map((row) => Array.from(row.children as Iterable<{ textContent: string }>, (cell) => cell.textContent)),
+      );
+    await eventually(cells).toEqual([
+      ['1 ✓ completed Fetch', '6 min', 'approval 4 min', '1'],
+      ['2 ✓ completed Report', '24 hr', 'a pause 24 hr', ''],
+      ['3 ○ open Send', '', '', ''],
+    ]);
+    // Of 11 minutes of work a rest takes a tenth at most: 1 + 1.1 + 5 + 1.1 + 5 minutes.
+    const bars = (kind: string) =>
+      rows
+        .locator(kind)
+        .evaluateAll((all) =>
+          all.map((bar) => [bar.getAttribute('x'), bar.getAttribute('width')].map((it) => Math.round(Number(it)))),
+        );
+    const at = (minutes: number) => Math.round((1000 * minutes) / 13.2);
+    expect(await bars('.try')).toEqual([
+      [0, at(3.1)],
+      [at(3.1), at(10.1)],
+    ]);
+    expect(await bars('.wait')).toEqual([
+      [at(1), at(1.1)],
+      [at(7.1), at(1.1)],
+    ]);
+    await expectAccessible(page, ALL_LOOKS);
+    await plan.getByRole('link', { name: 'Report' }).press('Enter');
+    await eventually(() => page.evaluate('document.activeElement.id')).toBe('step b');
   },
 );
 

@@ -2,8 +2,7 @@ import { expect } from 'vitest';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { opened, planned, received, record, started } from '../client/rig.ts';
-import { ask } from '../http/serving.ts';
-import { eventually, type PageSetup, useBrowser } from './page-setup.ts';
+import { eventually, openSession, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
@@ -73,12 +72,6 @@ const answered = (text: string, calls: Array<{ id: string; name: string; args: s
     seen: 1,
   },
 });
-
-/** A session with these events; the message that creates it stays in the inbox. */
-async function openSession({ on, url, token }: PageSetup, events: EventBody[]): Promise<void> {
-  await ask(url, token, 'POST', '/api/sessions/demo/messages', { body: { text: 'x' } });
-  await record(sessionPaths(on.session('demo')), events);
-}
 
 webTest(
   'no text of a model, a person or a program becomes code, markup or a request, wherever the page shows it',

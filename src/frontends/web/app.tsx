@@ -1,11 +1,12 @@
 import { effect, useSignal } from '@preact/signals';
 import { render } from 'preact';
 import { ApiProblem, isLoggedIn, logIn, logInFromAddress } from './data/api.ts';
+import { startNotifications } from './data/notifications.ts';
 import { route, startOverview, waitingCount } from './data/overview.ts';
 import { showSession } from './data/session.ts';
+import { bound, Notice, onSubmit } from './parts/controls.tsx';
 import { words } from './text/wording.ts';
 import { NewSession } from './views/composer.tsx';
-import { bound, Notice, onSubmit } from './views/controls.tsx';
 import { DetailsPage } from './views/details-view.tsx';
 import { KeyboardHelp, startKeyboard } from './views/keyboard.tsx';
 import { SessionList } from './views/session-list.tsx';
@@ -71,6 +72,7 @@ effect(() => {
   showSession(isLoggedIn.value && now.page === 'session' ? now.name : undefined);
 });
 startOverview();
+startNotifications();
 // An address with a token may also be pasted into a page that is open.
 addEventListener('hashchange', () => void logInFromAddress());
 startKeyboard();

@@ -9,12 +9,12 @@ import { type HttpEnv, jsonAnswer, readJson } from '../common/operation.ts';
 
 /**
  * Only files of this server, and no text is ever taken for markup or code: what a model writes cannot run or load
- * anything.
+ * anything. The one policy of trusted types is that of `notifications.ts`, which admits the address of its worker.
  */
 const CONTENT_SECURITY_POLICY = [
   ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'"],
-  ...["manifest-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
-  ...["require-trusted-types-for 'script'", "trusted-types 'none'"],
+  ...["worker-src 'self'", "manifest-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+  ...["require-trusted-types-for 'script'", 'trusted-types agentd-worker'],
 ].join('; ');
 
 const PAGE_HEADERS = {
@@ -29,6 +29,8 @@ const PAGE_HEADERS = {
 const PAGE_FILES = {
   '/': { file: 'index.html', type: 'text/html; charset=utf-8' },
   '/app.js': { file: 'app.js', type: 'text/javascript; charset=utf-8' },
+  '/graph-layout.js': { file: 'graph-layout.js', type: 'text/javascript; charset=utf-8' },
+  '/notification-worker.js': { file: 'notification-worker.js', type: 'text/javascript; charset=utf-8' },
   '/app.css': { file: 'app.css', type: 'text/css; charset=utf-8' },
   '/icon.svg': { file: 'icon.svg', type: 'image/svg+xml' },
   '/app.webmanifest': { file: 'app.webmanifest', type: 'application/manifest+json' },

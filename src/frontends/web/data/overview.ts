@@ -21,7 +21,10 @@ export type SessionEntry = {
 export const TABS = ['run', 'files', 'versions', 'details'] as const;
 export type SessionTab = (typeof TABS)[number];
 
-/** `path`: of a file below `work/`, or of a folder, which ends in a slash; '' is `work/` itself. */
+/**
+ * `path`: of a file below `work/`, or of a folder, which ends in a slash; '' is `work/` itself. Where the plan is
+ * shown: the step that is looked at.
+ */
 export type Route =
   | { page: 'list' | 'new' | 'details' }
   | { page: 'session'; name: string; tab: SessionTab; path: string };
@@ -79,9 +82,10 @@ export const isUnread = ({ name, changed }: SessionEntry): boolean =>
   changed !== null && (seen.value[name] ?? '') < changed;
 
 export const hrefOf = (name: string, tab: SessionTab = 'run', path = ''): string =>
-  [`#/s/${encodeURIComponent(name)}`, ...(tab === 'run' ? [] : [tab, ...path.split('/').map(encodeURIComponent)])].join(
-    '/',
-  );
+  [
+    `#/s/${encodeURIComponent(name)}`,
+    ...(tab === 'run' && path === '' ? [] : [tab, ...path.split('/').map(encodeURIComponent)]),
+  ].join('/');
 
 /** Goes to an address of the page, at once: the next key may come before the browser reports the change. */
 export function goTo(hash: string): void {
@@ -109,14 +113,14 @@ function readStored<T>(key: string, otherwise: T): T {
   }
 }
 
-/** Between two looks at the list, in ms, and how many times as long as the look itself it is at least. */
-const LOOK_MS = 2000;
+/**
+ * Between two looks at the list, in ms, on screen and in the background, where the title still says how many sessions
+ * wait; and how many times as long as the look itself it is at least.
+ */
+const LOOK_MS = { shown: 2000, hidden: 10_000 };
 const LOOK_SHARE = 10;
 
-/**
- * Follows the address and the list of sessions for as long as the page is open; a page in the background does not
- * ask.
- */
+/** Follows the address and the list of sessions for as long as the page is open. */
 export function startOverview(): void {
   addEventListener('hashchange', () => {
     route.value = readRoute();
@@ -141,7 +145,7 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 async function look(): Promise<void> {
   clearTimeout(timer);
   const began = performance.now();
-  if (isLoggedIn.value && !document.hidden) {
+  if (isLoggedIn.value) {
     try {
       const [all, ready] = await Promise.all([requestJson<SessionEntry[]>('/api/sessions'), fetch('/readyz')]);
       sessions.value = all;
@@ -151,5 +155,8 @@ async function look(): Promise<void> {
     }
   }
   clearTimeout(timer);
-  timer = setTimeout(() => void look(), Math.max(LOOK_MS, LOOK_SHARE * (performance.now() - began)));
+  timer = setTimeout(
+    () => void look(),
+    Math.max(document.hidden ? LOOK_MS.hidden : LOOK_MS.shown, LOOK_SHARE * (performance.now() - began)),
+  );
 }

@@ -37,6 +37,7 @@ export type TranscriptItem = ItemBody & { seq: number; at: string };
 
 /** What has been read of a session's event log, as entries, and what the model is writing. */
 export type Transcript = {
+  readonly events: readonly LogEvent[];
   items: readonly TranscriptItem[];
   live: string;
   /** The seq of the last event; 0 if there was none. */
@@ -53,6 +54,9 @@ export function createTranscript(): Transcript {
 
   const transcript: Transcript = {
     ...{ items: entries.items, live: '', last: 0, isCut: false },
+    get events() {
+      return events;
+    },
     take({ id, event, data }) {
       if (event === 'live') {
         const { from, text } = data as { from: number; text: string };

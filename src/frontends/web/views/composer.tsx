@@ -3,9 +3,9 @@ import { useEffect, useRef } from 'preact/hooks';
 import { attachFiles, detachAll, detachFile, pendingFiles, uploadPending } from '../data/files.ts';
 import { hrefOf, sessions } from '../data/overview.ts';
 import { actionProblem, answerApproval, type SessionView, sendMessage, type WaitingCall } from '../data/session.ts';
-import { FOCUSABLE, renderMarkdown } from '../text/markdown.tsx';
+import { Button, bound, Notice, onEnter, onSubmit, PageHeader, set } from '../parts/controls.tsx';
+import { FOCUSABLE, renderMarkdown } from '../parts/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
-import { Button, bound, Notice, onEnter, onSubmit, PageHeader, set } from './controls.tsx';
 
 /** What can be said to a session now: a decision about a call, the answer to a question, or a message. */
 export function Composer({ view, approvals }: { view: SessionView; approvals: readonly WaitingCall[] }) {

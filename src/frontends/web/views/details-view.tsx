@@ -1,9 +1,9 @@
 import { requestJson } from '../data/api.ts';
 import { hrefOf } from '../data/overview.ts';
 import { openSession } from '../data/session.ts';
-import { FOCUSABLE } from '../text/markdown.tsx';
+import { Notice, PageHeader, Table, Unfold, useAnswer } from '../parts/controls.tsx';
+import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatCost, formatNumber, words } from '../text/wording.ts';
-import { Notice, PageHeader, Table, Unfold, useAnswer } from './controls.tsx';
 
 type UsageTotal = { calls: number; tokens: number; cost: number; unpriced: number };
 

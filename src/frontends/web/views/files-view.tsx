@@ -2,9 +2,9 @@ import { useSignal } from '@preact/signals';
 import { downloadFile, type ListedFile, type Preview, readFolder, readPreview } from '../data/files.ts';
 import { hrefOf } from '../data/overview.ts';
 import { describeProblem, openSession } from '../data/session.ts';
-import { FOCUSABLE } from '../text/markdown.tsx';
+import { Button, Notice, Table, useAnswer } from '../parts/controls.tsx';
+import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
-import { Button, Notice, Table, useAnswer } from './controls.tsx';
 
 /** The files of `work/`: a folder, or what can be shown of a file. `path` is as in the address. */
 export function FilesView({ session, path }: { session: string; path: string }) {
@@ -118,20 +118,6 @@ function FilePreview({ name, preview }: { name: string; preview: Preview }) {
       <pre class="preview" {...FOCUSABLE}>
         {preview.text}
       </pre>
-    </>
-  );
-}
-
-/** Files that a message, a reply or a step names, each a link to it. */
-export function FileLinks({ session, files }: { session: string; files: readonly string[] }) {
-  return (
-    <>
-      {files.map((path, place) => (
-        <>
-          {place > 0 && ', '}
-          <a href={hrefOf(session, 'files', path)}>{path}</a>
-        </>
-      ))}
     </>
   );
 }

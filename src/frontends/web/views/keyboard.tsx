@@ -2,10 +2,10 @@ import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { goTo, groups, hrefOf, route, type SessionTab, togglePin } from '../data/overview.ts';
 import { answerApproval, openSession, sendCommand } from '../data/session.ts';
+import { Button, set } from '../parts/controls.tsx';
+import { moveFocusedStep } from '../plan/plan-editor.tsx';
 import type { Words } from '../text/english.ts';
 import { words } from '../text/wording.ts';
-import { Button, set } from './controls.tsx';
-import { moveFocusedStep } from './plan-editor.tsx';
 
 const isHelpOpen = signal(false);
 

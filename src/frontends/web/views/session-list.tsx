@@ -1,4 +1,5 @@
 import { logOut } from '../data/api.ts';
+import { notificationState, toggleNotifications } from '../data/notifications.ts';
 import {
   filter,
   groups,
@@ -11,8 +12,8 @@ import {
   sessions,
   togglePin,
 } from '../data/overview.ts';
+import { Button, bound, Notice, StateLabel } from '../parts/controls.tsx';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
-import { Button, bound, Notice, StateLabel } from './controls.tsx';
 import { KeyboardButton } from './keyboard.tsx';
 
 /** All sessions by what they want from a person. */
@@ -100,7 +101,20 @@ function Settings() {
         </select>
       </label>
       <KeyboardButton />
+      <NotificationSwitch />
       <Button onClick={() => logOut().catch(() => {})}>{access.logout}</Button>
     </div>
+  );
+}
+
+/** Whether the browser says when a session begins to need the person; why not, where it cannot. */
+function NotificationSwitch() {
+  const { notify, notifyHint, cannotNotify } = words.value;
+  const { value: state } = notificationState;
+  if (state === 'blocked' || state === 'insecure') return <p class="quiet">{cannotNotify[state]}</p>;
+  return (
+    <Button isPressed={state === 'on'} hint={notifyHint} onClick={toggleNotifications}>
+      {notify}
+    </Button>
   );
 }

@@ -1,12 +1,12 @@
 import { isConnected } from '../data/api.ts';
 import { hrefOf, route, TABS } from '../data/overview.ts';
 import { actionProblem, openSession, type SessionView, sendCommand } from '../data/session.ts';
+import { Button, Notice, PageHeader, StateLabel, SureButton } from '../parts/controls.tsx';
+import { PlanPanel } from '../plan/plan-list.tsx';
 import { formatCost, formatDuration, formatNumber, words } from '../text/wording.ts';
 import { Composer } from './composer.tsx';
-import { Button, Notice, PageHeader, StateLabel, SureButton } from './controls.tsx';
 import { DetailsView } from './details-view.tsx';
 import { FilesView } from './files-view.tsx';
-import { PlanList } from './plan-list.tsx';
 import { TranscriptLog } from './transcript-log.tsx';
 import { VersionsView } from './versions-view.tsx';
 
@@ -31,7 +31,7 @@ export function SessionPage({ name }: { name: string }) {
       {problem && <Notice isProblem>{problem.status === 404 ? gone : problem.message}</Notice>}
       {view?.settings_problem && <Notice isProblem>{view.settings_problem}</Notice>}
       {view?.plan_problem && <Notice isProblem>{view.plan_problem}</Notice>}
-      {tab === 'run' && <TranscriptLog key={name}>{view && <PlanList view={view} />}</TranscriptLog>}
+      {tab === 'run' && <TranscriptLog key={name}>{view && <PlanPanel view={view} />}</TranscriptLog>}
       {tab === 'files' && <FilesView session={name} path={path} />}
       {tab === 'versions' && view && <VersionsView view={view} />}
       {tab === 'details' && <DetailsView session={name} />}

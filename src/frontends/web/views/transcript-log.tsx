@@ -3,10 +3,9 @@ import type { ComponentChildren, VNode } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { openSession, transcriptVersion } from '../data/session.ts';
 import type { CallItem, TranscriptItem } from '../data/transcript.ts';
-import { FOCUSABLE, renderMarkdown } from '../text/markdown.tsx';
+import { Button, FileLinks, StateLabel, Unfold } from '../parts/controls.tsx';
+import { FOCUSABLE, renderMarkdown } from '../parts/markdown.tsx';
 import { formatDuration, formatTime, words } from '../text/wording.ts';
-import { Button, StateLabel, Unfold } from './controls.tsx';
-import { FileLinks } from './files-view.tsx';
 
 /** Entries that are shown at first, and how many more each time a reader asks for earlier ones. */
 const WINDOW = 200;

@@ -3,10 +3,10 @@ import type { Step } from '../../../protocol/session/plan.ts';
 import { requestJson, sessionPath } from '../data/api.ts';
 import { restoreVersion, shownPlan } from '../data/plan-edits.ts';
 import type { SessionView } from '../data/session.ts';
-import { FOCUSABLE } from '../text/markdown.tsx';
+import { Button, Notice, Unfold, useAnswer } from '../parts/controls.tsx';
+import { FOCUSABLE } from '../parts/markdown.tsx';
+import { EditOutcomeNotice } from '../plan/plan-editor.tsx';
 import { formatTime, words } from '../text/wording.ts';
-import { Button, Notice, Unfold, useAnswer } from './controls.tsx';
-import { EditOutcomeNotice } from './plan-editor.tsx';
 
 /** What the page uses of a field that differs between two versions. */
 type FieldChange = { step: string | null; description: string | null; field: string; from: unknown; to: unknown };

@@ -1,36 +1,68 @@
+import { signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { requestJson, sessionPath } from '../data/api.ts';
-import { hrefOf } from '../data/overview.ts';
+import { hrefOf, route } from '../data/overview.ts';
 import { shownPlan, stepDraft } from '../data/plan-edits.ts';
 import { type SessionView, sendCommand } from '../data/session.ts';
-import { FOCUSABLE } from '../text/markdown.tsx';
+import { Button, FileLinks, StateLabel, Unfold, useAnswer } from '../parts/controls.tsx';
+import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatDuration, words } from '../text/wording.ts';
-import { Button, StateLabel, Unfold, useAnswer } from './controls.tsx';
-import { FileLinks } from './files-view.tsx';
 import { AddStep, EditOutcomeNotice, StepActions, StepForm, stepElementId } from './plan-editor.tsx';
+import { PlanGraphView } from './plan-graph.tsx';
+import { PlanTimeline } from './plan-timeline.tsx';
 
-/** The plan as a list; each step unfolds into what is known of it, and what can be changed. */
-export function PlanList({ view }: { view: SessionView }) {
-  const { plan: title, noPlan, stepActions } = words.value;
+const PLAN_VIEWS = ['list', 'graph', 'time'] as const;
+type PlanView = (typeof PLAN_VIEWS)[number];
+
+/** How plans are shown, kept in this browser. */
+const STORED_VIEW = 'agentd.plan-view';
+const planView = signal<PlanView>(PLAN_VIEWS.find((one) => one === localStorage.getItem(STORED_VIEW)) ?? 'list');
+
+function choosePlanView(view: PlanView): void {
+  planView.value = view;
+  localStorage.setItem(STORED_VIEW, view);
+}
+
+/** The plan, as a list or drawn; each step unfolds into what is known of it, and what can be changed. */
+export function PlanPanel({ view }: { view: SessionView }) {
+  const { plan: title, noPlan, stepActions, planViews } = words.value;
   const { name } = view;
   const plan = shownPlan(view);
+  const shown = planView.value;
+  const selected = route.value.page === 'session' ? route.value.path : '';
+  const isThere = plan?.steps.some(({ id }) => id === selected) ?? false;
+  useEffect(() => {
+    if (isThere) openStep(selected);
+  }, [selected, isThere]);
   const draft = stepDraft.value?.session === name ? stepDraft.value : undefined;
   const isLost = draft && !plan?.steps.some(({ id }) => id === draft.step);
   return (
-    <section class="plan" aria-label={title} {...FOCUSABLE}>
+    <section class={`plan as-${shown}`} aria-label={title} {...FOCUSABLE}>
       <div class="row heading">
         <h2>{title}</h2>
+        <fieldset class="row" aria-label={title}>
+          {PLAN_VIEWS.map((one) => (
+            <Button key={one} isPressed={one === shown} onClick={() => choosePlanView(one)}>
+              {planViews[one]}
+            </Button>
+          ))}
+        </fieldset>
         {plan?.steps.some(hasEnded) && <Button onClick={() => sendCommand(name, 'undo')}>{stepActions.undo}</Button>}
       </div>
       {!plan && <p class="quiet">{noPlan}</p>}
+      {plan && shown === 'graph' && <PlanGraphView session={name} plan={plan} selected={selected} />}
+      {plan && shown === 'time' && <PlanTimeline session={name} plan={plan} selected={selected} />}
       {plan && (
         <ol>
-          {plan.steps.map((step) => (
-            <li key={step.id} aria-current={step.status === 'running' ? 'step' : undefined}>
-              <StepEntry session={name} plan={plan} step={step} />
-              {draft?.step === step.id && <StepForm now={step} />}
-            </li>
-          ))}
+          {plan.steps.map((step, place) =>
+            shown === 'list' || step.id === selected || step.id === draft?.step ? (
+              <li key={step.id} value={place + 1} aria-current={step.status === 'running' ? 'step' : undefined}>
+                <StepEntry session={name} plan={plan} step={step} />
+                {draft?.step === step.id && <StepForm now={step} />}
+              </li>
+            ) : null,
+          )}
         </ol>
       )}
       {isLost && <StepForm now={undefined} />}
@@ -38,6 +70,13 @@ export function PlanList({ view }: { view: SessionView }) {
       <EditOutcomeNotice session={name} />
     </section>
   );
+}
+
+/** Unfolds a step that an address names, and gives it the focus. */
+function openStep(step: string): void {
+  const summary = document.getElementById(stepElementId(step));
+  summary?.closest('details')?.setAttribute('open', '');
+  summary?.focus();
 }
 
 const hasEnded = ({ status }: Step): boolean => status === 'completed' || status === 'failed' || status === 'skipped';

@@ -1,6 +1,7 @@
 import { type Signal, useSignal } from '@preact/signals';
 import type { ComponentChildren, TargetedEvent } from 'preact';
 import { useEffect } from 'preact/hooks';
+import { hrefOf } from '../data/overview.ts';
 import { describeProblem } from '../data/session.ts';
 import { words } from '../text/wording.ts';
 
@@ -149,11 +150,13 @@ const SIGNS: Readonly<Record<string, string>> = {
   skipped: '–',
 };
 
+export const signOf = (state: string): string => SIGNS[state] ?? '○';
+
 /** A state as sign, colour and word. */
 export function StateLabel({ state, text }: { state: string; text: string }) {
   return (
     <span class={`state ${state}`}>
-      <span aria-hidden="true">{SIGNS[state] ?? '○'}</span> {text}
+      <span aria-hidden="true">{signOf(state)}</span> {text}
     </span>
   );
 }
@@ -216,5 +219,19 @@ export function Table({ head, rows, numbersFrom = head.length }: TableProps) {
         ))}
       </tbody>
     </table>
+  );
+}
+
+/** Files that a message, a reply or a step names, each a link to it. */
+export function FileLinks({ session, files }: { session: string; files: readonly string[] }) {
+  return (
+    <>
+      {files.map((path, place) => (
+        <>
+          {place > 0 && ', '}
+          <a href={hrefOf(session, 'files', path)}>{path}</a>
+        </>
+      ))}
+    </>
   );
 }

@@ -13,8 +13,8 @@ import {
   stepDraft,
 } from '../data/plan-edits.ts';
 import { openSession } from '../data/session.ts';
+import { Button, bound, onEnter, onSubmit, set } from '../parts/controls.tsx';
 import { words } from '../text/wording.ts';
-import { Button, bound, onEnter, onSubmit, set } from './controls.tsx';
 
 type StepProps = { session: string; plan: Plan; step: Step };
 

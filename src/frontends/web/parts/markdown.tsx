@@ -1,6 +1,6 @@
 import { Lexer, type MarkedToken, type Token, type Tokens } from 'marked';
 import { type ComponentChildren, Fragment, h } from 'preact';
-import { words } from './wording.ts';
+import { words } from '../text/wording.ts';
 
 /** Longer texts are shown as they are: reading them as Markdown would hold up the page. */
 const MAX_MARKDOWN = 200_000;

@@ -1,0 +1,119 @@
+import type { Plan, Step } from '../../../protocol/session/plan.ts';
+
+/** Why a line leads from one step to another. */
+export const EDGE_KINDS = ['needs', 'when', 'gather', 'order', 'rollback', 'child'] as const;
+export type EdgeKind = (typeof EDGE_KINDS)[number];
+
+/** `more` stands for the parts of a step that are left out: how many there are of each status. */
+export type GraphNode = { id: string; group: string | undefined } & (
+  | { kind: 'step'; step: Step; place: number }
+  | { kind: 'child'; session: string }
+  | { kind: 'more'; counts: ReadonlyArray<readonly [Step['status'], number]>; total: number }
+);
+/** `cause` is the step that comes first, `effect` the one that waits for it. */
+export type GraphEdge = { kind: EdgeKind; cause: string; effect: string };
+/** A step with parts and they together; `within`: the group that they are a part of. */
+type GraphGroup = { id: string; within: string | undefined };
+/** The plan as a graph. A step with parts stands in its own group. */
+export type PlanGraph = { nodes: GraphNode[]; edges: GraphEdge[]; groups: GraphGroup[] };
+
+/** More parts of one step than this are one node, so that a step done for each of a thousand files can be read. */
+const MOST_PARTS = 8;
+
+export function planGraph({ steps, mode }: Pick<Plan, 'steps' | 'mode'>): PlanGraph {
+  const partsOf = groupBy(steps, groupsIn(steps));
+  const shown = new Set<string>();
+  const nodes: GraphNode[] = [];
+  const edges: GraphEdge[] = [];
+  const groups: GraphGroup[] = [];
+  const add = (group: string | undefined): void => {
+    const parts = partsOf.get(group) ?? [];
+    const kept = group === undefined ? parts : chooseParts(parts);
+    for (const step of parts.filter((one) => kept.includes(one))) {
+      if (shown.has(step.id)) continue;
+      shown.add(step.id);
+      const within = partsOf.has(step.id) ? step.id : group;
+      nodes.push({ id: step.id, group: within, kind: 'step', step, place: steps.indexOf(step) + 1 });
+      if (step.child !== undefined) {
+        nodes.push({ id: childNodeId(step.id), group: within, kind: 'child', session: step.child });
+        edges.push({ kind: 'child', cause: step.id, effect: childNodeId(step.id) });
+      }
+      if (!partsOf.has(step.id)) continue;
+      groups.push({ id: step.id, within: group });
+      add(step.id);
+    }
+    const left = parts.filter((one) => !kept.includes(one));
+    if (left.length > 0 && group !== undefined)
+      nodes.push({ id: `${group} more`, group, kind: 'more', counts: countStatuses(left), total: left.length });
+  };
+  add(undefined);
+  edges.push(...relations(steps.filter(({ id }) => shown.has(id))));
+  if (mode === 'linear' || mode === 'todo') for (const siblings of partsOf.values()) edges.push(...inOrder(siblings));
+  const known = edges.filter(({ kind, cause, effect }) => kind === 'child' || (shown.has(cause) && shown.has(effect)));
+  return { nodes, edges: known, groups };
+}
+
+/** The group of each step; a group that would be a part of itself through others is none. */
+function groupsIn(steps: readonly Step[]): (step: Step) => string | undefined {
+  const parents = new Map(steps.map(({ id, parent }) => [id, parent]));
+  return ({ id, parent }) => {
+    const way = new Set([id]);
+    for (let at = parent; at !== undefined && parents.has(at); at = parents.get(at)) {
+      if (way.has(at)) return undefined;
+      way.add(at);
+    }
+    return parent !== undefined && parents.has(parent) ? parent : undefined;
+  };
+}
+
+function groupBy<K>(steps: readonly Step[], keyOf: (step: Step) => K): Map<K, Step[]> {
+  const groups = new Map<K, Step[]>();
+  for (const step of steps) {
+    const key = keyOf(step);
+    const group = groups.get(key);
+    if (group) group.push(step);
+    else groups.set(key, [step]);
+  }
+  return groups;
+}
+
+const childNodeId = (step: string): string => `${step} child`;
+
+/** Those that something happens in first, then the others in their order. */
+function chooseParts(parts: readonly Step[]): readonly Step[] {
+  if (parts.length <= MOST_PARTS) return parts;
+  const rank = ({ status }: Step) =>
+    status === 'completed' || status === 'skipped' ? 2 : status === 'pending' ? 1 : 0;
+  return [...parts].sort((a, b) => rank(a) - rank(b)).slice(0, MOST_PARTS);
+}
+
+function countStatuses(steps: readonly Step[]): Array<readonly [Step['status'], number]> {
+  return Array.from(
+    groupBy(steps, ({ status }) => status),
+    ([status, all]) => [status, all.length],
+  );
+}
+
+/** What the steps say themselves about what they wait for, each pair once. */
+function relations(steps: readonly Step[]): GraphEdge[] {
+  return steps.flatMap(({ id, needs = [], when = [], gather, rollback }) => {
+    const waitsFor = new Map<string, EdgeKind>();
+    if (gather) waitsFor.set(gather.from, 'gather');
+    for (const { step } of when) waitsFor.set(step, 'when');
+    for (const need of needs) if (!waitsFor.has(need)) waitsFor.set(need, 'needs');
+    const edges = Array.from(waitsFor, ([cause, kind]): GraphEdge => ({ kind, cause, effect: id }));
+    return rollback === undefined ? edges : [...edges, { kind: 'rollback', cause: id, effect: rollback }];
+  });
+}
+
+/** Where steps are done one after another, a step that names nothing else waits for the one before it. */
+function inOrder(steps: readonly Step[]): GraphEdge[] {
+  const undoing = new Set(steps.map(({ rollback }) => rollback));
+  const chain = steps.filter(({ id }) => !undoing.has(id));
+  return chain.slice(1).flatMap(({ id, needs, when, gather }, place): GraphEdge[] => {
+    const before = chain[place]?.id;
+    return before === undefined || needs?.length || when?.length || gather
+      ? []
+      : [{ kind: 'order', cause: before, effect: id }];
+  });
+}

@@ -1,0 +1,215 @@
+import { useSignal } from '@preact/signals';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import type { Plan, Step } from '../../../protocol/session/plan.ts';
+import { isConnected } from '../data/api.ts';
+import { hrefOf, sessions } from '../data/overview.ts';
+import { EDGE_KINDS, type EdgeKind, type GraphNode, type PlanGraph, planGraph } from '../data/plan-graph.ts';
+import { Notice, signOf, useAnswer } from '../parts/controls.tsx';
+import { words } from '../text/wording.ts';
+import type { DrawnGraph, drawGraph } from './graph-layout.ts';
+
+const NODE = { width: 192, padding: 8, line: 16 };
+/** A larger graph would hold up the page while it is laid out, and be no map either. */
+const MOST = { nodes: 120, edges: 300 };
+/** From here on there is room for a graph that goes from left to right. */
+const WIDE = '(min-width: 48rem)';
+
+type GraphProps = { session: string; plan: Plan; selected: string };
+
+/** The plan as a graph; what places it is loaded once it is wanted. */
+export function PlanGraphView(props: GraphProps) {
+  const { value, problem } = useAnswer(() => import('./graph-layout.ts'), [isConnected.value]);
+  const graph = planGraph(props.plan);
+  if (graph.nodes.length > MOST.nodes || graph.edges.length > MOST.edges)
+    return <p class="quiet">{words.value.tooManySteps}</p>;
+  if (problem !== undefined) return <Notice isProblem>{words.value.lost}</Notice>;
+  return value ? <Drawing {...props} graph={graph} draw={value.drawGraph} /> : null;
+}
+
+type DrawingProps = GraphProps & { graph: PlanGraph; draw: typeof drawGraph };
+
+/**
+ * Its steps are links, which arrow keys go to as well, with lines from what comes first to what waits for it. What a
+ * line says to the eye, a step says in its name.
+ */
+function Drawing({ session, graph, selected, draw }: DrawingProps) {
+  const isWide = useMedia(WIDE);
+  const scroller = useRef<HTMLDivElement>(null);
+  const { nodes, edges } = graph;
+  const shape = JSON.stringify([isWide, edges, nodes.map((node) => [node.id, node.group, nodeText(node)])]);
+  const drawn = useMemo(() => draw(graph, isWide, nodeText, NODE), [shape]);
+  const { width, height } = drawn;
+  const first = nodes.find((one) => one.kind === 'step' && one.step.status === 'running') ?? nodes[0];
+  useEffect(() => scrollTo(scroller.current, selected || first?.id), [isWide]);
+  return (
+    <>
+      <div class="graph" ref={scroller}>
+        {/* biome-ignore lint/a11y/useSemanticElements: a group of HTML cannot be drawn in. */}
+        <svg
+          role="group"
+          aria-label={words.value.planViews.graph}
+          viewBox={`0 0 ${width} ${height}`}
+          width={`${width / 16}rem`}
+          height={`${height / 16}rem`}
+          onKeyDown={(event) => moveFocus(event, scroller.current, drawn)}
+        >
+          {drawn.groups.map((group) => (
+            <rect key={group.id} class="group" rx={8} {...cornerOf(group)} />
+          ))}
+          {drawn.edges.map(({ key, kind, path, head }) => (
+            <g key={key} class={`edge ${kind}`}>
+              <path d={path} />
+              <path class="head" d={head} />
+            </g>
+          ))}
+          {nodes.map((node) => (
+            <Node key={node.id} {...{ session, node, graph, drawn }} isSelected={node.id === selected} />
+          ))}
+        </svg>
+      </div>
+      <Legend kinds={EDGE_KINDS.filter((kind) => drawn.edges.some((edge) => edge.kind === kind))} />
+    </>
+  );
+}
+
+type NodeProps = { session: string; node: GraphNode; graph: PlanGraph; drawn: DrawnGraph; isSelected: boolean };
+
+function Node({ session, node, graph, drawn, isSelected }: NodeProps) {
+  const box = drawn.boxes.get(node.id);
+  if (!box) return null;
+  const { x, y, width, height } = cornerOf(box);
+  const { state, head } = headOf(node);
+  const content = (
+    <>
+      <rect rx={6} {...{ x, y, width, height }} />
+      <text x={x + NODE.padding} y={y + NODE.padding + NODE.line * 0.75}>
+        <tspan class={`state ${state}`}>{`${head} `}</tspan>
+        {box.lines.map((line, place) => (
+          <tspan key={place} x={x + NODE.padding} dy={NODE.line}>
+            {line}
+          </tspan>
+        ))}
+      </text>
+    </>
+  );
+  if (node.kind === 'more') return <g class="node more">{content}</g>;
+  return (
+    <a
+      id={nodeElementId(node.id)}
+      class={`node ${node.kind} ${state}`}
+      href={node.kind === 'child' ? hrefOf(node.session) : hrefOf(session, 'run', node.id)}
+      aria-label={spokenText(node, graph)}
+      aria-current={isSelected ? 'true' : undefined}
+    >
+      {content}
+    </a>
+  );
+}
+
+/** Shows a node in the middle, as far as there is something to scroll. */
+function scrollTo(graph: HTMLElement | null, node: string | undefined): void {
+  const [outer, inner] = [graph, graph?.querySelector(`[id="${CSS.escape(nodeElementId(node ?? ''))}"]`)].map((one) =>
+    one?.getBoundingClientRect(),
+  );
+  if (!graph || !outer || !inner) return;
+  graph.scrollLeft += inner.x + inner.width / 2 - outer.x - outer.width / 2;
+  graph.scrollTop += inner.y + inner.height / 2 - outer.y - outer.height / 2;
+}
+
+const nodeElementId = (id: string): string => `node ${id}`;
+
+/** What stands in a node, below its head. */
+function nodeText(node: GraphNode): string {
+  if (node.kind === 'step') return node.step.description;
+  if (node.kind === 'child') return node.session;
+  return node.counts.map(([status, count]) => `${count} ${words.value.stepStatuses[status]}`).join(', ');
+}
+
+/** Its state, and the line that says so, for the eye with its sign. */
+function headOf(node: GraphNode, sign = true): { state: string; head: string } {
+  const { stepStatuses, child, standings, moreParts } = words.value;
+  const withSign = (state: string) => (sign ? `${signOf(state)} ` : '');
+  if (node.kind === 'more') return { state: 'pending', head: moreParts(node.total) };
+  if (node.kind === 'child') {
+    const standing = sessions.value?.find(({ name }) => name === node.session)?.standing ?? 'none';
+    return { state: standing, head: `${withSign(standing)}${child}: ${standings[standing]}` };
+  }
+  const { status, progress } = node.step;
+  const done = progress ? ` ${progress.current}/${progress.total}` : '';
+  return { state: status, head: `${node.place} ${withSign(status)}${stepStatuses[status]}${done}` };
+}
+
+/** A node for those who do not see it: what it shows, and what its lines say. */
+function spokenText(node: GraphNode, { nodes, edges }: PlanGraph): string {
+  const { edgeKinds, partOf } = words.value;
+  const shown = `${headOf(node, false).head} ${nodeText(node)}`;
+  if (node.kind !== 'step') return shown;
+  const steps = new Map<string, Step>(nodes.flatMap((one) => (one.kind === 'step' ? [[one.id, one.step]] : [])));
+  const { id, parent } = node.step;
+  const isOf = (kind: EdgeKind, cause: string, effect: string) =>
+    kind === 'rollback' || kind === 'child' ? cause === id : effect === id;
+  const facts = edges
+    .filter(({ kind, cause, effect }) => isOf(kind, cause, effect))
+    .map(({ kind, cause, effect }) => [edgeKinds[kind], cause === id ? effect : cause] as const)
+    .map(([name, other]) => `${name}: ${steps.get(other)?.description ?? ''}`.replace(/: $/, ''));
+  const group = parent === undefined || node.group === undefined || parent === id ? undefined : steps.get(parent);
+  return [shown, group && `${partOf}: ${group.description}`, ...facts].filter(Boolean).join('; ');
+}
+
+function Legend({ kinds }: { kinds: readonly EdgeKind[] }) {
+  return (
+    <ul class="legend quiet" aria-hidden="true">
+      {kinds.map((kind) => (
+        <li key={kind}>
+          <svg aria-hidden="true" class={`edge ${kind}`} viewBox="0 0 32 8" width="2rem" height="0.5rem">
+            <path d="M0 4L26 4" />
+            <path class="head" d="M32 4L24 0L24 8Z" />
+          </svg>{' '}
+          {words.value.edgeKinds[kind]}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const cornerOf = ({ x, y, width, height }: { x: number; y: number; width: number; height: number }) => ({
+  ...{ x: x - width / 2, y: y - height / 2, width, height },
+});
+
+const DIRECTIONS: Readonly<Record<string, readonly [x: number, y: number]>> = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, -1],
+  ArrowDown: [0, 1],
+};
+
+/** Goes to the nearest node in the direction of an arrow key. */
+function moveFocus(event: KeyboardEvent, graph: HTMLElement | null, { boxes }: DrawnGraph): void {
+  const [dx, dy] = DIRECTIONS[event.key] ?? [0, 0];
+  const from = boxes.get(document.activeElement?.id.replace(nodeElementId(''), '') ?? '');
+  if (!from || (dx === 0 && dy === 0) || event.altKey) return;
+  event.preventDefault();
+  const ahead = [...boxes].flatMap(([id, { x, y }]) => {
+    const [along, across] = [(x - from.x) * dx + (y - from.y) * dy, (x - from.x) * dy + (y - from.y) * dx];
+    // What is straight ahead comes before what is nearer but beside.
+    return along > 1 ? [{ id, far: along + 2 * Math.abs(across) }] : [];
+  });
+  const nodes = ahead
+    .sort((a, b) => a.far - b.far)
+    .map(({ id }) => graph?.querySelector(`[id="${CSS.escape(nodeElementId(id))}"]`));
+  const next = nodes.find((one) => one instanceof SVGAElement);
+  if (next instanceof SVGAElement) next.focus();
+}
+
+function useMedia(query: string): boolean {
+  const list = useMemo(() => matchMedia(query), [query]);
+  const matches = useSignal(list.matches);
+  useEffect(() => {
+    const follow = () => {
+      matches.value = list.matches;
+    };
+    list.addEventListener('change', follow);
+    return () => list.removeEventListener('change', follow);
+  }, [list]);
+  return matches.value;
+}
