@@ -171,7 +171,7 @@ foreign(
     const config = join(dirname(place.root), 'schemathesis.toml');
     writeFileSync(config, REFUSALS);
     const check = async (...words: string[]) => {
-      const { code, out, err } = await run(PYTHON, [
+      const asked = [
         ...['-m', 'schemathesis.cli', '--config-file', config, 'run', `${url}/openapi.json`],
         ...['-H', `Authorization: Bearer ${token}`, '--phases', 'coverage,fuzzing', '--seed', '1', '--no-color'],
         ...[
@@ -183,7 +183,9 @@ foreign(
           'off',
           ...words,
         ],
-      ]);
+      ];
+      // It keeps what it found in its folder.
+      const { code, out, err } = await run(PYTHON, asked, {}, dirname(place.root));
       expect(code, out + err).toBe(0);
     };
     const named = (flag: string, names: string[]) => names.flatMap((name) => [flag, name]);

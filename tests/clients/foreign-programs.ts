@@ -13,10 +13,10 @@ export const LIMIT_MS = 120_000;
 
 export type Ran = { code: number | null; out: string; err: string };
 
-/** Runs a program to its end; a program that is not there ends with 127. */
-export function run(program: string, words: string[], env: NodeJS.ProcessEnv = {}): Promise<Ran> {
+/** Runs a program to its end, by default in this folder; a program that is not there ends with 127. */
+export function run(program: string, words: string[], env: NodeJS.ProcessEnv = {}, cwd?: string): Promise<Ran> {
   return new Promise((done) => {
-    const child = spawn(program, words, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(program, words, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     onTestFinished(() => void child.kill('SIGKILL'));
     let [out, err] = ['', ''];
     child.stdout.setEncoding('utf8').on('data', (text: string) => {

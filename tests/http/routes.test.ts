@@ -103,7 +103,7 @@ test('an edit of the plan is merged with what happened since; 412 only where ano
   const diff = await ask('GET', `${plan}/diff?from=${earlier}&to=${revision}`);
   expect(diff.json).toEqual(JSON.parse((await place.ctl(['plan', 'demo', 'diff', `${earlier}`, '--json'])).out));
   expect((await ask('GET', `${plan}?revision=9999`)).json['wanted']).toBe(`a revision from 1 to ${revision}`);
-  expect((await ask('GET', `${plan}/diff?from=9999`)).status).toBe(422);
+  expect((await ask('GET', `${plan}/diff?from=9999`)).status).toBe(404);
   expect((await ask('GET', `${plan}/diff?from=0`)).status).toBe(400);
   const foreign = await ask('PUT', plan, { headers: { 'if-match': '"plan_1.3"' }, body: { steps } });
   expect(foreign).toMatchObject({ status: 412, json: { do: 'Read the plan again.' } });
