@@ -1,8 +1,10 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { serveHttp } from '../../src/frontends/http/index.ts';
 import { ground } from '../support/daemon.ts';
 
 const ANSWER = 'There are 7 words.\n\nCounted by script: ✓ 七';
@@ -38,6 +40,42 @@ test.for(EXAMPLES)(
     expect(readFileSync(join(session, 'events.jsonl'), 'utf8')).toContain(JSON.stringify(text).slice(1, -1));
   },
 );
+
+test('docs/frontends.md shows frontend.ts as it is, and it shows a run, passes on a call and a question, and ends with the reply', async () => {
+  const example = readFileSync('docs/examples/frontend.ts', 'utf8');
+  expect(readFileSync('docs/frontends.md', 'utf8')).toContain(
+    `<!-- frontend.ts -->\n\`\`\`ts\n${example}\`\`\`\n<!-- /frontend.ts -->`,
+  );
+  const on = ground();
+  on.config({ permissions: [{ ask: 'shell' }] });
+  const script = join(on.root, 'answers.json');
+  const answers = [
+    { text: '[Step] Count', calls: [{ name: 'shell', args: { command: 'echo 1 2 3 | wc -w' } }] },
+    { text: 'Three.', calls: [{ name: 'ask_user', args: { question: 'As a table?' } }] },
+    { text: `${ANSWER} [Done]` },
+  ];
+  writeFileSync(script, JSON.stringify(answers));
+  await on.start(['--model', `scripted:${script}`]);
+  const client = openClient(on.root);
+  const server = await serveHttp(client, { port: 0, complain: (text) => expect.soft(text).toBe('') });
+  onTestFinished(() => server.close());
+  const child = spawn(process.execPath, ['--import', 'tsx', 'docs/examples/frontend.ts', 'demo', 'Count it'], {
+    env: { ...process.env, AGENTD_URL: server.url, AGENTD_TOKEN: await client.accessToken() },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void child.kill());
+  const typed = ['y\n', 'no\n'];
+  let shown = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    shown += text;
+    if (text.endsWith('\n> ')) child.stdin.write(typed.shift() ?? '');
+  });
+  expect(await new Promise((done) => child.once('close', done))).toBe(0);
+  expect(shown).toMatch(/^step\.\w+ step_1$/m);
+  expect(shown).toContain('echo 1 2 3 | wc -w\nAllow it? (y/n)\n> ');
+  expect(shown).toContain('As a table?\n> ');
+  expect(shown.endsWith(`done: ${ANSWER} [Done]\n`)).toBe(true);
+});
 
 test('none of the examples minds that the daemon took its staging name away first', () => {
   const takesAway = {
