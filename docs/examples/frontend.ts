@@ -72,9 +72,9 @@ for await (const { event, data } of follow()) {
   else if (event === 'model.answered') stdout.write('\n');
   else if (event.startsWith('step.')) console.log(`${event} ${data.step.id ?? data.step}`);
   else if (event === 'approval.asked') {
-    const decision = (await ask(`${data.why}\n${data.shows}\nAllow it? (y/n)`)) === 'y' ? 'allow' : 'deny';
+    const decision = (await ask(`${data.why}\n${data.display}\nAllow it? (y/n)`)) === 'y' ? 'allow' : 'deny';
     await send(`/approvals/${data.id}`, { hash: data.hash, decision });
-  } else if (event === 'run.rested' && data.question) await send('/messages', { text: await ask(data.question.text) });
+  } else if (event === 'run.ended' && data.question) await send('/messages', { text: await ask(data.question.text) });
   else if (event === 'reply.committed' && data.reply.status !== 'waiting' && data.reply.status !== 'joined') {
     console.log(`${data.reply.status}: ${data.reply.text}`);
     process.exit(data.reply.status === 'done' ? 0 : 1);
