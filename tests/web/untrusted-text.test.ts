@@ -96,6 +96,18 @@ webTest(
       'script:not([src="/app.js"]), iframe, img, style, svg, link:not([href="/app.css"], [href="/icon.svg"], [href="/app.webmanifest"]), base, object, embed, video, math, template, meta[http-equiv], [onerror], [onload], [onfocus], [ontoggle], form[action]';
     expect(await page.locator(bad).count()).toBe(0);
     expect(await page.evaluate('window.pwn ?? null')).toBeNull();
+    await page.getByRole('button', { name: 'Graph' }).press('Enter');
+    const graph = page.locator('.graph');
+    await graph.getByRole('link').last().waitFor();
+    expect(
+      await graph.locator(':not(svg, g, rect, path, a, text, tspan), [onload], a:not([href^="#/s/demo/run/"])').count(),
+    ).toBe(0);
+    await page.getByRole('button', { name: 'Time' }).press('Enter');
+    await page.locator('.timeline th a').last().waitFor();
+    expect(
+      await page.locator('.timeline a:not([href^="#/s/demo/run/"]), .timeline :is(img, script, style)').count(),
+    ).toBe(0);
+    await page.getByRole('button', { name: 'List' }).press('Enter');
     await page.goto(`${desk.url}/#/s/demo/versions`);
     await page.getByRole('region', { name: 'Versions' }).getByText('gnp.exe').last().waitFor();
     expect(await page.locator(bad).count()).toBe(0);
