@@ -11,13 +11,14 @@ import { http } from './bench/http.ts';
 import { load } from './bench/load.ts';
 import { machineLine } from './bench/machine.ts';
 import { overhead } from './bench/overhead.ts';
+import { page } from './bench/page.ts';
 import { pickup } from './bench/pickup.ts';
 import { recovery } from './bench/recovery.ts';
 import type { Setting } from './bench/setting.ts';
 import { stall } from './bench/stall.ts';
 import { start } from './bench/start.ts';
 
-const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | stall | recovery | cli | http | detection [corpus]] [options]
+const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | stall | recovery | cli | http | page | detection [corpus]] [options]
   --quick             fewer repetitions and sessions: everything within a minute on a quiet machine
   --all               also what takes very long: 50,000 idle sessions, 100 MB of history
   --profile <folder>  the daemon writes its CPU profiles there, for the browser's developer tools
@@ -46,6 +47,7 @@ const benches: Record<string, (setting: Setting) => Promise<string> | string> = 
   recovery,
   cli,
   http,
+  page,
   detection: ({ size }) => detectionTable(corpus, { refits: size !== 'quick' }),
 };
 

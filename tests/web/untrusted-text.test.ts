@@ -105,11 +105,23 @@ webTest(
       'script:not([src="/app.js"]), iframe, img, style, svg, link:not([href="/app.css"], [href="/icon.svg"], [href="/app.webmanifest"]), base, object, embed, video, math, template, meta[http-equiv], [onerror], [onload], [onfocus], [ontoggle], form[action]';
     expect(await page.locator(bad).count()).toBe(0);
     expect(await page.evaluate('window.pwn ?? null')).toBeNull();
-    await page.goto(`${setup.url}/#/s/demo/versions`);
+    await page.getByRole('button', { name: 'Graph' }).press('Enter');
+    const graph = page.locator('.graph');
+    await graph.getByRole('link').last().waitFor();
+    expect(
+      await graph.locator(':not(svg, g, rect, path, a, text, tspan), [onload], a:not([href^="#/s/demo/run/"])').count(),
+    ).toBe(0);
+    await page.getByRole('button', { name: 'Time' }).press('Enter');
+    await page.locator('.timeline th a').last().waitFor();
+    expect(
+      await page.locator('.timeline a:not([href^="#/s/demo/run/"]), .timeline :is(img, script, style)').count(),
+    ).toBe(0);
+    await page.getByRole('button', { name: 'List' }).press('Enter');
+    await page.goto(`$setup.url/#/s/demo/versions`);
     await page.getByRole('region', { name: 'Versions' }).getByText('gnp.exe').last().waitFor();
     expect(await page.locator(bad).count()).toBe(0);
     expect(await page.evaluate('window.pwn ?? null')).toBeNull();
-    await page.goto(`${setup.url}/#/s/demo`);
+    await page.goto(`$setup.url/#/s/demo`);
     await page.getByText('gnp.exe').last().waitFor();
     const links = await page
       .locator('.transcript a')
@@ -124,7 +136,7 @@ webTest(
 
 webTest('of a long event log the last entries are shown first, and earlier ones when asked for', [], async (setup) => {
   const events: EventBody[] = [opened, received('1.md'), started('1.md'), ...planned('p', 'Count')];
-  while (events.length < 2000) events.push(answered(`Answer **${events.length}**`));
+  while (events.length < 2000) events.push(answered(`Answer **$events.length**`));
   await openSession(setup, events);
   const page = await setup.open({ hash: '#/s/demo' });
   const log = page.getByRole('log');
