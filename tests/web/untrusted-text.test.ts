@@ -117,11 +117,11 @@ webTest(
       await page.locator('.timeline a:not([href^="#/s/demo/run/"]), .timeline :is(img, script, style)').count(),
     ).toBe(0);
     await page.getByRole('button', { name: 'List' }).press('Enter');
-    await page.goto(`$setup.url/#/s/demo/versions`);
+    await page.goto(`${setup.url}/#/s/demo/versions`);
     await page.getByRole('region', { name: 'Versions' }).getByText('gnp.exe').last().waitFor();
     expect(await page.locator(bad).count()).toBe(0);
     expect(await page.evaluate('window.pwn ?? null')).toBeNull();
-    await page.goto(`$setup.url/#/s/demo`);
+    await page.goto(`${setup.url}/#/s/demo`);
     await page.getByText('gnp.exe').last().waitFor();
     const links = await page
       .locator('.transcript a')
@@ -136,7 +136,7 @@ webTest(
 
 webTest('of a long event log the last entries are shown first, and earlier ones when asked for', [], async (setup) => {
   const events: EventBody[] = [opened, received('1.md'), started('1.md'), ...planned('p', 'Count')];
-  while (events.length < 2000) events.push(answered(`Answer **$events.length**`));
+  while (events.length < 2000) events.push(answered(`Answer **${events.length}**`));
   await openSession(setup, events);
   const page = await setup.open({ hash: '#/s/demo' });
   const log = page.getByRole('log');
