@@ -11,7 +11,14 @@ let sandbox: 'none' | 'bwrap' = 'none';
 
 const call = (name: string, args: object) => ({ name, args: JSON.stringify(args) });
 const background = (command: string) => call('shell', { command, background: true });
-const textIn = (path: string): string => (existsSync(path) ? readFileSync(path, 'utf8') : '');
+/** '' if there is no such file; a process may end between any two looks. */
+function textIn(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
 const eventsOf = <T extends EventType>(on: Ground, type: T): Array<EventOf<T>> =>
   on.events('demo').filter((event): event is EventOf<T> => event.type === type);
 

@@ -56,6 +56,8 @@ webTest(
 
     await plan.getByRole('button', { name: 'Skip' }).press('Enter');
     await plan.locator('summary', { hasText: 'Two, but better' }).getByText('skipped').waitFor();
+    // A skipped step is not a done one, as in the reply and on the command line.
+    await page.getByRole('status').getByText('0 of 3 steps').waitFor();
     await plan.getByRole('button', { name: 'Reopen' }).press('Enter');
     await plan.locator('summary', { hasText: 'Two, but better' }).getByText('open').waitFor();
 

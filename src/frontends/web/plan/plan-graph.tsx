@@ -8,7 +8,7 @@ import { Notice, signOf, useAnswer } from '../parts/controls.tsx';
 import { words } from '../text/wording.ts';
 import type { DrawnGraph, drawGraph } from './graph-layout.ts';
 
-const NODE = { width: 192, padding: 8, line: 16 };
+const NODE = { width: 208, padding: 8, line: 16 };
 /** A larger graph would hold up the page while it is laid out, and be no map either. */
 const MOST = { nodes: 120, edges: 300 };
 /** From here on there is room for a graph that goes from left to right. */

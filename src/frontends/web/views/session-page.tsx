@@ -45,14 +45,14 @@ function RunState(view: SessionView) {
   const { standings, stepOf, calls, tokens, waitingMessages } = words.value;
   const { standing, plan, run, run_end: runEnd, inbox } = view;
   const spent = run?.spent ?? runEnd?.spent;
-  const ended = plan?.steps.filter(({ status }) => status === 'completed' || status === 'skipped').length ?? 0;
+  const completed = plan?.steps.filter(({ status }) => status === 'completed').length ?? 0;
   return (
     <div class="row run-state">
       <p role="status" class="row">
         <StateLabel state={standing} text={standings[standing]} />
-        {plan && <span>{stepOf(ended, plan.steps.length)}</span>}
+        {plan && <span>{stepOf(completed, plan.steps.length)}</span>}
         {plan && plan.steps.length > 0 && (
-          <progress max={plan.steps.length} value={ended} aria-label={words.value.plan} />
+          <progress max={plan.steps.length} value={completed} aria-label={words.value.plan} />
         )}
       </p>
       {spent && (
