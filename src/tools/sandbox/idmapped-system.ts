@@ -33,9 +33,9 @@ export function findIdmappedSystem(path: string, folders: string[]): IdmappedSys
 }
 
 /**
- * Mounts the folders remapped below PLACE, in a mount namespace of its own, and becomes the sandbox. The mapping is that
- * of a user namespace in which the user 0 does not exist; a child holds it until the mounts have it. What was mounted in
- * a folder later and cannot be remapped is left out, but must not have been there at the first try (`strict`).
+ * Mounts the folders remapped below PLACE, in a mount namespace of its own, and becomes the sandbox. The mapping is
+ * that of a user namespace without the user 0; a child holds it until it is open. What was mounted in a folder later
+ * and cannot be remapped is left out, but must not have been there at the first try (`strict`).
  */
 const REMAP_SCRIPT = `
 sub try { my @args = @_; my $got = syscall($args[0], @args[1 .. $#args]); $got }
