@@ -4,6 +4,7 @@ import { release } from 'node:os';
 import { findProgram } from '../common/path-lookup.ts';
 import { IGNORED_SIGNALS, MAX_DATA_KIB, type SandboxedCommand, type ShellCommand } from '../process/supervisor.ts';
 import { createControlGroup, findControlGroupParent } from './control-group.ts';
+import { findIdmappedSystem, type IdmappedSystem } from './idmapped-system.ts';
 import {
   type BackendProbe,
   existingPaths,
@@ -44,18 +45,20 @@ export function bubblewrapBackend(ground: BackendOptions): BackendProbe {
   const help = spawnSync(bwrap, ['--help'], { env: pathOnly(ground.env), encoding: 'utf8' });
   const known: HasOption = (option) => `${help.stdout}${help.stderr}`.includes(option);
   const paths = findSandboxPaths(ground.env, ground.hidden);
-  const words = bubblewrapArgs({ bwrap, places: paths, known, path }, { readAlso: [], network: false });
+  const idmapped = process.getuid?.() === 0 ? findIdmappedSystem(path, systemFolders(paths)) : undefined;
+  const system = idmapped && 'words' in idmapped ? idmapped : undefined;
+  const words = bubblewrapArgs({ bwrap, places: paths, known, path, system }, { readAlso: [], network: false });
   const fault = tryProgram(
     [...words, 'env', '--default-signal', 'sh', '-c', 'test -r /proc/self/stat'],
     pathOnly(ground.env),
   );
   if (fault !== null) return { backend: null, why: `bubblewrap does not work here: ${fault}` };
   const count = processLimit();
-  const ready = { bwrap, places: paths, known, path, count };
+  const ready = { bwrap, places: paths, known, path, system, count };
   return {
     backend: {
       kind: 'bwrap',
-      gaps: count.gaps,
+      gaps: [...count.gaps, ...(idmapped && 'why' in idmapped ? [privateFilesGap(idmapped.why)] : [])],
       isAvailable: () => fs.existsSync(bwrap),
       wrapCommand: (...args) => wrapCommand(...args, ready),
       prepareServer: (server) => prepareServer(server, ready),
@@ -63,15 +66,24 @@ export function bubblewrapBackend(ground: BackendOptions): BackendProbe {
   };
 }
 
-type Bubblewrap = { bwrap: string; places: SandboxPaths; known: HasOption; path: string };
+type Bubblewrap = {
+  bwrap: string;
+  places: SandboxPaths;
+  known: HasOption;
+  path: string;
+  system: IdmappedSystem | undefined;
+};
 type ReadyBubblewrap = Bubblewrap & { count: ProcessLimit };
 
-/** System files that ordinary users may not read. */
-const privatePathsOf = ({ places: paths, path }: Bubblewrap): Promise<string[]> =>
-  findPrivatePaths(
-    paths.system.flatMap((one) => (one.link === undefined ? [one.path] : [])),
-    path,
-  );
+const systemFolders = ({ system }: SandboxPaths): string[] =>
+  system.flatMap(({ path, link }) => (link === undefined ? [path] : []));
+
+/** System files that ordinary users may not read, unless the kernel denies them anyway. */
+const privatePathsOf = async ({ places: paths, path, system }: Bubblewrap): Promise<string[]> =>
+  system ? [] : findPrivatePaths(systemFolders(paths), path);
+
+const privateFilesGap = (why: string): string =>
+  `Private files of the system are hidden from commands that begin later, but not from one that runs (${why}).`;
 
 async function wrapCommand(
   { shell, command, cwd, env }: ShellCommand,
@@ -175,7 +187,7 @@ type WorkMount = { path: string; fd: number; writable: boolean };
 
 /** Later arguments override earlier ones. What is not listed does not exist inside. */
 function bubblewrapArgs(
-  { bwrap, places: paths, known }: Bubblewrap,
+  { bwrap, places: paths, known, system }: Bubblewrap,
   view: SandboxView & { secret?: string[] },
   own?: WorkMount,
   start = '/',
@@ -184,10 +196,13 @@ function bubblewrapArgs(
   const readOnly = (path: string) => ['--ro-bind-try', path, path];
   const { outside, inside, programs } = extraReadablePaths(paths, view.readAlso);
   return [
+    ...(system?.words ?? []),
     ...[bwrap, '--unshare-all', '--unshare-user', '--die-with-parent', '--cap-drop', 'ALL'],
     ...(known('--disable-userns') ? ['--disable-userns'] : []),
     ...(view.network ? ['--share-net'] : []),
-    ...paths.system.flatMap(({ path, link }) => (link ? ['--symlink', link, path] : readOnly(path))),
+    ...paths.system.flatMap(({ path, link }) =>
+      link ? ['--symlink', link, path] : ['--ro-bind-try', system?.sourceOf(path) ?? path, path],
+    ),
     ...(view.secret ?? []).flatMap(maskPath),
     // The user 0 may write there without any capability, also to what is not limited to this namespace.
     ...['--proc', '/proc', '--remount-ro', '/proc', '--dev', '/dev', ...inMemory('/dev/shm'), '--remount-ro', '/dev'],

@@ -5,6 +5,7 @@ import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { getOwn } from '../../base/dictionary.ts';
 import { UserError } from '../../base/user-error.ts';
 import { findProgram } from '../common/path-lookup.ts';
+import { existingPaths } from './sandbox-backend.ts';
 
 /** The system folders. `/run`, `/sys`, `/var`, `/srv`, `/mnt` and anything else on the machine are not visible. */
 const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/etc', '/opt', '/nix', '/gnu'];
@@ -149,8 +150,8 @@ const CACHE_MS = 10 * 60_000;
 const MAX_COVERS_PER_FOLDER = 64;
 /** Readable by everybody by design, and too many files to check. */
 const PACKAGE_STORES = ['/nix/store', '/gnu/store'];
-/** What is covered if there is no `find`. */
-const FALLBACK_FOLDERS = ['/etc', '/opt', '/usr/local'];
+/** Where files appear that are of no package; all that is searched if there is no `find`. */
+const CHANGING_FOLDERS = ['/etc', '/opt', '/usr/local'];
 
 type CachedSearch = { at: number; found: Promise<string[]>; next?: Promise<string[]> | undefined };
 const searchCache = new Map<string, CachedSearch>();
@@ -161,6 +162,12 @@ const searchCache = new Map<string, CachedSearch>();
  * 150,000 files take `find` half a second, several on a cold disk, so it runs in the background, once for all sessions.
  */
 export async function findPrivatePaths(folders: string[], path: string): Promise<string[]> {
+  // For the user 0 all private files of the system count, also those made since: people put theirs into these folders.
+  const recent = process.getuid?.() === 0 ? searchPrivatePaths(existingPaths(CHANGING_FOLDERS), path) : [];
+  return collapseToFolders([...new Set([...(await cachedPrivatePaths(folders, path)), ...(await recent)])]);
+}
+
+async function cachedPrivatePaths(folders: string[], path: string): Promise<string[]> {
   const key = folders.join(':');
   const have = searchCache.get(key);
   if (!have) {
@@ -181,8 +188,8 @@ async function searchPrivatePaths(folders: string[], path: string): Promise<stri
     find === undefined
       ? undefined
       : await nulSeparatedOutput(find, [...folders, ...FIND_PRIVATE_ARGS]).catch(() => undefined);
-  const found = listed ?? FALLBACK_FOLDERS.filter((folder) => fs.existsSync(folder)).flatMap(findNotWorldReadable);
-  return collapseToFolders(found.filter(isReadable));
+  const found = listed ?? existingPaths(CHANGING_FOLDERS).flatMap(findNotWorldReadable);
+  return found.filter(isReadable);
 }
 
 const pruneArgs = (path: string) => ['-path', path, '-prune', '-o'];
