@@ -68,7 +68,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
       await eventually(() => marked(word) === 0);
       // What the command said is news here where it had not yet been said at the beginning.
       expect((await on.use('jobs', { action: 'wait', job: 'job_1' })).text).toMatch(
-        /^job_1: exit 0, .*\n(\(nothing new\)|over)$/,
+        /^job_1: exit 0, .*\n(\(nothing new\)|over\n)$/,
       );
     });
 
