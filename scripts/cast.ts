@@ -2,15 +2,17 @@
  * `npm run cast`: records `npm run demo` for the front page. Everything shown was printed by the real programs; only the scratch
  * path and the port are replaced, so that two recordings differ in little but their times.
  */
+
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { asciicast } from './cast/asciicast.ts';
 import { film, still } from './cast/picture.ts';
 import { type Line, record } from './cast/record.ts';
 import { wrap } from './cast/terminal.ts';
 
-const AGENTCTL = new URL('../dist/agentctl.js', import.meta.url).pathname;
+const AGENTCTL = fileURLToPath(new URL('../dist/agentctl.js', import.meta.url));
 const SCRATCH = /\S*\/agentd-demo-\w+/g;
 const over = new AbortController();
 

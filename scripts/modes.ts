@@ -6,18 +6,20 @@
  *   npm run test:modes -- --all            every one
  *   npm run test:modes -- --mode dag --at 17
  */
+
 import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { runDaemon } from '../src/main/run-daemon.ts';
 import { broken, isOver } from './modes/check.ts';
 import { type Scenario, scenarios } from './modes/scenario.ts';
 
-const AGENTD = new URL('../dist/agentd.js', import.meta.url).pathname;
-const KILLER = new URL('./modes/kill-at.mjs', import.meta.url).pathname;
+const AGENTD = fileURLToPath(new URL('../dist/agentd.js', import.meta.url));
+const KILLER = fileURLToPath(new URL('./modes/kill-at.mjs', import.meta.url));
 const DEFAULT_EVERY = 5;
 const LONGEST_MS = 60_000;
 

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { decide } from '../src/core/decide/decide.ts';
 import { reduceEvent } from '../src/core/reducers/reduce-event.ts';
@@ -10,7 +11,7 @@ import { resolveRules } from '../src/protocol/settings/effective-settings.ts';
 import type { Mode } from '../src/protocol/settings/run-options.ts';
 import { MODES } from '../src/protocol/settings/run-options.ts';
 
-const SRC = new URL('../src/', import.meta.url).pathname;
+const SRC = fileURLToPath(new URL('../src/', import.meta.url));
 /** What is declared as a record by name: a field, a parameter or a constant. */
 const DECLARED = /\b([A-Za-z_]+)\??: (?:Readonly<)?(?:Record<string,|Partial<Record<string,)/g;
 

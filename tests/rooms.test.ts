@@ -150,3 +150,14 @@ test('a test that changes its whole process does not share it with others', () =
   expect(files.length).toBeGreaterThan(100);
   expect(files.filter((file) => NEEDS_ISOLATION.test(readFileSync(file, 'utf8')))).toEqual([]);
 });
+
+test('a file beside a script or test is found where the path of the checkout has a space or an umlaut', () => {
+  const found = ['scripts', 'tests'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((name) => /\.(ts|mjs)$/.test(name))
+      .map((name) => join(folder, name))
+      // The pathname of an address is encoded; fileURLToPath() of node:url decodes it.
+      .filter((path) => /import\.meta\.url\)\s*\.pathname/.test(readFileSync(path, 'utf8'))),
+  );
+  expect(found).toEqual([]);
+});

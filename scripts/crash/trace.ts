@@ -2,9 +2,10 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import * as fs from 'node:fs';
 import { relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Place } from './story.ts';
 
-const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
+const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 
 /**
  * Calls that change what is on disk, by where they are counted. strace counts each thread for itself, and other threads write

@@ -3,9 +3,10 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 
-const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
-const AGENTCTL = new URL('../../dist/agentctl.js', import.meta.url).pathname;
+const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
+const AGENTCTL = fileURLToPath(new URL('../../dist/agentctl.js', import.meta.url));
 const LONGEST_MS = 120_000;
 
 /** A scratch workspace with a real daemon, and what a person does and sees there. */

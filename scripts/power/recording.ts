@@ -2,13 +2,14 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Event } from '../../src/protocol/session/event.ts';
 import { openWorkspace } from '../../src/store/index.ts';
 import { layOut, place, SMALL_DISK } from '../crash/story.ts';
 import { type Disk, diskOf, nodeAt, ROOT, type Tree, treeAt, walk } from './disk.ts';
 import { callsOf, straceWords } from './trace.ts';
 
-const POWER = new URL('../power.ts', import.meta.url).pathname;
+const POWER = fileURLToPath(new URL('../power.ts', import.meta.url));
 
 /** A story that was told once: what it did to the disk, and its record. */
 export type Recording = { root: string; disk: Disk; events: Event[] };

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import type { Said, Trials } from './share.ts';
 
-const POWER = new URL('../power.ts', import.meta.url).pathname;
+const POWER = fileURLToPath(new URL('../power.ts', import.meta.url));
 /** A recovery that says nothing for so long hangs. */
 const SILENT_MS = 90_000;
 

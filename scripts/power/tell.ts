@@ -2,11 +2,12 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { openWorkspace } from '../../src/store/index.ts';
 import { isOver } from '../crash/check.ts';
 import { dropFirst, personOf, place } from '../crash/story.ts';
 
-const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
+const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 const END_MS = 60_000;
 
 /**

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import type { Chance } from '../../tests/sim/chance.ts';
 
-const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
+const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 const SHORTEST_MS = 100;
 const LONGEST_MS = 3_000;
 const STOP_MS = 30_000;

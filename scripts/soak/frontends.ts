@@ -2,12 +2,13 @@ import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { openClient } from '../../src/client/index.ts';
 import { folderOf, type Ground, newLife } from '../../tests/model/actions.ts';
 import { askAbout, workOn } from '../../tests/model/mind.ts';
 import type { Chance } from '../../tests/sim/chance.ts';
 
-const WRITER = new URL('./writer.sh', import.meta.url).pathname;
+const WRITER = fileURLToPath(new URL('./writer.sh', import.meta.url));
 const POLL_MS = 50;
 
 /** What a frontend does until `isOver`; it ends with its last reply. */

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { openClient } from '../../src/client/index.ts';
 import { Reply } from '../../src/protocol/session/reply.ts';
 import { folderOf, type Ground, newLife } from '../../tests/model/actions.ts';
@@ -10,7 +11,7 @@ import { broken } from '../../tests/model/promises.ts';
 import type { Chance } from '../../tests/sim/chance.ts';
 import { startOpenAI } from '../../tests/support/openai-server.ts';
 
-const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
+const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 const SHORTEST_MS = 60;
 const LONGEST_MS = 560;
 const STOP_MS = 30_000;

@@ -1,8 +1,9 @@
+import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
-const AGENTCTL = new URL('../../dist/agentctl.js', import.meta.url).pathname;
+const AGENTCTL = fileURLToPath(new URL('../../dist/agentctl.js', import.meta.url));
 const ask = {
   id: 'q',
   name: 'ask_user',

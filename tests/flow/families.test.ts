@@ -1,11 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 
-const AGENTCTL = new URL('../../dist/agentctl.js', import.meta.url).pathname;
+const AGENTCTL = fileURLToPath(new URL('../../dist/agentctl.js', import.meta.url));
 
 /** A model that gives each wish to a child session: what the children answer is for the test to say. */
 async function family(child: (task: string, request: number) => Answer) {

@@ -1,11 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import scenario from '../modes/scenarios/todo.json' with { type: 'json' };
 import { ground, statusOf } from '../support/daemon.ts';
 
-const AGENTCTL = new URL('../../dist/agentctl.js', import.meta.url).pathname;
+const AGENTCTL = fileURLToPath(new URL('../../dist/agentctl.js', import.meta.url));
 
 test('a todo list that grows while a real daemon works on it ends with all items closed', async () => {
   const on = ground();

@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
-const AGENTCTL = new URL('../../dist/agentctl.js', import.meta.url).pathname;
+const AGENTCTL = fileURLToPath(new URL('../../dist/agentctl.js', import.meta.url));
 const BROKEN = '{\n  "permissions": [{ "deny": "shell" }],\n  "approvals": "auto",\n}\n';
 const DENY = '{ "permissions": [{ "deny": "shell(touch *)" }] }';
 

@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';
@@ -12,7 +13,7 @@ import { mind } from './mind.ts';
 import { dropSafely, save } from './person.ts';
 import { broken, everything, recordOf } from './promises.ts';
 
-const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
+const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 const CLOCK = new URL('./clock.preload.mjs', import.meta.url).href;
 const SETTLE_MS = 90_000;
 const STOP_MS = 20_000;

@@ -3,11 +3,12 @@ import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, test } from 'vitest';
 import { hasStrace } from '../../scripts/crash/trace.ts';
 
 // The complete run is `npm run test:power -- --all`; here are some points of it, and a few disks at each.
-const POWER = new URL('../../scripts/power.ts', import.meta.url).pathname;
+const POWER = fileURLToPath(new URL('../../scripts/power.ts', import.meta.url));
 const BOUNDS = ['--every', '32', '--samples', '2', '--most', '6', '--jobs', '2', '--enough', '1'];
 const UNSYNCED = ['the record', 'the names on the way'];
 const ROWS = ['changes lost', ...UNSYNCED.map((what) => `without syncs of ${what}`)];

@@ -2,12 +2,13 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import type { Event } from '../../src/protocol/session/event.ts';
 import type { Plan } from '../../src/protocol/session/plan.ts';
 import { DaemonStatus } from '../../src/protocol/workspace/daemon-files.ts';
 
-export const AGENTD = new URL('../../dist/agentd.js', import.meta.url).pathname;
+export const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 
 export type RealDaemon = {
   process: ChildProcess;

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import type { ToolResult } from '../../src/engine/ports/tool-ports.ts';
 import type { SandboxSettings } from '../../src/protocol/settings/effective-settings.ts';
@@ -10,8 +11,8 @@ import { builtinTools, openSandbox } from '../../src/tools/index.ts';
 import { openSessionServers, type SessionServersOptions } from '../../src/tools/mcp/mcp-pool.ts';
 import { createToolbox } from '../../src/tools/toolbox/toolbox.ts';
 
-const ROOT = new URL('../..', import.meta.url).pathname;
-const ODD = new URL('../support/mcp-server.mjs', import.meta.url).pathname;
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const ODD = fileURLToPath(new URL('../support/mcp-server.mjs', import.meta.url));
 
 /** Our own server that misbehaves, with flags. */
 export const odd = (...args: string[]) => ({ command: process.execPath, args: [ODD, ...args], read: [ROOT] });
@@ -20,7 +21,7 @@ export const odd = (...args: string[]) => ({ command: process.execPath, args: [O
 export const reference = (name: string, ...args: string[]) => ({
   command: process.execPath,
   args: [
-    new URL(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`, import.meta.url).pathname,
+    fileURLToPath(new URL(`../../node_modules/@modelcontextprotocol/server-${name}/dist/index.js`, import.meta.url)),
     ...args,
   ],
   read: [ROOT],
