@@ -153,14 +153,15 @@ test('a link in plans/history/ keeps no session from opening', async () => {
 });
 
 describe('a plan that has ended', () => {
-  test('is put away once: doing it again, after it or the next plan, moves nothing', async () => {
+  test('is put away once: doing it again, after it or the next plan, moves nothing and tells whether plan.json is gone', async () => {
     const { plan, paths, history, folder } = session();
     const [old, next] = ['{"id":"plan_1"}', '{"id":"plan_2"}'];
     await plan.write(old);
-    await plan.archive('plan_1', old);
+    for (let n = 0; n < 2; n++) expect(await plan.archive('plan_1', old)).toBe(true);
     await plan.write(next);
     const before = history();
-    for (const again of [plan, session(folder).plan, session(folder).plan]) await again.archive('plan_1', old);
+    for (const again of [plan, session(folder).plan, session(folder).plan])
+      expect(await again.archive('plan_1', old)).toBe(false);
     expect(history()).toEqual(before);
     expect(fs.readFileSync(paths.plan, 'utf8')).toBe(next);
   });
@@ -169,7 +170,7 @@ describe('a plan that has ended', () => {
     const { plan, paths, history, text } = session();
     const [ended, again] = ['{"id":"plan_1"}', '{"id":"plan_1","revision":2}'];
     await plan.write(again);
-    await plan.archive('plan_1', ended, 'keep');
+    expect(await plan.archive('plan_1', ended, 'keep')).toBe(false);
     expect([text(), history()]).toEqual([again, []]);
     expect(fs.readFileSync(join(paths.plans, 'plan_1.json'), 'utf8')).toBe(ended);
   });
