@@ -55,7 +55,7 @@ const PROGRAMS = {
     fold: ['client/sessions/replay.ts'],
     // Of it only the options are needed where yargs reads a command.
     show: ['frontends/cli/commands/show.ts'],
-    details: ['client/inspect/session-details.ts'],
+    details: ['client/inspect/session-details.ts', 'client/inspect/approval-requests.ts'],
   },
 };
 

@@ -10,8 +10,9 @@ import type { PlanSaveResult } from './actions/plan-save.ts';
 import type { RebuiltFile } from './actions/rebuild-files.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
 import type { MessageProgress } from './actions/sent-messages.ts';
+import type { ApprovalRequest } from './inspect/approval-requests.ts';
 import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log.ts';
-import type { ApprovalRequest, SessionDetails } from './inspect/session-details.ts';
+import type { SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
 import type { SettingsReport } from './inspect/settings-report.ts';
 import type { StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
@@ -260,16 +261,16 @@ function inspection(folders: SessionFolders) {
     watch: (key, signal) => streamUpdates(folders.get(key), signal),
     stream: (key, options = {}) => streamFrom(folders.get(key), options),
     approvalRequest: async (key, id) =>
-      (await import('./inspect/session-details.ts')).findApprovalRequest(
+      (await import('./inspect/approval-requests.ts')).findApprovalRequest(
         folders.withChildren(folders.get(key).name).map(folders.get),
         id,
       ),
     approvalRequests: async (key) =>
-      (await import('./inspect/session-details.ts')).listApprovalRequests(
+      (await import('./inspect/approval-requests.ts')).listApprovalRequests(
         folders.withChildren(folders.get(key).name).map(folders.get),
       ),
     allApprovalRequests: async () =>
-      (await import('./inspect/session-details.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
+      (await import('./inspect/approval-requests.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
   } satisfies Partial<Client>;
 }
 
@@ -290,8 +291,9 @@ async function* streamFrom(session: KnownSession, options: StreamOptions): Async
 export type { SentMessage } from './actions/messaging.ts';
 export type { PlanWorkingCopy } from './actions/plan-working-copy.ts';
 export type { MessageProgress } from './actions/sent-messages.ts';
+export type { ApprovalRequest } from './inspect/approval-requests.ts';
 export type { StepExplanation } from './inspect/explain-steps.ts';
 export type { SessionUpdate } from './inspect/follow-log.ts';
 export type { FieldChange, PlanDiff, PlanHistoryEntry } from './inspect/plan-history.ts';
-export type { ApprovalRequest, ChildDetails, SessionDetails } from './inspect/session-details.ts';
+export type { ChildDetails, SessionDetails } from './inspect/session-details.ts';
 export type { SessionOverview } from './inspect/session-overview.ts';

@@ -8,7 +8,7 @@ test('the transcript of docs/first-task.md comes out as it is shown', () => {
   const { root, path } = setup();
   const bin = join(root, '..', 'bin');
   for (const folder of [root, bin]) mkdirSync(folder, { mode: 0o700 });
-  const program = `#!/bin/sh\nexec ${process.execPath} ${resolve('dist/agentctl.js')} "$@"\n`;
+  const program = `#!/bin/sh\nexec '${process.execPath}' '${resolve('dist/agentctl.js')}' "$@"\n`;
   writeFileSync(join(bin, 'agentctl'), program);
   chmodSync(join(bin, 'agentctl'), 0o755);
   // Without a sandbox each command would wait for an approval.

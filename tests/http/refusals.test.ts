@@ -91,6 +91,13 @@ test('openapi.json describes every operation and is not behind the token; a port
     Object.keys(methods).map((method) => `${method} ${path}`),
   );
   expect(described.sort()).toEqual(OPERATIONS.map(({ method, path }) => `${method} ${path}`).sort());
+  // What a request is refused for is in the document: a write without a body has no content type.
+  const bodies = Object.values(json['paths'] as Record<string, { post?: { requestBody?: object } }>).flatMap(
+    ({ post }) => (post?.requestBody ? [post.requestBody] : []),
+  );
+  expect(bodies.length).toBeGreaterThan(5);
+  expect(bodies.filter((body) => !('required' in body && body.required === true))).toEqual([]);
+  expect(JSON.stringify(bodies)).toContain('"anyOf":[{"required":["text"]},{"required":["command"]}');
   // The bounds that a message is held to are in its schema.
   expect(/"steps":\{[^{}]*"maximum":1000,/.test(JSON.stringify(json))).toBe(true);
   const taken = await place.ctl(['serve', '--port', new URL(url).port]);

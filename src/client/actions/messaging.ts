@@ -11,8 +11,8 @@ import { MAX_MESSAGE_BYTES } from '../../store/inbox/dropped-file.ts';
 import { assertAttachable, attachBytes, attachFile, dropMessage } from '../../store/inbox/sender.ts';
 import { type SessionPaths, sessionPaths, workspacePaths } from '../../store/layout/layout.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
+import type { ApprovalRequest } from '../inspect/approval-requests.ts';
 import { watchFolders } from '../inspect/folder-watch.ts';
-import type { ApprovalRequest } from '../inspect/session-details.ts';
 import { FileTooLarge, NoSuchApproval, WaitedTooLong } from '../sessions/client-errors.ts';
 
 /**

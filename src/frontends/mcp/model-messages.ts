@@ -1,7 +1,7 @@
 import { escapeInvisible } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { Client, SentMessage } from '../../client/index.ts';
-import { findAnsweredCall } from '../../client/inspect/session-details.ts';
+import { findAnsweredCall } from '../../client/inspect/approval-requests.ts';
 import type { CallForPerson } from './tool-schemas.ts';
 
 /** What the tools of one MCP client work on. */

@@ -1,7 +1,8 @@
 import { legible, nearestName } from '../../../base/strings.ts';
 import { approvalMessage } from '../../../client/actions/messaging.ts';
 import type { ApprovalRequest, Client } from '../../../client/index.ts';
-import { formatPlanSummary, isApprovalAnswer, SESSION_COMMANDS } from '../../../client/inspect/session-details.ts';
+import { isApprovalAnswer } from '../../../client/inspect/approval-requests.ts';
+import { formatPlanSummary, SESSION_COMMANDS } from '../../../client/inspect/session-details.ts';
 import type { ApprovalDecision } from '../../../protocol/session/approval.ts';
 import { explainPlan } from '../commands/session-history.ts';
 import type { MessageContent } from '../common/send-and-wait.ts';

@@ -1,5 +1,5 @@
 import type { Client } from '../../../client/index.ts';
-import { findAnsweredCall } from '../../../client/inspect/session-details.ts';
+import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
 import {
   type AccessToken,
