@@ -141,7 +141,7 @@ webTest(
   },
 );
 
-/** Turns them on, as a page in the background: one in front shows none. */
+/** Turns them on, as a page in the background until `inFront`. `told` has the body of every one there was. */
 async function useNotifications(page: Page) {
   const workers = 'navigator.serviceWorker.getRegistrations().then((all) => all.length)';
   await page.context().grantPermissions(['notifications']);
@@ -152,19 +152,27 @@ async function useNotifications(page: Page) {
   await button.press('Enter');
   await eventually(() => button.getAttribute('aria-pressed')).toBe('true');
   expect(await page.evaluate(workers)).toBe(1);
-  await page.evaluate('document.hasFocus = () => false');
+  await page.evaluate(`
+    document.hasFocus = () => false;
+    window.told = [];
+    const { showNotification } = ServiceWorkerRegistration.prototype;
+    ServiceWorkerRegistration.prototype.showNotification = function (title, options) {
+      window.told.push(options.body);
+      return showNotification.call(this, title, options);
+    };
+  `);
+  const inFront = () => page.evaluate('document.hasFocus = () => true');
+  const told = () => page.evaluate('window.told');
   const shown = () =>
     page.evaluate(
       'navigator.serviceWorker.ready.then((it) => it.getNotifications()).then((all) => all.map(({ tag, title, body }) => [tag, title, body]))',
     );
   const click = () =>
-    page
-      .context()
-      .serviceWorkers()[0]
-      ?.evaluate(
-        "registration.getNotifications().then(([notification]) => dispatchEvent(new NotificationEvent('notificationclick', { notification })))",
-      );
-  return { shown, click };
+    page.context().serviceWorkers()[0]?.evaluate(
+      // It is left open, so that it can be seen to be taken back.
+      "Notification.prototype.close = () => {}; registration.getNotifications().then(([notification]) => dispatchEvent(new NotificationEvent('notificationclick', { notification })))",
+    );
+  return { shown, click, inFront, told };
 }
 
 webTest(
@@ -192,22 +200,22 @@ webTest(
     await eventually(() => page.title()).toBe('(1) demo – agentd');
     await eventually(notifications.shown).toEqual([['demo', 'Export it: waits for you', 'Which **format**?']]);
     await expectAccessible(page);
+    await page.evaluate('location.hash = "#/new"');
+    await notifications.click();
+    await eventually(() => page.url()).toBe(`${setup.url}/#/s/demo`);
+    expect(await notifications.shown()).toHaveLength(1);
+    await notifications.inFront();
     await asked.getByRole('button', { name: 'JSON' }).press('Enter');
 
     const approval = page.getByRole('region', { name: 'This call needs your approval' });
     expect(await approval.locator('pre').textContent()).toContain('printf "%s" "<b>$HOME</b>" > out.json');
     expect(await page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
     await expectAccessible(page, ALL_LOOKS);
-    await eventually(notifications.shown).toEqual([
-      ['demo', 'Export it: waits for you', 'This call needs your approval'],
-    ]);
-    await page.goto(`${setup.url}/#/new`);
-    await notifications.click();
-    await eventually(() => page.url()).toBe(`${setup.url}/#/s/demo`);
     await approval.getByRole('button', { name: 'Allow', exact: true }).press('Enter');
     await page.getByText('Written.').first().waitFor();
     await page.getByRole('textbox', { name: 'Message' }).waitFor();
     await eventually(() => page.title()).toBe('demo – agentd');
     await eventually(notifications.shown).toEqual([]);
+    expect(await notifications.told()).toEqual(['Which **format**?']);
   },
 );

@@ -70,9 +70,8 @@ export function startNotifications(): void {
     known = new Map(sessions.value.map((entry) => [entry.name, needOf(entry)]));
     if (!before || notificationState.peek() !== 'on') return;
     for (const entry of sessions.value) {
-      const need = needOf(entry);
-      if (need === (before.get(entry.name) ?? '')) continue;
-      void (need === '' ? takeBack(entry.name) : tell(entry)).catch(() => {});
+      if (needOf(entry) === (before.get(entry.name) ?? '')) continue;
+      void update(entry).catch(() => {});
     }
   });
 }
@@ -84,8 +83,11 @@ export function startNotifications(): void {
 const needOf = ({ standing, changed }: SessionEntry): string =>
   NEEDS_PERSON.has(standing) ? `${standing} ${changed}` : '';
 
-async function tell({ name, title, standing, problem }: SessionEntry): Promise<void> {
-  if (!document.hidden && document.hasFocus()) return;
+/** Shows what a session needs now, or takes back what it needed before. */
+async function update(entry: SessionEntry): Promise<void> {
+  const { name, title, standing, problem } = entry;
+  const isInFront = !document.hidden && document.hasFocus();
+  if (isInFront || needOf(entry) === '') return takeBack(name);
   const { run_end: runEnd, question } = await requestJson<SessionView>(sessionPath(name));
   if (standing !== 'waiting' && runEnd && ASKED_FOR.has(runEnd.reason)) return;
   const { standings, wantsApproval } = words.value;
