@@ -52,6 +52,8 @@ test('what is not understood names the fault and says where to look', async () =
     [['send', 'demo', 'hi', '--from', 'a', '--from', 'b'], '--from was given 2 times'],
     [['send', 'demo', 'hi', '--timeout', '3'], 'timeout -> wait'],
     [['stop', 'demo'], 'agentctl stop-run demo'],
+    [['plan', 'history', 'demo'], 'The session comes first: "demo history".'],
+    [['plan', 'demo', 'histroy'], 'Did you mean "history"?'],
   ] as const) {
     const fault = await read([...words]).catch((error: unknown) => error);
     expect(fault, words.join(' ')).toMatchObject({ message: expect.stringContaining(said), exit: 2 });

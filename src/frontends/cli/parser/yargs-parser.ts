@@ -110,7 +110,7 @@ export function buildAgentctlParser(
       // Without a message it is what a command threw; with one it is a complaint of yargs, a `check` or a `coerce`.
       throw message === null
         ? error
-        : new UserError(formatUsageError(message, named?.usage, word), EXIT_CODES.usage.code);
+        : new UserError(formatUsageError(message, named?.usage, argv), EXIT_CODES.usage.code);
     });
   for (const command of COMMANDS) cli = command.register(cli, parts, ended);
   addCompletion(cli, sessions);
@@ -156,7 +156,8 @@ function findCommandWord(argv: readonly string[]): string | undefined {
   return argv.find((word, place) => !word.startsWith('-') && argv[place - 1] !== '--workspace');
 }
 
-function formatUsageError(message: string, usage: string | undefined, word: string | undefined): string {
+function formatUsageError(message: string, usage: string | undefined, argv: readonly string[]): string {
+  const word = findCommandWord(argv);
   const isUnknown = usage === undefined && word !== undefined && word !== COMPLETION_COMMAND;
   if (isUnknown && /^Unknown arguments?: /.test(message)) {
     const nearest = nearestName(
@@ -166,7 +167,17 @@ function formatUsageError(message: string, usage: string | undefined, word: stri
     return `Unknown command: ${word}${nearest ? `. Did you mean "${nearest}"?` : ''}\nSee: agentctl --help`;
   }
   const words = /^Not enough non-option arguments/.test(message) && usage ? `Usage: agentctl ${usage}` : message;
-  return `${words}\nSee: agentctl ${usage ? `${commandName(usage)} ` : ''}--help`;
+  return `${words}${suggestChoice(message, argv)}\nSee: agentctl ${usage ? `${commandName(usage)} ` : ''}--help`;
+}
+
+/** What was probably meant by a word that is none of the choices, such as `plan history demo`. */
+function suggestChoice(message: string, argv: readonly string[]): string {
+  const [, given = '', list = ''] = /Argument: \S+, Given: "(.*)", Choices: (.*)/.exec(message) ?? [];
+  const choices = [...list.matchAll(/"([^"]*)"/g)].map(([, choice = '']) => choice);
+  const before = argv[argv.indexOf(given) - 1] ?? '';
+  if (choices.includes(before)) return `\nThe session comes first: "${given} ${before}".`;
+  const nearest = nearestName(given.slice(0, 80), choices);
+  return nearest ? `\nDid you mean "${nearest}"?` : '';
 }
 
 /**
