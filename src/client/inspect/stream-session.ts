@@ -47,18 +47,19 @@ export async function* streamSession(
     let isFirst = true;
     while (!signal?.aborted && fs.existsSync(paths.folder)) {
       // Text of this call comes before the event that ends it; text of the next one after the events that led to it.
-      let said = isFirst ? null : words.next();
-      if (said && said.from > 0) yield said;
+      let liveText = isFirst ? null : words.next();
+      if (liveText && liveText.from > 0) yield liveText;
       let answeredAt: string | undefined;
       for await (const { event, supersedes } of record.readNew()) {
         if (supersedes) yield { is: 'void', from: event.seq };
         else if (event.seq <= after) continue;
         if (event.type === 'model.answered' || event.type === 'model.failed') answeredAt = event.at;
         // The event of a call that began and ended since the last look has the whole text.
-        if (event.type === 'model.answered' && said?.from === 0 && event.text.startsWith(said.text)) said = null;
+        if (event.type === 'model.answered' && liveText?.from === 0 && event.text.startsWith(liveText.text))
+          liveText = null;
         yield { is: 'event', event };
       }
-      if (said?.from === 0) yield said;
+      if (liveText?.from === 0) yield liveText;
       if (answeredAt !== undefined && wasWrittenBefore(paths.live, answeredAt)) words.skip();
       if (performance.now() >= heartbeatAt) {
         heartbeatAt = performance.now() + heartbeatMs;

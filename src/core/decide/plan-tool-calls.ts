@@ -233,7 +233,7 @@ type AddedSteps = { events: EventBody[]; accepted: string[]; skipped: string[] }
 function addWantedSteps(session: Session, plan: Plan, wanted: readonly WantedStep[], strict: boolean): AddedSteps {
   const cycle = findCycle(plan.steps);
   const added: AddedSteps = { events: [], accepted: [], skipped: [] };
-  if (cycle) return { ...added, skipped: [`cycle: ${cycle.join(' → ')} need each other; mend that with update first`] };
+  if (cycle) return { ...added, skipped: [`cycle: ${cycle.join(' → ')} need each other; fix that with update first`] };
   const steps = [...plan.steps];
   for (const item of wanted) {
     const id = `step_${session.lastStepNumber + added.events.length + 1}`;

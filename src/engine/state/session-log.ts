@@ -214,8 +214,8 @@ export async function attachOfferedFiles(
   session: Session,
   events: EventBody[],
 ): Promise<EventBody[]> {
-  const rested = events.find((event) => event.type === 'run.ended');
-  if (!rested || !session.run) return events;
-  const files = await store.files(findReplyAttachments(session, rested.text), MAX_REPLY_FILES);
-  return files.length === 0 ? events : events.map((event) => (event === rested ? { ...rested, files } : event));
+  const runEnd = events.find((event) => event.type === 'run.ended');
+  if (!runEnd || !session.run) return events;
+  const files = await store.files(findReplyAttachments(session, runEnd.text), MAX_REPLY_FILES);
+  return files.length === 0 ? events : events.map((event) => (event === runEnd ? { ...runEnd, files } : event));
 }

@@ -125,14 +125,14 @@ async function loadConsentScript(): Promise<string> {
   const library = await readFile(resolve('@duckduckgo/autoconsent'), 'utf8');
   const rules = await readFile(resolve('@duckduckgo/autoconsent/rules/compact-rules.json'), 'utf8');
   return `(() => {
-    const tell = globalThis.${BINDING};
+    const send = globalThis.${BINDING};
     delete globalThis.${BINDING};
-    if (!tell || !/^https?:$/.test(location.protocol)) return;
+    if (!send || !/^https?:$/.test(location.protocol)) return;
     const module = { exports: {} };
     ((module, exports) => {${library}
     })(module, module.exports);
-    const heard = ['popupFound', 'optOutResult', 'autoconsentDone'];
-    const send = async (message) => { if (heard.includes(message.type)) await tell(message); };
-    new module.exports.default(send, ${JSON.stringify(AUTOCONSENT_CONFIG)}, { autoconsent: [], compact: ${rules} });
+    const forwarded = ['popupFound', 'optOutResult', 'autoconsentDone'];
+    const forward = async (message) => { if (forwarded.includes(message.type)) await send(message); };
+    new module.exports.default(forward, ${JSON.stringify(AUTOCONSENT_CONFIG)}, { autoconsent: [], compact: ${rules} });
   })();`;
 }

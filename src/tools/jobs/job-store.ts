@@ -54,7 +54,7 @@ export type JobStore = Jobs & {
  * once.
  */
 export function openJobStore(root: string, { settleMs = SETTLE_MS }: { settleMs?: number | undefined } = {}): JobStore {
-  let said: Job[] = [];
+  let unreported: Job[] = [];
   /** The opener of the job store is the only one to start jobs, and lists them before each step of a run. */
   let names: string[] | undefined;
   const all = () => {
@@ -87,14 +87,14 @@ export function openJobStore(root: string, { settleMs = SETTLE_MS }: { settleMs?
     stop: stopJob,
     markJobReported,
     listUnreported() {
-      said = endedJobs(all()).filter((job) => !fs.existsSync(jobFiles(job.folder).reported));
-      return said.map(
-        (job) => `${job.id} (${commandLine(job)}) has ended: ${jobStatus(job).how}. \`jobs\` shows what it said.`,
+      unreported = endedJobs(all()).filter((job) => !fs.existsSync(jobFiles(job.folder).reported));
+      return unreported.map(
+        (job) => `${job.id} (${commandLine(job)}) has ended: ${jobStatus(job).how}. \`jobs\` shows its output.`,
       );
     },
     markAllReported() {
-      said.forEach(markJobReported);
-      said = [];
+      unreported.forEach(markJobReported);
+      unreported = [];
     },
     listRunning: () => running().map((job) => `${job.id} (${commandLine(job)})`),
     async end(upto) {

@@ -142,10 +142,10 @@ export type SupervisorProcess = {
 
 /** Parses complete lines from descriptor 3 as they arrive. `call` is the number before each, if any. */
 export function readControlLines(control: Socket, line: (call: number, word: string, numbers: number[]) => void): void {
-  let said = '';
+  let partialLine = '';
   control.on('data', (data: Buffer) => {
-    const lines = (said + data.toString('latin1')).split('\n');
-    said = lines.pop() ?? '';
+    const lines = (partialLine + data.toString('latin1')).split('\n');
+    partialLine = lines.pop() ?? '';
     for (const one of lines) {
       const [call = '', word = '', ...numbers] = one.split(' ');
       line(Number(call), word, numbers.map(Number));

@@ -42,8 +42,8 @@ async function ofHtml({ html, url, whole }) {
 
 /** Links and images get their whole address; what leads nowhere (scripts, pictures written into the page) goes. */
 function settleLinks(/** @type {any} */ document, /** @type {string} */ url) {
-  const said = document.querySelector('base[href]')?.getAttribute('href') ?? '';
-  const base = URL.canParse(said, url) ? new URL(said, url).href : url;
+  const declared = document.querySelector('base[href]')?.getAttribute('href') ?? '';
+  const base = URL.canParse(declared, url) ? new URL(declared, url).href : url;
   for (const [selector, key] of [
     ['a[href]', 'href'],
     ['img[src]', 'src'],

@@ -121,15 +121,15 @@ export function AddStep({ session, plan }: { session: string; plan: Plan }) {
 
 /** What became of the last edit. */
 export function EditOutcomeNotice({ session }: { session: string }) {
-  const { outcome: said, forms } = words.value;
+  const { outcome: labels, forms } = words.value;
   const outcome = editOutcome.value;
   const isOurs = outcome?.session === session;
   const isUnchanged = isOurs && outcome.taken.length + outcome.ignored.length === 0;
   return (
     <div role="status" class={isOurs ? 'notice' : ''}>
-      {isUnchanged && <p>{said.unchanged}</p>}
-      {isOurs && outcome.taken.length > 0 && <p>{`${said.taken}: ${outcome.taken.join(' ')}`}</p>}
-      {isOurs && outcome.ignored.length > 0 && <p>{`${said.notTaken}: ${outcome.ignored.join(' ')}`}</p>}
+      {isUnchanged && <p>{labels.unchanged}</p>}
+      {isOurs && outcome.taken.length > 0 && <p>{`${labels.taken}: ${outcome.taken.join(' ')}`}</p>}
+      {isOurs && outcome.ignored.length > 0 && <p>{`${labels.notTaken}: ${outcome.ignored.join(' ')}`}</p>}
       {isOurs && <Button onClick={set(editOutcome, undefined)}>{forms.close}</Button>}
     </div>
   );

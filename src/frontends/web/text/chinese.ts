@@ -142,7 +142,7 @@ export const chinese: Words = {
     'model.failed': '模型调用失败',
     'context.compacted': '对话已摘要',
   },
-  rested: {
+  runEnds: {
     done: '完成',
     paused: '已暂停',
     waiting: '等待中',

@@ -142,7 +142,7 @@ export const english = {
     'model.failed': 'The model failed',
     'context.compacted': 'The conversation was summarised',
   },
-  rested: {
+  runEnds: {
     done: 'Done',
     paused: 'Paused',
     waiting: 'Waiting',

@@ -154,7 +154,7 @@ export const german: Words = {
     'model.failed': 'Das Modell ist ausgefallen',
     'context.compacted': 'Das Gespräch wurde zusammengefasst',
   },
-  rested: {
+  runEnds: {
     done: 'Fertig',
     paused: 'Pausiert',
     waiting: 'Wartet',

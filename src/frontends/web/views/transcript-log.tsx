@@ -98,7 +98,7 @@ function Item(item: TranscriptItem) {
     case 'reply':
       return (
         <article class={`reply ${item.status}`}>
-          <Who name={`${words.value.who.reply}: ${words.value.rested[item.status]}`} at={item.at} />
+          <Who name={`${words.value.who.reply}: ${words.value.runEnds[item.status]}`} at={item.at} />
           {renderMarkdown(item.text)}
           <FileList files={item.files} />
         </article>
