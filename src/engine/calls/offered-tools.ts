@@ -1,4 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { findAgentName } from '../../core/plan/plan-steps.ts';
 import { sessionDepth, whyNoChildren } from '../../core/session/child-session.ts';
 import { CHECK_TOOL, isCheckKey, isListingKey } from '../../core/session/internal-calls.ts';

@@ -1,4 +1,4 @@
-import { mapGet } from '../../base/persistent-collections.ts';
+import { mapGet } from '../../base/collections.ts';
 import { errorText, isDiskFull } from '../../base/user-error.ts';
 import { decideDuringCall } from '../../core/decide/decide.ts';
 import { shouldAbortCall } from '../../core/messages/message-actions.ts';

@@ -1,4 +1,4 @@
-import { mapGet } from '../../base/persistent-collections.ts';
+import { mapGet } from '../../base/collections.ts';
 import { errorText } from '../../base/user-error.ts';
 import { decide } from '../../core/decide/decide.ts';
 import type { Decision } from '../../core/runs/decision.ts';

@@ -1,4 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { decide } from '../../core/decide/decide.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import { isWaitingForSettings } from '../../core/runs/run-faults.ts';
