@@ -8,8 +8,8 @@ import { linkIfFree, syncFile, syncFolder } from '../fs/durable-write.ts';
 import { sha256Hex } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
-import { assertReplyName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
+import { assertReplyName } from '../layout/layout.ts';
 import { contentAfterWrite, type PlanContent, readPlanContent } from './plan-content.ts';
 import { type HistoryClaim, type HistoryFile, openPlanHistory, repairReplacement } from './plan-versions.ts';
 
