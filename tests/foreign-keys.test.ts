@@ -23,7 +23,7 @@ const ALLOWED: Record<string, string> = {
   FILE_ERROR_TEXTS: 'codes of errors of the kernel',
   NETWORK_ERROR_TEXTS: 'codes of errors of the kernel',
   line: 'words of a command line that are in a closed list',
-  values: 'base/dictionary.ts itself, behind Object.hasOwn',
+  values: 'base/collections.ts itself, behind Object.hasOwn',
   ORDERS: 'behind Object.hasOwn',
   words: 'lists of words, and wordings by a field of ours',
   all: 'the steps of a plan, by place',
@@ -45,7 +45,7 @@ test('no plain object is indexed by a key that others chose', () => {
     text.split('\n').flatMap((line, at) => {
       const hits = [...line.matchAll(indexed)].filter(([, hit = '']) => !Object.hasOwn(ALLOWED, hit));
       return hits.map(
-        ([, hit]) => `${name}:${at + 1} ${hit}[…]; use getOwn() of base/dictionary.ts, a Map or a PersistentMap`,
+        ([, hit]) => `${name}:${at + 1} ${hit}[…]; use getOwn() of base/collections.ts, a Map or a PersistentMap`,
       );
     }),
   );

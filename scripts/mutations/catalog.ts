@@ -4,7 +4,6 @@
  */
 export const GUARDED = [
   'src/engine/calls/permission-gate.ts',
-  'src/engine/calls/offered-tools.ts',
   'src/tools/toolbox/toolbox.ts',
   'src/tools/permissions/permission-rules.ts',
   'src/tools/permissions/subject-forms.ts',
@@ -42,7 +41,7 @@ export const patches: Patch[] = [
   },
   // A stop that was dropped while no daemon ran, and that only a later round of the inbox finds.
   {
-    file: 'src/engine/loop/iteration.ts',
+    file: 'src/engine/loop/worker.ts',
     code: ' && !intake.isCaughtUp && intake.isDue)',
     replacement: ' && false)',
   },
@@ -99,8 +98,7 @@ export const patches: Patch[] = [
 /** Which tests are those of a file's own room, likeliest first: each list is run where the one before noticed nothing. */
 export const TESTS: Array<[place: string, lists: string[][]]> = [
   ['src/store/', [['tests/store'], ['tests/power']]],
-  ['src/engine/calls/permission-gate', [['tests/engine/gate', 'tests/engine/approvals']]],
-  ['src/engine/calls/offered-tools', [['tests/engine/gate', 'tests/engine/notes']]],
+  ['src/engine/calls/permission-gate', [['tests/engine/gate', 'tests/engine/approvals', 'tests/engine/notes']]],
   ['src/engine/', [['tests/engine/durability'], ['tests/engine'], ['tests/modes']]],
   ['src/protocol/', [['tests/protocol'], ['tests/tools/permissions']]],
   ['src/core/', [['tests/core'], ['tests/engine'], ['tests/modes']]],

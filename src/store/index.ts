@@ -5,11 +5,16 @@ export { replaceFile } from './fs/replace-file.ts';
 export { CorruptLogError, FencedError } from './fs/store-errors.ts';
 export { dropMessage } from './inbox/sender.ts';
 export { createUlidGenerator } from './inbox/ulid.ts';
-export { existingRootOf, parentSessionOf, rootSessionOf } from './layout/file-names.ts';
-export { type SessionPaths, sessionPaths, type WorkspacePaths } from './layout/layout.ts';
-export { openMemoryFile } from './notes/memory-file.ts';
+export {
+  existingRootOf,
+  parentSessionOf,
+  rootSessionOf,
+  type SessionPaths,
+  sessionPaths,
+  type WorkspacePaths,
+} from './layout/layout.ts';
+export { openMemoryFile, openSkillStore, type SkillStore } from './notes/note-files.ts';
 export { readSearchCorpus } from './notes/search-corpus.ts';
-export { openSkillStore, type SkillStore } from './notes/skills.ts';
 export { listApprovalIds } from './session/approval-files.ts';
 export { applyRetention } from './session/retention.ts';
 export { openSessionFolder, type SessionFolderOptions } from './session/session-folder.ts';

@@ -14,7 +14,7 @@ import {
   type SessionUpdate,
 } from '@agentclientprotocol/sdk';
 import { onTestFinished } from 'vitest';
-import { propertyOf } from '../../src/base/dictionary.ts';
+import { propertyOf } from '../../src/base/collections.ts';
 import { until } from '../support/daemon.ts';
 
 /** The option that is chosen; `hold`: none until the request is withdrawn; `late deny`: a no after that. */

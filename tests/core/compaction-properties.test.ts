@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { appendList } from '../../src/base/persistent-collections.ts';
+import { appendList } from '../../src/base/collections.ts';
 import { compactionEvent } from '../../src/core/prompt/compaction.ts';
 import type { ChatMessage } from '../../src/core/session/session-messages.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { classifyReappearedDrop } from '../../src/core/session/dropped-files.ts';
+import { classifyReappearedDrop } from '../../src/core/session/session-messages.ts';
 
 const identity = { ino: '7', mtime_ns: '100', sha256: 'a', ctime_ns: '200' };
 const taken = { seq: 2, message: '1.md', ctime: '200' };

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { listItems, mapGet } from '../../src/base/persistent-collections.ts';
+import { listItems, mapGet } from '../../src/base/collections.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';
 import { snapshotFromState, stateFromSnapshot } from '../../src/core/session/snapshot.ts';
 

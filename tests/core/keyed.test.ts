@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { emptyMap, mapGet, mapSet, type PersistentMap } from '../../src/base/persistent-collections.ts';
+import { emptyMap, mapGet, mapSet, type PersistentMap } from '../../src/base/collections.ts';
 import { freeReplyName } from '../../src/core/messages/replies.ts';
 import fc from '../support/property.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { mapGet } from '../../src/base/persistent-collections.ts';
+import { mapGet } from '../../src/base/collections.ts';
 import { decide } from '../../src/core/decide/decide.ts';
 import { mergePlanEdit } from '../../src/core/plan/merge-edit.ts';
 import { currentStepIndex, formatPlanFile, readySteps } from '../../src/core/plan/plan-steps.ts';

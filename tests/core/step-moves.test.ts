@@ -1,9 +1,5 @@
 import { expect, test } from 'vitest';
-import {
-  assertLegalTransitions,
-  IllegalTransition,
-  whyIllegalTransition,
-} from '../../src/core/plan/step-transitions.ts';
+import { assertLegalTransitions, IllegalTransition, whyIllegalTransition } from '../../src/core/plan/plan-steps.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { type Plan, STEP_STATUSES, type Step, type StepStatus } from '../../src/protocol/session/plan.ts';
 

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openApprovalPolls } from '../../src/daemon/watch/approval-polls.ts';
+import { openApprovalPolls } from '../../src/daemon/watch/workspace-watch.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 
 function waiting() {

@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import { startWatchdog } from '../../src/daemon/host/watchdog.ts';
+import { startWatchdog } from '../../src/daemon/crashes/crash-notes.ts';
 
 /**
  * "still": the main thread never comes back, and says whose step that is; "deaf": the same, with a listener for all that can be heard;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { filesNamedIn } from '../../src/core/messages/reply-attachments.ts';
+import { filesNamedIn } from '../../src/core/messages/replies.ts';
 import { moves, rig, shell } from '../support/rig.ts';
 
 const attachments = (reply: string | undefined) => JSON.parse(reply ?? '{}').attachments;

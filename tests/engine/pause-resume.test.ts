@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { formatPlanSummary, STATUS_MARKS } from '../../src/core/messages/status-report.ts';
 import { MODEL_WORDING } from '../../src/core/prompt/model-wording.ts';
 import { stepLines } from '../../src/core/prompt/status-block.ts';
-import { detectLanguage } from '../../src/core/text/language.ts';
+import { detectLanguage } from '../../src/core/session/session-queries.ts';
 import { titleFromMessage } from '../../src/core/text/titles.ts';
 import cases from '../cases/pause-resume.json' with { type: 'json' };
 import { type Given, givenPlan, givenRecord } from '../support/given.ts';

@@ -7,7 +7,7 @@ import { realClock } from '../../src/daemon/host/clock.ts';
 import { openDiskMonitor } from '../../src/daemon/host/disk-space.ts';
 import { fileSystemAt } from '../../src/daemon/host/file-system.ts';
 import { serveWorkspace } from '../../src/daemon/serve-workspace.ts';
-import { detectLostEvents } from '../../src/daemon/watch/lost-events.ts';
+import { detectLostEvents } from '../../src/daemon/watch/folder-watches.ts';
 import { type WatchOptions, watchWorkspace } from '../../src/daemon/watch/workspace-watch.ts';
 import { openWorkspace } from '../../src/store/index.ts';
 import { type Ground, ground, until } from '../support/daemon.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { modeForWork } from '../../src/core/modes/auto.ts';
+import { modeForWork } from '../../src/core/modes/mode-choice.ts';
 import { ruleOnWorkKind, type WorkKind } from '../../src/core/modes/work-kind.ts';
 import { MODES } from '../../src/protocol/settings/run-options.ts';
 import { casesOf } from '../core/case-file.ts';

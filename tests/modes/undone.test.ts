@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { listItems } from '../../src/base/persistent-collections.ts';
+import { listItems } from '../../src/base/collections.ts';
 import { statusOf } from '../support/daemon.ts';
 import { family } from '../support/family.ts';
 

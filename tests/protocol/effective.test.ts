@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { propertyOf } from '../../src/base/dictionary.ts';
+import { propertyOf } from '../../src/base/collections.ts';
 import { Config, Settings } from '../../src/protocol/settings/config.ts';
 import { resolveSettings } from '../../src/protocol/settings/effective-settings.ts';
 

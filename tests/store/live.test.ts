@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { openLiveText } from '../../src/store/session/live-text.ts';
+import { openLiveText } from '../../src/store/session/outbox.ts';
 
 function rig() {
   const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-live-'));

@@ -17,7 +17,7 @@ import {
   isIgnoredName,
   safeName,
   supersededName,
-} from '../../src/store/layout/file-names.ts';
+} from '../../src/store/layout/layout.ts';
 import { addAllowRule } from '../../src/store/settings/settings-check.ts';
 
 /** `changed` counts every write and move. */

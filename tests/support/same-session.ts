@@ -1,4 +1,4 @@
-import { listItems, mapEntries, type PersistentMap } from '../../src/base/persistent-collections.ts';
+import { listItems, mapEntries, type PersistentMap } from '../../src/base/collections.ts';
 import type { Session } from '../../src/core/session/session-state.ts';
 
 /** All of a session, whatever way its lists and maps grew: two that mean the same are deeply equal. */

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import type { Session } from '../../core/session/session-state.ts';

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { mapEntries, mapGet } from '../../base/persistent-collections.ts';
+import { mapEntries, mapGet } from '../../base/collections.ts';
 import { sha256Hex } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';

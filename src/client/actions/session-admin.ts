@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { UserError } from '../../base/user-error.ts';
 import { CorruptLogError } from '../../store/fs/store-errors.ts';
-import { parentSessionOf } from '../../store/layout/file-names.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
+import { parentSessionOf } from '../../store/layout/layout.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import type { Workspace } from '../../store/workspace/workspace.ts';
 import { countWaitingMessages } from '../inspect/session-overview.ts';

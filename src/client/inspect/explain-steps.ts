@@ -1,5 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
-import { mapGet } from '../../base/persistent-collections.ts';
+import { getOwn, mapGet } from '../../base/collections.ts';
 import { findStep, runningStep } from '../../core/plan/plan-steps.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Actor, Event, EventOf } from '../../protocol/session/event.ts';

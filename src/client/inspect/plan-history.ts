@@ -1,5 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
-import { mapGet } from '../../base/persistent-collections.ts';
+import { getOwn, mapGet } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import { describePlanChanges } from '../../core/plan/plan-changes.ts';
 import type { Actor, Event } from '../../protocol/session/event.ts';

@@ -8,8 +8,14 @@ import type { UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { readTextFile, readTextOrThrow } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
-import { existingRootOf, isIgnoredName, parentSessionOf } from '../../store/layout/file-names.ts';
-import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
+import {
+  existingRootOf,
+  isIgnoredName,
+  parentSessionOf,
+  type SessionPaths,
+  sessionPaths,
+  type WorkspacePaths,
+} from '../../store/layout/layout.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import { readSession } from '../sessions/read-session.ts';
 

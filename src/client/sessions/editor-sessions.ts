@@ -1,4 +1,4 @@
-import { propertyOf } from '../../base/dictionary.ts';
+import { propertyOf } from '../../base/collections.ts';
 import type { McpServers } from '../../protocol/settings/mcp-config.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';

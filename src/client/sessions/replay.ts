@@ -1,4 +1,4 @@
-import { mapGet } from '../../base/persistent-collections.ts';
+import { mapGet } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import { parseCommand } from '../../core/messages/commands.ts';
 import { reduceEvent } from '../../core/reducers/reduce-event.ts';

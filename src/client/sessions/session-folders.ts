@@ -1,7 +1,6 @@
 import * as fs from 'node:fs';
 import { isSessionFolder, sessionFolder } from '../../protocol/workspace/session-names.ts';
-import { existingRootOf } from '../../store/layout/file-names.ts';
-import { type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
+import { existingRootOf, type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { NoSuchSession } from './client-errors.ts';
 
 /** The session folders of a workspace. */

@@ -1,5 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
-import { mapGet } from '../../base/persistent-collections.ts';
+import { getOwn, mapGet } from '../../base/collections.ts';
 import type { MessageFile } from '../../protocol/session/message.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -7,7 +6,7 @@ import type { ResolvedLimits } from '../../protocol/settings/run-options.ts';
 import { sessionFolder } from '../../protocol/workspace/session-names.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
 import { isBareContinue } from '../messages/questions.ts';
-import { currentPolicy } from '../modes/mode-registry.ts';
+import { currentPolicy } from '../modes/mode-choice.ts';
 import { fanOutStepOf } from '../plan/fan-out.ts';
 import { executorOf, isBeingWorkedOn } from '../plan/plan-steps.ts';
 import { buildChildTask } from '../prompt/child-task.ts';

@@ -1,4 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
@@ -6,7 +6,7 @@ import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { claimStepEvent } from '../detect/step-claims.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
-import { currentPolicy, MODE_POLICIES } from '../modes/mode-registry.ts';
+import { currentPolicy, MODE_POLICIES } from '../modes/mode-choice.ts';
 import { isBeingWorkedOn, readySteps } from '../plan/plan-steps.ts';
 import { startStepEvents } from '../plan/step-cascade.ts';
 import { rollbackStepAround, stepGraph } from '../plan/step-graph.ts';

@@ -1,4 +1,4 @@
-import { mapGet } from '../../base/persistent-collections.ts';
+import { mapGet } from '../../base/collections.ts';
 import { escapeInvisible, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/run-end.ts';

@@ -1,4 +1,4 @@
-import { mapGet } from '../../base/persistent-collections.ts';
+import { mapGet } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/run-end.ts';
 import { type Rules, resolveRules } from '../../protocol/settings/effective-settings.ts';
@@ -17,11 +17,10 @@ import {
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { replyEvent } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
-import { currentPolicy, MODE_POLICIES } from '../modes/mode-registry.ts';
+import { currentPolicy, MODE_POLICIES } from '../modes/mode-choice.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
-import { runningStep } from '../plan/plan-steps.ts';
+import { assertLegalTransitions, runningStep } from '../plan/plan-steps.ts';
 import { cascadeEvents, startStepEvents } from '../plan/step-cascade.ts';
-import { assertLegalTransitions } from '../plan/step-transitions.ts';
 import { compactionEvent } from '../prompt/compaction.ts';
 import type { Decision } from '../runs/decision.ts';
 import {

@@ -7,7 +7,7 @@ import { isDoneMarker } from '../detect/done-markers.ts';
 import { claimStepEvent, filesWrittenInStep, stepResultOf } from '../detect/step-claims.ts';
 import { detectStepCompletion, type StepVerdict } from '../detect/step-completion.ts';
 import { findVeto, readStatusTags, type StatusTag } from '../detect/step-tags.ts';
-import { MODE_POLICIES } from '../modes/mode-registry.ts';
+import { MODE_POLICIES } from '../modes/mode-choice.ts';
 import { findStep, runningStep } from '../plan/plan-steps.ts';
 import { hasLastToolFailed } from '../session/internal-calls.ts';
 import type { Turn } from '../session/run-state.ts';

@@ -5,7 +5,7 @@ import { PlanToolArgs } from '../../protocol/tool-calls/own-tools.ts';
 import { claimStepEvent, filesWrittenInStep } from '../detect/step-claims.ts';
 import { parseStepDeclarations } from '../detect/step-tags.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
-import { MODE_POLICIES } from '../modes/mode-registry.ts';
+import { MODE_POLICIES } from '../modes/mode-choice.ts';
 import { findStep, openSteps, runningStep } from '../plan/plan-steps.ts';
 import { findCycle } from '../plan/step-graph.ts';
 import { hasLastToolFailed } from '../session/internal-calls.ts';

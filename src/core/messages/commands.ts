@@ -108,3 +108,14 @@ export function textWithoutCommand(message: Pick<Message, 'text' | 'command' | '
   const command = parseModeCommand(message);
   return command?.is === 'run' ? command.text : (parseCommand(message)?.rest ?? message.text);
 }
+
+/** The arguments of `/run`: the template's name and the rest as typed. */
+export type RunCommand = { name: string; args: string };
+
+/** Parses a `/run` message; null for any other. */
+export function parseRunCommand(message: Pick<Message, 'text' | 'command'>): RunCommand | null {
+  const command = parseCommand(message);
+  if (command?.name !== 'run') return null;
+  const [, name = '', args = ''] = /^\s*(\S*)\s*([\s\S]*)$/.exec(command.rest) ?? [];
+  return { name, args: args.trim() };
+}

@@ -1,4 +1,4 @@
-import { mapGet } from '../../base/persistent-collections.ts';
+import { mapGet } from '../../base/collections.ts';
 import { isFromAncestor } from '../session/child-session.ts';
 import type { Message } from '../session/session-messages.ts';
 import type { SessionStatus } from '../session/session-queries.ts';

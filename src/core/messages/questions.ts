@@ -1,4 +1,4 @@
-import { mapGet } from '../../base/persistent-collections.ts';
+import { mapGet } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { AskUserArgs, parseToolArgs } from '../../protocol/tool-calls/own-tools.ts';
 import type { Message } from '../session/session-messages.ts';

@@ -1,12 +1,12 @@
-import { mapGet } from '../../base/persistent-collections.ts';
+import { mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { stepsToShow } from '../plan/fan-out.ts';
 import { rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
 import { countCompletedSteps } from '../plan/step-graph.ts';
 import { describeBrokenNeeds } from '../plan/step-readiness.ts';
 import type { Session } from '../session/session-state.ts';
-import type { Language } from '../text/language.ts';
 import { formatQuestion } from './questions.ts';
 import { REPLY_WORDING } from './reply-wording.ts';
 

@@ -1,7 +1,7 @@
 import { firstFew } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/run-end.ts';
-import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { openSteps, readySteps } from '../plan/plan-steps.ts';
 import { cascadeEvents } from '../plan/step-cascade.ts';
@@ -18,7 +18,6 @@ import {
 } from '../planner/planner-queries.ts';
 import { activePlan, sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import type { Language } from '../text/language.ts';
 import { linear } from './linear.ts';
 import type { ModePolicy } from './mode-policy.ts';
 

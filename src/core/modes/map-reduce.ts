@@ -1,7 +1,7 @@
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { claimStepEvent } from '../detect/step-claims.ts';
 import { planSizeFault } from '../plan/edited-plan.ts';
 import {
@@ -21,7 +21,6 @@ import { nextListingCall } from '../session/internal-calls.ts';
 import type { FanOut } from '../session/run-state.ts';
 import { activePlan, stepOutcome } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import type { Language } from '../text/language.ts';
 import { linear } from './linear.ts';
 import type { ModePolicy } from './mode-policy.ts';
 

@@ -1,10 +1,9 @@
 import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
 import type { Step } from '../../protocol/session/plan.ts';
-import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import type { FirstPlanRules, ModeAction } from '../planner/planner-queries.ts';
 import type { Turn } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
-import type { Language } from '../text/language.ts';
 
 /** A planning mode: pure functions that say where the steps come from, what is worked on next, and by whom. */
 export type ModePolicy = {

@@ -1,4 +1,4 @@
-import { propertyOf } from '../../base/dictionary.ts';
+import { propertyOf } from '../../base/collections.ts';
 import { findJsonSyntaxError, positionOfJsonPath } from '../../base/json-position.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/plan-edit.ts';

@@ -1,6 +1,6 @@
 import { firstFew } from '../../base/strings.ts';
 import type { Plan, Step, StepCondition } from '../../protocol/session/plan.ts';
-import type { Language } from '../text/language.ts';
+import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { assertsPhrase } from '../text/prose.ts';
 import { findCycles, rollbackStepAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
 

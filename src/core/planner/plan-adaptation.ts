@@ -3,10 +3,9 @@ import { PlanAdaptation, type PlanChange } from '../../protocol/session/plan-edi
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { applyPlanChange } from '../plan/plan-changes.ts';
-import { findAgentName } from '../plan/plan-steps.ts';
+import { findAgentName, whyIllegalTransition } from '../plan/plan-steps.ts';
 import { dependencyNodes, findCycle, isGroup, stepGraph, stepReferences } from '../plan/step-graph.ts';
 import { formatSkipCause } from '../plan/step-readiness.ts';
-import { whyIllegalTransition } from '../plan/step-transitions.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { firstJsonObject } from '../text/json-in-answer.ts';

@@ -1,9 +1,9 @@
-import { mapGet } from '../../base/persistent-collections.ts';
+import { mapGet } from '../../base/collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/run-end.ts';
-import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
@@ -13,7 +13,6 @@ import { replanCalls, replanReason } from '../session/internal-calls.ts';
 import type { TurnCall } from '../session/run-state.ts';
 import { activePlan, newPlanId, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
-import type { Language } from '../text/language.ts';
 import { titleFromGoal } from '../text/titles.ts';
 import { firstIndependentSteps, MAX_PLAN_STEPS, type ProposalReading, readProposal } from './plan-proposal.ts';
 

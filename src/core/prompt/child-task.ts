@@ -1,5 +1,6 @@
 import { truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import type { Language } from '../../protocol/settings/effective-settings.ts';
 import {
   describeParts,
   fanOutStepOf,
@@ -11,7 +12,6 @@ import {
 import { rollbackStepAround, type StepGraph, stepGraph, stepWithGroups } from '../plan/step-graph.ts';
 import { activePlan, stepOutcome } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import type { Language } from '../text/language.ts';
 
 const en = {
   task: 'Do this one step of a larger plan, and only this step.',

@@ -1,4 +1,4 @@
-import { listItems } from '../../base/persistent-collections.ts';
+import { listItems } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { isDaemonBlock, parseUserMessage } from '../../protocol/session/prompt-tags.ts';

@@ -1,15 +1,13 @@
-import { getOwn } from '../../base/dictionary.ts';
-import { listItems, mapGet } from '../../base/persistent-collections.ts';
+import { getOwn, listItems, mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { PlannerQuery } from '../../protocol/session/event.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
-import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import { toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
 import type { ChatMessage } from '../session/session-messages.ts';
 import { contextWindowOf, sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import type { Language } from '../text/language.ts';
 import { elideOldOutputs, limitImages } from './context-window.ts';
 import { MODEL_WORDING } from './model-wording.ts';
 import { plannerQueryBlock, plannerSystemMessage } from './planner-prompt.ts';

@@ -1,4 +1,4 @@
-import type { Language } from '../text/language.ts';
+import type { Language } from '../../protocol/settings/effective-settings.ts';
 
 const en = {
   language: 'en' as Language,

@@ -2,14 +2,13 @@ import type { PlannerQuery } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { indentContinuation } from '../../protocol/session/prompt-tags.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
-import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import { currentPolicy } from '../modes/mode-registry.ts';
+import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
+import { currentPolicy } from '../modes/mode-choice.ts';
 import { lastAdaptation } from '../planner/plan-adaptation.ts';
 import { readPlannerAnswer } from '../planner/planner-queries.ts';
 import type { ChatMessage } from '../session/session-messages.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import type { Language } from '../text/language.ts';
 import { MODEL_WORDING } from './model-wording.ts';
 import { stepLines } from './status-block.ts';
 

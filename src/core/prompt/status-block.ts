@@ -2,7 +2,7 @@ import { truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { indentContinuation } from '../../protocol/session/prompt-tags.ts';
 import { parseStepDeclarations } from '../detect/step-tags.ts';
-import { currentPolicy } from '../modes/mode-registry.ts';
+import { currentPolicy } from '../modes/mode-choice.ts';
 import { stepsToShow } from '../plan/fan-out.ts';
 import { openSteps, runningStep } from '../plan/plan-steps.ts';
 import { countCompletedSteps } from '../plan/step-graph.ts';

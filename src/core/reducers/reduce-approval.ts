@@ -1,5 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
-import { mapGet, mapSet } from '../../base/persistent-collections.ts';
+import { getOwn, mapGet, mapSet } from '../../base/collections.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/run-end.ts';

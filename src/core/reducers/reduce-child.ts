@@ -1,4 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/run-end.ts';
 import { updateStep, withExitStatus } from '../plan/plan-steps.ts';

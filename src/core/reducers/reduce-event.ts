@@ -1,11 +1,9 @@
-import { omitKey } from '../../base/dictionary.ts';
-import { appendList, listItems, mapGet, mapSet } from '../../base/persistent-collections.ts';
+import { appendList, listItems, mapGet, mapSet, omitKey } from '../../base/collections.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import { toDaemonMessage } from '../messages/chat-messages.ts';
-import { dropKey, toTakenDrop } from '../session/dropped-files.ts';
 import type { Run } from '../session/run-state.ts';
-import { discardAnsweredTexts, type Message, withoutText } from '../session/session-messages.ts';
+import { discardAnsweredTexts, dropKey, type Message, toTakenDrop, withoutText } from '../session/session-messages.ts';
 import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/titles.ts';
 import { markApprovalSeen, reduceApproval } from './reduce-approval.ts';

@@ -1,5 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
-import { mapGet } from '../../base/persistent-collections.ts';
+import { getOwn, mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';

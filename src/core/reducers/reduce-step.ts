@@ -1,4 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';

@@ -1,5 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
-import { appendItems, mapGet } from '../../base/persistent-collections.ts';
+import { appendItems, getOwn, mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf, PlannerQuery } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';

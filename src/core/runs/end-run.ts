@@ -2,6 +2,7 @@ import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/run-end.ts';
+import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -13,7 +14,6 @@ import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../ses
 import type { Run, TurnCall } from '../session/run-state.ts';
 import { activePlan, endsBackgroundJobs, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
-import type { Language } from '../text/language.ts';
 
 const MINUTE_MS = 60_000;
 

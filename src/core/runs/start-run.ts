@@ -1,4 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
@@ -11,7 +11,7 @@ import { parseCommand, textWithoutCommand } from '../messages/commands.ts';
 import { classifyIntent } from '../messages/intent.ts';
 import { withdrawQuestionEvents } from '../messages/questions.ts';
 import { replyInWords } from '../messages/replies.ts';
-import { initialMode } from '../modes/auto.ts';
+import { initialMode } from '../modes/mode-choice.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { isFromAncestor } from '../session/child-session.ts';
 import { CHECK_TOOL, checkCallKey } from '../session/internal-calls.ts';

@@ -1,4 +1,4 @@
-import { getOwn, propertyOf } from '../../base/dictionary.ts';
+import { getOwn, propertyOf } from '../../base/collections.ts';
 
 /** The field names of an object in one layout, and their names in the next. */
 type FieldNames = Readonly<Record<string, string>>;

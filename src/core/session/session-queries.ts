@@ -1,9 +1,7 @@
-import { getOwn } from '../../base/dictionary.ts';
-import { mapGet } from '../../base/persistent-collections.ts';
+import { getOwn, mapGet } from '../../base/collections.ts';
 import type { RunEndStatus } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import { detectLanguage, type Language } from '../text/language.ts';
+import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { sessionDepth } from './child-session.ts';
 import type { Session } from './session-state.ts';
 
@@ -14,6 +12,11 @@ export function sessionLanguage(session: Session, rules: Pick<Rules, 'language'>
   return detectLanguage(
     session.run?.besidePlan ? (message ?? '') : (session.plan?.goal ?? message ?? session.title ?? ''),
   );
+}
+
+/** The language the daemon answers in: that of the person's text, out of the two supported. */
+export function detectLanguage(text: string): Language {
+  return /\p{Script=Han}/u.test(text) && !/[\p{Script=Hiragana}\p{Script=Katakana}]/u.test(text) ? 'zh' : 'en';
 }
 
 /** The context window of the run's model in tokens: the known size, or less if its endpoint has refused less. */

@@ -1,4 +1,4 @@
-import { type AppendList, appendList, emptyMap, type PersistentMap } from '../../base/persistent-collections.ts';
+import { type AppendList, appendList, emptyMap, type PersistentMap } from '../../base/collections.ts';
 import type { EventOf, RunEndStatus } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { PlanSave } from '../../protocol/session/plan-edit.ts';
@@ -7,7 +7,6 @@ import type { Reply, UserQuestion } from '../../protocol/session/reply.ts';
 import type { RunEndCode } from '../../protocol/session/run-end.ts';
 import type { Mode } from '../../protocol/settings/run-options.ts';
 import type { ChildSession } from './child-session.ts';
-import type { TakenDrop } from './dropped-files.ts';
 import {
   type ApprovalState,
   type FanOut,
@@ -21,7 +20,7 @@ import {
   type TurnTrace,
   type WorkRounds,
 } from './run-state.ts';
-import type { ChatMessage, Message } from './session-messages.ts';
+import type { ChatMessage, Message, TakenDrop } from './session-messages.ts';
 
 /** State of the current plan that is not in `plan.json`. Each plan starts with an empty one. */
 export type PlanProgress = {

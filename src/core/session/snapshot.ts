@@ -1,11 +1,9 @@
-import { getOwn } from '../../base/dictionary.ts';
-import { appendList, listItems, mapEntries, mapFromEntries, mapGet } from '../../base/persistent-collections.ts';
+import { appendList, getOwn, listItems, mapEntries, mapFromEntries, mapGet } from '../../base/collections.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import { childSessionName } from './child-session.ts';
-import { dropKey, type TakenDrop } from './dropped-files.ts';
 import { migrateSnapshot } from './migrate-snapshot.ts';
 import { REDUCER_VERSION } from './reducer-version.ts';
-import { type Message, withoutText } from './session-messages.ts';
+import { dropKey, type Message, type TakenDrop, withoutText } from './session-messages.ts';
 import { emptySession, FRESH_PLAN_PROGRESS, type Session } from './session-state.ts';
 
 /** The state at some position of the log: the session, and the last plan that left `plan.json`. */

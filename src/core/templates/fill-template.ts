@@ -12,9 +12,7 @@ import {
   type TemplateStep,
 } from '../../protocol/templates/template.ts';
 import { formatSteps, parseSteps, toOneLine } from '../../protocol/templates/template-steps.ts';
-import { parseCommand } from '../messages/commands.ts';
 import { findCycle } from '../plan/step-graph.ts';
-import type { Message } from '../session/session-messages.ts';
 
 /** Longest value in UTF-16 units; anything longer belongs in a file. */
 const MAX_VALUE_LENGTH = 4000;
@@ -195,17 +193,6 @@ function exportVariables(command: string, values: ReadonlyMap<string, string>): 
     ...named.map(([key, text]) => `export ${key}='${text.replaceAll("'", "'\\''")}'`),
     fillPlaceholders(command, (key) => `{{${key}}}`),
   ].join('\n');
-}
-
-/** The arguments of `/run`: the template's name and the rest as typed. */
-export type RunCommand = { name: string; args: string };
-
-/** Parses a `/run` message; null for any other. */
-export function parseRunCommand(message: Pick<Message, 'text' | 'command'>): RunCommand | null {
-  const command = parseCommand(message);
-  if (command?.name !== 'run') return null;
-  const [, name = '', args = ''] = /^\s*(\S*)\s*([\s\S]*)$/.exec(command.rest) ?? [];
-  return { name, args: args.trim() };
 }
 
 const ARGUMENT = /\s*([A-Za-z_]\w*)\s*=\s*(?:"((?:[^"\\]|\\[\s\S])*)"|“([^”]*)”|'([^']*)'|([^\s"'“]\S*)?)(?=\s|$)/y;

@@ -1,4 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { errorText } from '../../base/user-error.ts';
 import type { PreviousFailure } from '../../engine/loop/recovery.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';

@@ -8,7 +8,7 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { type ChatMessage, ModelError, type ModelRequest } from '../ports/model-port.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
-import { listOfferedTools } from './offered-tools.ts';
+import { listOfferedTools } from './permission-gate.ts';
 import { cleanUpCalls } from './tool-call.ts';
 
 const BACKOFF_FIRST_MS = 500;

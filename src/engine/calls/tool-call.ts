@@ -1,4 +1,4 @@
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { truncateMiddle } from '../../base/strings.ts';
 import { errorText, isDiskFull } from '../../base/user-error.ts';
 import type { Decision } from '../../core/runs/decision.ts';

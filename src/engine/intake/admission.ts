@@ -1,12 +1,11 @@
-import { getOwn } from '../../base/dictionary.ts';
-import { mapGet } from '../../base/persistent-collections.ts';
+import { getOwn, mapGet } from '../../base/collections.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { parseRunCommand, type RunCommand } from '../../core/messages/commands.ts';
 import { overtakesQueue, stopsWork } from '../../core/messages/message-actions.ts';
 import { formatReplyFile, freeReplyName, replyEvent } from '../../core/messages/replies.ts';
-import { classifyReappearedDrop, dropKey, type TakenDrop } from '../../core/session/dropped-files.ts';
-import { mayGiveOrders } from '../../core/session/session-messages.ts';
+import { classifyReappearedDrop, dropKey, mayGiveOrders, type TakenDrop } from '../../core/session/session-messages.ts';
 import type { Session } from '../../core/session/session-state.ts';
-import { fillTemplate, parseRunCommand, type RunCommand } from '../../core/templates/fill-template.ts';
+import { fillTemplate } from '../../core/templates/fill-template.ts';
 import type { Event, FileIdentity, RenderedTemplate } from '../../protocol/session/event.ts';
 import type { Attachment } from '../../protocol/session/message.ts';
 import type { Reply } from '../../protocol/session/reply.ts';

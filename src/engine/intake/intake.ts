@@ -1,10 +1,10 @@
+import type { ChildSession } from '../../core/session/child-session.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import type { ApprovalSync } from '../state/approval-sync.ts';
 import type { PlanSync } from '../state/plan-sync.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { admitMessages, canAdmitBatch } from './admission.ts';
-import { recordChildReplies } from './child-replies.ts';
 
 /** Takes in whatever people and child sessions have put into the session's files. */
 export type Intake = {
@@ -64,4 +64,23 @@ export function openIntake(
       return { isPending: !more && (pending || isPending) };
     },
   };
+}
+
+/** Logs the replies of child sessions, then moves them out of their outboxes. */
+export async function recordChildReplies(ports: SessionPorts, sessionLog: SessionLog): Promise<void> {
+  for (const child of Object.values(sessionLog.session.children)) {
+    if (child.state === 'working' || child.state === 'halting') await recordChildReply(child, ports, sessionLog);
+  }
+}
+
+async function recordChildReply(
+  { step, name, attempt, awaitedMessage: message }: ChildSession,
+  ports: SessionPorts,
+  sessionLog: SessionLog,
+): Promise<void> {
+  const reply = await ports.children.reply(name, message);
+  if (!reply) return;
+  await sessionLog.record([{ type: 'child.replied', step, child: name, attempt, message, reply }]);
+  await sessionLog.sync();
+  await ports.children.consume(name, step);
 }

@@ -1,6 +1,6 @@
 import { truncateMiddle } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
-import { findReplyAttachments } from '../../core/messages/reply-attachments.ts';
+import { findReplyAttachments } from '../../core/messages/replies.ts';
 import { reduceEvent } from '../../core/reducers/reduce-event.ts';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
 import { snapshotFromState, stateFromSnapshot } from '../../core/session/snapshot.ts';

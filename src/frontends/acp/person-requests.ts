@@ -6,7 +6,7 @@ import {
   type PermissionOption,
   type RequestPermissionRequest,
 } from '@agentclientprotocol/sdk';
-import { propertyOf } from '../../base/dictionary.ts';
+import { propertyOf } from '../../base/collections.ts';
 import { escapeInvisible } from '../../base/strings.ts';
 import { approvalMessage } from '../../client/actions/messaging.ts';
 import type { ApprovalRequest, Client } from '../../client/index.ts';

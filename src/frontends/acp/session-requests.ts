@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { basename, isAbsolute, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { ListSessionsRequest, ListSessionsResponse, McpServer as ServerOfEditor } from '@agentclientprotocol/sdk';
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { Client, SessionOverview } from '../../client/index.ts';
 import { configuredMcpServers, createForEditor, readEditorProject } from '../../client/sessions/editor-sessions.ts';

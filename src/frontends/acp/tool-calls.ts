@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { SessionUpdate, ToolCall, ToolCallContent, ToolKind } from '@agentclientprotocol/sdk';
-import { getOwn, propertyOf } from '../../base/dictionary.ts';
+import { getOwn, propertyOf } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';

@@ -127,6 +127,9 @@ function resolveSandbox({ sandbox, network }: Pick<Config, 'sandbox' | 'network'
 /** The sandbox settings: `sandbox` and `network.shell`. */
 export type SandboxSettings = { mode: 'auto' | 'bwrap' | 'none'; network: boolean };
 
+/** The languages in which the daemon itself answers. */
+export type Language = 'en' | 'zh';
+
 /** Configuration with every default filled in, as used by the engine and the core. */
 export type Rules = {
   mode: Mode;
@@ -135,7 +138,7 @@ export type Rules = {
   limits: ResolvedLimits;
   onLimit: 'pause' | 'extend';
   unknownAgent: 'self' | 'first' | 'fail';
-  language: 'en' | 'zh' | undefined;
+  language: Language | undefined;
   instructions: string;
   contextWindow: number;
   /** A person set the window. */

@@ -1,5 +1,5 @@
 import type { ZodType } from 'zod';
-import { propertyOf } from '../../base/dictionary.ts';
+import { propertyOf } from '../../base/collections.ts';
 import { errorText } from '../../base/user-error.ts';
 import { type Event, EventBody } from '../../protocol/session/event.ts';
 import { EventStamp, type LogOffset } from '../../protocol/session/log-entry.ts';

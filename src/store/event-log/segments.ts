@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { z } from 'zod';
-import { propertyOf } from '../../base/dictionary.ts';
+import { propertyOf } from '../../base/collections.ts';
 import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts';
 import { listNames, openRegularFile } from '../fs/file-reads.ts';
 import { CorruptLogError } from '../fs/store-errors.ts';

@@ -3,8 +3,8 @@ import type { Event, EventBody } from '../../protocol/session/event.ts';
 import { syncFolder, writeAll } from '../fs/durable-write.ts';
 import { listNames, statIfExists, withOpenFile } from '../fs/file-reads.ts';
 import { type CorruptLogError, wrapDiskErrors } from '../fs/store-errors.ts';
-import { freeName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
+import { freeName } from '../layout/layout.ts';
 import { type DecodedLine, decodeEventLine } from './event-codec.ts';
 import { readSnapshot } from './snapshot-file.ts';
 

@@ -1,4 +1,4 @@
-import { getOwn, propertyOf } from '../../base/dictionary.ts';
+import { getOwn, propertyOf } from '../../base/collections.ts';
 
 /** What version 1 of the event log called the fields of each type of event, and what they are called now. */
 const FIELD_NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> = {

@@ -7,8 +7,8 @@ import { linkIfFree, stagingName } from '../fs/durable-write.ts';
 import { sha256Hex, withOpenFile } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
-import { freeName, safeName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
+import { freeName, safeName } from '../layout/layout.ts';
 
 const UPLOADS_FOLDER = 'uploads';
 

@@ -7,7 +7,7 @@ import { MessageFile } from '../../protocol/session/message.ts';
 import { sha256Hex, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';
 import { ifExists } from '../fs/store-errors.ts';
-import { displayName, isJsonName } from '../layout/file-names.ts';
+import { displayName, isJsonName } from '../layout/layout.ts';
 import { describeSchemaErrors, parseJson } from '../settings/schema-errors.ts';
 import { isSameContent, type Readiness, type SeenFile } from './readiness.ts';
 

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';
-import { inboxOrderOf, isCompleteByName, isIgnoredName } from '../layout/file-names.ts';
+import { inboxOrderOf, isCompleteByName, isIgnoredName } from '../layout/layout.ts';
 import { isRecentlyEmpty } from './readiness.ts';
 
 /** Names kept in order; a larger folder is processed in pages of this size. */

@@ -13,8 +13,8 @@ import {
   withFolder,
 } from '../fs/open-folder.ts';
 import { DiskError } from '../fs/store-errors.ts';
-import { isCompleteByName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
+import { isCompleteByName } from '../layout/layout.ts';
 import { moveAttachment, placeAttachments } from './attachments.ts';
 import { rawNameOf, readDroppedFile } from './dropped-file.ts';
 import { type InboxEntry, openInboxListing } from './inbox-listing.ts';

@@ -4,8 +4,8 @@ import type { DroppedFile } from '../../engine/ports/store-ports.ts';
 import { stagingName } from '../fs/durable-write.ts';
 import { type OpenFolder, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
-import { freeName, safeName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
+import { freeName, safeName } from '../layout/layout.ts';
 import { isUnchangedSinceRead, rawNameOf } from './dropped-file.ts';
 
 /** How many files are remembered that stay in the inbox because they may not be moved. */

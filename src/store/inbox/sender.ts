@@ -5,8 +5,7 @@ import { UserError } from '../../base/user-error.ts';
 import { linkIfFree, placeNewFile, syncFolder } from '../fs/durable-write.ts';
 import { type OpenFolder, statInFolder, withFolderAsync } from '../fs/open-folder.ts';
 import { toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
-import { freeName, safeName } from '../layout/file-names.ts';
-import { sessionPaths } from '../layout/layout.ts';
+import { freeName, safeName, sessionPaths } from '../layout/layout.ts';
 
 /**
  * Drops a message safely: when this returns, the complete file is durably in the inbox, and the sender need not keep

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import { sha256 } from '../../base/sha256.ts';
 
@@ -84,3 +85,90 @@ export const sessionPaths = (folder: string) => ({
   rejected: `${folder}/rejected`,
 });
 export type SessionPaths = ReturnType<typeof sessionPaths>;
+
+const MAX_NAME_BYTES = 180;
+const UNSHOWABLE = /[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffd]/gu;
+
+/** Names that are never messages: hidden files, and temporary files of editors and downloads. */
+export function isIgnoredName(raw: Buffer): boolean {
+  return /^\.|^#.*#$|(?:~|\.tmp|\.part|\.swp|\.crdownload)$/is.test(raw.toString('latin1'));
+}
+
+/** `.msg.` in a name promises that the file is complete. */
+export const isCompleteByName = (raw: Buffer) => raw.includes('.msg.');
+
+export const isJsonName = (name: string) => /\.json$/i.test(name);
+
+/** A file's name as printable text: line breaks, control characters and invalid UTF-8 become `_`. */
+export const displayName = (raw: Buffer) => raw.toString().replace(UNSHOWABLE, '_');
+
+/** A printable name made safe as part of a path: a single name of at most 180 bytes that keeps its extension. */
+export function safeName(shown: string): string {
+  const plain = shown.replaceAll('/', '_').replace(/^(?=[-.])|^$/, '_');
+  const [stem, extension] = splitName(plain);
+  return truncateToBytes(stem, MAX_NAME_BYTES - Buffer.byteLength(extension)) + extension;
+}
+
+/** `x.png`, `x-2.png`, `x-3.png`, …: the first that is free. */
+export function freeName(name: string, isTaken: (name: string) => boolean): string {
+  const [stem, extension] = splitName(name);
+  for (let n = 1; ; n++) {
+    // Many files of one name are a flood; a random suffix finds a free name faster than counting.
+    const suffix = n === 1 ? '' : `-${n <= 50 ? n : randomInt(2 ** 40)}`;
+    if (!isTaken(stem + suffix + extension)) return stem + suffix + extension;
+  }
+}
+
+/** `x.earlier.md`: the new name of a reply that occupied the name of another one. */
+export function supersededName(name: string): string {
+  const [stem, extension] = splitName(name);
+  return `${truncateToBytes(stem, MAX_NAME_BYTES - Buffer.byteLength(extension))}.earlier${extension}`;
+}
+
+/**
+ * The position of a file in the inbox order: time in ns, from a ULID at the beginning of a `.msg.` name, else the
+ * file's own.
+ */
+export function inboxOrderOf(raw: Buffer, mtimeNs: bigint): bigint {
+  const ulid = isCompleteByName(raw) && /^[0-7][0-9A-HJKMNP-TV-Z]{25}(?=\.)/i.exec(raw.toString('latin1'))?.[0];
+  return ulid ? ulidTime(ulid.slice(0, 10)) * 1_000_000n : mtimeNs;
+}
+
+/** Throwing means a bug: reply names are derived from checked names. */
+export function assertReplyName(name: string): void {
+  const isPlain = name !== '' && !name.startsWith('.') && !/[/\0]/.test(name) && Buffer.byteLength(name) <= 255;
+  if (!isPlain) throw new Error(`Not a valid reply name: ${JSON.stringify(name)}`);
+}
+
+const ulidTime = (text: string) =>
+  [...text.toUpperCase()].reduce((sum, c) => sum * 32n + BigInt('0123456789ABCDEFGHJKMNPQRSTVWXYZ'.indexOf(c)), 0n);
+
+function splitName(name: string): [string, string] {
+  const extension = /(?<=.)(?:\.msg)?\.[A-Za-z0-9]{1,12}$/.exec(name)?.[0] ?? '';
+  return [name.slice(0, name.length - extension.length), extension];
+}
+
+function truncateToBytes(text: string, max: number): string {
+  let [bytes, kept] = [0, ''];
+  for (const char of text) {
+    bytes += Buffer.byteLength(char);
+    if (bytes > max) break;
+    kept += char;
+  }
+  return kept;
+}
+
+/** The session at the top of a family: `demo` of `demo~step_1~step_2`. */
+export const rootSessionOf = (name: string): string => name.split('~', 1)[0] ?? name;
+
+/** The parent of this session; undefined if it is not a child. */
+export function parentSessionOf(name: string): string | undefined {
+  const at = name.lastIndexOf('~');
+  return at > 0 ? name.slice(0, at) : undefined;
+}
+
+/** The session whose settings, `work/` and memory this one uses: the root of its family, as long as that exists. */
+export function existingRootOf(name: string, exists: (session: string) => boolean): string {
+  const root = rootSessionOf(name);
+  return root !== '' && (root === name || exists(root)) ? root : name;
+}

@@ -6,8 +6,7 @@ import { parseFrontMatter } from '../../base/front-matter.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import type { SearchDocument } from '../../protocol/workspace/memory-notes.ts';
 import { readRegularFile } from '../fs/file-reads.ts';
-import { existingRootOf, rootSessionOf } from '../layout/file-names.ts';
-import { sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
+import { existingRootOf, rootSessionOf, sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
 import { parseJson } from '../settings/schema-errors.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
-import { propertyOf } from '../../base/dictionary.ts';
+import { propertyOf } from '../../base/collections.ts';
 import { createMutex } from '../../base/mutex.ts';
 import { errorText } from '../../base/user-error.ts';
 import type { PlanFile, PlanFileState } from '../../engine/ports/store-ports.ts';
@@ -8,8 +8,8 @@ import { linkIfFree, syncFile, syncFolder } from '../fs/durable-write.ts';
 import { sha256Hex } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
-import { assertReplyName } from '../layout/file-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
+import { assertReplyName } from '../layout/layout.ts';
 import { contentAfterWrite, type PlanContent, readPlanContent } from './plan-content.ts';
 import { type HistoryClaim, type HistoryFile, openPlanHistory, repairReplacement } from './plan-versions.ts';
 

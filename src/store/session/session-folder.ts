@@ -11,8 +11,7 @@ import { openPlanFile } from '../plan/plan-file.ts';
 import { openTemplates } from '../templates/template-store.ts';
 import { openApprovalFiles } from './approval-files.ts';
 import { openBlobs } from './blobs.ts';
-import { openLiveText } from './live-text.ts';
-import { openOutbox } from './outbox.ts';
+import { openLiveText, openOutbox } from './outbox.ts';
 import { listExistingFiles, openCallFolders, readImage } from './work-files.ts';
 
 export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes'> &

@@ -1,4 +1,4 @@
-import { propertyOf } from '../../base/dictionary.ts';
+import { propertyOf } from '../../base/collections.ts';
 import { findJsonSyntaxError } from '../../base/json-position.ts';
 import { nearestName } from '../../base/strings.ts';
 import { maskKeys } from '../../protocol/settings/env-variable.ts';

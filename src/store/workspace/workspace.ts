@@ -10,8 +10,14 @@ import { sessionTokens } from '../event-log/session-token.ts';
 import { ensureFolder, ensureFolderDurably, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { cachedRead, readTextOrThrow, statIfExists } from '../fs/file-reads.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';
-import { existingRootOf, freeName } from '../layout/file-names.ts';
-import { type SessionPaths, sessionPaths, type WorkspacePaths, workspacePaths } from '../layout/layout.ts';
+import {
+  existingRootOf,
+  freeName,
+  type SessionPaths,
+  sessionPaths,
+  type WorkspacePaths,
+  workspacePaths,
+} from '../layout/layout.ts';
 import { foldersOfSession, openSessionFolder, type SessionFolderOptions } from '../session/session-folder.ts';
 
 /** A workspace on disk: its sessions, settings and instructions. */

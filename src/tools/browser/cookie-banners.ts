@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import type AutoConsent from '@duckduckgo/autoconsent';
 import type { BrowserContext, Page } from 'playwright-core';
 import { z } from 'zod';
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 
 /**
  * Messages from the script. A page that gains access to the binding could send anything, so they are validated like any

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import {
   callFiles,

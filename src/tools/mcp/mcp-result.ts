@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { detectFileKind, SNIFF_BYTES } from '../../base/file-kind.ts';
 import { truncate } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';

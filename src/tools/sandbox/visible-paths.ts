@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, isAbsolute, join, relative } from 'node:path';
-import { getOwn } from '../../base/dictionary.ts';
+import { getOwn } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import { findProgram } from '../common/path-lookup.ts';
 import { existingPaths } from './sandbox-backend.ts';

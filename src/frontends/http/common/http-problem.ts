@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { getOwn } from '../../../base/dictionary.ts';
+import { getOwn } from '../../../base/collections.ts';
 import { errorCode, errorText, isDiskFull, UserError } from '../../../base/user-error.ts';
 
 const TITLES = {

@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ServerType } from '@hono/node-server';
-import { getOwn } from '../../../base/dictionary.ts';
+import { getOwn } from '../../../base/collections.ts';
 import { errorCode, errorText, UserError } from '../../../base/user-error.ts';
 import { HttpProblem, type ProblemStatus, problemBody } from '../common/http-problem.ts';
 

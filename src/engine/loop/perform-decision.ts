@@ -1,14 +1,18 @@
-import { mapGet } from '../../base/persistent-collections.ts';
+import { getOwn, mapGet } from '../../base/collections.ts';
 import { errorText, isDiskFull } from '../../base/user-error.ts';
-import { decideDuringCall } from '../../core/decide/decide.ts';
+import { decide, decideDuringCall } from '../../core/decide/decide.ts';
 import { shouldAbortCall } from '../../core/messages/message-actions.ts';
+import { formatReplyFile } from '../../core/messages/replies.ts';
 import type { Decision } from '../../core/runs/decision.ts';
+import { isWaitingForSettings } from '../../core/runs/run-faults.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { callModel } from '../calls/model-call.ts';
 import { checkCall } from '../calls/permission-gate.ts';
 import { runToolCall } from '../calls/tool-call.ts';
-import { publishReply } from './publish.ts';
+import { recordChildReplies } from '../intake/intake.ts';
+import type { SessionPorts } from '../ports/session-ports.ts';
+import type { SessionLog } from '../state/session-log.ts';
 import { interruptedCalls } from './recovery.ts';
 import { clearIntakeTrouble, reportIntakeTrouble, type SessionLoop, takeIn } from './session-loop.ts';
 
@@ -137,4 +141,56 @@ async function recordCallEnd(loop: SessionLoop, events: EventBody[]): Promise<vo
       await listenDuring(loop, new Promise<void>((done) => loop.ports.clock.after(DISK_RETRY_MS, done)));
     }
   }
+}
+
+/**
+ * Puts the reply to `message` into the outbox. Everything it refers to is on disk first: the log, the plan, the
+ * approvals.
+ */
+export async function publishReply(loop: SessionLoop, message: string, rules: Rules): Promise<void> {
+  const { ports, sessionLog } = loop;
+  const reply = getOwn(sessionLog.session.unpublishedReplies, message);
+  if (!reply) return;
+  if (!loop.isShelvingFirst) await loop.planSync.writePlan();
+  await loop.approvalSync.writeFiles();
+  await sessionLog.sync();
+  await ports.store.outbox.publish(reply.id, formatReplyFile(reply));
+  const idle = willBeIdle(loop, message, rules);
+  const planBehind = loop.planSync.isBehind() && { plan_behind: true as const };
+  await sessionLog.record([{ type: 'reply.published', message, idle, ...planBehind }]);
+}
+
+/** Whether nothing is left to do once that reply is published. What is due later must survive a restart. */
+function willBeIdle({ sessionLog: { session } }: SessionLoop, message: string, rules: Rules): boolean {
+  const { [message]: _, ...unpublishedReplies } = session.unpublishedReplies;
+  const next = decide({ ...session, unpublishedReplies }, rules);
+  return next.do === 'idle' && next.due === undefined && !isWaitingForSettings(session);
+}
+
+/**
+ * Sends a child session its message. The effect comes before the event: the id is made of the step and the attempt, so
+ * after a crash in between the same message is sent again, which changes nothing.
+ */
+export async function sendToChild(
+  decision: Decision & { do: 'send' },
+  ports: SessionPorts,
+  sessionLog: SessionLog,
+): Promise<void> {
+  const { step, child, attempt, message } = decision;
+  await sessionLog.sync();
+  const sent = await ports.children.send(child, message);
+  const { id, command, options: { folder, limits } = {} } = message;
+  await sessionLog.record([
+    {
+      type: 'child.sent',
+      step,
+      child,
+      attempt,
+      message: id,
+      ...(command !== undefined && { command }),
+      ...(folder !== undefined && { folder }),
+      ...(limits && { limits }),
+    },
+  ]);
+  if (sent === 'gone') await recordChildReplies(ports, sessionLog);
 }

@@ -1,13 +1,15 @@
 import * as fs from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { errorCode, UserError } from '../../base/user-error.ts';
+import { parseFrontMatter } from '../../base/front-matter.ts';
+import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import type { Skill } from '../../protocol/workspace/memory-notes.ts';
 import { syncFolder, writeAll } from '../fs/durable-write.ts';
-import { useIfExists, withOpenFile } from '../fs/file-reads.ts';
+import { readFileBytes, useIfExists, withOpenFile } from '../fs/file-reads.ts';
 import { ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR } = fs.constants;
-const MAX_BYTES = 64 * 1024;
+const MAX_MEMORY_BYTES = 64 * 1024;
 const MAX_NOTE_CHARS = 500;
 /** How often to retry if somebody replaced the file while we wrote. */
 const MAX_TRIES = 5;
@@ -84,14 +86,14 @@ function openForAppend(path: string): number {
 
 function addNoteLine(fd: number, path: string, note: string, date: string): AddedNote {
   const { size } = statRegular(fd, path);
-  const before = size <= MAX_BYTES ? fs.readFileSync(fd, 'utf8') : '';
+  const before = size <= MAX_MEMORY_BYTES ? fs.readFileSync(fd, 'utf8') : '';
   const there = before.split('\n').find((line) => noteTextsOf(line).includes(note));
   if (there !== undefined) return { line: there.trim(), known: true };
   const line = `- ${note} (${date})`;
   const bytes = Buffer.from(`${before === '' || before.endsWith('\n') ? '' : '\n'}${line}\n`);
-  if (size + bytes.length > MAX_BYTES) {
+  if (size + bytes.length > MAX_MEMORY_BYTES) {
     throw new UserError(
-      `${path} is full: it has ${size} bytes, and ${MAX_BYTES} is the most. Ask the person to shorten it; until then nothing can be noted there.`,
+      `${path} is full: it has ${size} bytes, and ${MAX_MEMORY_BYTES} is the most. Ask the person to shorten it; until then nothing can be noted there.`,
     );
   }
   try {
@@ -113,7 +115,7 @@ function noteTextsOf(line: string): string[] {
 function readTail(path: string): string {
   return withOpenFile(path, (fd) => {
     const { size } = statRegular(fd, path);
-    const from = Math.max(0, size - MAX_BYTES);
+    const from = Math.max(0, size - MAX_MEMORY_BYTES);
     const bytes = Buffer.alloc(size - from);
     const text = bytes.toString('utf8', 0, fs.readSync(fd, bytes, 0, bytes.length, from));
     return from === 0 ? text : text.slice(text.indexOf('\n') + 1);
@@ -132,4 +134,92 @@ const notTextFile = (path: string) =>
 function isStillAt(fd: number, path: string): boolean {
   const [open, named] = [fs.fstatSync(fd, { bigint: true }), ifExists(() => fs.lstatSync(path, { bigint: true }))];
   return named !== undefined && named.ino === open.ino && named.dev === open.dev;
+}
+
+const MAX_SKILL_BYTES = 256 * 1024;
+/** Folders read; others are reported as left out. */
+const MAX_SKILL_FOLDERS = 500;
+const SKILL_NAME = /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,63}$/u;
+
+/** `skills/` of a workspace: a folder for each skill, with a `SKILL.md` in it. */
+export type SkillStore = {
+  folder: string;
+  /**
+   * The valid skills by name, and why each of the others is invalid. Costs one lstat per skill if nothing changed.
+   * Never throws.
+   */
+  list(): { skills: Skill[]; broken: string[] };
+};
+
+type SkillRead = { key: string; skill: Skill } | { key: string; why: string };
+
+/** The skills in `folder`, which need not exist. */
+export function openSkillStore(folder: string): SkillStore {
+  let known = new Map<string, SkillRead>();
+  return {
+    folder,
+    list() {
+      const { names, broken } = listSkillFolders(folder);
+      const read = new Map(names.map((name) => [name, readSkill(folder, name, known.get(name))]));
+      known = read;
+      const skills: Skill[] = [];
+      for (const [name, found] of read) {
+        if ('skill' in found) skills.push(found.skill);
+        else broken.push(`the skill ${join(folder, name)} is left out: ${found.why}`);
+      }
+      return { skills, broken };
+    },
+  };
+}
+
+function listSkillFolders(folder: string): { names: string[]; broken: string[] } {
+  try {
+    const entries = useIfExists(folder, () => fs.readdirSync(folder, { withFileTypes: true })) ?? [];
+    const names = entries
+      .filter((entry) => !entry.name.startsWith('.') && (entry.isDirectory() || entry.isSymbolicLink()))
+      .map((entry) => entry.name)
+      .sort();
+    const left = names.length - MAX_SKILL_FOLDERS;
+    const broken = left > 0 ? [`${folder} has ${names.length} folders; ${left} of them are ignored`] : [];
+    return { names: names.slice(0, MAX_SKILL_FOLDERS), broken };
+  } catch (error) {
+    return { names: [], broken: [`${folder} cannot be read, so there are no skills: ${errorText(error)}`] };
+  }
+}
+
+function readSkill(parent: string, name: string, known: SkillRead | undefined): SkillRead {
+  const file = join(parent, name, 'SKILL.md');
+  let key = '';
+  try {
+    if (fs.lstatSync(join(parent, name)).isSymbolicLink())
+      throw new UserError('it is a link. Replace it by the folder itself');
+    const stat = fs.lstatSync(file, { bigint: true });
+    key = `${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}`;
+    if (known?.key === key) return known;
+    return { key, skill: parseSkill(name, readSkillText(file, stat)) };
+  } catch (error) {
+    const missing = errorCode(error) === 'ENOENT';
+    return { key, why: missing ? 'it has no SKILL.md' : errorText(error) };
+  }
+}
+
+function readSkillText(file: string, stat: fs.BigIntStats): string {
+  if (!stat.isFile()) throw new UserError('its SKILL.md is not a regular file');
+  if (stat.size > MAX_SKILL_BYTES) {
+    throw new UserError(
+      `its SKILL.md has ${stat.size} bytes, at most ${MAX_SKILL_BYTES} are read. Move parts of it to other files`,
+    );
+  }
+  return readFileBytes(file).toString();
+}
+
+function parseSkill(folder: string, text: string): Skill {
+  const head = parseFrontMatter(text);
+  if (!head)
+    throw new UserError('its SKILL.md does not begin with front matter (lines of `key: value` between two `---`)');
+  const { name = '', description = '' } = head.fields;
+  if (name !== folder) throw new UserError(`its name is ${JSON.stringify(name)}; expected the name of the folder`);
+  if (!SKILL_NAME.test(name)) throw new UserError('expected a name of at most 64 letters, digits, `-`, `_` and `.`');
+  if (description.trim() === '') throw new UserError('it has no description, so nobody knows when to use it');
+  return { name, description };
 }

@@ -1,12 +1,17 @@
-import { mapGet } from '../../base/persistent-collections.ts';
+import { mapGet } from '../../base/collections.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { MODES, type Mode } from '../../protocol/settings/run-options.ts';
 import { parseModeCommand, textWithoutCommand } from '../messages/commands.ts';
 import type { Message } from '../session/session-messages.ts';
+import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { firstJsonObject } from '../text/json-in-answer.ts';
+import { dag } from './dag.ts';
 import { linear } from './linear.ts';
+import { mapReduce } from './map-reduce.ts';
 import type { ModePolicy } from './mode-policy.ts';
+import { planAct } from './plan-act.ts';
+import { todo } from './todo.ts';
 import { ruleOnWorkKind, WORK_KINDS, type WorkKind, type WorkSignals } from './work-kind.ts';
 
 /**
@@ -31,6 +36,21 @@ export const auto: ModePolicy = {
     return { record: [{ type: 'mode.chosen', ...chooseByModel(task, rules.modes, answer) }] };
   },
 };
+
+/** All modes. */
+export const MODE_POLICIES: Readonly<Record<Mode, ModePolicy>> = {
+  linear,
+  'plan-act': planAct,
+  todo,
+  dag,
+  'map-reduce': mapReduce,
+  auto,
+};
+
+/** The mode of the active plan, else of a run that has none yet. */
+export function currentPolicy(session: Session): ModePolicy {
+  return MODE_POLICIES[activePlan(session)?.mode ?? session.run?.mode ?? 'linear'];
+}
 
 /** Modes for a kind of work, best first; `linear` is always included. */
 function modeCandidates(choice: WorkKind, signals: WorkSignals): readonly string[] {
