@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '4a165cfd6dd7371f';
+export const REDUCER_VERSION = '4ccdeb9589bee097';
