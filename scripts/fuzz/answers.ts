@@ -2,7 +2,7 @@ import type { Chance } from '../../tests/sim/chance.ts';
 import type { Answer } from '../../tests/support/openai-server.ts';
 import type { Asked } from './asked.ts';
 import { type Place, someCall } from './calls.ts';
-import { someAdaptation, somePlan } from './plans.ts';
+import { somePlan, someRevision } from './plans.ts';
 import { stepId, weighted, work } from './words.ts';
 
 /** Faults in a row from which on an endpoint that is only unwell works again: pauses grow with each of them. */
@@ -50,10 +50,9 @@ function sound(chance: Chance, asked: Asked, place: Place): Answer {
     case 'choose':
       return { text: chance.of(['simple', 'complex', 'emergent', 'parts', '{"choice": "complex"}', 'I do not know.']) };
     case 'plan':
-    case 'replan':
       return { text: somePlan(chance, asked.isParts) };
-    case 'adapt':
-      return { text: someAdaptation(chance) };
+    case 'revise':
+      return { text: someRevision(chance) };
     case 'summary':
       return { text: `All in all: ${work(chance)}. ${chance.oneIn(4) ? '[Done]' : ''}` };
     case null:
@@ -119,9 +118,7 @@ export function calmAnswers({ ledger, token }: Place): Answers {
         return { text: 'simple' };
       case 'plan':
         return { text: '{"steps": ["Look at what is there"]}' };
-      case 'replan':
-        return { text: '{"answer": "It cannot be reached any more."}' };
-      case 'adapt':
+      case 'revise':
         return { text: '{"keep": true}' };
       case 'summary':
         return { text: 'That is all.' };

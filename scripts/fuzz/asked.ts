@@ -19,8 +19,7 @@ export type Asked = {
 
 const QUESTIONS: ReadonlyArray<readonly [RegExp, PlannerQuery]> = [
   [/What kind of work|要求的是哪一类工作/, 'choose'],
-  [/Plan anew what is still open|请重新规划还没做/, 'replan'],
-  [/should the steps that have not begun|还没开始的步骤需要改变/, 'adapt'],
+  [/should the steps that have not begun|还没开始的步骤需要改变/, 'revise'],
   [/Make the plan for the last message|请为最后一条消息制定计划|对许多部分做同样的工作/, 'plan'],
   [/All steps have ended|所有步骤都已结束/, 'summary'],
 ];

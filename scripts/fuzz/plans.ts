@@ -58,7 +58,7 @@ function partSteps(chance: Chance): object[] {
 }
 
 /** What it may answer when it looks at the steps that have not begun. */
-export function someAdaptation(chance: Chance): string {
+export function someRevision(chance: Chance): string {
   return weighted(chance, [
     [6, '{"keep": true}'],
     [1, JSON.stringify({ remove: [chance.of(IDS)], reason: 'not needed' })],

@@ -8,6 +8,7 @@ import { type Model, ModelError } from '../engine/ports/model-port.ts';
 import type { RunGuarded, SessionPorts } from '../engine/ports/session-ports.ts';
 import type { SessionStore } from '../engine/ports/store-ports.ts';
 import type { ModelSettings } from '../protocol/settings/config.ts';
+import { oncePerTurn } from '../store/fs/file-reads.ts';
 import { openChildSessions, parentSessionOf, rootSessionOf, sessionPaths, type Workspace } from '../store/index.ts';
 import {
   type Browsers,
@@ -44,20 +45,22 @@ type SessionDeps = {
 export async function openSessionWorld(name: string, deps: SessionDeps): Promise<OpenedSession | null> {
   const { workspace, owner, settings, log } = deps;
   if (!workspace.has(name)) return null;
-  const effective = settings.forSession(name);
+  // A session that waits for a file has to see its repair in the turn that wakes it.
+  const effective = oncePerTurn(settings.forSession(name), ({ waits }) => waits === null);
+  const config = oncePerTurn(settings.config);
   const model = () => deps.models(effective().model);
   const root = rootSessionOf(name);
   // A child that works in a folder of its own reads what its family wrote.
   const shared = root === name ? [] : [sessionPaths(workspace.paths.session(root)).work];
   const readAlso = [...effective().readAlso, ...shared];
-  const web = () => ({ network: settings.config().network, search: settings.config().search });
+  const web = () => ({ network: config().network, search: config().search });
   const sandbox = { of: deps.sandbox, settings: () => effective().sandbox };
-  const notes = openSessionNotes(name, { ...deps, effective, config: settings.config, clock: realClock });
+  const notes = openSessionNotes(name, { ...deps, effective, config, clock: realClock });
   const jobs = openJobStore(sessionPaths(workspace.paths.session(name)).jobs);
   const builtin = builtinTools({ readAlso, env: deps.env, web, sandbox, jobs, notes: notes.tools });
   const browser = deps.browsers.toolFor(sessionPaths(workspace.paths.session(name)).browser, () => ({
-    network: settings.config().network,
-    browser: settings.config().browser,
+    network: config().network,
+    browser: config().browser,
   }));
   const servers = deps.mcp.toolsFor(name, () => effective().mcpServers, sandbox.settings);
   const tools = deps.secrets.tools(createToolbox([...builtin, browser], servers, () => effective().permissions));

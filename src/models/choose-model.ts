@@ -3,10 +3,10 @@
 import { errorText } from '../base/user-error.ts';
 import { type Model, ModelError } from '../engine/ports/model-port.ts';
 import type { ModelSettings } from '../protocol/settings/config.ts';
-import { serveBuiltIn } from './built-in-model.ts';
+import { openBuiltInModel } from './built-in-model.ts';
 import type { EndpointSettings } from './openai-endpoint.ts';
 import { answerRunbook } from './runbook-model.ts';
-import { readScript, serveScript } from './scripted-model.ts';
+import { readScript, scriptedAnswers } from './scripted-model.ts';
 
 export type Environment = Record<string, string | undefined>;
 
@@ -14,9 +14,7 @@ const OPENAI_URL = 'https://api.openai.com/v1';
 /** As long as Node's `fetch` waits for a byte. */
 const DEFAULT_TIMEOUT_S = 300;
 const SCRIPTED_PREFIX = 'scripted:';
-/** Built-in models never use the network; their address must not exist. */
-const BUILT_IN_URL = 'http://built-in.invalid/v1';
-/** The longest a timer can be set: a script may wait as long as it likes. */
+/** The longest a timer can be set. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
@@ -55,10 +53,9 @@ function findOrFault(find: () => Model): Model {
 }
 
 function createBuiltInModel(name: string): Model {
-  const send = name.startsWith(SCRIPTED_PREFIX)
-    ? serveScript(readScript(name.slice(SCRIPTED_PREFIX.length)))
-    : serveBuiltIn(answerRunbook, { free: true });
-  return lazyModel({ baseUrl: BUILT_IN_URL, apiKey: undefined, name, timeoutMs: MAX_TIMER_MS, images: false, send });
+  return name.startsWith(SCRIPTED_PREFIX)
+    ? openBuiltInModel(name, scriptedAnswers(readScript(name.slice(SCRIPTED_PREFIX.length))))
+    : openBuiltInModel(name, answerRunbook, { free: true });
 }
 
 function createEndpointModel(settings: ModelSettings, env: Environment, name: string | undefined): Model {

@@ -84,6 +84,12 @@ export function malformedFault(what: string): ModelError {
   return new ModelError('malformed', `The model's answer cannot be used: ${what}.`, { retry: true });
 }
 
+/** Throws `ModelError` (malformed) for an answer without text and calls. */
+export function refuseEmptyAnswer({ text, calls }: { text: string; calls: readonly unknown[] }, finish = ''): void {
+  if (text.trim() === '' && calls.length === 0)
+    throw malformedFault(`an empty answer${finish ? ` (finish_reason "${finish}")` : ''}`);
+}
+
 type CallDraft = { index: number | undefined; id: string; name: string; args: string };
 
 /**
@@ -115,7 +121,7 @@ function argsText(args: unknown): string {
  * The finished calls, with arguments exactly as the model wrote them. Every id is new to the conversation: a missing
  * one becomes `call_<n>` (n counts the conversation's calls from 0), a taken one gets `_2`, `_3`, …
  */
-export function finishCalls(drafts: CallDraft[], conversation: ChatMessage[]): ToolCall[] {
+export function finishCalls(drafts: readonly ToolCall[], conversation: readonly ChatMessage[]): ToolCall[] {
   const taken = new Set<string>();
   // Searched rather than collected: a conversation of a thousand calls is checked for one or two ids, and rarely has
   // them.

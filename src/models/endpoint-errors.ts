@@ -34,6 +34,16 @@ export function toModelFault(error: unknown, at: EndpointInfo): ModelError | und
   return undefined;
 }
 
+/** The error that a built-in model answers with as an endpoint would. */
+export type PlayedError = { status: number; message: string; retryAfter?: number | undefined };
+
+/** The fault of a built-in model that plays an endpoint's error. */
+export function toPlayedFault({ status, message, retryAfter }: PlayedError, model: string): ModelError {
+  const headers = new Headers(retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) });
+  const at = { baseUrl: model, model, keyName: 'OPENAI_API_KEY', apiKey: undefined, timeoutMs: 0 };
+  return faultForStatus(new APIError(status, { message }, undefined, headers), status, at);
+}
+
 /** Whether an endpoint refuses the request because it does not know the option that asks for usage. */
 export function refusesUsageOption(error: unknown): boolean {
   return (

@@ -7,9 +7,15 @@ import {
   ModelError,
   type ModelRequest,
 } from '../engine/ports/model-port.ts';
-import { type CompletionDraft, finishCalls, malformedFault, readCompletionStream } from './completion-stream.ts';
+import {
+  type CompletionDraft,
+  finishCalls,
+  malformedFault,
+  readCompletionStream,
+  refuseEmptyAnswer,
+} from './completion-stream.ts';
 import { type EndpointInfo, refusesConversation, refusesUsageOption, toModelFault } from './endpoint-errors.ts';
-import { createEndpointFetch, type EndpointFetch, type Fetch, type SendRequest, sendHttp } from './http-transport.ts';
+import { createEndpointFetch, type EndpointFetch, type Fetch } from './http-transport.ts';
 import {
   buildRequestBody,
   repairToolArguments,
@@ -35,8 +41,6 @@ export type EndpointSettings = {
   prices?: TokenPrices | undefined;
   /** Whether models are sent images; undefined: tried, and stopped for a model that refuses them. */
   images?: boolean | undefined;
-  /** A transport other than HTTP, for built-in models. */
-  send?: SendRequest;
 };
 
 /** An endpoint with its only client. */
@@ -52,7 +56,7 @@ type AskOptions = Parameters<Model['ask']>[1];
  */
 export function openEndpointModel(settings: EndpointSettings): Model {
   let usageOption = true;
-  const wire = createEndpointFetch(settings.send ?? sendHttp, settings.timeoutMs);
+  const wire = createEndpointFetch(settings.timeoutMs);
   const connection = { settings, wire, client: createClient(settings, wire.fetch) };
   const imageSupport = trackImageSupport(settings.images);
   const windows = new Map<string, number | null>();
@@ -60,7 +64,7 @@ export function openEndpointModel(settings: EndpointSettings): Model {
     contextWindow: (name) => windows.get(name ?? settings.name) ?? undefined,
     async ask(request, options) {
       const model = request.model ?? settings.name;
-      if (!settings.send && !windows.has(model) && isLongConversation(request.messages))
+      if (!windows.has(model) && isLongConversation(request.messages))
         void learnContextWindow(settings, model, windows);
       let messages = request.messages;
       for (;;) {
@@ -168,9 +172,7 @@ function toModelAnswer(
   prices: TokenPrices | undefined,
 ): ModelAnswer {
   if (draft.finish === '' && !isDone) throw malformedFault('the stream ended before the answer did');
-  if (draft.text.trim() === '' && draft.calls.length === 0) {
-    throw malformedFault(`an empty answer${draft.finish ? ` (finish_reason "${draft.finish}")` : ''}`);
-  }
+  refuseEmptyAnswer(draft, draft.finish);
   return {
     text: draft.text,
     calls: finishCalls(draft.calls, request.messages),

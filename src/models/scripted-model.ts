@@ -2,8 +2,7 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { errorText, UserError } from '../base/user-error.ts';
 import type { ChatMessage } from '../engine/ports/model-port.ts';
-import { type BuiltInReply, type BuiltInRequest, isDaemonMessage, serveBuiltIn } from './built-in-model.ts';
-import type { SendRequest } from './http-transport.ts';
+import { type BuiltInReply, type BuiltInRequest, isDaemonMessage } from './built-in-model.ts';
 
 const ScriptedCall = z.strictObject({
   name: z.string(),
@@ -61,13 +60,13 @@ function readJson(file: string): unknown {
 }
 
 /**
- * Serves a script as an endpoint. The position in it is the number of assistant messages in the conversation, counted
- * over the entries that belong to the conversation, so a restart continues where the script was; only which errors were
- * already served is kept in memory.
+ * The answers of a script. The position in it is the number of assistant messages in the conversation, counted over the
+ * entries that belong to the conversation, so a restart continues where the script was; only which errors were already
+ * served is kept in memory.
  */
-export function serveScript(script: Script): SendRequest {
+export function scriptedAnswers(script: Script): (request: BuiltInRequest) => BuiltInReply {
   const served = new Set<Script[number]>();
-  return serveBuiltIn((chat) => nextReply(script, chat, served));
+  return (request) => nextReply(script, request, served);
 }
 
 function nextReply(script: Script, { messages }: BuiltInRequest, served: Set<Script[number]>): BuiltInReply {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import type { ChatMessage, ModelAnswer } from '../engine/ports/model-port.ts';
+import { type ChatMessage, countMessageTokens, countTokens, type ModelAnswer } from '../engine/ports/model-port.ts';
+import type { ToolCall } from '../protocol/session/event.ts';
 import type { CompletionDraft } from './completion-stream.ts';
 
 /** Prices per million tokens, in the person's currency. */
@@ -37,42 +38,16 @@ function splitReported(reported: z.infer<typeof ReportedUsage>) {
   return { input: reported.prompt_tokens ?? Math.max(0, total - output), output };
 }
 
-/** For endpoints that report no usage: accurate enough for a limit, not for a bill. */
-function estimateUsage(draft: CompletionDraft, messages: ChatMessage[]) {
-  const calls = draft.calls.reduce((sum, call) => sum + estimateTokens(call.name) + estimateTokens(call.args), 0);
-  return {
-    input: messages.reduce((sum, message) => sum + messageTokens(message), 0),
-    output: estimateTokens(draft.text) + calls,
-  };
-}
-
-/** Rough size of an image. */
-const IMAGE_TOKENS = 1000;
-
-/** Messages are immutable, so each is counted once, however often the conversation is sent. */
-const tokenCountCache = new WeakMap<ChatMessage, number>();
-
-function messageTokens(message: ChatMessage): number {
-  const tokens = tokenCountCache.get(message) ?? countTokens(message);
-  tokenCountCache.set(message, tokens);
-  return tokens;
-}
-
-function countTokens(message: ChatMessage): number {
-  const calls = message.role === 'assistant' ? (message.tool_calls ?? []) : [];
-  return calls.reduce(
-    (sum, call) => sum + estimateTokens(call.function.arguments),
-    estimateTokens(message.content ?? '') +
-      IMAGE_TOKENS * (message.role === 'user' ? (message.images?.length ?? 0) : 0),
-  );
-}
-
-/**
- * Rough number of tokens in a text: four characters per token, one and a half in Chinese, Japanese and Korean. Off by
- * up to half for code and rare languages.
- */
-export function estimateTokens(text: string): number {
-  let wide = 0;
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) >= 0x2e80) wide++;
-  return Math.ceil(wide / 1.5 + (text.length - wide) / 4);
+/** Of an answer whose usage nobody reports: accurate enough for a limit, not for a bill. */
+export function estimateUsage(
+  { text, calls }: { text: string; calls: readonly ToolCall[] },
+  messages: readonly ChatMessage[],
+): { input: number; output: number } {
+  const tool_calls = calls.map(({ id, name, args }) => ({
+    id,
+    type: 'function' as const,
+    function: { name, arguments: args },
+  }));
+  const answer: ChatMessage = { role: 'assistant', content: text, ...(calls.length > 0 && { tool_calls }) };
+  return { input: Math.round(countTokens(messages)), output: Math.round(countMessageTokens(answer)) };
 }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { openLiveSettings } from '../../src/main/live-settings.ts';
+import { oncePerTurn } from '../../src/store/fs/file-reads.ts';
 import { openWorkspace } from '../../src/store/index.ts';
 
 /** The settings of a workspace whose clocks and timers a test moves. */
@@ -55,6 +56,23 @@ test('a session that waits, and that nobody asks for, is woken when its file hol
   expect(woken).toEqual(['demo']);
   pass(10_000);
   expect(woken).toEqual(['demo']);
+});
+
+test('within a turn of the event loop the files are looked at once, and an invalid one each time', async () => {
+  const { settings, save } = setup();
+  save('demo', '{ "mode": "dag" }');
+  const now = oncePerTurn(settings.forSession('demo'), ({ waits }) => waits === null);
+  const modes = () => [now(), now()].map(({ waits, rules }) => waits ?? rules.mode);
+  expect(modes()).toEqual(['dag', 'dag']);
+  save('demo', '{ "mode": "todo" }');
+  expect(modes()).toEqual(['dag', 'dag']);
+  await new Promise(setImmediate);
+  expect(modes()).toEqual(['todo', 'todo']);
+  const other = oncePerTurn(settings.forSession('other'), ({ waits }) => waits === null);
+  save('other', '{');
+  expect(other().waits).not.toBeNull();
+  save('other', '{}');
+  expect(other().waits).toBeNull();
 });
 
 test('reading wakes no session; the first read that finds the settings valid again wakes the session', () => {

@@ -12,7 +12,7 @@ import { Config, Settings } from '../../src/protocol/settings/config.ts';
 import { MODES } from '../../src/protocol/settings/run-options.ts';
 
 const TOOLS = ['shell', 'write_file', 'plan', 'spawn', 'ask_user', 'jobs', 'remember', 'recall', 'skill'];
-const PLANNER_QUERIES = ['choose', 'plan', 'replan', 'adapt', 'summary', null] as const;
+const PLANNER_QUERIES = ['choose', 'plan', 'revise', 'summary', null] as const;
 
 function place() {
   let count = 0;

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import { countTokens } from '../../src/engine/ports/model-port.ts';
 import { type EndpointSettings, openEndpointModel } from '../../src/models/openai-endpoint.ts';
 import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
 import { ask, request, said, shell, tool, user } from './ask.ts';
@@ -202,13 +203,16 @@ describe('the answer', () => {
 });
 
 describe('usage', () => {
-  test('an endpoint that tells none has its tokens estimated from the characters', async () => {
+  test('an endpoint that tells none has its tokens estimated as for its window: of Latin letters four, of Chinese one', async () => {
     const { model } = await endpoint([
       { text: 'x'.repeat(40), usage: null },
       { text: '完'.repeat(15), usage: null },
     ]);
-    expect((await ask(model, 'y'.repeat(400))).usage).toEqual({ tokens: 110, cost: null });
-    expect((await ask(model, 'y'.repeat(400))).usage).toEqual({ tokens: 110, cost: null });
+    const words = [user('y'.repeat(400))];
+    const first = await ask(model, words);
+    expect(first.usage).toEqual({ tokens: 118, cost: null });
+    expect(first.usage.tokens).toBe(countTokens([...words, said(first)]));
+    expect((await ask(model, words)).usage).toEqual({ tokens: 123, cost: null });
   });
 
   test("cost is what prices make of the tokens, else the endpoint's own, else unknown", async () => {

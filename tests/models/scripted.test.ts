@@ -58,7 +58,7 @@ describe('a script', () => {
     expect(await fault(model)).toMatchObject({
       kind: 'overloaded',
       waitMs: 3000,
-      message: expect.stringContaining('slow'),
+      message: expect.stringMatching(/^scripted:\S+ answered 429: slow$/),
     });
     expect(await fault(model)).toMatchObject({ kind: 'unreachable', retry: true });
     expect((await ask(model, 'hello')).text).toBe('one');
@@ -77,7 +77,7 @@ describe('a script', () => {
   test('its text is streamed line by line, and its tokens are estimated', async () => {
     const { deltas, usage } = await ask(scripted([{ text: 'a\nb\nc' }]), 'x'.repeat(40));
     expect(deltas).toEqual(['a\n', 'b\n', 'c']);
-    expect(usage).toEqual({ tokens: 12, cost: null });
+    expect(usage).toEqual({ tokens: 19, cost: null });
   });
 });
 

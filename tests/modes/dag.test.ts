@@ -292,7 +292,7 @@ describe('between super-steps', () => {
     const b = await bench({ plan: CHAIN, adapt: [adapt] });
     await b.work();
     expect(b.looks()[0]?.reason).toBe('there are five pages');
-    expect(b.superSteps()).toEqual([['a'], ['b', 'step_1'], ['e'], ['d']]);
+    expect(b.superSteps()).toEqual([['a'], ['step_1', 'b'], ['e'], ['d']]);
     expect(b.steps()).toMatchObject({
       b: { description: 'b with care' },
       step_1: { description: 'another c' },
@@ -327,7 +327,9 @@ describe('between super-steps', () => {
     const b = await bench({ plan: CHAIN, adapt: [answer, answer, answer] });
     await b.work();
     expect(b.looks()).toMatchObject([{ reason: expect.stringContaining(why), changes: [] }]);
-    const asked = b.on.requests.filter(({ messages }) => messages.at(-1)?.content?.includes('Some steps have ended'));
+    const asked = b.on.requests.filter(({ messages }) =>
+      messages.at(-1)?.content?.includes('Look at what has come of the plan'),
+    );
     expect(asked).toHaveLength(3);
     expect(asked[1]?.messages.at(-1)?.content).toContain(why);
     expect(b.plan()).toMatchObject({ status: 'completed' });
@@ -346,6 +348,15 @@ describe('between super-steps', () => {
     const answer = { change: [{ id: 'b', needs: [] }] };
     const b = await bench({ adapt: [answer, answer, answer] }, before);
     expect(b.looks()[0]?.reason).toContain('needs of b was written by a person and stays');
+  });
+
+  test('a plan that is larger than a planner may make it can still be made smaller', async () => {
+    const many = Array.from({ length: 60 }, (_, n) => ({
+      id: `s${n}`,
+      status: n > 0 ? ('pending' as const) : ('completed' as const),
+    }));
+    const b = await bench({ adapt: [{ remove: ['s59'] }] }, standing(many));
+    expect(b.looks()).toMatchObject([{ changes: [{ what: 'removed', step: 's59' }] }]);
   });
 
   test('a group that lost its parts is skipped, and what needed it', async () => {
@@ -394,7 +405,7 @@ describe('a run killed after any event comes to the same end', () => {
     expect(ends(whole)).toContain(sign);
     for (let cut = 3; cut < story.length; cut++) {
       const before = story.slice(0, cut).map(({ v: _v, seq: _s, epoch: _e, at: _at, fence: _f, ...body }) => body);
-      const asked = before.some((event) => event.type === 'model.answered' && event.planner_query === 'adapt');
+      const asked = before.some((event) => event.type === 'model.answered' && event.planner_query === 'revise');
       const again = await bench({ plan, adapt: asked ? [] : adapt }, before);
       await again.work(outcomes);
       expect(again.on.faults, `cut at ${cut}`).toEqual([]);

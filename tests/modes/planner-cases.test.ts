@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { formatPlanSummary } from '../../src/core/messages/status-report.ts';
 import { executorOf } from '../../src/core/plan/plan-steps.ts';
 import { buildModelRequest } from '../../src/core/prompt/model-request.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
 import type { Step } from '../../src/protocol/session/plan.ts';
 import type { Config } from '../../src/protocol/settings/config.ts';
 import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
@@ -67,6 +68,10 @@ async function on(steps: GivenStep[], list: Move[], config: Config = {}): Promis
 
 /** What a planner said in the words of a case, as ours says it: JSON in its text. */
 const saying = ({ plan, text }: Happening): Move => ({ text: plan ? JSON.stringify(plan) : (text ?? '') });
+/** The planner's steps in place of those that have not begun. */
+const revising = ({ plan }: Happening, remove: string[] = []): Move => ({
+  text: JSON.stringify({ remove, add: (plan as { steps?: string[] } | undefined)?.steps }),
+});
 const answers = (when: Happening[]): Move[] =>
   when.flatMap((it) => Array.from({ length: it.times ?? 1 }, () => saying(it)));
 
@@ -305,7 +310,7 @@ describe('a step that fails, and a plan that is revised', () => {
   each('S4')('%s', async (_fact, { given, when, then }) => {
     const it = await on(given.plan?.steps ?? [], [
       { calls: [tool({ command: 'mark_step', status: 'failed', reason: 'no access' })] },
-      saying(when[1] ?? { happens: '' }),
+      revising(when[1] ?? { happens: '' }, ['step_3']),
     ]);
     expect(it.plan()?.steps).toMatchObject([
       { id: 'step_1', status: 'completed' },
@@ -328,7 +333,7 @@ describe('a step that fails, and a plan that is revised', () => {
       [
         work,
         { text: 'There. [Done]', calls: [tool({ command: 'replan', reason: 'a chart is missing' })] },
-        saying(when[1] ?? { happens: '' }),
+        revising(when[1] ?? { happens: '' }),
       ],
     );
     expect(it.plan()?.steps).toMatchObject([
@@ -348,8 +353,8 @@ describe('a step that fails, and a plan that is revised', () => {
       config: { mode: 'plan-act' },
       script: (request) => {
         if (request.tools.length > 0) return { text: '[Failed: boom]' };
-        const replan = String(request.messages.at(-1)?.content).includes('A step failed');
-        return replan ? { text: JSON.stringify({ steps: [`Try again ${++plans}`] }) } : { text: 'It failed.' };
+        const revise = String(request.messages.at(-1)?.content).includes('Look at what has come of the plan');
+        return revise ? { text: JSON.stringify({ add: [`Try again ${++plans}`] }) } : { text: 'It failed.' };
       },
     });
     it.worker.wake();
@@ -359,8 +364,78 @@ describe('a step that fails, and a plan that is revised', () => {
     expect(new Set(it.plan()?.steps.map((step) => step.id)).size).toBe(4);
   });
 
+  test('what a planner adds comes before what has not begun, and a step that a person wrote stays', async () => {
+    const before: EventBody[] = [
+      ...recordOf(
+        [
+          { id: 'step_1', status: 'running' },
+          { id: 'step_2', status: 'pending', needs: ['step_1'] },
+          { id: 'step_3', status: 'pending' },
+        ],
+        'plan-act',
+      ),
+      {
+        type: 'plan.edited',
+        by: 'person',
+        ignored: [],
+        changes: [{ what: 'step', step: 'step_3', set: { description: 'Mine' }, unset: [] }],
+      },
+    ];
+    const add = [{ id: 'again', description: 'Another way' }];
+    const list = [
+      { text: '[Failed: boom]' },
+      { text: JSON.stringify({ remove: ['step_3'], add }) },
+      { text: JSON.stringify({ steps: ['Another way'] }) },
+      { text: JSON.stringify({ add, change: [{ id: 'step_2', needs: ['again'] }], reason: 'it can be reached' }) },
+    ];
+    const it = await rig({ before, config: { mode: 'plan-act' }, script: (_r, n) => list[n] ?? { hold: true } });
+    it.worker.wake();
+    await settled(it);
+    expect(block(it, 2)).toContain('step_3 was written by a person and stays');
+    expect(block(it, 3)).toContain('none of "keep", "remove", "change" and "add"');
+    expect(it.plan()?.steps).toMatchObject([
+      { id: 'step_1', status: 'failed' },
+      { id: 'again', status: 'running' },
+      { id: 'step_2', needs: ['again'], status: 'pending' },
+      { id: 'step_3', description: 'Mine' },
+    ]);
+    expect(it.events().find((event) => event.type === 'plan.revised')).toMatchObject({
+      reason: 'step_1 failed; it can be reached',
+    });
+  });
+
+  test.each(['replan', 'adapt'] as const)(
+    'an answer to the question of earlier versions (%s) is asked for anew',
+    async (ask) => {
+      const before: EventBody[] = [
+        ...recordOf([{ id: 'step_1', status: 'failed' }], 'plan-act'),
+        {
+          type: 'model.answered',
+          text: '{"steps": ["Another way"]}',
+          calls: [],
+          usage: { tokens: 1, cost: null },
+          model: 'm',
+          ms: 1,
+          delivered: [],
+          seen: 0,
+          planner_query: ask,
+        },
+      ];
+      const it = await rig({
+        before,
+        config: { mode: 'plan-act' },
+        script: (_r, n) => (n === 0 ? { text: '{"add": ["Another way"]}' } : { hold: true }),
+      });
+      it.worker.wake();
+      await settled(it);
+      expect(block(it, 0)).toContain('should the steps that have not begun be different');
+      expect(block(it, 0)).not.toContain('could not be used');
+      expect(it.plan()?.steps).toMatchObject([{ status: 'failed' }, { id: 'step_2', status: 'running' }]);
+    },
+  );
+
   test('a planner that cannot be read when a step has failed is told why, and the run ends on what it has', async () => {
-    const text = '{"steps": [{"description": "y", "needs": ["step_2"]}]}';
+    const text = '{"remove": ["step_2"], "add": [{"description": "y", "needs": ["step_2"]}]}';
     const it = await on(
       [
         { id: 'step_1', status: 'running' },
@@ -368,7 +443,7 @@ describe('a step that fails, and a plan that is revised', () => {
       ],
       [{ text: '[Failed: boom]' }, { text }, { text }, { text }, { text: 'It failed.' }],
     );
-    // The open step it names is one that it replaces.
+    // The open step it names is one that it removes.
     expect(block(it, 2)).toContain('names step_2 in "needs", and no step has that id');
     expect(it.plan()).toMatchObject({ status: 'failed', steps: [{ status: 'failed' }, { status: 'skipped' }] });
     expect(it.reply('m0.md')).toContain('boom');
@@ -413,7 +488,7 @@ describe('from the first step to the answer', () => {
       { text: 'There it is.' },
     ]);
     expect(isPlanner(it, 'plan')).toHaveLength(1);
-    expect(isPlanner(it, 'replan')).toHaveLength(0);
+    expect(isPlanner(it, 'revise')).toHaveLength(0);
     expect(it.plan()?.status).toBe('completed');
   });
 

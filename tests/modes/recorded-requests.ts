@@ -1,12 +1,13 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Scenario } from '../../scripts/modes/scenario.ts';
 import { runDaemon } from '../../src/main/run-daemon.ts';
-import { Script, serveScript } from '../../src/models/scripted-model.ts';
+import type { BuiltInRequest } from '../../src/models/built-in-model.ts';
+import { Script, scriptedAnswers } from '../../src/models/scripted-model.ts';
 import { inFolder, until } from '../support/daemon.ts';
+import { type Answer, startOpenAI } from '../support/openai-server.ts';
 
 type Message = { role: string; content: string | null; tool_calls?: unknown; tool_call_id?: string };
 type Tool = { function: { name: string } };
@@ -19,18 +20,17 @@ type Body = { messages: Message[]; tools?: Tool[] };
  */
 export async function recordRequests({ message, config, script, files }: Scenario): Promise<string[]> {
   const root = mkdtempSync(join(tmpdir(), 'agentd-requests-'));
-  const bodies: string[] = [];
-  const answer = serveScript(Script.parse(script));
-  const endpoint = createServer(async (request, response) => {
-    const body = Buffer.concat(await request.toArray()).toString();
-    bodies.push(body);
-    const { status, headers, body: answered } = await answer('', { body });
-    response.writeHead(status, Object.fromEntries(headers));
-    answered?.pipe(response);
+  const answer = scriptedAnswers(Script.parse(script));
+  const endpoint = await startOpenAI(({ body: { messages, tools = [] } }) => {
+    const request = {
+      messages: messages as BuiltInRequest['messages'],
+      tools: tools.map((tool) => tool.function.name),
+    };
+    const reply = answer(request);
+    return 'status' in reply
+      ? { status: reply.status, body: { error: { message: reply.message } } }
+      : (reply as Answer);
   });
-  await new Promise<void>((resolve) => endpoint.listen(0, '127.0.0.1', resolve));
-  const address = endpoint.address();
-  const port = typeof address === 'object' ? address?.port : undefined;
   const session = join(root, '.sessions/demo');
   for (const folder of ['inbox', 'work']) mkdirSync(join(session, folder), { recursive: true, mode: 0o700 });
   for (const [name, text] of Object.entries(files)) writeFileSync(join(session, 'work', name), text);
@@ -40,7 +40,7 @@ export async function recordRequests({ message, config, script, files }: Scenari
   const daemon = await runDaemon({
     root,
     configFile: join(root, 'agentd.json'),
-    flags: { name: 'scripted', base_url: `http://127.0.0.1:${port}/v1` },
+    flags: { name: 'scripted', base_url: endpoint.url },
     logLevel: 'error',
     env: { PATH: process.env['PATH'], HOME: root },
     onLost: (why) => {
@@ -49,12 +49,11 @@ export async function recordRequests({ message, config, script, files }: Scenari
   });
   onTestFinished(async () => {
     await daemon.stop();
-    endpoint.closeAllConnections();
-    endpoint.close();
+    await endpoint.close();
     rmSync(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
   await until(() => inFolder(join(session, 'outbox')).includes('1.md'), 'the reply');
-  return bodies.map((body) => withoutChance(body, root));
+  return endpoint.requests.map(({ body }) => withoutChance(JSON.stringify(body), root));
 }
 
 /** Text without what differs from run to run or machine to machine: the workspace's path, times, nonces, and where bash is. */

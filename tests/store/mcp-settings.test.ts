@@ -20,6 +20,10 @@ test.each([
   [{ command: 'x', headers: {} }, '`headers` belong to a server with `url`'],
   [{ url: 'http://x', env: {} }, 'only for a server with `command`'],
   [{ type: 'http', command: 'x' }, 'wrong `type`'],
+  [
+    { type: 'sse', url: 'http://x' },
+    'mcpServers.bad.type: SSE is not spoken any more: let `url` name its streamable HTTP endpoint',
+  ],
   [{ command: 'x', timeout_s: 0 }, 'mcpServers.bad.timeout_s'],
   ['npx', 'mcpServers.bad'],
 ])('a server described wrongly (%j) is named and left out, the others stay', (bad, words) => {

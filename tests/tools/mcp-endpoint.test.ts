@@ -89,12 +89,10 @@ test('a session that the server has forgotten is started again, and the call run
   expect(await at.use('mcp__web__echo', { message: 'again' })).toEqual({ ok: true, text: 'Echo: again' });
 });
 
-test('an endpoint that only knows the older way is spoken to in it', async () => {
+test('of an endpoint that speaks only SSE the notice says what to do', async () => {
   const { url } = await everything('sse');
-  const at = mcpSetup({ named: { type: 'sse', url }, tried: { url } });
-  expect(await at.ready()).toEqual([]);
-  expect((await at.use('mcp__named__echo', { message: 'a' })).text).toBe('Echo: a');
-  expect((await at.use('mcp__tried__echo', { message: 'b' })).text).toBe('Echo: b');
+  const at = mcpSetup({ old: { url } });
+  expect((await at.ready()).join('\n')).toMatch(/`old` is not connected.*404.*\/mcp where SSE has \/sse.*`command`/s);
 });
 
 test('a server that dies in the middle of a call over HTTP is told at once', async () => {

@@ -6,7 +6,7 @@ import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { openSteps, readySteps } from '../plan/plan-steps.ts';
 import { cascadeEvents } from '../plan/step-cascade.ts';
 import { dependencyNodes, findCycle, isGroup, rollbackStepAround, stepGraph } from '../plan/step-graph.ts';
-import { adaptationAction } from '../planner/plan-adaptation.ts';
+import { revisionAction } from '../planner/plan-revision.ts';
 import {
   blockedRunEnd,
   DEFAULT_FIRST_PLAN,
@@ -55,13 +55,13 @@ ${DAG_PLAN_FORM}
 /**
  * How often the planner is asked between super-steps, per plan: each super-step costs several calls, so this adds few.
  */
-const MAX_ADAPTATIONS = 5;
+const MAX_REVISIONS = 5;
 
 const DAG_FIRST_PLAN: FirstPlanRules = { ...DEFAULT_FIRST_PLAN, fallback: (language) => sequentialFallback(language) };
 
 /**
  * The plan as a graph: all ready steps run together as a super-step, each in a child session; the next one starts when
- * all of them have ended. Conditions, rollback steps, groups and adaptation are as in Manus Demo, without its faults.
+ * all of them have ended. Conditions, rollback steps, groups and revision are as in Manus Demo, without its faults.
  */
 export const dag: ModePolicy = {
   ...linear,
@@ -73,7 +73,7 @@ export const dag: ModePolicy = {
   nextAction: (session, rules) =>
     firstPlanAction(session, rules, DAG_FIRST_PLAN) ??
     cascadeAction(session) ??
-    (isRollingBack(session) ? null : adaptationAction(session, rules, MAX_ADAPTATIONS)) ??
+    revisionAction(session, rules, { most: MAX_REVISIONS, cause: isReviewDue(session) ? '' : null }) ??
     strandedAction(session, rules) ??
     summaryAction(session, rules),
   plannerPrompts: DAG_PLANNER_PROMPTS,
@@ -89,6 +89,22 @@ function cascadeAction(session: Session): ModeAction | null {
   const plan = activePlan(session);
   const events = plan ? cascadeEvents(plan, session.replacedSteps) : [];
   return events.length > 0 ? { record: events } : null;
+}
+
+/**
+ * Between super-steps, when something is done, some steps have not started and nothing runs: after the first one, when
+ * the first facts come in, and after each one in which a step failed or was left out. A rollback that was not needed is
+ * no news.
+ */
+function isReviewDue(session: Session): boolean {
+  const { revisions, reviewedSteps } = session;
+  const { steps } = activePlan(session) ?? { steps: [] };
+  const worked = steps.filter((step) => !isGroup(steps, step.id));
+  const has = (status: Step['status']) => worked.some((step) => step.status === status);
+  if (!has('completed') || !has('pending') || has('running') || isRollingBack(session)) return false;
+  const { rollbackTargets } = stepGraph(steps);
+  const turned = steps.filter((step) => step.status === 'failed' || step.status === 'skipped');
+  return revisions === 0 || turned.some(({ id }) => !reviewedSteps.includes(id) && !rollbackTargets.has(id));
 }
 
 /** A failed step is rolled back before anything is planned on top of it. */

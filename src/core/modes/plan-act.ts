@@ -2,7 +2,9 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { executorOf, runningStep } from '../plan/plan-steps.ts';
-import { firstPlanAction, replanAction, summaryAction } from '../planner/planner-queries.ts';
+import { revisionAction } from '../planner/plan-revision.ts';
+import { firstPlanAction, summaryAction } from '../planner/planner-queries.ts';
+import { replanCalls, replanReason } from '../session/internal-calls.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { linear } from './linear.ts';
@@ -10,7 +12,7 @@ import type { ModePolicy } from './mode-policy.ts';
 
 /**
  * Plan, then act: a planner writes the steps, each is worked on by its executor with the results of those before it,
- * open steps are replanned after a failure, and a summary ends it (as ManusX, OpenManus and JManus do, without their
+ * open steps are revised after a failure, and a summary ends it (as ManusX, OpenManus and JManus do, without their
  * faults).
  */
 export const planAct: ModePolicy = {
@@ -24,10 +26,20 @@ export const planAct: ModePolicy = {
   isDelegated: (_session, step, rules) => executorOf(step, rules).agent !== undefined,
   nextAction: (session, rules) =>
     firstPlanAction(session, rules) ??
-    replanAction(session, rules, planAct.maxReplans) ??
+    revisionAction(session, rules, { most: planAct.maxReplans, cause: revisionCause(session) }) ??
     failUnknownAgent(session, rules, planAct.chooseStep(session)) ??
     summaryAction(session, rules),
 };
+
+/** A failure that no revision covers yet, else the model's own request; null if there is neither. */
+function revisionCause(session: Session): string | null {
+  const failed = (activePlan(session)?.steps ?? []).filter(
+    (step) => step.status === 'failed' && !session.revisedFor.includes(step.id),
+  );
+  if (failed.length > 0) return `${failed.map((step) => step.id).join(', ')} failed`;
+  const call = replanCalls(session).find((one) => !session.revisedFor.includes(one.key));
+  return call ? `asked for: ${replanReason(call.args)}` : null;
+}
 
 /**
  * If an unknown agent is an error, a step that names one fails when its turn comes, and says which agents are known.

@@ -1,7 +1,7 @@
 import { mapGet } from '../../base/collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
-import type { Plan, Step } from '../../protocol/session/plan.ts';
+import type { Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
@@ -9,7 +9,6 @@ import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { openSteps, unreachedStepIds } from '../plan/plan-steps.ts';
-import { replanCalls, replanReason } from '../session/internal-calls.ts';
 import type { TurnCall } from '../session/run-state.ts';
 import { activePlan, newPlanId, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
@@ -40,25 +39,17 @@ export const DEFAULT_FIRST_PLAN: FirstPlanRules = {
 };
 
 /**
- * The result of the planner's last answer. The decision and the feedback to the planner use the same parse, so that it
- * is told every fault that counts.
+ * The first plan in the planner's last answer. The decision and the feedback to the planner use the same parse, so that
+ * it is told every fault that counts.
  */
-export function readPlannerAnswer(
-  session: Session,
+export function readFirstPlan(
+  { run }: Session,
   rules: Rules,
-  ask: PlannerQuery,
   firstPlan: FirstPlanRules = DEFAULT_FIRST_PLAN,
 ): ProposalReading | null {
-  const { run, lastStepNumber } = session;
-  if (run?.plannerQuery?.ask !== ask || ask === 'summary' || ask === 'choose') return null;
-  const { text } = run.plannerQuery;
-  if (ask === 'plan') return readProposal(text, { agents: rules.agents, most: firstPlan.maxSteps });
-  const plan = activePlan(session);
-  return readProposal(text, { agents: rules.agents, steps: plan ? stepsThatStay(plan) : [], lastStepNumber });
+  if (run?.plannerQuery?.ask !== 'plan') return null;
+  return readProposal(run.plannerQuery.text, { agents: rules.agents, most: firstPlan.maxSteps });
 }
-
-/** Steps that a new plan keeps: all that are not pending. */
-const stepsThatStay = (plan: Plan): Step[] => plan.steps.filter((step) => step.status !== 'pending');
 
 type FirstPlan = { title: string | undefined; steps: Step[]; by: string };
 
@@ -80,7 +71,7 @@ export function firstPlanAction(
 /** The plan in the planner's answers, or what to do about them. */
 function firstPlanFrom(session: Session, rules: Rules, firstPlan: FirstPlanRules): FirstPlan | ModeAction {
   const query = session.run?.plannerQuery;
-  const read = readPlannerAnswer(session, rules, 'plan', firstPlan);
+  const read = readFirstPlan(session, rules, firstPlan);
   if (!read || !query) return { ask: 'plan' };
   if (read.is === 'answer') return { endRun: { status: 'done', reason: RUN_END.answered, text: read.text } };
   if (read.is === 'plan') return { title: read.title, steps: read.steps, by: 'planner' };
@@ -118,42 +109,6 @@ function startPlanEvents(session: Session, { title, steps, by }: FirstPlan): Eve
       steps,
     },
   ];
-}
-
-/**
- * Replans the open steps, after a failure that no revision covers yet, or if the model asked for it. Null if nothing is
- * to be revised; gives up, and lets the run end with its steps, after `most` revisions or if the planner's answer
- * cannot be read.
- */
-export function replanAction(session: Session, rules: Rules, most: number): ModeAction | null {
-  const { run } = session;
-  const plan = activePlan(session);
-  if (!run || !plan || session.revisions >= most) return null;
-  const failed = plan.steps.filter((step) => step.status === 'failed' && !session.revisedFor.includes(step.id));
-  const wanted = requestedReplan(session);
-  if (failed.length === 0 && wanted === null) return null;
-  const reason = failed.length > 0 ? `${failed.map((step) => step.id).join(', ')} failed` : (wanted ?? '');
-  const read = readPlannerAnswer(session, rules, 'replan');
-  if (!read || !run.plannerQuery) return { ask: 'replan' };
-  if (read.is === 'fault' && run.plannerQuery.tries < DEFAULT_FIRST_PLAN.maxTries) return { ask: 'replan' };
-  if (read.is === 'fault')
-    return { record: [{ type: 'plan.revised', reason: `${reason}; no new plan: ${read.why}`, changes: [] }] };
-  return {
-    record: [{ type: 'plan.revised', reason, changes: replanChanges(plan, read.is === 'plan' ? read.steps : []) }],
-  };
-}
-
-function replanChanges(plan: Plan, steps: readonly Step[]): Extract<EventBody, { type: 'plan.revised' }>['changes'] {
-  const open = plan.steps.filter((step) => step.status === 'pending');
-  const removed = open.map((step) => ({ what: 'removed' as const, step: step.id, description: step.description }));
-  const at = stepsThatStay(plan).length;
-  return [...removed, ...steps.map((step, n) => ({ what: 'added' as const, step, at: at + n }))];
-}
-
-/** Why the model wants the open steps replanned; null if it does not, or if that was done. */
-function requestedReplan(session: Session): string | null {
-  const call = replanCalls(session).find((one) => !session.revisedFor.includes(one.key));
-  return call ? `asked for: ${replanReason(call.args)}` : null;
 }
 
 /**

@@ -4,8 +4,9 @@ import { indentContinuation } from '../../protocol/session/prompt-tags.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
-import { lastAdaptation } from '../planner/plan-adaptation.ts';
-import { readPlannerAnswer } from '../planner/planner-queries.ts';
+import { MAX_PLAN_STEPS } from '../planner/plan-proposal.ts';
+import { lastRevision } from '../planner/plan-revision.ts';
+import { readFirstPlan } from '../planner/planner-queries.ts';
 import type { ChatMessage } from '../session/session-messages.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
@@ -20,7 +21,7 @@ export function plannerQueryBlock(session: Session, rules: Rules, ask: PlannerQu
     currentPolicy(session).plannerPrompts?.[ask]?.[language] ?? words[ask],
     ...(ask === 'summary' || ask === 'choose' ? [] : agentLines(rules.agents, language)),
     ...(plan ? [`${words.goal}: ${indentContinuation(plan.goal)}`, ...stepLines(plan, MODEL_WORDING[language])] : []),
-    ...(plan && ask === 'adapt' ? changeableSteps(plan, language) : []),
+    ...(plan && ask === 'revise' ? changeableSteps(plan, language) : []),
     ...faultLines(session, rules, ask, language),
   ];
   return lines.join('\n');
@@ -38,14 +39,17 @@ function changeableSteps({ steps }: Plan, language: Language): string[] {
   const pending = steps.filter((step) => step.status === 'pending');
   const whole = ({ id, description, needs, when, rollback, parent, agent, done_when }: Step) =>
     JSON.stringify({ id, description, needs, when, rollback, parent, agent, done_when });
-  return [PLANNER_WORDING[language].changeable, ...pending.map((step) => `- ${whole(step)}`)];
+  const shown = pending.slice(0, MAX_PLAN_STEPS);
+  return [PLANNER_WORDING[language].changeable, ...shown.map((step) => `- ${whole(step)}`)];
 }
 
 function faultLines(session: Session, rules: Rules, ask: PlannerQuery, language: Language): string[] {
   const read =
-    ask === 'adapt' && session.run?.plannerQuery?.ask === ask
-      ? lastAdaptation(session, rules)
-      : readPlannerAnswer(session, rules, ask, currentPolicy(session).firstPlan);
+    ask === 'revise'
+      ? lastRevision(session, rules)
+      : ask === 'plan'
+        ? readFirstPlan(session, rules, currentPolicy(session).firstPlan)
+        : null;
   return read?.is === 'fault' ? [PLANNER_WORDING[language].fault(indentContinuation(read.why))] : [];
 }
 
@@ -68,8 +72,8 @@ export function plannerSystemMessage(
 const PLAN_FORM =
   '{"title": "…", "steps": ["what is to be done", {"id": "a", "description": "…", "needs": ["…"], "agent": "…", "done_when": [{"file": "work/x"}]}]}';
 
-const ADAPTATION_FORM =
-  '{"remove": ["id"], "change": [{"id": "…", "description": "…", "needs": ["…"]}], "add": [{"id": "…", "description": "…", "needs": ["…"]}], "reason": "…"}';
+const REVISION_FORM =
+  '{"remove": ["id"], "change": [{"id": "…", "description": "…", "needs": ["…"]}], "add": ["what is to be done", {"id": "a", "description": "…", "needs": ["…"], "agent": "…", "done_when": [{"file": "work/x"}]}], "reason": "…"}';
 
 const en = {
   system: (date: string) =>
@@ -88,12 +92,9 @@ A step is a text, or an object with "description" and, where needed, "id", "need
 - Where figures, files or sources are missing, the first step finds them; never invent them.
 - Write in the language of the message.
 - Where no plan is needed (a greeting, a question you can answer), answer {"answer": "the whole answer"}.`,
-  replan: `A step failed. Plan anew what is still open. Answer with one JSON object and nothing else:
-${PLAN_FORM}
-Your steps take the place of the open ones; what is finished or failed stays as it is and may be needed by its id. Keep the wording of open steps that stay. {"steps": []} is not an answer; where the goal cannot be reached, answer {"answer": "why"}.`,
-  adapt: `Some steps have ended. Look at what came of them: should the steps that have not begun be different? Answer with one JSON object and nothing else. Most plans stay: {"keep": true}. Else:
-${ADAPTATION_FORM}
-Leave out what does not apply. Only steps that have not begun can be removed or changed; what needs a removed step is skipped. "change" gives new values (null takes one away); "add" has steps in the form of a plan. Steps that failed or were skipped stay so: add others in their place if the goal can still be reached.`,
+  revise: `Look at what has come of the plan so far: should the steps that have not begun be different? Answer with one JSON object and nothing else. Where the plan still leads to the goal: {"keep": true}. Else:
+${REVISION_FORM}
+Leave out what does not apply. Only steps that have not begun can be removed or changed. "change" gives new values (null takes one away); "add" has new steps, which come before those that have not begun. Steps that failed or were skipped stay so: add others in their place if the goal can still be reached, else remove what is left. What needs a step that failed, was skipped or is removed is skipped, unless you change its "needs".`,
   changeable: 'Steps that have not begun, whole:',
   summary:
     'All steps have ended. Answer the person now: what came out of the task, with the figures and file names of the results below, and what did not work, if anything. No tool, no JSON.',
@@ -119,12 +120,9 @@ ${PLAN_FORM}
 - 缺少数据、文件或来源时，第一步先去找；绝不编造。
 - 使用消息的语言。
 - 不需要计划时（问候、能直接回答的问题），回答 {"answer": "完整的回答"}。`,
-  replan: `有一个步骤失败了。请重新规划还没做的部分。只回答一个 JSON 对象，不要写别的：
-${PLAN_FORM}
-你给出的步骤会取代未完成的步骤；已完成或失败的保持不变，可以用它们的 id 作为 needs。保留的步骤请不要改写。{"steps": []} 不是回答；如果目标无法达到，请回答 {"answer": "原因"}。`,
-  adapt: `一部分步骤已经结束。请看它们的结果：还没开始的步骤需要改变吗？只回答一个 JSON 对象，不要写别的。多数情况下计划不变：{"keep": true}。否则：
-${ADAPTATION_FORM}
-用不到的字段可以省略。只能删除或修改还没开始的步骤；需要被删步骤的步骤会跳过。"change" 给出新的值（null 表示去掉）；"add" 的步骤与计划的写法相同。失败或跳过的步骤不再改变：如果目标仍能达到，请添加替代的步骤。`,
+  revise: `请看计划到目前为止的结果：还没开始的步骤需要改变吗？只回答一个 JSON 对象，不要写别的。如果计划仍能达到目标：{"keep": true}。否则：
+${REVISION_FORM}
+用不到的字段可以省略。只能删除或修改还没开始的步骤。"change" 给出新的值（null 表示去掉）；"add" 是新的步骤，排在还没开始的步骤之前。失败或跳过的步骤不再改变：如果目标仍能达到，请添加替代的步骤，否则请删除剩下的步骤。需要已失败、已跳过或被删步骤的步骤会跳过，除非你修改它的 "needs"。`,
   changeable: '还没开始的步骤（完整内容）：',
   summary:
     '所有步骤都已结束。现在请回答对方：任务的结果，包括下面结果中的数字和文件名；如有没做成的，也要说明。不要用工具，不要写 JSON。',

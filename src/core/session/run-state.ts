@@ -1,5 +1,5 @@
 import type { ApprovedBy } from '../../protocol/session/approval.ts';
-import type { EventOf, PlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
+import type { EventOf, LoggedPlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { CompletedBy } from '../../protocol/session/plan.ts';
 import type { Usage } from '../../protocol/session/reply.ts';
@@ -28,7 +28,7 @@ export type Run = {
   agent: string | undefined;
   folder: string | undefined;
   /** The last planner query that was answered, and how often it was asked in a row. */
-  plannerQuery: { ask: PlannerQuery; tries: number; text: string } | null;
+  plannerQuery: { ask: LoggedPlannerQuery; tries: number; text: string } | null;
   /** Exit status of the last command; null if none ran, or it did not end by itself. */
   exitStatus: number | null;
 };

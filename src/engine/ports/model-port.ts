@@ -3,6 +3,8 @@ import type { ToolCall } from '../../protocol/session/event.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { ToolSpec } from './tool-ports.ts';
 
+/** The one estimate of tokens: of a window, and of an answer whose endpoint does not report them. */
+export { countMessageTokens, countTokens } from '../../core/prompt/context-window.ts';
 export type { ChatMessage } from '../../core/session/session-messages.ts';
 
 export type ModelRequest = {

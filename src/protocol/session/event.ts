@@ -39,12 +39,12 @@ export const RenderedTemplate = z.union([
 ]);
 export type RenderedTemplate = z.infer<typeof RenderedTemplate>;
 
-/**
- * What the model is asked outside the work itself: to classify the work, to make a plan, to revise it, to review the
- * open steps, to summarise.
- */
-export const PlannerQuery = z.enum(['choose', 'plan', 'replan', 'adapt', 'summary']);
+/** What the model is asked outside the work itself: to classify the work, to plan, to revise the plan, to summarise. */
+export const PlannerQuery = z.enum(['choose', 'plan', 'revise', 'summary']);
 export type PlannerQuery = z.infer<typeof PlannerQuery>;
+/** Earlier versions asked `replan` and `adapt`, whose answers had other forms: `revise` is asked in their place. */
+const LoggedPlannerQuery = z.enum([...PlannerQuery.options, 'replan', 'adapt']);
+export type LoggedPlannerQuery = z.infer<typeof LoggedPlannerQuery>;
 
 /**
  * The prompt nonce of a budget window, used in the tags of its requests (`prompt-tags.ts`). Logs of earlier versions
@@ -118,7 +118,9 @@ const EVENT_SCHEMAS = [
     delivered: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),
     seen: z.int().describe('The record up to this seq was in the request.'),
     step: z.string().optional().describe('The step that was at work when the model was asked.'),
-    planner_query: PlannerQuery.optional().describe('A planner query; its answer is no turn of the conversation.'),
+    planner_query: LoggedPlannerQuery.optional().describe(
+      'A planner query; its answer is no turn of the conversation.',
+    ),
   }),
   eventSchema('model.failed', {
     error: z.string(),

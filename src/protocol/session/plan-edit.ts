@@ -148,8 +148,8 @@ export const PlanProposal = z.object({
 });
 export type PlanProposal = z.infer<typeof PlanProposal>;
 
-/** A planner's answer between super-steps: no change, or changes to steps that have not started. */
-export const PlanAdaptation = z.object({
+/** A planner's answer about the open steps: no change, or changes to steps that have not started. */
+export const PlanRevision = z.object({
   keep: z.boolean().nullish(),
   reason: z.string().nullish(),
   remove: z.array(z.string()).nullish(),
@@ -159,4 +159,4 @@ export const PlanAdaptation = z.object({
     .describe('New values by step; null takes one away.'),
   add: z.array(ProposedStep).nullish(),
 });
-export type PlanAdaptation = z.infer<typeof PlanAdaptation>;
+export type PlanRevision = z.infer<typeof PlanRevision>;

@@ -3,13 +3,19 @@ import { z } from 'zod';
 const StringMap = z.record(z.string(), z.string());
 const PathList = z.array(z.string().min(1));
 
+/** What to do about a server that speaks only the transport that streamable HTTP has replaced. */
+export const WITHOUT_SSE =
+  'let `url` name its streamable HTTP endpoint (often /mcp where SSE has /sse), or start a bridge to it with `command`';
+
 /** One MCP server, with the keys other programs use: a program (`command`) or an endpoint (`url`). */
 export const McpServer = z
   .strictObject({
     type: z
-      .enum(['stdio', 'http', 'streamable-http', 'streamableHttp', 'sse'])
+      .enum(['stdio', 'http', 'streamable-http', 'streamableHttp'], {
+        error: ({ input }) => (input === 'sse' ? `SSE is not spoken any more: ${WITHOUT_SSE}` : undefined),
+      })
       .optional()
-      .describe('Optional; "sse" is the older transport of an endpoint.'),
+      .describe('Optional: a program or an endpoint, as `command` and `url` say anyway.'),
     command: z.string().min(1).optional().describe('The program to start; agentd talks to it over stdin and stdout.'),
     args: z.array(z.string()).optional(),
     env: StringMap.optional().describe('Its environment variables, besides PATH, HOME, TMPDIR and the language.'),
@@ -29,7 +35,7 @@ export const McpServer = z
     network: z.boolean().optional().describe('It may use the whole network from its sandbox; default false.'),
     read: PathList.optional().describe('Files and folders visible in its sandbox, besides the system and PATH.'),
     write: PathList.optional().describe('Files and folders it may also change. Missing folders are created.'),
-    url: z.string().min(1).optional().describe('An endpoint that speaks streamable HTTP, or the older SSE.'),
+    url: z.string().min(1).optional().describe('An endpoint that speaks streamable HTTP.'),
     headers: StringMap.optional().describe(
       'Sent with each request. Environment variables are expanded here and in all other texts.',
     ),

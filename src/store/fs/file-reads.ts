@@ -64,6 +64,26 @@ export function cachedRead<T>(path: string, clocks: Clocks, read: () => T): () =
   };
 }
 
+/**
+ * The answer to `ask`, kept until this turn of the event loop is over: an iteration asks for its settings some ten
+ * times, and each look at their files takes several system calls. A change within a turn cannot be told from one right
+ * after it. An answer that `keeps` refuses is asked for again each time.
+ */
+export function oncePerTurn<T>(ask: () => T, keeps: (answer: T) => boolean = () => true): () => T {
+  let kept: { answer: T } | undefined;
+  return () => {
+    if (kept) return kept.answer;
+    const answer = ask();
+    if (keeps(answer)) {
+      kept = { answer };
+      setImmediate(() => {
+        kept = undefined;
+      });
+    }
+    return answer;
+  };
+}
+
 function changeKeyOf(path: string): { key: string; changed: number } {
   const stat = fs.statSync(path, { throwIfNoEntry: false });
   if (!stat) return { key: '', changed: Number.NEGATIVE_INFINITY };

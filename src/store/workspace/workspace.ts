@@ -45,7 +45,7 @@ export type Workspace = {
   instructionsText(): string | undefined;
   /** Text of a session's `session.json`; throws UserError if there is no such session. */
   settingsText(name: string): string | undefined;
-  /** The same for repeated reads. */
+  /** The same for repeated reads; undefined too if there is no such session. */
   settingsReader(name: string): () => string | undefined;
   /** Creates an empty session, atomically. Throws UserError if the name is taken. */
   create(name: string): Promise<void>;
@@ -91,11 +91,7 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
     settingsText: (name) => readTextOrThrow(sessionPaths(existing(name)).settings, 'settings as JSON', 'refuse'),
     settingsReader(name) {
       const path = sessionPaths(paths.session(name)).settings;
-      const text = cachedRead(path, clocks, () => readTextOrThrow(path, 'settings as JSON', 'refuse'));
-      return () => {
-        existing(name);
-        return text();
-      };
+      return cachedRead(path, clocks, () => readTextOrThrow(path, 'settings as JSON', 'refuse'));
     },
     async create(name) {
       const target = free(name);

@@ -4,9 +4,10 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { ErrorCode, McpError, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { WITHOUT_SSE } from '../../protocol/settings/mcp-config.ts';
 import type { ServerLaunch } from '../sandbox/sandbox-backend.ts';
 import { CallFault, ListedTool, type McpConnection, ServerResult } from './mcp-connection.ts';
-import { httpTransport, sseTransport } from './mcp-http.ts';
+import { httpTransport } from './mcp-http.ts';
 import { NotSent, stdioTransport } from './mcp-stdio.ts';
 import type { HttpEndpoint, ResolvedEntry } from './server-entry.ts';
 
@@ -43,19 +44,8 @@ export async function connectServer(
 ): Promise<McpConnection> {
   const words = (text: string) => options.onStderr(scrub(text));
   if (target.by === 'program') return openConnection(stdioTransport(target.start, words), scrub, options);
-  if (target.usesSse) return openConnection(sseTransport(target), scrub, options);
-  try {
-    return await openConnection(httpTransport(target), scrub, options);
-  } catch (error) {
-    if (!(error instanceof UnsupportedTransport)) throw error;
-    // As the protocol asks: an endpoint that does not support the newer transport may support the older.
-    return await openConnection(sseTransport(target), scrub, options).catch(() => {
-      throw new UserError(error.message);
-    });
-  }
+  return openConnection(httpTransport(target), scrub, options);
 }
-
-class UnsupportedTransport extends UserError {}
 
 async function openConnection(
   transport: Transport,
@@ -78,7 +68,7 @@ async function openConnection(
     const text = scrub(isConnectionClosed(error) && why ? why : describeError(error));
     const status = error instanceof StreamableHTTPError ? error.code : undefined;
     const isOther = status !== undefined && status >= 400 && status < 500 && status !== 401 && status !== 403;
-    throw isOther ? new UnsupportedTransport(text) : new UserError(text);
+    throw new UserError(isOther ? `it answered ${status}; if it speaks only SSE, ${WITHOUT_SSE} (${text})` : text);
   }
   why = '';
   client.onclose = () => {

@@ -1,4 +1,3 @@
-import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
@@ -56,21 +55,6 @@ export function httpTransport({ url, headers }: HttpEndpoint): Transport {
 
 /** The SDK's error code for a closed connection. */
 const CONNECTION_CLOSED = -32000;
-
-/** The older HTTP transport: one stream for all answers. */
-export function sseTransport({ url, headers }: HttpEndpoint): Transport {
-  const inner = new SSEClientTransport(url, { requestInit: { headers }, fetch: boundedFetch(() => undefined) });
-  const transport: Transport = {
-    start: () => inner.start(),
-    send: (message) => inner.send(message),
-    close: () => inner.close(),
-    setProtocolVersion: (version) => inner.setProtocolVersion(version),
-  };
-  inner.onmessage = (message) => transport.onmessage?.(message);
-  inner.onclose = () => transport.onclose?.();
-  inner.onerror = (error) => transport.onerror?.(error);
-  return transport;
-}
 
 /** `ended` receives the id of a request whose stream ended, unless the rest can be requested from the server. */
 function boundedFetch(ended: (id: RequestId) => void): FetchLike {

@@ -9,7 +9,7 @@ import { isInside, realPathOrNone } from '../common/path-lookup.ts';
 import type { ServerProgram } from '../sandbox/sandbox-backend.ts';
 import { checkOutsideSandbox, writableFolders } from './outside-sandbox.ts';
 
-export type HttpEndpoint = { by: 'endpoint'; url: URL; headers: Record<string, string>; usesSse: boolean };
+export type HttpEndpoint = { by: 'endpoint'; url: URL; headers: Record<string, string> };
 
 /** How a server is reached, every `${VAR}` resolved. */
 export type ServerTarget = HttpEndpoint | { by: 'program'; server: ServerProgram };
@@ -76,7 +76,7 @@ function resolveTarget(
     Object.values(headers).forEach(addSecret);
     const url = parseEndpointUrl(name, fillIn('url', server.url));
     [...url.searchParams.values()].forEach(addSecret);
-    return { by: 'endpoint', url, headers, usesSse: server.type === 'sse' };
+    return { by: 'endpoint', url, headers };
   }
   const own = fillAll('env', server.env);
   for (const [key, value] of Object.entries(own)) if (SECRET_NAME_PATTERN.test(key)) addSecret(value);

@@ -1,10 +1,10 @@
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { PlanAdaptation, type PlanChange } from '../../protocol/session/plan-edit.ts';
+import { type PlanChange, PlanRevision } from '../../protocol/session/plan-edit.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { applyPlanChange } from '../plan/plan-changes.ts';
 import { findAgentName, whyIllegalTransition } from '../plan/plan-steps.ts';
-import { dependencyNodes, findCycle, isGroup, stepGraph, stepReferences } from '../plan/step-graph.ts';
+import { dependencyNodes, findCycle, stepGraph, stepReferences } from '../plan/step-graph.ts';
 import { formatSkipCause } from '../plan/step-readiness.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
@@ -13,94 +13,76 @@ import { assignStepIds, MAX_PLAN_STEPS } from './plan-proposal.ts';
 import { DEFAULT_FIRST_PLAN, type ModeAction } from './planner-queries.ts';
 
 /**
- * Between super-steps: asks whether the open steps should change, given what is now known. Asked after the first
- * super-step, when the first facts come in, and after each one that did not go as planned, at most `most` times per
- * plan. Null if there is nothing to ask.
+ * Asks the planner which open steps should change. `cause` says what calls for it; at most `most` times per plan. Null
+ * if nothing does; if the planner's answers cannot be used, the plan stays as it is.
  */
-export function adaptationAction(session: Session, rules: Rules, most: number): ModeAction | null {
+export function revisionAction(
+  session: Session,
+  rules: Rules,
+  { most, cause }: { most: number; cause: string | null },
+): ModeAction | null {
   const { run } = session;
-  const plan = activePlan(session);
-  if (!run || !plan || session.revisions >= most || !isBetweenSteps(plan) || !hasUnreviewedSteps(plan, session))
-    return null;
-  const read = lastAdaptation(session, rules);
+  if (!run || !activePlan(session) || session.revisions >= most || cause === null) return null;
+  const read = lastRevision(session, rules);
   if (!read || (read.is === 'fault' && (run.plannerQuery?.tries ?? 0) < DEFAULT_FIRST_PLAN.maxTries))
-    return { ask: 'adapt' };
-  const reason = read.is === 'fault' ? `no change: ${read.why}` : read.reason;
-  return { record: [{ type: 'plan.revised', reason, changes: read.is === 'changed' ? read.changes : [] }] };
+    return { ask: 'revise' };
+  const changes = read.is === 'changes' ? read.changes : [];
+  const outcome = read.is === 'fault' ? `no change: ${read.why}` : read.reason;
+  const without = changes.length > 0 ? 'the planner changed it' : 'the plan stays as it is';
+  const reason = [cause, outcome].filter(Boolean).join('; ') || without;
+  return { record: [{ type: 'plan.revised', reason, changes }] };
 }
 
-/** The planner's last answer to this query; undefined if it was not asked. */
-export function lastAdaptation(
+/** The planner's last answer to this query; null if it was not asked. */
+export function lastRevision(
   { run, plan, editedByPerson, lastStepNumber }: Session,
   { agents }: Rules,
-): AdaptationReading | undefined {
-  return plan && run?.plannerQuery?.ask === 'adapt'
-    ? readAdaptation(run.plannerQuery.text, plan, { agents, editedByPerson, lastStepNumber })
-    : undefined;
+): RevisionReading | null {
+  return plan && run?.plannerQuery?.ask === 'revise'
+    ? readRevision(run.plannerQuery.text, plan, { agents, editedByPerson, lastStepNumber })
+    : null;
 }
 
-/** Something is done, some steps have not started, and nothing runs. */
-function isBetweenSteps({ steps }: Plan): boolean {
-  const worked = steps.filter((step) => !isGroup(steps, step.id));
-  return (
-    worked.some((step) => step.status === 'completed') &&
-    worked.some((step) => step.status === 'pending') &&
-    !worked.some((step) => step.status === 'running')
-  );
-}
+/** The result of a planner's answer about the open steps. A fault is worded so that the planner can fix it. */
+type RevisionReading = { is: 'changes'; reason: string; changes: PlanChange[] } | { is: 'fault'; why: string };
 
-/**
- * The first review; or a step that failed or was left out since the last one. A rollback that was not needed is no
- * news.
- */
-function hasUnreviewedSteps({ steps }: Plan, { revisions, reviewedSteps }: Session): boolean {
-  const { rollbackTargets } = stepGraph(steps);
-  const turned = steps.filter((step) => step.status === 'failed' || step.status === 'skipped');
-  return revisions === 0 || turned.some(({ id }) => !reviewedSteps.includes(id) && !rollbackTargets.has(id));
-}
-
-/** The result of a planner's answer between super-steps. A fault is worded so that the planner can fix it. */
-type AdaptationReading =
-  | { is: 'kept'; reason: string }
-  | { is: 'changed'; reason: string; changes: PlanChange[] }
-  | { is: 'fault'; why: string };
-
-type AdaptationContext = {
+type RevisionContext = {
   agents: Readonly<Record<string, AgentProfile>>;
   editedByPerson: readonly string[];
   lastStepNumber: number;
 };
-type StepChange = NonNullable<PlanAdaptation['change']>[number];
+type StepChange = NonNullable<PlanRevision['change']>[number];
 /** A change that cannot be made, reported to the planner. */
-class RefusedAdaptation extends Error {}
+class RefusedRevision extends Error {}
 
 /**
  * Parses the changes a planner wants. Only steps that have not started may be removed or changed, none that a person
  * wrote, and the result must be consistent; otherwise everything is refused, naming the step.
  */
-function readAdaptation(text: string, plan: Plan, known: AdaptationContext): AdaptationReading {
-  const parsed = PlanAdaptation.safeParse(firstJsonObject(text));
+function readRevision(text: string, plan: Plan, known: RevisionContext): RevisionReading {
+  const parsed = PlanRevision.safeParse(firstJsonObject(text));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const where = issue?.path.join('.');
     return { is: 'fault', why: where ? `${where}: ${issue?.message}` : 'the answer holds no whole JSON object' };
   }
-  const { reason, remove, change, add } = parsed.data;
+  const { keep, reason, remove, change, add } = parsed.data;
+  if (!keep && !remove && !change && !add)
+    return { is: 'fault', why: 'the object has none of "keep", "remove", "change" and "add"' };
   const wishes = (remove?.length ?? 0) + (change?.length ?? 0) + (add?.length ?? 0);
-  if (wishes === 0) return { is: 'kept', reason: reason?.trim() || 'the plan stays as it is' };
   try {
-    const changes = grantedChanges(plan, parsed.data, known);
-    return { is: 'changed', reason: reason?.trim() || 'the planner adapted it', changes };
+    const changes = wishes > 0 ? grantedChanges(plan, parsed.data, known) : [];
+    return { is: 'changes', reason: reason?.trim() ?? '', changes };
   } catch (error) {
-    if (error instanceof RefusedAdaptation) return { is: 'fault', why: error.message };
+    if (error instanceof RefusedRevision) return { is: 'fault', why: error.message };
     throw error;
   }
 }
 
 function grantedChanges(
   plan: Plan,
-  { remove, change, add }: PlanAdaptation,
-  { agents, editedByPerson, lastStepNumber }: AdaptationContext,
+  { remove, change, add }: PlanRevision,
+  { agents, editedByPerson, lastStepNumber }: RevisionContext,
 ): PlanChange[] {
   const draft: PlanDraft = { plan, changes: [] };
   const wanted = (remove ?? []).map((id) => pendingStep(plan, id, 'removed'));
@@ -108,15 +90,18 @@ function grantedChanges(
   for (const { id, description } of gone) applyToDraft(draft, { what: 'removed', step: id, description });
   const ids = gone.map((step) => step.id);
   const made = assignStepIds(add ?? [], { agents, steps: draft.plan.steps, lastStepNumber, gone: ids });
-  if ('why' in made) throw new RefusedAdaptation(`"add": ${made.why}`);
-  for (const step of made.steps) applyToDraft(draft, { what: 'added', step, at: draft.plan.steps.length });
+  if ('why' in made) throw new RefusedRevision(`"add": ${made.why}`);
+  // Where steps are worked on in order, what was added comes before what has not begun.
+  const from = draft.plan.steps.findIndex(({ status }) => status === 'pending');
+  for (const [n, step] of made.steps.entries())
+    applyToDraft(draft, { what: 'added', step, at: from < 0 ? draft.plan.steps.length : from + n });
   for (const one of change ?? []) changeStep(draft, one, agents, editedByPerson);
   for (const id of ids) detachRemoved(draft, id);
   for (const group of emptiedGroups(plan, draft.plan)) skipStep(draft, group.id, 'all its parts were removed');
   const cycle = findCycle(dependencyNodes(draft.plan.steps));
-  if (cycle) throw new RefusedAdaptation(`the steps ${cycle.join(' → ')} would wait for each other in a ring`);
-  if (draft.plan.steps.length > MAX_PLAN_STEPS)
-    throw new RefusedAdaptation(`that makes ${draft.plan.steps.length} steps; ${MAX_PLAN_STEPS} are the most`);
+  if (cycle) throw new RefusedRevision(`the steps ${cycle.join(' → ')} would wait for each other in a ring`);
+  if (draft.plan.steps.length > Math.max(MAX_PLAN_STEPS, plan.steps.length))
+    throw new RefusedRevision(`that makes ${draft.plan.steps.length} steps; ${MAX_PLAN_STEPS} are the most`);
   return draft.changes;
 }
 
@@ -136,9 +121,9 @@ function skipStep(draft: PlanDraft, step: string, note: string): void {
 /** The step of that id, if it has not started. */
 function pendingStep({ steps }: Plan, id: string, how: string): Step {
   const step = steps.find((one) => one.id === id);
-  if (!step) throw new RefusedAdaptation(`no step is called ${id}. Steps: ${steps.map((one) => one.id).join(', ')}`);
+  if (!step) throw new RefusedRevision(`no step is called ${id}. Steps: ${steps.map((one) => one.id).join(', ')}`);
   if (step.status !== 'pending')
-    throw new RefusedAdaptation(`${id} is ${step.status} and cannot be ${how}; only steps that have not begun can`);
+    throw new RefusedRevision(`${id} is ${step.status} and cannot be ${how}; only steps that have not begun can`);
   return step;
 }
 
@@ -148,28 +133,26 @@ function removedWithParts(plan: Plan, wanted: readonly Step[], editedByPerson: r
   const all = new Set(wanted);
   for (const { id } of all) for (const part of parts.get(id) ?? []) all.add(pendingStep(plan, part.id, 'removed'));
   const own = [...all].find(({ id }) => editedByPerson.includes(`${id}:description`));
-  if (own) throw new RefusedAdaptation(`${own.id} was written by a person and stays`);
+  if (own) throw new RefusedRevision(`${own.id} was written by a person and stays`);
   return [...all];
 }
 
 function changeStep(
   draft: PlanDraft,
   change: StepChange,
-  agents: AdaptationContext['agents'],
+  agents: RevisionContext['agents'],
   editedByPerson: readonly string[],
 ): void {
   const step = draft.plan.steps.find(({ id }) => id === change.id);
   const { status: to } = change;
   const illegal = step && to && to !== step.status ? whyIllegalTransition(step, to) : undefined;
-  if (illegal !== undefined) throw new RefusedAdaptation(illegal);
+  if (illegal !== undefined) throw new RefusedRevision(illegal);
   const { id } = pendingStep(draft.plan, change.id, 'changed');
   if (to && to !== 'pending' && to !== 'skipped')
-    throw new RefusedAdaptation(
-      `${id} cannot be set to ${to}: how far a step is follows the work. It may be "skipped"`,
-    );
+    throw new RefusedRevision(`${id} cannot be set to ${to}: how far a step is follows the work. It may be "skipped"`);
   const { set, unset } = changedValues(change, agents);
   const own = [...Object.keys(set), ...unset].filter((field) => editedByPerson.includes(`${id}:${field}`));
-  if (own.length > 0) throw new RefusedAdaptation(`${own.join(', ')} of ${id} was written by a person and stays`);
+  if (own.length > 0) throw new RefusedRevision(`${own.join(', ')} of ${id} was written by a person and stays`);
   checkReferences(draft.plan, id, set);
   if (Object.keys(set).length + unset.length > 0) applyToDraft(draft, { what: 'step', step: id, set, unset });
   if (to === 'skipped') skipStep(draft, id, 'left out by the planner');
@@ -179,12 +162,12 @@ type StepValues = Pick<Extract<PlanChange, { what: 'step' }>, 'set' | 'unset'>;
 const CLEARABLE_FIELDS = ['needs', 'when', 'rollback', 'parent', 'done_when', 'agent'] as const;
 
 /** Given values are set; null or an empty list removes a field. */
-function changedValues(change: StepChange, agents: AdaptationContext['agents']): StepValues {
+function changedValues(change: StepChange, agents: RevisionContext['agents']): StepValues {
   const { description, needs, rollback, parent, done_when, agent } = change;
   const when = change.when ? [change.when].flat() : [];
   const name = agent ? findAgentName(agents, agent) : undefined;
   if (agent && name === undefined)
-    throw new RefusedAdaptation(`no agent is called "${agent}". Agents: ${Object.keys(agents).join(', ') || 'none'}`);
+    throw new RefusedRevision(`no agent is called "${agent}". Agents: ${Object.keys(agents).join(', ') || 'none'}`);
   const set = {
     ...(description !== undefined && { description }),
     ...(needs && needs.length > 0 && { needs }),
@@ -200,11 +183,11 @@ function changedValues(change: StepChange, agents: AdaptationContext['agents']):
 function checkReferences({ steps }: Plan, id: string, set: StepValues['set']): void {
   const { needs = [] } = set;
   const twice = needs.find((need, n) => needs.indexOf(need) !== n);
-  if (twice !== undefined) throw new RefusedAdaptation(`${id} names ${twice} twice in "needs"`);
+  if (twice !== undefined) throw new RefusedRevision(`${id} names ${twice} twice in "needs"`);
   for (const [field, other] of stepReferences(set)) {
-    if (other === id) throw new RefusedAdaptation(`${id} names itself in "${field}"`);
+    if (other === id) throw new RefusedRevision(`${id} names itself in "${field}"`);
     if (!steps.some((one) => one.id === other))
-      throw new RefusedAdaptation(`${id} names ${other} in "${field}", and no step has that id`);
+      throw new RefusedRevision(`${id} names ${other} in "${field}", and no step has that id`);
   }
 }
 
