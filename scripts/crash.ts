@@ -7,7 +7,7 @@
  *   npm run test:crash -- --every 3 --fault kill --jobs 2 --point "rename #4"
  */
 import { parseArgs } from 'node:util';
-import { type Kind, type Told, tell } from './crash/life.ts';
+import { type Kind, type Outcome, runScenario } from './crash/scenario-run.ts';
 import { hasStrace, type Point, pointsOf } from './crash/trace.ts';
 
 const DEFAULT_EVERY = 8;
@@ -15,11 +15,11 @@ const DEFAULT_EVERY = 8;
 type Row = Kind & { name: string; calls?: string[] };
 /** Calls a failing disk or a missing right fails for good; `write` and `openat` also carry Node's own messages and modules. */
 const DISK_CALLS = ['fdatasync', 'fsync', 'rename', 'link', 'unlink', 'mkdir', 'ftruncate'];
-const once = { lives: 1, lasting: 'once' as const };
-const on = { lives: 1, lasting: 'on' as const };
+const once = { times: 1, lasting: 'once' as const };
+const on = { times: 1, lasting: 'on' as const };
 const ROWS: Row[] = [
   { name: 'kill -9', fault: 'kill', ...once },
-  { name: 'kill -9, twice', fault: 'kill', ...once, lives: 2 },
+  { name: 'kill -9, twice', fault: 'kill', ...once, times: 2 },
   { name: 'ENOSPC', fault: 'ENOSPC', ...once },
   { name: 'EIO', fault: 'EIO', ...once },
   { name: 'EACCES', fault: 'EACCES', ...once },
@@ -71,13 +71,17 @@ for (const [n, kind] of ROWS.entries()) {
 for (const line of wrong) console.log(`\n${line}`);
 process.exit(wrong.length > 0 ? 1 : 0);
 
-/** The points of a story without a fault, which must itself come out right. */
+/** The points of a run without a fault, which must itself come out right. */
 async function allPoints(): Promise<Point[]> {
   const found: Point[] = [];
   for (const where of ['main', 'any'] as const) {
-    const told = await tell(where, { fault: 'kill', ...once }, (there) => void found.push(...pointsOf(there, where)));
-    if (told.wrong.length === 0) continue;
-    console.log(`Without any fault: ${told.wrong.join('\n')}`);
+    const outcome = await runScenario(
+      where,
+      { fault: 'kill', ...once },
+      (paths) => void found.push(...pointsOf(paths, where)),
+    );
+    if (outcome.wrong.length === 0) continue;
+    console.log(`Without any fault: ${outcome.wrong.join('\n')}`);
     process.exit(1);
   }
   const { point } = values;
@@ -94,15 +98,15 @@ async function round(kind: Row, chosen: Point[]): Promise<void> {
     const hasTime = () => Date.now() - began < share;
     for (let at = left.shift(); at && hasTime(); at = left.shift()) {
       tried++;
-      let told: Told = { struck: false, beside: true, wrong: [] };
+      let outcome: Outcome = { struck: false, beside: true, wrong: [] };
       // Node's own calls, such as those that wake a thread, may take 20 s to come right.
-      for (let n = 0; n < TRIES && told.beside && !told.struck && told.wrong.length === 0; n++)
-        if (n === 0 || hasTime()) told = await tell(at, kind);
-      if (told.struck) struck++;
-      else if (told.beside) beside++;
-      if (told.wrong.length === 0) continue;
+      for (let n = 0; n < TRIES && outcome.beside && !outcome.struck && outcome.wrong.length === 0; n++)
+        if (n === 0 || hasTime()) outcome = await runScenario(at, kind);
+      if (outcome.struck) struck++;
+      else if (outcome.beside) beside++;
+      if (outcome.wrong.length === 0) continue;
       violated++;
-      wrong.push(`${kind.name} at ${at.what}:\n  ${told.wrong.join('\n  ')}`);
+      wrong.push(`${kind.name} at ${at.what}:\n  ${outcome.wrong.join('\n  ')}`);
     }
   };
   await Promise.all(Array.from({ length: Number(values.jobs) }, work));

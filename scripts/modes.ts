@@ -47,7 +47,7 @@ for (const [name, scenario] of scenarios()) if (!values.mode || values.mode === 
 for (const line of wrong) console.log(`\n${line}`);
 process.exit(wrong.length > 0 ? 1 : 0);
 
-/** Kills at every nth write until one is beyond the last, whose daemon tells the whole story. */
+/** Kills at every nth write until one is beyond the last, whose daemon runs the whole scenario. */
 async function round(name: string, scenario: Scenario): Promise<void> {
   const began = Date.now();
   let [next, most, killed, violated] = [Number(values.at ?? 1), Number.POSITIVE_INFINITY, 0, 0];
@@ -55,12 +55,12 @@ async function round(name: string, scenario: Scenario): Promise<void> {
     while (next <= most) {
       const at = next;
       next += values.at ? Number.POSITIVE_INFINITY : every;
-      const told = await tell(scenario, at);
-      if (told.died) killed++;
+      const outcome = await runScenario(scenario, at);
+      if (outcome.died) killed++;
       else most = Math.min(most, at - 1);
-      if (told.wrong.length === 0) continue;
+      if (outcome.wrong.length === 0) continue;
       violated++;
-      wrong.push(`${name}, killed after write ${at}:\n  ${told.wrong.join('\n  ')}`);
+      wrong.push(`${name}, killed after write ${at}:\n  ${outcome.wrong.join('\n  ')}`);
     }
   };
   await Promise.all(Array.from({ length: Number(values.jobs) }, work));
@@ -69,20 +69,20 @@ async function round(name: string, scenario: Scenario): Promise<void> {
   console.log(`| ${name} | ${writes} | ${killed} | ${violated} | ${seconds} |`);
 }
 
-async function tell(scenario: Scenario, at: number): Promise<{ died: boolean; wrong: string[] }> {
+async function runScenario(scenario: Scenario, at: number): Promise<{ died: boolean; wrong: string[] }> {
   const root = fs.mkdtempSync(join(tmpdir(), 'agentd-modes-'));
-  const told = { died: false, wrong: [] as string[] };
+  const outcome = { died: false, wrong: [] as string[] };
   try {
     setOut(root, scenario);
-    told.died = await hurtLife(root, at);
-    await wholeLife(root);
-    told.wrong = await broken(root, scenario);
+    outcome.died = await runAndKill(root, at);
+    await runToEnd(root);
+    outcome.wrong = await broken(root, scenario);
   } catch (error) {
-    told.wrong.push(`broke off: ${error instanceof Error ? error.message : String(error)}`);
+    outcome.wrong.push(`broke off: ${error instanceof Error ? error.message : String(error)}`);
   }
-  if (told.wrong.length > 0 && values.keep) told.wrong.push(`kept in ${root}`);
+  if (outcome.wrong.length > 0 && values.keep) outcome.wrong.push(`kept in ${root}`);
   else fs.rmSync(root, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
-  return told;
+  return outcome;
 }
 
 function setOut(root: string, { message, config, script, files }: Scenario): void {
@@ -99,8 +99,8 @@ function setOut(root: string, { message, config, script, files }: Scenario): voi
   fs.writeFileSync(join(session, 'inbox/1.md'), message);
 }
 
-/** A daemon that dies at its nth write; whether it did, or the story ended before. */
-async function hurtLife(root: string, at: number): Promise<boolean> {
+/** A daemon that dies at its nth write; whether it did, or the scenario ended before. */
+async function runAndKill(root: string, at: number): Promise<boolean> {
   const words = ['--import', KILLER, AGENTD, '--workspace', root, '--model', `scripted:${join(root, 'script.json')}`];
   const child = spawn(process.execPath, words, {
     stdio: 'ignore',
@@ -119,7 +119,7 @@ async function hurtLife(root: string, at: number): Promise<boolean> {
   return killed;
 }
 
-async function wholeLife(root: string): Promise<void> {
+async function runToEnd(root: string): Promise<void> {
   const daemon = await runDaemon({
     root,
     configFile: 'agentd.json',
@@ -132,7 +132,7 @@ async function wholeLife(root: string): Promise<void> {
   });
   const end = Date.now() + LONGEST_MS;
   while (!(await isOver(root)) && Date.now() < end) await sleep(20);
-  const isTold = await isOver(root);
+  const isFinished = await isOver(root);
   await daemon.stop();
-  if (!isTold) throw new Error('the story did not come to its end');
+  if (!isFinished) throw new Error('the scenario did not come to its end');
 }

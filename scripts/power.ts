@@ -1,14 +1,14 @@
 /**
- * Power cuts: a story is told once under strace; then, at every call that touched the disk, the disks a power cut may leave there are
+ * Power cuts: a scenario is run once under strace; then, at every call that touched the disk, the disks a power cut may leave there are
  * made by a model of the file system, and a whole daemon recovers each. What is promised and what was found: docs/reliability.md.
  *
  *   npm run test:power                       every 6th point, a handful of disks at each
  *   npm run test:power -- --all              every point, 24 disks at each where there are too many to try all
- *   npm run test:power -- --told DIR --cut 57    one point again of a story that was kept; KEEP=1 keeps what is broken
+ *   npm run test:power -- --recording DIR --cut 57    one point again of a recording that was kept; KEEP=1 keeps what is broken
  *   npm run test:power -- --image ext4       on a real file system in an image, as root
  *   npm run test:power -- --enough 1         without a sync, one broken disk is enough to see; 4 if left out
  *   npm run test:power -- --only torn        rows whose name has this in it; may be given several times
- *   npm run test:power -- --deaf 'events.jsonl$' what breaks where syncs of such paths do nothing
+ *   npm run test:power -- --ignore-syncs 'events.jsonl$'   what breaks where syncs of such paths do nothing
  */
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,18 +16,18 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { hasStrace } from './crash/trace.ts';
 import { cutImage, imagePoints, whyNot } from './power/image.ts';
-import { recorded } from './power/recording.ts';
+import { openRecording } from './power/recording.ts';
 import { type Row, rowOf } from './power/row.ts';
 import { tryShare } from './power/share.ts';
 import type { Writes } from './power/states.ts';
-import { tellWhole } from './power/tell.ts';
+import { runWholeScenario } from './power/whole-scenario.ts';
 
 /** Without a sync, so many broken disks are enough to see; with `--all` they are counted. */
 const ENOUGH = 4;
 /** Syncs without which the protocol must break: if nothing breaks, it is this harness that does not see. */
-const TEETH: Array<[name: string, deaf: string]> = [
+const TEETH: Array<[name: string, ignoredSyncs: string]> = [
   ['the record', 'events\\.jsonl$'],
-  ['the names on the way to the record', 'sessions(?:/demo)?$|/told$'],
+  ['the names on the way to the record', 'sessions(?:/demo)?$|/workspace$'],
   ['replies, and their folder', '/outbox(?:/.*)?$'],
   ['the inbox, as the sender syncs it', '/inbox$'],
   ['messages as they are taken', '/inbox/[^./][^/]*$'],
@@ -43,28 +43,28 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     jobs: { type: 'string', default: '2' },
     cut: { type: 'string' },
-    deaf: { type: 'string' },
+    'ignore-syncs': { type: 'string' },
     only: { type: 'string', multiple: true },
     enough: { type: 'string' },
     image: { type: 'string' },
-    told: { type: 'string' },
-    tell: { type: 'string' },
+    recording: { type: 'string' },
+    run: { type: 'string' },
     share: { type: 'string' },
     trials: { type: 'string' },
   },
 });
 
-if (values.tell !== undefined) await tellWhole(values.tell);
-else if (values.told && values.share && values.trials)
-  await tryShare(values.told, values.share, JSON.parse(values.trials));
+if (values.run !== undefined) await runWholeScenario(values.run);
+else if (values.recording && values.share && values.trials)
+  await tryShare(values.recording, values.share, JSON.parse(values.trials));
 else if (hasStrace()) process.exitCode = values.image ? await onImage(values.image) : await main();
 else
   console.log('SKIPPED: power cuts need strace to see what is written, and it is not here (apt-get install strace).');
 
 async function main(): Promise<number> {
   const memory = fs.existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
-  const folder = values.told ?? fs.mkdtempSync(join(memory, 'agentd-power-'));
-  const { disk } = await recorded(folder, () => false);
+  const folder = values.recording ?? fs.mkdtempSync(join(memory, 'agentd-power-'));
+  const { disk } = await openRecording(folder, () => false);
   const points = disk.calls.length + 1;
   const every = values.all ? 1 : Number(values.every ?? 6);
   const samples = Number(values.samples ?? (values.all ? 24 : 6));
@@ -72,41 +72,54 @@ async function main(): Promise<number> {
   const cutsBy = (step: number) => (values.cut ? [Number(values.cut)] : all.filter((cut) => cut % step === 0));
   const most = Number(values.most ?? (values.all ? 6_561 : 64));
   const common = { seed: Number(values.seed), samples, most };
-  const rows: Array<{ name: string; how: Writes; deaf?: string; cuts: number[] }> = [
+  const rows: Array<{ name: string; how: Writes; ignoredSyncs?: string; cuts: number[] }> = [
     { name: 'changes lost, in any order', how: 'whole', cuts: cutsBy(every) },
     { name: 'the same, and writes torn', how: 'torn', cuts: cutsBy(every) },
     { name: 'the same, and writes to one file in any order', how: 'any', cuts: cutsBy(every) },
-    ...TEETH.map(([name, deaf]) => ({
+    ...TEETH.map(([name, ignoredSyncs]) => ({
       name: `without syncs of ${name}`,
       how: 'whole' as const,
-      deaf,
+      ignoredSyncs,
       cuts: fromTheMiddle(cutsBy(every)),
     })),
   ];
-  const chosen = values.deaf
-    ? [{ name: `without syncs of ${values.deaf}`, how: 'whole' as const, deaf: values.deaf, cuts: cutsBy(every) }]
+  const chosen = values['ignore-syncs']
+    ? [
+        {
+          name: `without syncs of ${values['ignore-syncs']}`,
+          how: 'whole' as const,
+          ignoredSyncs: values['ignore-syncs'],
+          cuts: cutsBy(every),
+        },
+      ]
     : rows.filter(({ name }) => values.only?.some((one) => name.includes(one)) ?? true);
-  console.log(`${points} points in the story; seed ${values.seed}, up to ${samples} samples a point.\n`);
+  console.log(`${points} points in the scenario; seed ${values.seed}, up to ${samples} samples a point.\n`);
   console.log('| power cut | points | all combinations at | disks | broken | ms a disk |');
   console.log('|---|---|---|---|---|---|');
   let bad = false;
   const found: string[] = [];
-  for (const { name, how, deaf, cuts } of chosen) {
-    const enough = deaf && !values.all ? Number(values.enough ?? ENOUGH) : undefined;
+  for (const { name, how, ignoredSyncs, cuts } of chosen) {
+    const enough = ignoredSyncs && !values.all ? Number(values.enough ?? ENOUGH) : undefined;
     // A second process would only look for the same few.
-    const row = await rowOf(folder, enough === 1 ? 1 : Number(values.jobs), { ...common, how, deaf, cuts, enough });
+    const row = await rowOf(folder, enough === 1 ? 1 : Number(values.jobs), {
+      ...common,
+      how,
+      ignoredSyncs,
+      cuts,
+      enough,
+    });
     const ms = Math.round(row.ms / Math.max(1, row.disks));
     console.log(`| ${name} | ${cuts.length} | ${row.exhaustive} | ${row.disks} | ${row.broken} | ${ms} |`);
-    if (deaf === undefined ? row.broken > 0 : row.broken === 0) bad = true;
-    found.push(...inWords(name, row, deaf === undefined ? Number.POSITIVE_INFINITY : 2));
+    if (ignoredSyncs === undefined ? row.broken > 0 : row.broken === 0) bad = true;
+    found.push(...formatViolations(name, row, ignoredSyncs === undefined ? Number.POSITIVE_INFINITY : 2));
   }
   for (const line of found) console.log(line);
-  if (bad) console.log(`\nThe story is kept in ${folder}: repeat with --told ${folder} --cut N`);
-  else if (values.told === undefined) fs.rmSync(folder, { recursive: true, force: true });
+  if (bad) console.log(`\nThe recording is kept in ${folder}: repeat with --recording ${folder} --cut N`);
+  else if (values.recording === undefined) fs.rmSync(folder, { recursive: true, force: true });
   return bad ? 1 : 0;
 }
 
-/** At the beginning of the story, and at its end, there is little to lose. */
+/** At the beginning of the scenario, and at its end, there is little to lose. */
 function fromTheMiddle(cuts: number[]): number[] {
   const middle = ((cuts[0] ?? 0) + (cuts.at(-1) ?? 0)) / 2;
   return [...cuts].sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));
@@ -136,7 +149,7 @@ async function onImage(kind: string): Promise<number> {
   return broken > 0 ? 1 : 0;
 }
 
-function inWords(name: string, { kinds }: Row, most: number): string[] {
+function formatViolations(name: string, { kinds }: Row, most: number): string[] {
   return [...kinds]
     .sort(([, a], [, b]) => b.times - a.times)
     .slice(0, most)

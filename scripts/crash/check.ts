@@ -8,54 +8,54 @@ import { emptySession } from '../../src/core/session/session-state.ts';
 import type { Event, EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { Plan } from '../../src/protocol/session/plan.ts';
 import { openWorkspace } from '../../src/store/index.ts';
-import { DROPPED, LEDGER, type Place, TOKEN } from './story.ts';
+import { DROPPED, LEDGER, type ScenarioPaths, TOKEN } from './scenario.ts';
 
 /** The record as its own reader sees it: seq without gaps, every crc right, or it throws. */
-export async function recordOf(there: Place): Promise<Event[]> {
+export async function readEvents(paths: ScenarioPaths): Promise<Event[]> {
   const events: Event[] = [];
-  await openWorkspace(there.root, { now: () => new Date() }).readEvents(
-    there.session,
+  await openWorkspace(paths.root, { now: () => new Date() }).readEvents(
+    paths.session,
     (event) => void events.push(event),
   );
   return events;
 }
 
-/** Whether the story has been told to its end. The inbox first: what leaves it while we look is on record when we read that. */
-export async function isOver(there: Place): Promise<boolean> {
-  if (fs.readdirSync(there.inbox).some((name) => !name.startsWith('.'))) return false;
+/** Whether the scenario has run to its end. The inbox first: what leaves it while we look is on record when we read that. */
+export async function isOver(paths: ScenarioPaths): Promise<boolean> {
+  if (fs.readdirSync(paths.inbox).some((name) => !name.startsWith('.'))) return false;
   // A save that does not parse may be complained of after the last reply.
-  const events = await recordOf(there);
+  const events = await readEvents(paths);
   const last = events.findLast((event) => event.type !== 'plan.edited');
   if (last?.type !== 'reply.published' || !last.idle) return false;
-  return !last.plan_behind || isPlanWritten(there, events);
+  return !last.plan_behind || isPlanWritten(paths, events);
 }
 
-function isPlanWritten(there: Place, events: Event[]): boolean {
-  const { plan } = events.reduce(reduceEvent, emptySession(there.session));
-  return plan !== null && fs.existsSync(there.plan) && fs.readFileSync(there.plan, 'utf8') === formatPlanFile(plan);
+function isPlanWritten(paths: ScenarioPaths, events: Event[]): boolean {
+  const { plan } = events.reduce(reduceEvent, emptySession(paths.session));
+  return plan !== null && fs.existsSync(paths.plan) && fs.readFileSync(paths.plan, 'utf8') === formatPlanFile(plan);
 }
 
 /** Everything that was promised and does not hold, in words; empty is well. The daemon must have ended. */
-export async function broken(there: Place): Promise<string[]> {
-  const events = await recordOf(there);
+export async function findViolations(paths: ScenarioPaths): Promise<string[]> {
+  const events = await readEvents(paths);
   return [
-    ...messages(there, events),
-    ...replies(there, events),
-    ...calls(there, events),
-    ...(await projections(there, events)),
-    ...litter(await openedOnce(there)),
+    ...messages(paths, events),
+    ...replies(paths, events),
+    ...calls(paths, events),
+    ...(await projections(paths, events)),
+    ...findStagingFiles(await openedOnce(paths)),
   ];
 }
 
 export const ofType = <T extends EventType>(events: Event[], type: T) =>
   events.filter((event): event is EventOf<T> => event.type === type);
 
-function messages(there: Place, events: Event[]): string[] {
-  const rejected = fs.readdirSync(there.rejected).filter((name) => !name.endsWith('.why.json'));
+function messages(paths: ScenarioPaths, events: Event[]): string[] {
+  const rejected = fs.readdirSync(paths.rejected).filter((name) => !name.endsWith('.why.json'));
   return DROPPED.flatMap((name) => {
     const received = ofType(events, 'message.received').filter((event) => event.name === name).length;
     const refused = rejected.filter((one) => one === name).length;
-    const waiting = fs.existsSync(join(there.inbox, name));
+    const waiting = fs.existsSync(join(paths.inbox, name));
     const right = name === '4.json' ? received === 0 && refused === 1 : received === 1 && refused === 0;
     return right && !waiting
       ? []
@@ -63,9 +63,9 @@ function messages(there: Place, events: Event[]): string[] {
   });
 }
 
-function replies(there: Place, events: Event[]): string[] {
+function replies(paths: ScenarioPaths, events: Event[]): string[] {
   const committed = ofType(events, 'reply.committed');
-  const files = [there.outbox, there.outboxRead].flatMap((folder) =>
+  const files = [paths.outbox, paths.outboxRead].flatMap((folder) =>
     fs
       .readdirSync(folder, { withFileTypes: true })
       .filter((entry) => entry.isFile())
@@ -75,19 +75,19 @@ function replies(there: Place, events: Event[]): string[] {
     .filter((file) => !DROPPED.includes(file.name))
     .map((file) => `a reply to nobody: ${file.name}`);
   return DROPPED.flatMap((name) => {
-    const said = committed.filter((event) => event.reply.id === name);
-    const there = files.filter((file) => file.name === name);
-    if (said.length !== 1 || there.length !== 1)
-      return [`${name}: ${said.length} replies on record, ${there.length} files`];
-    return said[0] && there[0]?.text !== formatReplyFile(said[0].reply)
+    const replied = committed.filter((event) => event.reply.id === name);
+    const written = files.filter((file) => file.name === name);
+    if (replied.length !== 1 || written.length !== 1)
+      return [`${name}: ${replied.length} replies on record, ${written.length} files`];
+    return replied[0] && written[0]?.text !== formatReplyFile(replied[0].reply)
       ? [`${name}: its reply is not what was committed`]
       : [];
   }).concat(strangers);
 }
 
 /** A command runs at most once; and where it did not run, the record does not say that it went well. */
-function calls(there: Place, events: Event[]): string[] {
-  const ledger = join(there.work, 'ledger');
+function calls(paths: ScenarioPaths, events: Event[]): string[] {
+  const ledger = join(paths.work, 'ledger');
   const lines = fs.existsSync(ledger) ? fs.readFileSync(ledger, 'utf8').split('\n').filter(Boolean) : [];
   const started = ofType(events, 'tool.started').filter((event) => event.replay === 'never');
   const ended = [...ofType(events, 'tool.finished'), ...ofType(events, 'tool.interrupted')];
@@ -106,11 +106,11 @@ function calls(there: Place, events: Event[]): string[] {
   ];
 }
 
-async function projections(there: Place, events: Event[]): Promise<string[]> {
-  const sessions = [emptySession(there.session)];
-  for (const event of events) sessions.push(reduceEvent(sessions.at(-1) ?? emptySession(there.session), event));
+async function projections(paths: ScenarioPaths, events: Event[]): Promise<string[]> {
+  const sessions = [emptySession(paths.session)];
+  for (const event of events) sessions.push(reduceEvent(sessions.at(-1) ?? emptySession(paths.session), event));
   const plan = sessions.at(-1)?.plan;
-  const text = fs.existsSync(there.plan) ? fs.readFileSync(there.plan, 'utf8') : undefined;
+  const text = fs.existsSync(paths.plan) ? fs.readFileSync(paths.plan, 'utf8') : undefined;
   const wrong: string[] = [];
   if (!plan || !text) wrong.push(`no plan ${plan ? 'in plan.json' : 'on record'}`);
   else if (text !== formatPlanFile(plan)) wrong.push('plan.json is not the plan of the record');
@@ -121,31 +121,31 @@ async function projections(there: Place, events: Event[]): Promise<string[]> {
   const words = byHand.flatMap((event) => [...event.changes.map((change) => JSON.stringify(change)), ...event.ignored]);
   const invented = words.filter((word) => !word.includes(TOKEN));
   if (invented.length > 0) wrong.push(`said to be edited by hand, but nobody did: ${invented.join('; ')}`);
-  for (const one of await rebuildFiles({ ...there, name: there.session }))
+  for (const one of await rebuildFiles({ ...paths, name: paths.session }))
     if (one.is !== 'unchanged') wrong.push(`rebuild: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
   return wrong;
 }
 
 /** What was left half-made in a session at rest goes when it is opened next, or with the daily sweep. */
-async function openedOnce(there: Place): Promise<Place> {
-  const workspace = openWorkspace(there.root, { now: () => new Date() });
-  await workspace.openSession(there.session).close();
-  return there;
+async function openedOnce(paths: ScenarioPaths): Promise<ScenarioPaths> {
+  const workspace = openWorkspace(paths.root, { now: () => new Date() });
+  await workspace.openSession(paths.session).close();
+  return paths;
 }
 
 /** Files with a name for the time being that nothing will take away any more. */
-export function litter(there: Place): string[] {
-  const names = fs.readdirSync(there.root, { recursive: true, encoding: 'utf8' });
+export function findStagingFiles(paths: ScenarioPaths): string[] {
+  const names = fs.readdirSync(paths.root, { recursive: true, encoding: 'utf8' });
   return names
     .filter((name) => /(?:^|\/)\.tmp-|\.tmp\/./.test(name))
     .map((name) => `litter: ${name.replace(/[0-9a-f]{12,}/, '…').replace(/\.\d{6,}$/, '.…')}`);
 }
 
 /** Everything in a session that is not thrown away, by path: to be the same after one more start. */
-export function everything(there: Place): Map<string, string> {
+export function readSessionFiles(paths: ScenarioPaths): Map<string, string> {
   const files = fs
-    .readdirSync(there.folder, { recursive: true, withFileTypes: true })
+    .readdirSync(paths.folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile());
-  const paths = files.map((entry) => join(entry.parentPath, entry.name)).filter((path) => path !== there.live);
-  return new Map(paths.map((path) => [relative(there.folder, path), fs.readFileSync(path, 'latin1')]));
+  const kept = files.map((entry) => join(entry.parentPath, entry.name)).filter((path) => path !== paths.live);
+  return new Map(kept.map((path) => [relative(paths.folder, path), fs.readFileSync(path, 'latin1')]));
 }

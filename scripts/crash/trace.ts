@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import * as fs from 'node:fs';
 import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Place } from './story.ts';
+import type { ScenarioPaths } from './scenario.ts';
 
 const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 
@@ -50,14 +50,14 @@ export type Traced = {
 export const hasStrace = () => spawnSync('strace', ['-V']).status === 0;
 
 /** Starts the daemon under strace, with a fault at one point, or none. One thread for files, so that counts are steady. */
-export function traced(there: Place, where: Where, at: Point | null, fault: Fault, lasting: Lasting): Traced {
-  const log = `${there.root}/trace-${randomUUID()}`;
+export function traced(paths: ScenarioPaths, where: Where, at: Point | null, fault: Fault, lasting: Lasting): Traced {
+  const log = `${paths.root}/trace-${randomUUID()}`;
   const how = fault === 'kill' ? 'signal=SIGKILL' : `error=${fault}`;
   const inject = at ? ['-e', `inject=${at.call}:${how}:when=${at.nth}${lasting === 'on' ? '+' : ''}`] : [];
   const set = CALLS[where].map((call) => `?${call}`).join(',');
   // Not with --seccomp-bpf: it never stops before a call, and strace then forgets the signal.
   const words = ['-D', ...(where === 'any' ? ['-f'] : []), '-qq', '-y', '-o', log, '-e', `trace=${set}`];
-  const daemon = [process.execPath, AGENTD, '--workspace', there.root, '--model', `scripted:${there.script}`];
+  const daemon = [process.execPath, AGENTD, '--workspace', paths.root, '--model', `scripted:${paths.script}`];
   const child = spawn('strace', [...words, ...inject, ...daemon], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, UV_THREADPOOL_SIZE: '1', UV_USE_IO_URING: '0' },
@@ -78,32 +78,32 @@ export function traced(there: Place, where: Where, at: Point | null, fault: Faul
       const lines = fs.existsSync(log) ? fs.readFileSync(log, 'utf8').split('\n') : [];
       const hits = lines.filter((line) => line.includes('(INJECTED)'));
       if (hits.length === 0) return null;
-      return hits.some((line) => line.includes(there.root)) ? 'in' : 'beside';
+      return hits.some((line) => line.includes(paths.root)) ? 'in' : 'beside';
     },
   };
 }
 
 /** Every point of a run without a fault at which something in the workspace was changed, in order, from its trace. */
-export function pointsOf(there: Place, where: Where): Point[] {
-  const [log = ''] = fs.readdirSync(there.root).filter((name) => name.startsWith('trace-'));
+export function pointsOf(paths: ScenarioPaths, where: Where): Point[] {
+  const [log = ''] = fs.readdirSync(paths.root).filter((name) => name.startsWith('trace-'));
   const counts = new Map<string, number>();
   const points = new Map<string, Point>();
-  for (const line of fs.readFileSync(`${there.root}/${log}`, 'utf8').split('\n')) {
+  for (const line of fs.readFileSync(`${paths.root}/${log}`, 'utf8').split('\n')) {
     const [, thread = '', call, args = ''] = /^(?:(\d+) +)?(\w+)\((.*)/.exec(line) ?? [];
     if (call === undefined) continue;
     const nth = (counts.get(`${thread} ${call}`) ?? 0) + 1;
     counts.set(`${thread} ${call}`, nth);
-    const changes = args.includes(there.root) && (call !== 'openat' || args.includes('O_CREAT'));
+    const changes = args.includes(paths.root) && (call !== 'openat' || args.includes('O_CREAT'));
     const key = `${call} ${nth}`;
     if (changes && !points.has(key))
-      points.set(key, { where, call, nth, what: `${call} #${nth} ${nameIn(there, args)}` });
+      points.set(key, { where, call, nth, what: `${call} #${nth} ${nameIn(paths, args)}` });
   }
   return [...points.values()];
 }
 
 /** The last path of the workspace in a line of a trace, without what is different in every run. */
-function nameIn(there: Place, args: string): string {
-  const paths = [...args.matchAll(/["<]([^"<>]*)[">]/g)].map(([, path = '']) => path);
-  const last = paths.filter((path) => path.startsWith(there.root)).at(-1) ?? '';
-  return relative(there.root, last).replace(/[0-9a-f]{12,}/g, '…') || '.';
+function nameIn(paths: ScenarioPaths, args: string): string {
+  const named = [...args.matchAll(/["<]([^"<>]*)[">]/g)].map(([, path = '']) => path);
+  const last = named.filter((path) => path.startsWith(paths.root)).at(-1) ?? '';
+  return relative(paths.root, last).replace(/[0-9a-f]{12,}/g, '…') || '.';
 }

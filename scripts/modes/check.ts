@@ -20,7 +20,7 @@ async function records(root: string): Promise<Map<string, Event[]>> {
   return all;
 }
 
-/** Whether the story is over: the message has its reply, and nobody of the family has anything left to do. */
+/** Whether the scenario is over: the message has its reply, and nobody of the family has anything left to do. */
 export async function isOver(root: string): Promise<boolean> {
   if (!fs.existsSync(join(root, '.sessions/demo/outbox/1.md'))) return false;
   for (const events of (await records(root)).values()) {

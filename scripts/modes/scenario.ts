@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 const FOLDER = new URL('../../tests/modes/scenarios/', import.meta.url);
 
-/** One story of a planning mode: what is asked, what the scripted model says, and how it must end. */
+/** One scenario of a planning mode: what is asked, what the scripted model says, and how it must end. */
 const Scenario = z.object({
   mode: z.string(),
   message: z.string(),

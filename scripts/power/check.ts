@@ -7,8 +7,8 @@ import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';
 import type { Event } from '../../src/protocol/session/event.ts';
 import { sha256Hex } from '../../src/store/fs/file-reads.ts';
-import { litter, ofType, recordOf } from '../crash/check.ts';
-import { DROPPED, LEDGER, type Place, TOKEN } from '../crash/story.ts';
+import { findStagingFiles, ofType, readEvents } from '../crash/check.ts';
+import { DROPPED, LEDGER, type ScenarioPaths, TOKEN } from '../crash/scenario.ts';
 import { type Disk, nodeAt, treeAt } from './disk.ts';
 
 /** One more message after the power cut, to see that the session still works. */
@@ -60,40 +60,44 @@ const counts = (text: string) =>
   new Map(LEDGER.map((line) => [line, text.split('\n').filter((one) => one === line).length]));
 
 /** Everything that was promised and does not hold after the recovery, in words. `found`: the session as the cut left it. */
-export async function broken(there: Place, found: Map<string, string>, known: Known): Promise<string[]> {
-  if (!fs.existsSync(there.folder)) return known.safe.map((name) => `${name} is lost with the whole session`);
-  const events = fs.existsSync(there.events) ? await recordOf(there) : [];
+export async function findViolations(
+  paths: ScenarioPaths,
+  found: Map<string, string>,
+  known: Known,
+): Promise<string[]> {
+  if (!fs.existsSync(paths.folder)) return known.safe.map((name) => `${name} is lost with the whole session`);
+  const events = fs.existsSync(paths.events) ? await readEvents(paths) : [];
   return [
-    ...record(there, known),
-    ...messages(there, events, known),
-    ...calls(there, events, found, known),
-    ...(await plan(there, events, found)),
-    ...blobs(there, events),
-    ...litter(there),
+    ...record(paths, known),
+    ...messages(paths, events, known),
+    ...calls(paths, events, found, known),
+    ...(await plan(paths, events, found)),
+    ...blobs(paths, events),
+    ...findStagingFiles(paths),
   ];
 }
 
 /** Texts the record speaks of are there, and are what their names say. */
-function blobs(there: Place, events: Event[]): string[] {
+function blobs(paths: ScenarioPaths, events: Event[]): string[] {
   const hashes = [...JSON.stringify(events).matchAll(/"blob":"([0-9a-f]{64})"/g)].map(([, hash = '']) => hash);
   return hashes.flatMap((hash) => {
-    const path = join(there.blobs, hash);
+    const path = join(paths.blobs, hash);
     if (!fs.existsSync(path)) return ['a long text of the record is not there'];
     return sha256Hex(fs.readFileSync(path)) === hash ? [] : ['a long text of the record is damaged'];
   });
 }
 
-function record(there: Place, known: Known): string[] {
-  const bytes = fs.existsSync(there.events) ? fs.readFileSync(there.events) : Buffer.alloc(0);
+function record(paths: ScenarioPaths, known: Known): string[] {
+  const bytes = fs.existsSync(paths.events) ? fs.readFileSync(paths.events) : Buffer.alloc(0);
   const kept = bytes.subarray(0, known.record.length).equals(known.record);
   return kept ? [] : ['what was synced of the record is not there any more'];
 }
 
 /** Each message is on record at most once and answered exactly as often; what was safe is on record; no answer without a message. */
-function messages(there: Place, events: Event[], known: Known): string[] {
+function messages(paths: ScenarioPaths, events: Event[], known: Known): string[] {
   const committed = ofType(events, 'reply.committed');
   const received = ofType(events, 'message.received');
-  const files = [there.outbox, there.outboxRead].flatMap((folder) =>
+  const files = [paths.outbox, paths.outboxRead].flatMap((folder) =>
     fs
       .readdirSync(folder, { withFileTypes: true })
       .filter((entry) => entry.isFile())
@@ -104,17 +108,17 @@ function messages(there: Place, events: Event[], known: Known): string[] {
     .filter((name) => !names.includes(name))
     .map((name) => `nobody sent ${name}`);
   const wrong = names.flatMap((name) => {
-    const waiting = fs.existsSync(join(there.inbox, name)) ? [`${name} is still in inbox/`] : [];
-    const said = committed.filter((event) => event.reply.id === name);
+    const waiting = fs.existsSync(join(paths.inbox, name)) ? [`${name} is still in inbox/`] : [];
+    const replied = committed.filter((event) => event.reply.id === name);
     const texts = new Set(files.filter((file) => file.name === name).map((file) => file.text));
     const times = received.filter((event) => event.name === name).length;
     const safe = known.safe.includes(name) || name === PROBE;
     const read = known.replies.get(name);
     if (times > 1) return [`${name} is on record ${times} times`];
-    if (safe && said.length === 0) return [`${name} was safe and has no reply`];
-    if (said.length > 1 || texts.size !== said.length || times > said.length)
-      return [`${name}: received ${times} times, ${said.length} replies on record, ${texts.size} files`];
-    const [one] = said;
+    if (safe && replied.length === 0) return [`${name} was safe and has no reply`];
+    if (replied.length > 1 || texts.size !== replied.length || times > replied.length)
+      return [`${name}: received ${times} times, ${replied.length} replies on record, ${texts.size} files`];
+    const [one] = replied;
     const right = one ? formatReplyFile(one.reply) : undefined;
     if (right !== undefined && !texts.has(right)) return [`${name}: its reply is not what was committed`];
     if (read !== undefined && right !== read) return [`${name}: a reply that could be read has changed or is gone`];
@@ -124,8 +128,8 @@ function messages(there: Place, events: Event[], known: Known): string[] {
 }
 
 /** A command ran at most once, before and after the cut together; where it never ran, the record does not say it went well. */
-function calls(there: Place, events: Event[], found: Map<string, string>, known: Known): string[] {
-  const ledger = join(there.work, 'ledger');
+function calls(paths: ScenarioPaths, events: Event[], found: Map<string, string>, known: Known): string[] {
+  const ledger = join(paths.work, 'ledger');
   const before = found.get('work/ledger') ?? '';
   const now = fs.existsSync(ledger) ? fs.readFileSync(ledger, 'latin1') : '';
   const since = counts(now.slice(before.length));
@@ -146,10 +150,10 @@ function calls(there: Place, events: Event[], found: Map<string, string>, known:
   ];
 }
 
-async function plan(there: Place, events: Event[], found: Map<string, string>): Promise<string[]> {
-  let session = emptySession(there.session);
+async function plan(paths: ScenarioPaths, events: Event[], found: Map<string, string>): Promise<string[]> {
+  let session = emptySession(paths.session);
   for (const event of events) session = reduceEvent(session, event);
-  const text = fs.existsSync(there.plan) ? fs.readFileSync(there.plan, 'utf8') : undefined;
+  const text = fs.existsSync(paths.plan) ? fs.readFileSync(paths.plan, 'utf8') : undefined;
   const saved = found.get('plan.json');
   // A save of a person that came through torn is theirs: it is left as it is, and they were told.
   const isTorn = saved !== undefined && saved === text && !parses(saved);
@@ -161,16 +165,16 @@ async function plan(there: Place, events: Event[], found: Map<string, string>): 
   const edits = ofType(events, 'plan.edited').filter((event) => event.by === 'person');
   const invented = edits.flatMap((event) => event.changes.map((change) => JSON.stringify(change)));
   for (const one of invented.filter((change) => !change.includes(TOKEN))) wrong.push(`nobody edited by hand: ${one}`);
-  if (saved?.includes(TOKEN) && parses(saved) && !everySave(there, events).includes(TOKEN))
+  if (saved?.includes(TOKEN) && parses(saved) && !everySave(paths, events).includes(TOKEN))
     wrong.push('the hand edit is lost');
-  for (const one of await rebuildFiles({ ...there, name: there.session }))
+  for (const one of await rebuildFiles({ ...paths, name: paths.session }))
     if (one.is !== 'unchanged' && !(isTorn && one.is === 'left'))
       wrong.push(`rebuild: ${one.path} ${one.is}${one.why ? ` (${one.why})` : ''}`);
   return wrong;
 }
 
-function everySave(there: Place, events: Event[]): string {
-  const old = fs.readdirSync(there.planHistory).map((name) => fs.readFileSync(join(there.planHistory, name), 'utf8'));
+function everySave(paths: ScenarioPaths, events: Event[]): string {
+  const old = fs.readdirSync(paths.planHistory).map((name) => fs.readFileSync(join(paths.planHistory, name), 'utf8'));
   return JSON.stringify(events) + old.join('\n');
 }
 

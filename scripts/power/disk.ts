@@ -25,16 +25,16 @@ export type Tree = { names: Map<NodeId, Map<string, NodeId>>; bytes: Map<NodeId,
 export const ROOT: NodeId = 0;
 export const SECTOR = 512;
 
-/** The story as changes of a disk; `calls` is how many calls there were, `paths` what each node was called first. */
+/** The scenario as changes of a disk; `calls` is how many calls there were, `paths` what each node was called first. */
 export type Disk = { atoms: Atom[]; calls: Call[]; start: Tree; folders: Set<NodeId>; paths: Map<NodeId, string> };
 
 /**
  * What the calls did, and when each change became certain, by what POSIX and the studies of file systems promise and no more
  * (ALICE, OSDI'14): a sync of a file keeps its bytes, not its name; a sync of a folder keeps the names in it; anything else may
  * be kept or lost by itself, in any order. A move keeps its file: the old name goes only together with the new one's coming, but
- * where only the new folder was synced both may be there. `deaf`: syncs of these paths do nothing, to see what breaks then.
+ * where only the new folder was synced both may be there. `isIgnored`: syncs of these paths do nothing, to see what breaks then.
  */
-export function diskOf(calls: Call[], root: string, start: Tree, deaf: (path: string) => boolean): Disk {
+export function diskOf(calls: Call[], root: string, start: Tree, isIgnored: (path: string) => boolean): Disk {
   const live = copyTree(start);
   const atoms: Atom[] = [];
   const paths = new Map<NodeId, string>([[ROOT, '.']]);
@@ -59,9 +59,9 @@ export function diskOf(calls: Call[], root: string, start: Tree, deaf: (path: st
     const base = { born, sure: Number.POSITIVE_INFINITY };
     switch (call.is) {
       case 'open': {
-        const there = find(call.path);
-        if (there === undefined) add({ ...base, is: 'name', ...place(call.path), node: fresh(call.path) });
-        else if (call.truncates && live.bytes.get(there)?.length) add({ ...base, is: 'size', node: there, size: 0 });
+        const node = find(call.path);
+        if (node === undefined) add({ ...base, is: 'name', ...place(call.path), node: fresh(call.path) });
+        else if (call.truncates && live.bytes.get(node)?.length) add({ ...base, is: 'size', node: node, size: 0 });
         break;
       }
       case 'write': {
@@ -97,7 +97,7 @@ export function diskOf(calls: Call[], root: string, start: Tree, deaf: (path: st
         break;
       }
       case 'sync':
-        if (!deaf(call.path)) promise(atoms, find(call.path), born, calls, call);
+        if (!isIgnored(call.path)) promise(atoms, find(call.path), born, calls, call);
         break;
       default:
         call satisfies never;

@@ -3,13 +3,23 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openWorkspace } from '../../src/store/index.ts';
-import { DROPPED, dropFirst, LEDGER, layOut, type Place, personOf, place, SMALL_DISK, setOut } from '../crash/story.ts';
+import {
+  actAsPerson,
+  DROPPED,
+  dropFirstMessage,
+  LEDGER,
+  prepareWorkspace,
+  type ScenarioPaths,
+  SMALL_DISK,
+  scenarioPaths,
+  writeSettings,
+} from '../crash/scenario.ts';
 import { type Point, pointsOf, traced } from '../crash/trace.ts';
 import type { Known } from './check.ts';
 import { recoveredIn } from './recover.ts';
 
 const SIZE = '64M';
-const LIFE_MS = 20_000;
+const RUN_MS = 20_000;
 
 /** Says why an image of that kind cannot be mounted here, or nothing. */
 export async function whyNot(folder: string, kind: string): Promise<string | undefined> {
@@ -27,9 +37,9 @@ export async function imagePoints(folder: string): Promise<Point[]> {
   const found: Point[] = [];
   for (const where of ['main', 'any'] as const) {
     const root = fs.mkdtempSync(join(folder, 'whole-'));
-    const there = await setOut(root);
-    await live(there, traced(there, where, null, 'kill', 'once'));
-    found.push(...pointsOf(there, where));
+    const paths = await prepareWorkspace(root);
+    await live(paths, traced(paths, where, null, 'kill', 'once'));
+    found.push(...pointsOf(paths, where));
   }
   return found.filter(({ what }) => !what.includes('.agentd/schemas'));
 }
@@ -42,32 +52,32 @@ export async function cutImage(folder: string, kind: string, at: Point): Promise
   const image = made(folder, kind);
   const [mnt, copy] = [join(folder, 'mnt'), join(folder, 'copy.img')];
   const known = await mounted(image, mnt, async () => {
-    const there = await begun(mnt);
-    await live(there, traced(there, at.where, at, 'kill', 'once'));
+    const paths = await begun(mnt);
+    await live(paths, traced(paths, at.where, at, 'kill', 'once'));
     run('cp', ['--sparse=always', image, copy]);
-    return seen(there);
+    return seen(paths);
   });
   return mounted(copy, mnt, () => recoveredIn(join(mnt, 'ws'), known));
 }
 
 /** A workspace that is on disk; what follows must see to itself that it stays. */
-async function begun(mnt: string): Promise<Place> {
+async function begun(mnt: string): Promise<ScenarioPaths> {
   const root = join(mnt, 'ws');
   fs.mkdirSync(root, { mode: 0o700 });
-  layOut(root, SMALL_DISK);
+  writeSettings(root, SMALL_DISK);
   run('sync', ['-f', mnt]);
-  const there = place(root);
+  const paths = scenarioPaths(root);
   openWorkspace(root, { now: () => new Date() });
-  fs.mkdirSync(there.folder);
-  await dropFirst(there);
-  return there;
+  fs.mkdirSync(paths.folder);
+  await dropFirstMessage(paths);
+  return paths;
 }
 
-/** Lets the person and the daemon go on until the daemon is killed, or the story is over. */
-async function live(there: Place, daemon: ReturnType<typeof traced>): Promise<void> {
+/** Lets the person and the daemon go on until the daemon is killed, or the scenario is over. */
+async function live(paths: ScenarioPaths, daemon: ReturnType<typeof traced>): Promise<void> {
   const over = new AbortController();
-  const person = personOf(there, over.signal).catch(() => undefined);
-  await Promise.race([daemon.ended, person.then(() => sleep(500)), sleep(LIFE_MS)]);
+  const person = actAsPerson(paths, over.signal).catch(() => undefined);
+  await Promise.race([daemon.ended, person.then(() => sleep(500)), sleep(RUN_MS)]);
   over.abort(new Error('the power is gone'));
   daemon.process.kill('SIGTERM');
   await daemon.ended;
@@ -75,15 +85,15 @@ async function live(there: Place, daemon: ReturnType<typeof traced>): Promise<vo
 }
 
 /** What people and commands had seen, as the folder tells it that still has its power. */
-function seen(there: Place): Known {
+function seen(paths: ScenarioPaths): Known {
   const files = (folder: string) => (fs.existsSync(folder) ? fs.readdirSync(folder) : []);
-  const left = [...files(there.done).map((name) => name.replace(/^\d+-/, '')), ...files(there.rejected)];
-  const replies = [there.outbox, there.outboxRead].flatMap((folder) =>
+  const left = [...files(paths.done).map((name) => name.replace(/^\d+-/, '')), ...files(paths.rejected)];
+  const replies = [paths.outbox, paths.outboxRead].flatMap((folder) =>
     files(folder)
       .filter((name) => DROPPED.includes(name))
       .map((name): [string, string] => [name, fs.readFileSync(join(folder, name), 'utf8')]),
   );
-  const ledger = join(there.work, 'ledger');
+  const ledger = join(paths.work, 'ledger');
   const lines = fs.existsSync(ledger) ? fs.readFileSync(ledger, 'utf8').split('\n') : [];
   return {
     safe: DROPPED.filter((name, place) => place === 0 || left.includes(name)),

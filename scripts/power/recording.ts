@@ -5,21 +5,21 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Event } from '../../src/protocol/session/event.ts';
 import { openWorkspace } from '../../src/store/index.ts';
-import { layOut, place, SMALL_DISK } from '../crash/story.ts';
+import { SMALL_DISK, scenarioPaths, writeSettings } from '../crash/scenario.ts';
 import { type Disk, diskOf, nodeAt, ROOT, type Tree, treeAt, walk } from './disk.ts';
 import { callsOf, straceWords } from './trace.ts';
 
 const POWER = fileURLToPath(new URL('../power.ts', import.meta.url));
 
-/** A story that was told once: what it did to the disk, and its record. */
+/** A scenario that was run once: what it did to the disk, and its record. */
 export type Recording = { root: string; disk: Disk; events: Event[] };
 
-/** Tells the story under strace. Throws where the model of the disk does not end with the very bytes the disk ended with. */
-export async function recorded(folder: string, deaf: (path: string) => boolean): Promise<Recording> {
-  const root = join(folder, 'told');
+/** Runs the scenario under strace. Throws where the model of the disk does not end with the very bytes the disk ended with. */
+export async function openRecording(folder: string, isIgnored: (path: string) => boolean): Promise<Recording> {
+  const root = join(folder, 'workspace');
   const log = join(folder, 'trace');
-  if (!fs.existsSync(log)) await tell(root, log, join(folder, 'start'));
-  const disk = diskOf(callsOf(fs.readFileSync(log, 'latin1'), root), root, scan(join(folder, 'start')), deaf);
+  if (!fs.existsSync(log)) await record(root, log, join(folder, 'start'));
+  const disk = diskOf(callsOf(fs.readFileSync(log, 'latin1'), root), root, scan(join(folder, 'start')), isIgnored);
   const wrong = difference(
     treeAt(disk, disk.calls.length, () => 'kept'),
     root,
@@ -27,26 +27,26 @@ export async function recorded(folder: string, deaf: (path: string) => boolean):
   if (wrong) throw new Error(`The model of the disk is not the disk: ${wrong}`);
   const events: Event[] = [];
   await openWorkspace(root, { now: () => new Date() }).readEvents(
-    place(root).session,
+    scenarioPaths(root).session,
     (event) => void events.push(event),
   );
   return { root, disk, events };
 }
 
-async function tell(root: string, log: string, start: string): Promise<void> {
+async function record(root: string, log: string, start: string): Promise<void> {
   fs.mkdirSync(root, { mode: 0o700 });
-  layOut(root, SMALL_DISK);
+  writeSettings(root, SMALL_DISK);
   fs.cpSync(root, start, { recursive: true });
-  const child = spawn('strace', [...straceWords(log), process.execPath, '--import', 'tsx', POWER, '--tell', root], {
+  const child = spawn('strace', [...straceWords(log), process.execPath, '--import', 'tsx', POWER, '--run', root], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, UV_USE_IO_URING: '0' },
   });
-  let said = '';
+  let stderr = '';
   child.stderr.on('data', (data: Buffer) => {
-    said += data.toString();
+    stderr += data.toString();
   });
   const [code] = await once(child, 'exit');
-  if (code !== 0) throw new Error(`The story could not be told (${String(code)}): ${said}`);
+  if (code !== 0) throw new Error(`The scenario failed (${String(code)}): ${stderr}`);
 }
 
 /** A folder as the model has it. */

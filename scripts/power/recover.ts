@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sha256Hex } from '../../src/store/fs/file-reads.ts';
 import { dropMessage } from '../../src/store/index.ts';
-import { everything, isOver } from '../crash/check.ts';
-import { type Place, place } from '../crash/story.ts';
-import { startWhole } from '../crash/whole.ts';
-import { broken, type Known, PROBE } from './check.ts';
+import { isOver, readSessionFiles } from '../crash/check.ts';
+import { startDaemon } from '../crash/daemon.ts';
+import { type ScenarioPaths, scenarioPaths } from '../crash/scenario.ts';
+import { findViolations, type Known, PROBE } from './check.ts';
 import { type NodeId, type Tree, walk } from './disk.ts';
 import { forget, type Identity, pretend } from './inodes.ts';
 
@@ -28,18 +28,18 @@ export async function recovered(tree: Tree, root: string, known: Known, identiti
 
 /** Lets a whole daemon recover a workspace and answer one more message; returns what does not hold, in words. */
 export async function recoveredIn(root: string, known: Known): Promise<string[]> {
-  const there = place(root);
+  const paths = scenarioPaths(root);
   const wrong: string[] = [];
   try {
-    const found = everythingOr(there);
-    await alive(there, async () => {
-      if (!(await rests(there))) wrong.push('it did not come to rest');
-      if (!fs.existsSync(there.folder)) return;
-      await dropMessage(there.folder, { name: PROBE, content: 'Is anybody there?' });
-      if (!(await rests(there))) wrong.push('it did not answer one more message');
+    const found = readFilesIfAny(paths);
+    await withDaemon(paths, async () => {
+      if (!(await waitUntilIdle(paths))) wrong.push('it did not come to rest');
+      if (!fs.existsSync(paths.folder)) return;
+      await dropMessage(paths.folder, { name: PROBE, content: 'Is anybody there?' });
+      if (!(await waitUntilIdle(paths))) wrong.push('it did not answer one more message');
     });
-    wrong.push(...(await broken(there, found, known)));
-    await onceMore(there, wrong);
+    wrong.push(...(await findViolations(paths, found, known)));
+    await checkRestart(paths, wrong);
   } catch (error) {
     wrong.push(`broke off: ${error instanceof Error ? error.message : String(error)}`);
   }
@@ -71,10 +71,11 @@ function materialise(tree: Tree, root: string, identities: Identities): void {
   }
 }
 
-const everythingOr = (there: Place) => (fs.existsSync(there.folder) ? everything(there) : new Map<string, string>());
+const readFilesIfAny = (paths: ScenarioPaths) =>
+  fs.existsSync(paths.folder) ? readSessionFiles(paths) : new Map<string, string>();
 
-async function alive(there: Place, meanwhile: () => Promise<void>): Promise<void> {
-  const daemon = await startWhole(there);
+async function withDaemon(paths: ScenarioPaths, meanwhile: () => Promise<void>): Promise<void> {
+  const daemon = await startDaemon(paths);
   try {
     await meanwhile();
   } finally {
@@ -83,23 +84,23 @@ async function alive(there: Place, meanwhile: () => Promise<void>): Promise<void
 }
 
 /** Whether everything that was to be done is done, within the time there is. */
-async function rests(there: Place): Promise<boolean> {
+async function waitUntilIdle(paths: ScenarioPaths): Promise<boolean> {
   const end = Date.now() + END_MS;
   while (Date.now() < end) {
-    if (!fs.existsSync(there.inbox)) {
-      if (!fs.existsSync(there.events)) return true;
-    } else if (!fs.existsSync(there.events)) {
-      if (fs.readdirSync(there.inbox).every((name) => name.startsWith('.'))) return true;
-    } else if (await isOver(there)) return true;
+    if (!fs.existsSync(paths.inbox)) {
+      if (!fs.existsSync(paths.events)) return true;
+    } else if (!fs.existsSync(paths.events)) {
+      if (fs.readdirSync(paths.inbox).every((name) => name.startsWith('.'))) return true;
+    } else if (await isOver(paths)) return true;
     await sleep(3);
   }
   return false;
 }
 
-async function onceMore(there: Place, wrong: string[]): Promise<void> {
-  const before = everythingOr(there);
-  await alive(there, async () => {});
-  const after = everythingOr(there);
+async function checkRestart(paths: ScenarioPaths, wrong: string[]): Promise<void> {
+  const before = readFilesIfAny(paths);
+  await withDaemon(paths, async () => {});
+  const after = readFilesIfAny(paths);
   for (const path of new Set([...before.keys(), ...after.keys()]))
     if (before.get(path) !== after.get(path)) wrong.push(`one more start changed ${path}`);
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { Said, Trials } from './share.ts';
+import type { Trials, WorkerLine } from './share.ts';
 
 const POWER = fileURLToPath(new URL('../power.ts', import.meta.url));
 /** A recovery that says nothing for so long hangs. */
@@ -33,7 +33,7 @@ async function share(
   row: Row,
   running: Set<ChildProcess>,
 ): Promise<void> {
-  const words = ['--import', 'tsx', POWER, '--told', folder, '--share', name, '--trials', JSON.stringify(trials)];
+  const words = ['--import', 'tsx', POWER, '--recording', folder, '--share', name, '--trials', JSON.stringify(trials)];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
   running.add(child);
   const isEnough = () => row.broken >= (trials.enough ?? Number.POSITIVE_INFINITY);
@@ -44,7 +44,7 @@ async function share(
   child.stderr.on('data', (data: Buffer) => {
     stderr = (stderr + data.toString()).slice(-2000);
   });
-  let last: Said | undefined;
+  let last: WorkerLine | undefined;
   let silent = setTimeout(() => child.kill('SIGKILL'), SILENT_MS);
   for await (const line of createInterface({ input: child.stdout })) {
     clearTimeout(silent);
@@ -61,18 +61,18 @@ async function share(
   take({ is: 'broken', cut, how, wrong: [`it hangs or dies (${code}): ${stderr.slice(-500)}`] }, row);
 }
 
-function take(said: Said, row: Row): Said {
-  if (said.is === 'end') {
-    row.disks += said.disks;
-    row.exhaustive += said.exhaustive;
-    row.ms += said.ms;
+function take(line: WorkerLine, row: Row): WorkerLine {
+  if (line.is === 'end') {
+    row.disks += line.disks;
+    row.exhaustive += line.exhaustive;
+    row.ms += line.ms;
   }
-  if (said.is !== 'broken') return said;
+  if (line.is !== 'broken') return line;
   row.broken++;
-  for (const wrong of said.wrong) {
+  for (const wrong of line.wrong) {
     const kind = wrong.replace(/[0-9a-f]{8,}/g, '…').slice(0, 300);
-    const one = row.kinds.get(kind) ?? { times: 0, cut: said.cut, how: said.how };
+    const one = row.kinds.get(kind) ?? { times: 0, cut: line.cut, how: line.how };
     row.kinds.set(kind, { ...one, times: one.times + 1 });
   }
-  return said;
+  return line;
 }

@@ -1,21 +1,21 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { place } from '../crash/story.ts';
+import { scenarioPaths } from '../crash/scenario.ts';
 import { knownAt } from './check.ts';
 import { identitiesOf, install } from './inodes.ts';
-import { recorded } from './recording.ts';
+import { openRecording } from './recording.ts';
 import { recovered } from './recover.ts';
 import { type Choice, openAt, statesAt } from './states.ts';
 
-/** Which disks are tried, and what the syncs of paths that match `deaf` are worth: nothing. */
+/** Which disks are tried, and what the syncs of paths that match `ignoredSyncs` are worth: nothing. */
 export type Trials = Choice & {
-  deaf: string | undefined;
+  ignoredSyncs: string | undefined;
   cuts: number[];
   /** Once all shares have seen so many broken disks, it is enough. */
   enough?: number | undefined;
 };
-/** What a worker says, a line each: what it begins with, what did not hold, and in the end how much it tried. */
-export type Said =
+/** What a worker prints, a line each: what it begins with, what did not hold, and in the end how much it tried. */
+export type WorkerLine =
   | { is: 'disk'; cut: number; how: string }
   | { is: 'broken'; cut: number; how: string; wrong: string[] }
   | { is: 'end'; disks: number; exhaustive: number; ms: number };
@@ -23,11 +23,11 @@ export type Said =
 /** Tries the disks of some cuts, one after the other, in this process. */
 export async function tryShare(folder: string, name: string, trials: Trials): Promise<void> {
   const { cuts, enough = Number.POSITIVE_INFINITY } = trials;
-  const deaf = new RegExp(trials.deaf ?? '(?!)');
+  const ignored = new RegExp(trials.ignoredSyncs ?? '(?!)');
   install();
-  const told = await recorded(folder, (path) => deaf.test(path));
-  const identities = identitiesOf(told);
-  const session = `.sessions/${place(folder).session}`;
+  const recording = await openRecording(folder, (path) => ignored.test(path));
+  const identities = identitiesOf(recording);
+  const session = `.sessions/${scenarioPaths(folder).session}`;
   const seen = new Set<string>();
   let [exhaustive, ms, broken] = [0, 0, 0];
   let isEnough = false;
@@ -37,28 +37,28 @@ export async function tryShare(folder: string, name: string, trials: Trials): Pr
   });
   for (const cut of cuts) {
     if (isEnough) break;
-    const known = knownAt(told.disk, cut, session);
-    if (openAt(told.disk, cut) <= 8) exhaustive++;
-    for (const { tree, how, key } of statesAt(told.disk, cut, trials)) {
+    const known = knownAt(recording.disk, cut, session);
+    if (openAt(recording.disk, cut) <= 8) exhaustive++;
+    for (const { tree, how, key } of statesAt(recording.disk, cut, trials)) {
       const both = key + JSON.stringify([known.safe, [...known.ran], [...known.replies.keys()]]);
       if (seen.has(both)) continue;
       seen.add(both);
-      say({ is: 'disk', cut, how });
+      print({ is: 'disk', cut, how });
       const root = join(folder, `trial-${name}${process.env['KEEP'] ? `-${cut}-${seen.size}` : ''}`);
       const began = performance.now();
       const wrong = await recovered(tree, root, known, identities);
       ms += performance.now() - began;
       if (wrong.length > 0) {
         broken++;
-        say({ is: 'broken', cut, how, wrong });
+        print({ is: 'broken', cut, how, wrong });
       }
       if (wrong.length === 0 || !process.env['KEEP']) fs.rmSync(root, { recursive: true, force: true });
       isEnough ||= broken >= enough;
       if (isEnough) break;
     }
   }
-  say({ is: 'end', disks: seen.size, exhaustive, ms });
+  print({ is: 'end', disks: seen.size, exhaustive, ms });
 }
 
-/** Written at once: what is said last tells where a worker hangs. */
-const say = (said: Said) => fs.writeSync(1, `${JSON.stringify(said)}\n`);
+/** Written at once: the last line shows where a worker hangs. */
+const print = (line: WorkerLine) => fs.writeSync(1, `${JSON.stringify(line)}\n`);

@@ -33,7 +33,7 @@ export function* statesAt(disk: Disk, cut: number, choice: Choice): Generator<St
     const key = keyOf(tree);
     if (seen.has(key)) continue;
     seen.add(key);
-    yield { cut, tree, how: told(disk, fates), key };
+    yield { cut, tree, how: formatFates(disk, fates), key };
   }
 }
 
@@ -109,7 +109,7 @@ function inOrder({ atoms }: Disk, fates: Fates): Fates {
   );
 }
 
-function told({ atoms, calls }: Disk, fates: Fates): string {
+function formatFates({ atoms, calls }: Disk, fates: Fates): string {
   const words = [...fates].flatMap(([place, fate]) => {
     const atom = atoms[place];
     const call = calls[atom?.born ?? 0];

@@ -14,28 +14,28 @@ const UNSYNCED = ['the record', 'the names on the way'];
 const ROWS = ['changes lost', ...UNSYNCED.map((what) => `without syncs of ${what}`)];
 const LONG_MS = 240_000;
 
-/** The story is told once, and all rows are tried by one run, for all tests. */
-let [code, said]: [unknown, string] = [undefined, ''];
+/** The scenario is run once, and all rows are tried by one run, for all tests. */
+let [code, output]: [unknown, string] = [undefined, ''];
 beforeAll(async () => {
   if (!hasStrace()) return;
   const folder = fs.mkdtempSync(join(fs.existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'agentd-power-'));
-  const words = [...BOUNDS, '--told', folder, ...ROWS.flatMap((row) => ['--only', row])];
+  const words = [...BOUNDS, '--recording', folder, ...ROWS.flatMap((row) => ['--only', row])];
   const child = spawn(process.execPath, ['--import', 'tsx', POWER, ...words], { stdio: ['ignore', 'pipe', 'inherit'] });
   child.stdout.on('data', (data: Buffer) => {
-    said += data.toString();
+    output += data.toString();
   });
   [code] = await once(child, 'close');
   fs.rmSync(folder, { recursive: true, force: true });
 }, LONG_MS);
 
 test.skipIf(!hasStrace())('whatever a power cut takes of what was not synced, every promise holds', () => {
-  expect(said).toMatch(/\| changes lost, in any order \| \d+ \| \d+ \| \d\d+ \| 0 \|/);
-  expect(code, said).toBe(0);
+  expect(output).toMatch(/\| changes lost, in any order \| \d+ \| \d+ \| \d\d+ \| 0 \|/);
+  expect(code, output).toBe(0);
 });
 
 test.skipIf(!hasStrace()).each(UNSYNCED)('without the syncs of %s promises break, and the harness sees it', (what) => {
-  const found = said.split('\n').filter((line) => line.startsWith(`without syncs of ${what}`));
-  expect(found.join('\n'), said).toMatch(
+  const found = output.split('\n').filter((line) => line.startsWith(`without syncs of ${what}`));
+  expect(found.join('\n'), output).toMatch(
     /was safe and has no reply|has changed or is gone|ran 2 times|not there any more|is lost with the whole session/,
   );
 });

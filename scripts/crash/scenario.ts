@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { dropMessage, sessionPaths } from '../../src/store/index.ts';
 
-/** The session of the story, and the name of its script beside it. */
+/** The session of the scenario, and the name of its script beside it. */
 const SESSION = 'demo';
 const SCRIPT = 'script.json';
 const POLL_MS = 10;
@@ -15,9 +15,9 @@ export const DROPPED = ['1.msg.md', '2.md', '3.json', '4.json'];
 /** The lines the two commands of the plan write, each at most once. */
 export const LEDGER = ['once-1', 'once-2'];
 
-export type Place = ReturnType<typeof place>;
+export type ScenarioPaths = ReturnType<typeof scenarioPaths>;
 
-export const place = (root: string) => ({
+export const scenarioPaths = (root: string) => ({
   root,
   script: join(root, SCRIPT),
   session: SESSION,
@@ -36,64 +36,64 @@ const ANSWERS = [
 ];
 
 /** A workspace with a script for the model, a limit of two iterations, and the first message in its inbox. */
-export async function setOut(root: string): Promise<Place> {
-  const there = layOut(root);
-  fs.mkdirSync(there.folder, { recursive: true, mode: 0o700 });
-  await dropFirst(there);
-  return there;
+export async function prepareWorkspace(root: string): Promise<ScenarioPaths> {
+  const paths = writeSettings(root);
+  fs.mkdirSync(paths.folder, { recursive: true, mode: 0o700 });
+  await dropFirstMessage(paths);
+  return paths;
 }
 
 /** Settings that keep a disk small: no room is kept free or in reserve. */
 export const SMALL_DISK = { disk: { min_free_mb: 0, reserve_mb: 0 } };
 
 /** A workspace with a script for the model and a limit of two iterations; no session yet. */
-export function layOut(root: string, settings: object = {}): Place {
-  const there = place(root);
-  fs.writeFileSync(there.script, JSON.stringify(ANSWERS));
+export function writeSettings(root: string, settings: object = {}): ScenarioPaths {
+  const paths = scenarioPaths(root);
+  fs.writeFileSync(paths.script, JSON.stringify(ANSWERS));
   fs.writeFileSync(
     join(root, 'agentd.json'),
     JSON.stringify({ version: 1, sandbox: 'none', limits: { iterations: 2 }, ...settings }),
   );
-  return there;
+  return paths;
 }
 
 /** The first message, dropped the safe way. */
-export const dropFirst = (there: Place) =>
-  dropMessage(there.folder, { name: DROPPED[0] ?? '', content: 'Write two lines, one after the other' });
+export const dropFirstMessage = (paths: ScenarioPaths) =>
+  dropMessage(paths.folder, { name: DROPPED[0] ?? '', content: 'Write two lines, one after the other' });
 
 /**
  * Everything the person does, each thing once, however often the daemon dies meanwhile: waits for the pause, consumes that
  * reply, edits the plan, says "continue", then sends a message with an id and an attachment beside one that is no message. The
  * third begins a plan of its own, so that the first one is put away.
  */
-export async function personOf(there: Place, signal: AbortSignal): Promise<void> {
+export async function actAsPerson(paths: ScenarioPaths, signal: AbortSignal): Promise<void> {
   const [first = '', second = '', third = '', fourth = ''] = DROPPED;
-  const reply = (name: string) => until(() => fs.existsSync(join(there.outbox, name)), signal);
+  const reply = (name: string) => until(() => fs.existsSync(join(paths.outbox, name)), signal);
   await reply(first);
-  await saveByRename(there, await planText(there, signal));
-  fs.renameSync(join(there.outbox, first), join(there.outboxRead, first));
-  fs.writeFileSync(join(there.inbox, second), 'continue\n');
+  await saveByRename(paths, await planText(paths, signal));
+  fs.renameSync(join(paths.outbox, first), join(paths.outboxRead, first));
+  fs.writeFileSync(join(paths.inbox, second), 'continue\n');
   await reply(second);
-  fs.writeFileSync(join(there.inboxFiles, 'note.txt'), 'a note');
+  fs.writeFileSync(join(paths.inboxFiles, 'note.txt'), 'a note');
   const message = { id: 'third-1', text: 'Say hello', attachments: ['.files/note.txt'] };
-  fs.writeFileSync(join(there.inbox, third), JSON.stringify(message));
-  fs.writeFileSync(join(there.inbox, fourth), '{ no message');
+  fs.writeFileSync(join(paths.inbox, third), JSON.stringify(message));
+  fs.writeFileSync(join(paths.inbox, fourth), '{ no message');
   await reply(third);
   await reply(fourth);
 }
 
-async function planText(there: Place, signal: AbortSignal): Promise<string> {
-  await until(() => fs.existsSync(there.plan), signal);
-  return fs.readFileSync(there.plan, 'utf8');
+async function planText(paths: ScenarioPaths, signal: AbortSignal): Promise<string> {
+  await until(() => fs.existsSync(paths.plan), signal);
+  return fs.readFileSync(paths.plan, 'utf8');
 }
 
 /** Saves the way most editors do. */
-async function saveByRename(there: Place, text: string): Promise<void> {
+async function saveByRename(paths: ScenarioPaths, text: string): Promise<void> {
   const edited = text.replace('"description": "Write the second line"', `"description": "Write a line ${TOKEN}"`);
   if (edited === text) throw new Error(`the plan has no second step to edit: ${text}`);
-  const beside = `${there.plan}.swp`;
+  const beside = `${paths.plan}.swp`;
   fs.writeFileSync(beside, edited);
-  fs.renameSync(beside, there.plan);
+  fs.renameSync(beside, paths.plan);
 }
 
 async function until(holds: () => boolean, signal: AbortSignal): Promise<void> {
