@@ -31,6 +31,8 @@ export function openLiveText(path: string): LiveText & { close(): void } {
       }),
     );
 
+  const end = () => ignoreErrors(close);
+
   return {
     begin() {
       ignoreErrors(() => {
@@ -48,7 +50,8 @@ export function openLiveText(path: string): LiveText & { close(): void } {
         else if (open) open.waiting += text;
       });
     },
-    close: () => ignoreErrors(close),
+    end,
+    close: end,
   };
 }
 
