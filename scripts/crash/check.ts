@@ -56,11 +56,18 @@ function messages(paths: ScenarioPaths, events: Event[]): string[] {
     const received = ofType(events, 'message.received').filter((event) => event.name === name).length;
     const refused = rejected.filter((one) => one === name).length;
     const waiting = fs.existsSync(join(paths.inbox, name));
-    const right = name === '4.json' ? received === 0 && refused === 1 : received === 1 && refused === 0;
+    const isRefused = name === '4.json' || wasUnreadable(paths, name);
+    const right = isRefused ? received === 0 && refused === 1 : received === 1 && refused === 0;
     return right && !waiting
       ? []
       : [`${name}: received ${received} times, refused ${refused} times${waiting ? ', still in inbox/' : ''}`];
   });
+}
+
+/** Whether the fault struck the opening of the file itself: one that the daemon may not read is refused. */
+function wasUnreadable(paths: ScenarioPaths, name: string): boolean {
+  const why = join(paths.rejected, `${name}.why.json`);
+  return fs.existsSync(why) && fs.readFileSync(why, 'utf8').includes('the daemon cannot read it');
 }
 
 function replies(paths: ScenarioPaths, events: Event[]): string[] {

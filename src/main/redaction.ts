@@ -66,6 +66,7 @@ function redactStore(store: SessionStore, redact: () => Redactor): SessionStore 
         live.begin();
       },
       write: (piece) => live.write(streamed(piece)),
+      end: live.end,
     },
   };
 }

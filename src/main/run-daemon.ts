@@ -42,6 +42,8 @@ export type DaemonOptions = {
   /** Settings from flags; they take precedence over files and environment. */
   flags: ModelSettings;
   logLevel: LoggerLevel;
+  /** Receives the lines of the log; by default they go to stderr. */
+  writeLog?: (line: string) => void;
   allowNetwork?: boolean;
   env: NodeJS.ProcessEnv;
   onLost: (why: Error) => void;
@@ -59,7 +61,7 @@ const NO_HOOKS: DaemonHooks = {
 export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace> {
   const secrets = openSecretRedaction(options.env);
   secrets.learn({ model: options.flags });
-  const log = secrets.log(createLogger(options.logLevel));
+  const log = secrets.log(createLogger(options.logLevel, options.writeLog));
   const workspace = openWorkspace(options.root, {
     now: realClock.now,
     elapsed: realClock.elapsed,

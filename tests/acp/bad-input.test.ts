@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { methods } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
 import { ground, until } from '../support/daemon.ts';
-import { ask, load, openEditor, openNew, spawnAcp } from './editor.ts';
+import { ask, editorHere, load, openNew, spawnAcp } from './editor.ts';
 
 test('a session that is not there is named in the error, with those that are', async () => {
   const on = ground();
   on.sh('demo', 'mkdir inbox');
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   await expect(load(editor, 'nobody')).rejects.toMatchObject({
     code: -32_002,
     message: 'No session "nobody". Known: demo.',
@@ -20,7 +20,7 @@ test('a session that is not there is named in the error, with those that are', a
 test('a cwd must be absolute, and for a new session a folder that is there', async () => {
   const on = ground();
   on.sh('demo', 'mkdir inbox');
-  const { agent } = await openEditor(on.root);
+  const { agent } = await editorHere(on.root);
   const open = (cwd: string) => agent.request(methods.agent.session.new, { cwd, mcpServers: [] });
   await expect(open('here')).rejects.toThrow(/Expected a cwd that is an absolute path, got "here"/);
   await expect(open('/nowhere/at/all')).rejects.toThrow(/Expected a cwd that is a folder.*got "\/nowhere\/at\/all"/);
@@ -32,7 +32,7 @@ test('a cwd must be absolute, and for a new session a folder that is there', asy
 test('MCP servers of the editor are refused, except those that agentd.json names too', async () => {
   const on = ground();
   on.config({ mcpServers: { notes: { command: '/opt/notes', args: ['--stdio'] } } });
-  const { agent, project } = await openEditor(on.root);
+  const { agent, project } = await editorHere(on.root);
   const open = (command: string) =>
     agent.request(methods.agent.session.new, {
       cwd: project,
@@ -44,7 +44,7 @@ test('MCP servers of the editor are refused, except those that agentd.json names
 
 test('an empty prompt and audio are refused, and nothing is sent', async () => {
   const on = ground();
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   await expect(ask(editor, sessionId, ' ')).rejects.toThrow(/Not sent: expected "text"/);
   const audio = { type: 'audio' as const, data: 'AAAA', mimeType: 'audio/wav' };
@@ -54,7 +54,7 @@ test('an empty prompt and audio are refused, and nothing is sent', async () => {
 });
 
 test('a cursor that no page gave is refused', async () => {
-  const { agent } = await openEditor(ground().root);
+  const { agent } = await editorHere(ground().root);
   await expect(agent.request(methods.agent.session.list, { cursor: 'x' })).rejects.toThrow(/nextCursor.*got "x"/);
 });
 
@@ -94,15 +94,14 @@ test('a line that is no JSON, an unknown method and wrong parameters are answere
 test('a record that cannot be trusted is an error of that session, and the others can be opened', async () => {
   const on = ground();
   writeFileSync(join(on.root, 'script.json'), JSON.stringify([{ text: 'Hi.', repeat: true }]));
-  const daemon = await on.start(['--model', `scripted:${join(on.root, 'script.json')}`]);
+  const daemon = await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
   for (const name of ['bad', 'good']) {
     on.sh(name, 'mkdir -p inbox; echo hello > inbox/1.md');
     await on.file(name, 'outbox/1.md');
   }
-  daemon.process.kill('SIGTERM');
-  await daemon.ended;
+  await daemon.stop();
   on.sh('bad', "rm -f snapshot.json; sed -i '2s/hello/hullo/' events.jsonl");
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   await expect(load(editor, 'bad')).rejects.toThrow(/events\.jsonl/);
   await load(editor, 'good');
   expect(editor.words()).toBe('Hi.');

@@ -5,13 +5,13 @@ import { methods } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
 import { type Ground, ground, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
-import { ask, cancel, load, openEditor, openNew, textOf } from './editor.ts';
+import { ask, cancel, editorHere, load, openEditor, openNew, textOf } from './editor.ts';
 
 /** A daemon whose model gives these answers. */
 async function serving(answers: object[], settings: object = {}): Promise<Ground> {
   const on = ground();
   on.config(settings);
-  await on.start(scripted(on, answers));
+  await on.serve(scripted(on, answers));
   return on;
 }
 
@@ -61,7 +61,7 @@ test('a prompt becomes a message; its plan, calls and words come as updates', as
 
 test('a command in a prompt is answered; an unknown one is an error in the words of its reply', async () => {
   const on = await serving([{ text: 'Done.' }]);
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   expect(await ask(editor, sessionId, '/help')).toBe('end_turn');
   expect(editor.words()).toContain('/continue');
@@ -75,7 +75,7 @@ test('a run that pauses at a limit says so by its stop reason and in words; one 
     { text: 'not allowed', status: 400 },
   ]);
   on.sh('demo', `echo '{"limits":{"iterations":2}}' > session.json`);
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   await editor.agent.request(methods.agent.session.resume, { sessionId: 'demo', cwd: '/', mcpServers: [] });
   expect(await ask(editor, 'demo', 'do it')).toBe('max_turn_requests');
   expect(editor.words()).toContain('limits.iterations = 2');
@@ -89,8 +89,8 @@ test('a prompt during a run joins it, and both turns end with the run', async ()
     { text: 'Both.' },
   ]);
   const on = ground();
-  await on.start(['--base-url', server.url, '--model', 'm']);
-  const editor = await openEditor(on.root);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const first = ask(editor, sessionId, 'one');
   await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
@@ -107,7 +107,7 @@ test('files, images and resources of a prompt are attachments of the message', a
   const on = await serving([{ text: 'Seen.' }]);
   const file = join(on.root, 'table.csv');
   writeFileSync(file, 'a,b\n');
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const { stopReason } = await editor.agent.request(methods.agent.session.prompt, {
     sessionId,
@@ -133,7 +133,7 @@ test('files, images and resources of a prompt are attachments of the message', a
 
 test('the mode is an order on record, and its reply is no part of the conversation', async () => {
   const on = await serving([{ text: 'Hi.' }]);
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   const opened = await editor.agent.request(methods.agent.session.new, { cwd: editor.project, mcpServers: [] });
   const { sessionId } = opened;
   expect(opened.modes).toMatchObject({ currentModeId: 'default' });
@@ -150,8 +150,8 @@ test('words of the model come while it still speaks, and once', async () => {
   const pieces = Array.from({ length: 200 }, (_, n) => `word${n} `);
   const server = await startOpenAI([{ text: pieces, hang: 'first' }]);
   const on = ground();
-  await on.start(['--base-url', server.url, '--model', 'm']);
-  const editor = await openEditor(on.root);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const turn = ask(editor, sessionId, 'speak');
   await editor.sees('the first words', (update) => textOf(update).includes('word0'));
@@ -170,7 +170,7 @@ test("a planner's JSON is no part of the conversation; the plan it made is", asy
     { text: 'Written. [Done]' },
     { text: 'Greeted.', repeat: true },
   ]);
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   await editor.agent.request(methods.agent.session.setMode, { sessionId, modeId: 'plan-act' });
   expect(await ask(editor, sessionId, 'greet me')).toBe('end_turn');
@@ -185,7 +185,7 @@ test("a planner's JSON is no part of the conversation; the plan it made is", asy
 
 test('what the daemon adds to the last words of the model is told, and those words once', async () => {
   const on = await serving([{ text: '[Step] Deploy it\nI look.' }, { text: 'No key here. [Blocked: no key]' }]);
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   expect(await ask(editor, sessionId, 'deploy')).toBe('end_turn');
   expect(editor.words().match(/No key here/g)).toHaveLength(1);
@@ -194,20 +194,20 @@ test('what the daemon adds to the last words of the model is told, and those wor
 test('without a daemon a prompt waits in the inbox, and the editor is told what to start', async () => {
   const on = ground();
   const flags = scripted(on, [{ text: 'At last.' }]);
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const answer = ask(editor, sessionId, 'hello');
   const reported = await editor.sees('the note', (one) => one.sessionUpdate === 'agent_thought_chunk');
   expect(textOf(reported)).toContain('start one with: agentctl start');
-  await on.start(flags);
+  await on.serve(flags);
   expect(await answer).toBe('end_turn');
   expect(editor.words()).toBe('At last.');
 });
 
 test('an endpoint that cannot be reached is told while a prompt waits, and the prompt can be cancelled', async () => {
   const on = ground();
-  await on.start(['--base-url', 'http://127.0.0.1:9/v1', '--model', 'm']);
-  const editor = await openEditor(on.root);
+  await on.serve(['--base-url', 'http://127.0.0.1:9/v1', '--model', 'm']);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const answer = ask(editor, sessionId, 'hello');
   await editor.sees('the note', (one) => one.sessionUpdate === 'agent_thought_chunk');
@@ -217,7 +217,7 @@ test('an endpoint that cannot be reached is told while a prompt waits, and the p
 
 test('a session that was closed takes no prompt until it is opened again; its run goes on', async () => {
   const on = await serving([{ text: 'Late.', delay_ms: 1500 }]);
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const answer = ask(editor, sessionId, 'hello');
   await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');

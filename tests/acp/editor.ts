@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { Readable, Writable } from 'node:stream';
+import { PassThrough, Readable, Writable } from 'node:stream';
 import {
   type ClientContext,
   type ContentBlock,
@@ -15,6 +15,8 @@ import {
 } from '@agentclientprotocol/sdk';
 import { onTestFinished } from 'vitest';
 import { propertyOf } from '../../src/base/collections.ts';
+import { openClient } from '../../src/client/index.ts';
+import { serveAcp } from '../../src/frontends/acp/index.ts';
 import { until } from '../support/daemon.ts';
 
 /** The option that is chosen; `hold`: none until the request is withdrawn; `late deny`: a no after that. */
@@ -22,7 +24,6 @@ type Choice = 'allow' | 'always' | 'deny' | 'dismiss' | 'hold' | 'late deny';
 
 export type Editor = {
   agent: ClientContext;
-  process: ChildProcess;
   /** A project on disk. */
   project: string;
   /** Every update, in the order it came. */
@@ -38,8 +39,9 @@ export type Editor = {
   words(): string;
   /** Waits until an update fits. */
   sees(what: string, fits: (update: SessionUpdate) => boolean): Promise<SessionUpdate>;
-  ended: Promise<number | null>;
 };
+/** One that has started `agentctl acp`. */
+export type EditorOfProgram = Editor & { process: ChildProcess; ended: Promise<number | null> };
 
 /** Starts `agentctl acp` in a process of its own, which ends with the test. */
 export function spawnAcp(root: string): { child: ChildProcess; ended: Promise<number | null>; stderr(): string } {
@@ -60,13 +62,34 @@ export function spawnAcp(root: string): { child: ChildProcess; ended: Promise<nu
 }
 
 /** An editor that has started `agentctl acp` and initialized it. */
-export async function openEditor(root: string, { forms = false } = {}): Promise<Editor> {
+export async function openEditor(root: string, options: { forms?: boolean } = {}): Promise<EditorOfProgram> {
   const { child, ended } = spawnAcp(root);
   if (!child.stdin || !child.stdout) throw new Error('no pipes');
+  return { ...(await connect(root, child.stdin, child.stdout, options)), process: child, ended };
+}
+
+/** An editor whose agent is in this process, where the program and its end are not what is tested. */
+export async function editorHere(root: string, options: { forms?: boolean } = {}): Promise<Editor> {
+  const [toAgent, fromAgent] = [new PassThrough(), new PassThrough()];
+  const complaints: string[] = [];
+  const served = serveAcp(openClient(root), {
+    input: toAgent,
+    output: fromAgent,
+    complain: (text) => void complaints.push(text),
+  });
+  onTestFinished(async () => {
+    toAgent.end();
+    await served;
+    if (complaints.length > 0) throw new Error(complaints.join('\n'));
+  });
+  return connect(root, toAgent, fromAgent, options);
+}
+
+async function connect(root: string, input: Writable, output: Readable, { forms = false }): Promise<Editor> {
   const project = join(root, 'atlas');
   mkdirSync(project, { recursive: true });
   const it: Omit<Editor, 'agent'> = {
-    ...{ process: child, project, reported: [], permissions: [], withdrawn: [], questions: [], ended },
+    ...{ project, reported: [], permissions: [], withdrawn: [], questions: [] },
     says: { permission: 'hold', question: { action: 'cancel' } },
     updates: (kind) =>
       it.reported.flatMap((update) =>
@@ -91,7 +114,7 @@ export async function openEditor(root: string, { forms = false } = {}): Promise<
       it.questions.push(params.message);
       return it.says.question;
     });
-  const connection = app.connect(ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)));
+  const connection = app.connect(ndJsonStream(Writable.toWeb(input), Readable.toWeb(output)));
   connection.closed.catch(() => undefined);
   const clientCapabilities = forms ? { elicitation: { form: {} } } : {};
   await connection.agent.request(methods.agent.initialize, { protocolVersion: PROTOCOL_VERSION, clientCapabilities });

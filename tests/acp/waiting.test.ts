@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { methods } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
 import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
-import { ask, asked, cancel, load, openEditor, openNew, textOf } from './editor.ts';
+import { ask, asked, cancel, editorHere, load, openEditor, openNew, textOf } from './editor.ts';
 
 const RUN = (command: string) => ({ text: 'I run it.', calls: [{ name: 'shell', args: { command } }] });
 
@@ -26,8 +26,8 @@ const rests = (on: Ground, session: string) =>
 
 test('a call that needs approval is asked in the editor, and the answer there is for that call', async () => {
   const on = asking([RUN('echo a >> ran'), RUN('echo b >> ran'), { text: 'Both.' }]);
-  await on.start(on.flags);
-  const editor = await openEditor(on.root);
+  await on.serve(on.flags);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   editor.says.permission = 'allow';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
@@ -44,8 +44,8 @@ test('a call that needs approval is asked in the editor, and the answer there is
 
 test('"always" adds the rule that the option shows, and the next call is not asked about', async () => {
   const on = asking([RUN('echo a >> ran'), RUN('echo a >> ran'), { text: 'Both.' }]);
-  await on.start(on.flags);
-  const editor = await openEditor(on.root);
+  await on.serve(on.flags);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   editor.says.permission = 'always';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
@@ -56,8 +56,8 @@ test('"always" adds the rule that the option shows, and the next call is not ask
 
 test('a call denied in the editor does not run, and the model goes on', async () => {
   const on = asking([RUN('echo a >> ran'), { text: 'Then not.' }]);
-  await on.start(on.flags);
-  const editor = await openEditor(on.root);
+  await on.serve(on.flags);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   editor.says.permission = 'deny';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
@@ -67,8 +67,8 @@ test('a call denied in the editor does not run, and the model goes on', async ()
 
 test('a file that answers first withdraws the request; the turn goes on, and a late no is ignored', async () => {
   const on = asking([RUN('echo a >> ran'), { text: 'Written.' }]);
-  await on.start(on.flags);
-  const editor = await openEditor(on.root);
+  await on.serve(on.flags);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   editor.says.permission = 'late deny';
   const turn = ask(editor, sessionId, 'go');
@@ -84,8 +84,8 @@ test('a file that answers first withdraws the request; the turn goes on, and a l
 
 test('a request that is dismissed ends the turn; the call waits on, and the next prompt answers it', async () => {
   const on = asking([RUN('echo a >> ran'), { text: 'Written.' }]);
-  await on.start(on.flags);
-  const editor = await openEditor(on.root);
+  await on.serve(on.flags);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   editor.says.permission = 'dismiss';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
@@ -98,8 +98,8 @@ test('a request that is dismissed ends the turn; the call waits on, and the next
 
 test('a cancel while a call waits for approval answers cancelled, and the call does not run', async () => {
   const on = asking([RUN('echo a >> ran'), { text: 'Written.' }]);
-  await on.start(on.flags);
-  const editor = await openEditor(on.root);
+  await on.serve(on.flags);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const turn = ask(editor, sessionId, 'go');
   await asked(editor);
@@ -111,8 +111,8 @@ test('a cancel while a call waits for approval answers cancelled, and the call d
 
 test('a cancel while the model is called answers cancelled, and the run ends', async () => {
   const on = asking([{ text: 'Late.', delay_ms: 600_000 }]);
-  await on.start(on.flags);
-  const editor = await openEditor(on.root);
+  await on.serve(on.flags);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const turn = ask(editor, sessionId, 'go');
   await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
@@ -123,7 +123,7 @@ test('a cancel while the model is called answers cancelled, and the run ends', a
 
 test('a cancel without a daemon takes the message back out of the inbox', async () => {
   const on = asking([{ text: 'Not to be said.' }]);
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const turn = ask(editor, sessionId, 'go');
   await editor.sees('the note', (one) => one.sessionUpdate === 'agent_thought_chunk');
@@ -143,9 +143,9 @@ test('the death of the editor ends no run; another one loads all of it after a r
   expect(await turn).toBe('gone');
   daemon.process.kill('SIGKILL');
   await daemon.ended;
-  await on.start(on.flags);
+  await on.serve(on.flags);
 
-  const second = await openEditor(on.root);
+  const second = await editorHere(on.root);
   const listed = (cwd: string) => second.agent.request(methods.agent.session.list, { cwd });
   expect((await listed(second.project)).sessions).toMatchObject([{ sessionId, title: 'go', cwd: second.project }]);
   expect((await listed('/elsewhere')).sessions).toEqual([]);
@@ -163,7 +163,7 @@ test('the death of the editor ends no run; another one loads all of it after a r
 
 test('the death of the editor while the model is called ends no run', async () => {
   const on = asking([{ text: 'Late.', delay_ms: 1000 }]);
-  await on.start(on.flags);
+  await on.serve(on.flags);
   const editor = await openEditor(on.root);
   const sessionId = await openNew(editor);
   const turn = ask(editor, sessionId, 'go').catch(() => 'gone');
@@ -177,10 +177,10 @@ test('the death of the editor while the model is called ends no run', async () =
 
 test('a cancel after a load stops what waits there', async () => {
   const on = asking([RUN('echo a >> ran'), { text: 'Written.' }]);
-  await on.start(on.flags);
+  await on.serve(on.flags);
   on.sh('demo', 'mkdir inbox; echo "write it" > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   await load(editor, 'demo');
   await asked(editor);
   await cancel(editor, 'demo');
@@ -191,12 +191,12 @@ test('a cancel after a load stops what waits there', async () => {
 
 test('a call that has ended is loaded in its final state, once, and is asked about no more', async () => {
   const on = asking([RUN('echo hi'), { text: 'Said.' }]);
-  await on.start(on.flags);
+  await on.serve(on.flags);
   on.sh('demo', 'mkdir inbox; echo "say hi" > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
   on.sh('demo', 'echo yes > inbox/2.md');
   await on.file('demo', 'outbox/2.md');
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   await load(editor, 'demo');
   const kinds = editor.reported.map((update) => update.sessionUpdate);
   expect(kinds.filter((kind) => kind !== 'plan' && kind !== 'session_info_update')).toEqual([
@@ -214,8 +214,8 @@ const QUESTION = { calls: [{ name: 'ask_user', args: { question: 'Which format?'
 
 test('a question is a form where the editor has one, and the turn goes on with the answer', async () => {
   const on = asking([QUESTION, { text: 'As JSON then.' }]);
-  await on.start(on.flags);
-  const editor = await openEditor(on.root, { forms: true });
+  await on.serve(on.flags);
+  const editor = await editorHere(on.root, { forms: true });
   const sessionId = await openNew(editor);
   editor.says.question = { action: 'accept', content: { choice: 'JSON' } };
   expect(await ask(editor, sessionId, 'export it')).toBe('end_turn');
@@ -225,8 +225,8 @@ test('a question is a form where the editor has one, and the turn goes on with t
 
 test('elsewhere a question is a message and ends the turn; the next prompt is the answer', async () => {
   const on = asking([QUESTION, { text: 'As CSV then.' }]);
-  await on.start(on.flags);
-  const editor = await openEditor(on.root);
+  await on.serve(on.flags);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   expect(await ask(editor, sessionId, 'export it')).toBe('end_turn');
   expect(editor.words()).toMatch(/Which format\?[\s\S]*1\. CSV\n2\. JSON/);
@@ -238,8 +238,8 @@ const SPAWN = { calls: [{ name: 'spawn', args: { task: 'write it' } }] };
 
 test('a call of a child session is asked in the editor of its root, and the answer is for it', async () => {
   const on = asking([SPAWN, RUN('echo a >> ran'), { text: 'Written.' }, { text: 'All of it is done.', repeat: true }]);
-  await on.start(on.flags);
-  const editor = await openEditor(on.root);
+  await on.serve(on.flags);
+  const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   editor.says.permission = 'allow';
   expect(await ask(editor, sessionId, 'delegate it')).toBe('end_turn');
@@ -252,7 +252,7 @@ test('a call of a child session is asked in the editor of its root, and the answ
 
 test('SIGTERM right after a cancel ends the agent with 0, and the order to stop is sent', async () => {
   const on = asking([RUN('echo a >> ran'), { text: 'No.', repeat: true }]);
-  await on.start(on.flags);
+  await on.serve(on.flags);
   const editor = await openEditor(on.root);
   const sessionId = await openNew(editor);
   const turn = ask(editor, sessionId, 'go').catch(() => 'gone');

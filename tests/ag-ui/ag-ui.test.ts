@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { type BaseEvent, EventType, HttpAgent } from '@ag-ui/client';
 import { expect, test } from 'vitest';
 import { jsonPatch } from '../../src/frontends/ag-ui/json-patch.ts';
-import { type Serving, serveWorkspace } from '../http/serving.ts';
+import { type Serving, serveHere, serveWorkspace } from '../http/serving.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
 import fc from '../support/property.ts';
 
@@ -11,8 +11,8 @@ async function agUiSetup(answers: object[], settings: object = {}): Promise<Setu
   const place = setup();
   mkdirSync(place.root, { recursive: true, mode: 0o700 });
   writeFileSync(place.path('agentd.json'), JSON.stringify({ sandbox: 'none', ...settings }));
-  await place.serve('--model', script(place, answers));
-  return { ...place, serving: await serveWorkspace(place, '--ag-ui') };
+  await place.serveHere('--model', script(place, answers));
+  return { ...place, serving: await serveHere(place, 'ag-ui') };
 }
 
 /** The client of AG-UI, which refuses events that are malformed or in a wrong order. */

@@ -10,7 +10,7 @@ async function asked(): Promise<Setup> {
   const at = setup();
   await at.ctl(['send', 'demo', 'write it']);
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
-  await at.serve('--model', script(at, [CALL, { text: 'Written.' }]));
+  await at.serveHere('--model', script(at, [CALL, { text: 'Written.' }]));
   await at.has('.sessions/demo/approvals/1.json');
   await at.has('.sessions/demo/outbox');
   return at;
@@ -106,7 +106,7 @@ test('a command that looks like another one by marks that nobody sees is shown w
   await at.here(['send', 'demo', 'write it']);
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   const call = { text: 'I do \u202eti', calls: [{ name: 'shell', args: { command } }] };
-  await at.serve('--model', script(at, [call, { text: 'Writ\u202eten.' }]));
+  await at.serveHere('--model', script(at, [call, { text: 'Writ\u202eten.' }]));
   await at.has('.sessions/demo/approvals/1.json');
   await at.has('.sessions/demo/outbox');
   for (const words of [['show', 'demo'], ['show', 'demo', '--json'], ['log', 'demo'], ['plan', 'demo'], ['list']]) {

@@ -21,7 +21,7 @@ async function served(...script: ScriptEntry[]) {
   onTestFinished(() => model.close());
   await at.ctl(['send', 'demo', 'first']);
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
-  await at.serve('--base-url', model.url, '--model', 'm');
+  await at.serveHere('--base-url', model.url, '--model', 'm');
   return { at, model };
 }
 

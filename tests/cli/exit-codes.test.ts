@@ -5,7 +5,7 @@ const steps = { text: 'A plan:\n[Step] Look around\n[Step] Tell what is there' }
 
 test('a message that is answered ends with 0 and prints the answer alone', async () => {
   const at = setup();
-  await at.serve('--model', script(at, [{ text: 'Hello to you.' }]));
+  await at.serveHere('--model', script(at, [{ text: 'Hello to you.' }]));
   const { code, out, err } = await at.ctl(['send', 'demo', 'hello', '--wait']);
   expect({ code, out, err }).toEqual({ code: 0, out: 'Hello to you.\n', err: '' });
 });
@@ -13,7 +13,7 @@ test('a message that is answered ends with 0 and prints the answer alone', async
 test('a run that pauses, waits or fails ends with 5, 6 or 7', async () => {
   const at = setup();
   const talk = { text: 'Which room do you mean?' };
-  await at.serve(
+  await at.serveHere(
     '--model',
     script(at, [
       { when: 'pausing', ...steps },
@@ -35,7 +35,7 @@ test('a run that pauses, waits or fails ends with 5, 6 or 7', async () => {
 
 test('a message the daemon rejects ends with 1', async () => {
   const at = setup();
-  await at.serve('--model', script(at, [{ text: 'Hello.' }]));
+  await at.serveHere('--model', script(at, [{ text: 'Hello.' }]));
   await at.ctl(['send', 'demo', 'hello', '--wait']);
   const { code, err } = await at.ctl(['send', 'demo', '/zork', '--wait']);
   expect([code, err]).toEqual([1, '[rejected]\n']);

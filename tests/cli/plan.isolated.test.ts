@@ -9,7 +9,7 @@ const RUNBOOK = '1. Make a folder: `mkdir report`\n2. Look: `test -f go`\n3. Tel
 /** A session whose second step is blocked, and a daemon that serves it. */
 async function blocked(): Promise<Setup> {
   const at = setup();
-  await at.serve('--model', 'runbook');
+  await at.serveHere('--model', 'runbook');
   expect((await at.ctl(['send', 'demo', '--wait'], RUNBOOK)).code).toBe(6);
   return at;
 }

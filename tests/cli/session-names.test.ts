@@ -37,7 +37,7 @@ test('a prefix of several sessions ends with 4, lists them, and nothing is sent'
 test('the child sessions of a match do not make a prefix ambiguous', async () => {
   const at = setup();
   const spawn = { name: 'spawn', args: { task: 'Tell what is there.' } };
-  await at.serve('--model', script(at, [{ calls: [spawn] }, { text: 'All is well.' }, { text: 'Done.' }]));
+  await at.serveHere('--model', script(at, [{ calls: [spawn] }, { text: 'All is well.' }, { text: 'Done.' }]));
   expect((await at.here(['send', 'family', 'look around', '--wait'])).code).toBe(0);
   expect((await at.here(['list', '--json'])).out).toContain('"parent": "family"');
   expect((await at.here(['show', 'fam', '--json'])).out).toContain('"name": "family"');

@@ -21,7 +21,7 @@ const WORK = [
 
 test('a template is run, its plan kept as another one, and that one is run again', async () => {
   const at = withTemplate();
-  await at.serve('--model', script(at, WORK));
+  await at.serveHere('--model', script(at, WORK));
   const run = await at.ctl(['run', 'demo', 'report', 'city=New "York" \\', '--wait']);
   expect({ code: run.code, out: run.out }).toEqual({ code: 0, out: 'written [Done]\n' });
   const plan = await at.ctl(['plan', 'demo', '--json']);
@@ -46,7 +46,7 @@ test('a template is run, its plan kept as another one, and that one is run again
 
 test('what cannot be run is rejected with the reason, and ends with 1; what is not understood with 2', async () => {
   const at = withTemplate();
-  await at.serve('--model', script(at, WORK));
+  await at.serveHere('--model', script(at, WORK));
   const missing = await at.here(['run', 'demo', 'report', '--wait']);
   expect([missing.code, missing.out]).toEqual([
     1,
@@ -81,7 +81,7 @@ test('templates are listed with their parameters, and one with faults ends the l
 
 test('a plan that is not completed is not kept', async () => {
   const at = withTemplate();
-  await at.serve('--model', script(at, WORK));
+  await at.serveHere('--model', script(at, WORK));
   await at.here(['send', 'demo', '/run report city=x', '--iterations', '1', '--wait']);
   const { code, err } = await at.here(['save-template', 'demo', 'mine']);
   expect([code, err]).toEqual([1, expect.stringContaining('The plan is paused')]);
@@ -89,7 +89,7 @@ test('a plan that is not completed is not kept', async () => {
 
 test('a message is sent with a mode of its own', async () => {
   const at = setup();
-  await at.serve('--model', script(at, [{ text: '{"answer": "Hello."}' }]));
+  await at.serveHere('--model', script(at, [{ text: '{"answer": "Hello."}' }]));
   expect((await at.here(['send', 'demo', 'hello', '--mode', 'plan-act', '--wait'])).out).toBe('Hello.\n');
   expect((await at.here(['send', 'demo', 'hello', '--mode', 'purple'])).code).toBe(2);
 });

@@ -150,6 +150,33 @@ test('the words of a call that began and ended between two looks of a stream com
   await store.close();
 });
 
+test('the words of the second of two calls between two looks are told once, after the first call', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const paths = at.session('demo');
+  await record(paths, [opened, received('1.md'), started('1.md')]);
+  const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now });
+  const control = new AbortController();
+  const watch = at.client.watch('demo', control.signal);
+  await watch.next();
+  for (const text of ['First.', 'Second.']) {
+    store.live.begin();
+    store.live.write(text);
+    await expect.poll(() => fs.readFileSync(paths.live, 'utf8')).toBe(text);
+    await store.eventLog.append([answered(text)]);
+  }
+  const told = async () => {
+    const { value } = await watch.next();
+    return value?.is === 'event' && value.event.type === 'model.answered' ? value.event.text : value;
+  };
+  expect([await told(), await told()]).toEqual(['First.', 'Second.']);
+  await store.eventLog.append([answered('Third.')]);
+  expect(await told()).toBe('Third.');
+  control.abort();
+  await watch.return(undefined);
+  await store.close();
+});
+
 function wordsOf(sight: SessionUpdate): string[] {
   if (sight.is === 'state') return [sight.session.run ? 'running' : 'resting'];
   return [sight.is === 'text' ? sight.text : sight.event.type];
@@ -172,7 +199,7 @@ test('a call whose words outgrew those of the call before between two looks is r
   const path = `${at.root}/live`;
   const tail = openLiveTail(path);
   fs.writeFileSync(path, 'Hello.');
-  expect(tail.readNew()).toEqual({ text: 'Hello.', began: false });
+  expect(tail.readNew()).toEqual({ text: 'Hello.', began: true });
   fs.writeFileSync(path, 'Written: héllo. [Done]');
   expect(tail.readNew()).toEqual({ text: 'Written: héllo. [Done]', began: true });
   fs.appendFileSync(path, ' Next.');

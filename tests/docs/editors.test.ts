@@ -49,7 +49,7 @@ test('the transcript of docs/editors.md comes out as it is shown', async () => {
   const on = ground();
   writeFileSync(join(on.root, 'script.json'), JSON.stringify(ANSWERS));
   on.config({ permissions: [{ ask: 'shell' }] });
-  await on.start(['--model', `scripted:${join(on.root, 'script.json')}`]);
+  await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
   const editor = await openEditor(on.root);
   editor.says.permission = 'allow';
   const sessionId = await openNew(editor);
@@ -78,7 +78,7 @@ test('the tool calls of docs/editors.md are answered as it shows', async () => {
   const lines = shown.trim().split('\n');
   expect(lines.length).toBeGreaterThan(6);
   const at = setup();
-  await at.serve('--model', 'runbook');
+  await at.serveHere('--model', 'runbook');
   const { client } = await stdioClient(at);
   for (let line = 0; line < lines.length; line += 2) {
     const [, name = '', args = ''] = /^→ (\w+) (\{.*\})$/.exec(lines[line] ?? '') ?? [];

@@ -28,7 +28,7 @@ test.for(EXAMPLES)(
     const on = ground();
     const script = join(on.root, 'answers.json');
     writeFileSync(script, JSON.stringify([{ text: ANSWER }]));
-    await on.start(['--model', `scripted:${script}`]);
+    await on.serve(['--model', `scripted:${script}`]);
 
     const session = join(on.root, '.sessions', 'demo');
     const text = 'How many words are in "notes"? – 多少';
@@ -55,7 +55,7 @@ test('docs/frontends.md shows frontend.ts as it is, and it shows a run, passes o
     { text: `${ANSWER} [Done]` },
   ];
   writeFileSync(script, JSON.stringify(answers));
-  await on.start(['--model', `scripted:${script}`]);
+  await on.serve(['--model', `scripted:${script}`]);
   const client = openClient(on.root);
   const server = await serveHttp(client, { port: 0, complain: (text) => expect.soft(text).toBe('') });
   onTestFinished(() => server.close());

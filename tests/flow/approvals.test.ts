@@ -29,7 +29,7 @@ const ran = (on: Ground): string => {
 
 test('a call waits in a file; the answer saved there is taken, and what came of it is replied', async () => {
   const on = asking([WRITE('a'), { text: 'Written.' }]);
-  await on.start(on.flags);
+  await on.serve(on.flags);
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('waiting');
   expect(ran(on)).toBe('');
   decide(on, 'allow');
@@ -41,7 +41,7 @@ test('a call waits in a file; the answer saved there is taken, and what came of 
 
 test('"always" in the file adds its rule, and calls like it are not asked about again', async () => {
   const on = asking([WRITE('a'), WRITE('b'), { text: 'Both.' }], { permissions: [], approvals: 'safe' });
-  await on.start(on.flags);
+  await on.serve(on.flags);
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('waiting');
   const text = readFileSync(file(on), 'utf8').replace(/"always": .*/, '"always": "shell(*)",');
   writeFileSync(file(on), text.replace('"decision": null', '"decision": "always"'));
@@ -52,7 +52,7 @@ test('"always" in the file adds its rule, and calls like it are not asked about 
 
 test('an answer saved at the moment the file appears counts, and its result is reported once', async () => {
   const on = asking([WRITE('a'), { text: 'Written.' }]);
-  await on.start(on.flags);
+  await on.serve(on.flags);
   await asked(on);
   decide(on, 'allow');
   const outbox = `${on.session('demo')}/outbox`;
@@ -102,7 +102,7 @@ test('nobody answers: the model is told, and the run goes on by itself, also whe
   await asked(on);
   first.process.kill('SIGKILL');
   await first.ended;
-  await on.start(on.flags);
+  await on.serve(on.flags);
   expect(await on.file('demo', 'outbox/approval-1.md')).toContain('Then not.');
   expect(ran(on)).toBe('');
   expect(on.events('demo')).toContainEqual(expect.objectContaining({ type: 'approval.answered', by: 'nobody' }));
@@ -110,7 +110,7 @@ test('nobody answers: the model is told, and the run goes on by itself, also whe
 
 test('with approval_minutes 0 a message sent by a script is answered without a person', async () => {
   const on = asking([WRITE('a'), { text: 'Then not.' }], { limits: { approval_minutes: 0 } });
-  await on.start(on.flags);
+  await on.serve(on.flags);
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('done');
   expect(ran(on)).toBe('');
 });
@@ -119,7 +119,7 @@ test('a rule of the workspace that denies holds against session.json, and agains
   const on = asking([WRITE('a'), { text: 'No.' }]);
   on.sh('demo', `echo '{ "permissions": [{ "allow": "shell" }] }' > session.json`);
   on.config({ permissions: [{ deny: 'shell(echo *)' }] });
-  await on.start(on.flags);
+  await on.serve(on.flags);
   expect(await on.file('demo', 'outbox/1.md')).toContain('No.');
   expect(ran(on)).toBe('');
   expect(readdirSync(on.session('demo'))).not.toContain('approvals');

@@ -1,9 +1,7 @@
-import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
-const AGENTCTL = fileURLToPath(new URL('../../dist/agentctl.js', import.meta.url));
 const ask = {
   id: 'q',
   name: 'ask_user',
@@ -18,7 +16,6 @@ test('a question outlives a killed daemon, and echo 2 answers it once', async ()
   ]);
   const flags = ['--base-url', server.url, '--model', 'm'];
   const on = ground();
-  const ctl = (words: string) => on.sh('demo', `'${process.execPath}' '${AGENTCTL}' --workspace '${on.root}' ${words}`);
   const first = await on.start(flags);
   on.sh('demo', 'mkdir inbox && echo "export the table" > inbox/1.md');
   const question = await on.file('demo', 'outbox/1.md');
@@ -29,14 +26,14 @@ test('a question outlives a killed daemon, and echo 2 answers it once', async ()
   first.process.kill('SIGKILL');
   await first.ended;
 
-  expect(ctl('show demo')).toContain('2. JSON');
-  expect(ctl('list')).toMatch(/waiting.*asks: Which format\?/);
+  expect(await on.ctl('show', 'demo')).toContain('2. JSON');
+  expect(await on.ctl('list')).toMatch(/waiting.*asks: Which format\?/);
   on.sh('demo', 'echo 2 > inbox/2.md');
   const second = await on.start(flags);
   expect(await on.file('demo', 'outbox/2.md')).toContain('Exported as JSON.');
   second.process.kill('SIGKILL');
   await second.ended;
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'echo /status > inbox/3.md');
   await on.file('demo', 'outbox/3.md');
 
@@ -64,7 +61,7 @@ test('an uploaded image and one that is read reach the endpoint as parts, until 
     { text: 'Blind, but here: ![it](uploads/dot.png), `link.png`, `/etc/hostname`, `图 表.png`.' },
   ]);
   const on = ground();
-  await on.start(['--base-url', server.url, '--model', 'm']);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
   const message = '{"text":"what is this?","attachments":[".files/dot.png"]}';
   on.sh('demo', 'mkdir -p work && ln -s /etc/hostname work/link.png && echo x > "work/图 表.png"');
   on.sh(

@@ -18,12 +18,13 @@ async function busy() {
   let open = true;
   const server = await startOpenAI(({ index }) => {
     if (index === 0) return { text: '[Step] Read it\n[Step] Write it\n[Step] Send it', calls: [write(index)] };
-    return open ? { text: `Page ${index}`, calls: [write(index)] } : { text: '[Done]' };
+    // Several iterations between two saves; as many as the machine can would take it from the editors.
+    return open ? { text: `Page ${index}`, calls: [write(index)], delayMs: 5 } : { text: '[Done]' };
   });
   onTestFinished(() => server.close());
   const on = ground();
   on.config({ version: 1, limits: { iterations: 100_000, step_iterations: 100_000 } });
-  await on.start(['--base-url', server.url, '--model', 'm']);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo "write a report" > inbox/1.md');
   await until(() => (on.plan('demo')?.iteration_count ?? 0) > 2, 'a run that is busy with its plan');
   return {

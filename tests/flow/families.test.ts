@@ -1,12 +1,8 @@
-import { execFileSync } from 'node:child_process';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
-
-const AGENTCTL = fileURLToPath(new URL('../../dist/agentctl.js', import.meta.url));
 
 /** A model that gives each wish to a child session: what the children answer is for the test to say. */
 async function family(child: (task: string, request: number) => Answer) {
@@ -19,18 +15,12 @@ async function family(child: (task: string, request: number) => Answer) {
   });
   const on = ground();
   const flags = ['--base-url', server.url, '--model', 'family'];
-  const ctl = (...words: string[]) =>
-    execFileSync(process.execPath, [AGENTCTL, '--workspace', on.root, ...words], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, NO_COLOR: '1' },
-    });
-  return { server, on, flags, ctl };
+  return { server, on, flags };
 }
 
 test('a child session is an ordinary folder: its answer reaches the parent, and list and show tell the tree', async () => {
-  const { server, on, flags, ctl } = await family((task) => ({ text: `done: ${task}` }));
-  await on.start(flags);
+  const { server, on, flags } = await family((task) => ({ text: `done: ${task}` }));
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('The child said: done: find x');
   expect(on.plan('demo')).toMatchObject({
@@ -42,9 +32,11 @@ test('a child session is an ordinary folder: its answer reaches the parent, and 
     expect.stringMatching(/^step_1\.1-\d+\.msg\.json$/),
   ]);
   on.sh('demo-2', 'mkdir inbox');
-  expect(ctl('list', '--all')).toMatch(/^demo {2}.*\n└ ~step_1 .*find x\ndemo-2 /m);
-  expect(ctl('show', 'demo')).toMatch(/Child sessions\n {2}step_1 → demo~step_1: idle/);
-  expect(JSON.parse(ctl('show', 'demo', '--json')).children).toMatchObject([{ step: 'step_1', child: 'demo~step_1' }]);
+  expect(await on.ctl('list', '--all')).toMatch(/^demo {2}.*\n└ ~step_1 .*find x\ndemo-2 /m);
+  expect(await on.ctl('show', 'demo')).toMatch(/Child sessions\n {2}step_1 → demo~step_1: idle/);
+  expect(JSON.parse(await on.ctl('show', 'demo', '--json')).children).toMatchObject([
+    { step: 'step_1', child: 'demo~step_1' },
+  ]);
   await server.close();
 });
 
@@ -67,7 +59,7 @@ test('a daemon killed while a child works goes on with both, and the child is as
 
 test('a child that a person removes while it works has failed, and the parent goes on', async () => {
   const { server, on, flags } = await family(() => ({ hang: 'before' }));
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   await server.arrived(2);
   rmSync(on.session('demo~step_1'), { recursive: true, force: true });
@@ -91,7 +83,7 @@ test('a child whose record cannot be trusted has failed, and the parent says so'
 
 test('cancel reaches down to the child', async () => {
   const { server, on, flags } = await family(() => ({ hang: 'before' }));
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   await server.arrived(2);
   on.sh('demo', 'echo "/cancel" > inbox/2.md');
@@ -104,13 +96,13 @@ test('cancel reaches down to the child', async () => {
 });
 
 test('a session is renamed, archived and removed with its children, and goes on under its new name', async () => {
-  const { server, on, flags, ctl } = await family((task) => ({ text: `done: ${task}` }));
-  await on.start(flags);
+  const { server, on, flags } = await family((task) => ({ text: `done: ${task}` }));
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
   await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the family rests');
-  expect(() => ctl('rename', 'demo~step_1', 'other')).toThrow(/Rename demo\./);
-  ctl('rename', 'demo', 'report');
+  expect(await on.ctl('rename', 'demo~step_1', 'other')).toMatch(/Rename demo\./);
+  await on.ctl('rename', 'demo', 'report');
   expect(existsSync(on.session('report~step_1'))).toBe(true);
   on.sh('report', 'echo "/undo" > inbox/2.md');
   await on.file('report', 'outbox/2.md');
@@ -118,14 +110,14 @@ test('a session is renamed, archived and removed with its children, and goes on 
   await on.file('report', 'outbox/3.md');
   expect(on.plan('report')?.steps[0]).toMatchObject({ child: 'report~step_1', status: 'completed', attempts: 2 });
   expect(existsSync(on.session('demo~step_1'))).toBe(false);
-  expect(ctl('remove', 'report', '--yes')).toMatch(/and its \d child session/);
+  expect(await on.ctl('remove', 'report', '--yes')).toMatch(/and its \d child session/);
   expect(inFolder(`${on.root}/.sessions`)).toEqual([]);
   await server.close();
 });
 
 test('a second plan in the same session delegates its first step again: no answer of an earlier plan is taken for it', async () => {
   const { server, on, flags } = await family((task) => ({ text: `done: ${task}` }));
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('done: find x');
   on.sh('demo', 'echo "find y" > inbox/2.md');
@@ -139,7 +131,7 @@ test('a second plan in the same session delegates its first step again: no answe
 
 test('a session created again under an old name takes nothing from the child sessions of the one before it', async () => {
   const { server, on, flags } = await family((task) => ({ text: `done: ${task}` }));
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('done: find x');
   rmSync(on.session('demo'), { recursive: true });
@@ -159,7 +151,7 @@ test('a child is held to what its root denies: its own session.json, broken or n
   const ended = () => on.events('demo~step_1').find((event) => event.type === 'tool.finished');
   writeFileSync(`${on.session('demo')}/session.json`, '{ "permissions": [{ "deny": "shell" }] }');
   writeFileSync(`${on.session('demo~step_1')}/session.json`, '{ "permissions": [{ "allow": "shell" }], ');
-  const daemon = await on.start(flags);
+  const daemon = await on.serve(flags);
   on.sh('demo', 'echo "find x" > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('done: find x');
   expect(ended()).toMatchObject({ ok: false, output: { text: expect.stringContaining('denied') } });
@@ -178,7 +170,7 @@ test('a child of an agent has no more tools than that agent, though the root’s
   on.sh('demo', 'mkdir inbox');
   const agents = { reader: { tools: ['read_file', 'spawn'] } };
   writeFileSync(`${on.session('demo')}/session.json`, JSON.stringify({ agents }));
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', `echo '{"text": "find x", "options": {"agent": "reader"}}' > inbox/1.json`);
   await on.file('demo', 'outbox/1.json');
   expect(on.events('demo~step_1').find((event) => event.type === 'tool.finished')).toMatchObject({
@@ -203,7 +195,7 @@ test('a child asks the endpoint of its root’s session.json, and goes by its sa
   const own = { model: { base_url: server.url, name: 'family' }, sandbox: 'bwrap' };
   writeFileSync(`${on.session('demo')}/session.json`, JSON.stringify(own));
   // Without any program in PATH there is no sandbox, so that what says "bwrap" runs no command.
-  await on.start([], { PATH: '/nowhere' });
+  await on.serve([], { PATH: '/nowhere' });
   on.sh('demo', 'echo "find x" > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('The child said: done');
   expect(server.requests.map(({ body }) => body.model)).toEqual(['family', 'family', 'family', 'family']);
@@ -233,7 +225,7 @@ test.each(['linear', 'plan-act'])(
     });
     const on = ground();
     on.config({ mode, limits: { iterations: 3 } });
-    await on.start(['--base-url', server.url, '--model', 'family']);
+    await on.serve(['--base-url', server.url, '--model', 'family']);
     on.sh('demo', 'mkdir inbox && echo "What is x?" > inbox/1.md');
     const paused = await on.file('demo', 'outbox/1.md');
     expect(statusOf(paused)).toBe('paused');
@@ -252,7 +244,7 @@ test.each(['linear', 'plan-act'])(
 
 test('a child whose folder a person created again has lost its task, and the parent says so', async () => {
   const { server, on, flags } = await family(() => ({ hang: 'before' }));
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   await server.arrived(2);
   rmSync(on.session('demo~step_1'), { recursive: true, force: true });
@@ -268,7 +260,7 @@ test('a pause lets the command of a child end, and a stop after it aborts the ne
     const command = `touch began-${++asked}; while [ ! -e go-${asked} ]; do sleep 0.05; done; touch ended-${asked}`;
     return { text: '', calls: [{ name: 'shell', args: JSON.stringify({ command }) }] };
   });
-  await on.start(flags);
+  await on.serve(flags);
   const isThere = (name: string) => existsSync(`${on.session('demo')}/work/${name}`);
   const rests = () => on.events('demo~step_1').filter((event) => event.type === 'run.ended').length;
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');

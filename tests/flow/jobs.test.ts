@@ -43,10 +43,12 @@ async function setup(answers: Answer[]) {
   onTestFinished(() => server.close());
   const on = bareGround();
   on.config({ sandbox });
-  const start = () => on.start(['--base-url', server.url, '--model', 'm']);
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const start = () => on.start(flags);
+  const serve = () => on.serve(flags);
   const requests = () => server.requests.map(({ body }) => JSON.stringify(body));
   const drop = (text: string, name: string) => on.sh('demo', `mkdir -p inbox && echo '${text}' > inbox/${name}`);
-  return { on, start, requests, drop };
+  return { on, start, serve, requests, drop };
 }
 
 const SERVER = 'echo once >> ledger; echo listening; while [ ! -e go ]; do sleep 0.05; done; echo over; exit 3';
@@ -59,7 +61,7 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
   });
 
   test('a job outlives a daemon that is killed; the next one sees it, and the model is told its end once', async () => {
-    const { on, start, requests, drop } = await setup([
+    const { on, start, serve, requests, drop } = await setup([
       { text: '', calls: [background(SERVER)] },
       { text: 'It runs.' },
       { text: '', calls: [call('jobs', {})] },
@@ -77,7 +79,7 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
     const group = groupOf(on);
     expect(groupRuns(group)).toBe(true);
 
-    await start();
+    await serve();
     drop('does it run?', '2.md');
     expect(await on.file('demo', 'outbox/2.md')).toContain('Still there.');
     expect(requests()[3]).toContain('job_1: running for ');
@@ -116,7 +118,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
   });
 
   test('a job whose start was not on record yet when the daemon was killed is taken up, and not begun twice', async () => {
-    const { on, start, requests, drop } = await setup([
+    const { on, start, serve, requests, drop } = await setup([
       { text: '', calls: [background(SERVER)] },
       { text: 'It runs.' },
     ]);
@@ -128,7 +130,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     expect(eventsOf(on, 'tool.started')).toHaveLength(1);
     expect(eventsOf(on, 'tool.finished')).toEqual([]);
 
-    await start();
+    await serve();
     expect(await on.file('demo', 'outbox/1.md')).toContain('It runs.');
     expect(eventsOf(on, 'tool.interrupted')).toEqual([]);
     expect(eventsOf(on, 'tool.finished')).toMatchObject([{ ok: true }]);
@@ -140,7 +142,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
 
   test('a cancel ends the jobs of the session, also one that was dropped while no daemon ran', async () => {
     const wait = call('jobs', { action: 'wait', job: 'job_1', seconds: 600 });
-    const { on, start, drop } = await setup([
+    const { on, start, serve, drop } = await setup([
       { text: '', calls: [background(SERVER)] },
       { text: '', calls: [wait] },
     ]);
@@ -152,7 +154,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     await first.ended;
     drop('/cancel', '2.md');
     expect(groupRuns(group)).toBe(true);
-    await start();
+    await serve();
     const reply = await on.file('demo', 'outbox/1.md');
     expect(statusOf(reply)).toBe('cancelled');
     expect(reply).not.toContain('Still running');
@@ -162,11 +164,11 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
 
   test('a pause leaves the jobs alone, and a fresh conversation ends them', async () => {
     const wait = call('jobs', { action: 'wait', job: 'job_1', seconds: 600 });
-    const { on, start, drop } = await setup([
+    const { on, serve, drop } = await setup([
       { text: '', calls: [background(SERVER)] },
       { text: '', calls: [wait] },
     ]);
-    await start();
+    await serve();
     drop('start it', '1.md');
     await until(() => eventsOf(on, 'tool.started').length === 2, 'the wait');
     drop('stop', '2.md');
@@ -183,8 +185,8 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
 
 test('a stop while a job is being begun answers its call once, and leaves the job', async () => {
   sandbox = 'none';
-  const { on, start, requests, drop } = await setup([{ text: '', calls: [background(SERVER)] }, { text: 'Well.' }]);
-  await start();
+  const { on, serve, requests, drop } = await setup([{ text: '', calls: [background(SERVER)] }, { text: 'Well.' }]);
+  await serve();
   drop('start it', '1.md');
   await until(() => textIn(join(on.session('demo'), 'work/ledger')) !== '', 'the job');
   drop('stop', '2.md');
@@ -199,12 +201,12 @@ test('a stop while a job is being begun answers its call once, and leaves the jo
 
 test('`limits.jobs` of a message holds for its run', async () => {
   sandbox = 'none';
-  const { on, start, requests, drop } = await setup([
+  const { on, serve, requests, drop } = await setup([
     { text: '', calls: [background(SERVER)] },
     { text: '', calls: [background('touch second')] },
     { text: 'One runs.' },
   ]);
-  await start();
+  await serve();
   drop('{"text": "start two", "options": {"limits": {"jobs": 1}}}', '1.json');
   await on.file('demo', 'outbox/1.json');
   expect(requests()[2]).toContain('One job may run at once (`limits.jobs`), and there are: job_1');

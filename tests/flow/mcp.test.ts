@@ -42,7 +42,7 @@ test('the model is told which servers are away, and works with the others', asyn
   const server = await startOpenAI(() => ({ text: 'I see.' }));
   const on = ground();
   on.config({ approvals: 'auto', mcpServers: { gone: { command: 'no-such-program' }, odd: odd() } });
-  await on.start(['--base-url', server.url, '--model', 'm']);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox');
   let body = '';
   // On a busy machine the server may still be starting at the first call: the model is told so, and has its tools later.
@@ -79,7 +79,7 @@ test('a killed daemon leaves no server behind, not even one that ignores the end
   await first.ended;
   const all = [...children, ...readFileSync(pids, 'utf8').trim().split('\n').map(Number)];
   await until(() => !all.some(runs), 'the end of all servers');
-  await on.start(flags);
+  await on.serve(flags);
   expect(await on.file('demo', 'outbox/1.md')).toContain('I looked.');
   expect(on.events('demo').filter((event) => event.type === 'tool.interrupted')).toHaveLength(1);
   await server.close();

@@ -9,7 +9,7 @@ test('a real daemon that may choose the mode asks once, says why in plan.json, a
   on.config(scenario.config);
   const script = join(on.root, 'script.json');
   writeFileSync(script, JSON.stringify(scenario.script));
-  const daemon = await on.start(['--model', `scripted:${script}`]);
+  const daemon = await on.serve(['--model', `scripted:${script}`]);
   on.sh('demo', 'mkdir inbox');
   writeFileSync(join(on.session('demo'), 'inbox', '1.md'), scenario.message);
   const reply = await on.file('demo', 'outbox/1.md');
@@ -25,7 +25,7 @@ test("a session's own settings win over the workspace's, /mode over both, and a 
   on.config({ mode: 'plan-act' });
   const script = join(on.root, 'script.json');
   writeFileSync(script, JSON.stringify([{ text: '{"answer": "Hello."}', repeat: true }]));
-  await on.start(['--model', `scripted:${script}`]);
+  await on.serve(['--model', `scripted:${script}`]);
   const say = async (name: string, text: string) => {
     on.sh('demo', 'mkdir -p inbox');
     writeFileSync(join(on.session('demo'), 'inbox', name), text);

@@ -29,7 +29,7 @@ const drop = (on: ReturnType<typeof ground>) => {
 
 test('the scenario of the mode dag through a real daemon', async () => {
   const { on, flags } = prepared();
-  await on.start(flags);
+  await on.serve(flags);
   drop(on);
   expect(await on.file('demo', 'outbox/1.md')).toContain('It could not be published');
   await until(() => on.plan('demo')?.status === 'failed' || undefined, 'the end of the plan');
@@ -51,7 +51,7 @@ test('a daemon killed while two steps run goes on to the same end, and no comman
   );
   first.process.kill('SIGKILL');
   await first.ended;
-  await on.start(flags);
+  await on.serve(flags);
   expect(await on.file('demo', 'outbox/1.md')).toContain('It could not be published');
   await until(() => on.plan('demo')?.status === 'failed' || undefined, 'the end of the plan');
   expect(on.plan('demo')).toMatchObject(scenario.expect.plan);

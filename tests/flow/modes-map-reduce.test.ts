@@ -23,7 +23,7 @@ test('a real daemon counts the words of a folder of files: one child a file, one
   const script = join(on.root, 'script.json');
   writeFileSync(script, JSON.stringify(scenario.script));
   on.config({ ...scenario.config, sandbox: 'none' });
-  await on.start(['--model', `scripted:${script}`]);
+  await on.serve(['--model', `scripted:${script}`]);
   on.sh('demo', `mkdir -p inbox && printf '%s' '${scenario.message}' > inbox/1.md`);
   const reply = await on.file('demo', 'outbox/1.md');
   expect(on.plan('demo')).toMatchObject(scenario.expect.plan);

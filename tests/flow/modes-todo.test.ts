@@ -1,19 +1,15 @@
-import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import scenario from '../modes/scenarios/todo.json' with { type: 'json' };
-import { ground, statusOf } from '../support/daemon.ts';
-
-const AGENTCTL = fileURLToPath(new URL('../../dist/agentctl.js', import.meta.url));
+import { ground, statusOf, until } from '../support/daemon.ts';
 
 test('a todo list that grows while a real daemon works on it ends with all items closed', async () => {
   const on = ground();
   on.config(scenario.config);
   const script = join(on.root, 'script.json');
   writeFileSync(script, JSON.stringify(scenario.script));
-  const daemon = await on.start(['--model', `scripted:${script}`]);
+  const daemon = await on.serve(['--model', `scripted:${script}`]);
   on.sh('demo', 'mkdir inbox');
   writeFileSync(join(on.session('demo'), 'inbox', '1.md'), scenario.message);
   const reply = await on.file('demo', 'outbox/1.md');
@@ -21,10 +17,7 @@ test('a todo list that grows while a real daemon works on it ends with all items
   expect(reply).toContain(scenario.expect.reply.text);
   expect(on.plan('demo')).toMatchObject(scenario.expect.plan);
   expect(on.sh('demo', 'cat work/sum.txt')).toBe('3\n');
-  const shown = execFileSync(process.execPath, [AGENTCTL, 'show', 'demo', '--workspace', on.root], {
-    encoding: 'utf8',
-  });
-  expect(shown).toContain('4/4 steps done');
+  expect(await on.ctl('show', 'demo')).toContain('4/4 steps done');
 });
 
 test('a ring that a person wrote into plan.json is named by agentctl show and by the reply', async () => {
@@ -39,24 +32,19 @@ test('a ring that a person wrote into plan.json is named by agentctl show and by
     { text: 'One is there. [Done]' },
   ];
   writeFileSync(script, JSON.stringify(list));
-  await on.start(['--model', `scripted:${script}`]);
-  on.sh(
-    'demo',
-    'mkdir inbox && echo "do three things" > inbox/1.md; until [ -e work/begun ] && grep -q step_3 plan.json; do sleep 0.05; done',
-  );
-  const plan = on.plan('demo');
+  await on.serve(['--model', `scripted:${script}`]);
+  on.sh('demo', 'mkdir inbox && echo "do three things" > inbox/1.md');
+  await on.file('demo', 'work/begun');
+  const plan = await until(() => (on.plan('demo')?.steps.length === 3 ? on.plan('demo') : undefined), 'the plan');
   const needs: Record<string, string[]> = { step_2: ['step_3'], step_3: ['step_2'] };
   const edited = {
     ...plan,
-    steps: plan?.steps.map((step) => ({ ...step, ...(needs[step.id] && { needs: needs[step.id] }) })),
+    steps: plan.steps.map((step) => ({ ...step, ...(needs[step.id] && { needs: needs[step.id] }) })),
   };
   writeFileSync(join(on.session('demo'), 'plan.json'), JSON.stringify(edited));
   on.sh('demo', 'touch work/ring');
   const reply = await on.file('demo', 'outbox/1.md');
   expect(statusOf(reply)).toBe('waiting');
   expect(reply).toContain('step_2 → step_3 → step_2 need each other in a ring');
-  const shown = execFileSync(process.execPath, [AGENTCTL, 'show', 'demo', '--workspace', on.root], {
-    encoding: 'utf8',
-  });
-  expect(shown).toContain('step_2 → step_3 → step_2 need each other in a ring');
+  expect(await on.ctl('show', 'demo')).toContain('step_2 → step_3 → step_2 need each other in a ring');
 });

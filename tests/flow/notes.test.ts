@@ -54,7 +54,7 @@ test('what one session remembers for all, the next run of another has in its sys
   expect(asked('hello there').system).not.toContain('Ada');
   first.process.kill('SIGKILL');
   await first.ended;
-  await on.start();
+  await on.serve();
   await say('ann', '3.md', 'hello again');
   expect(asked('hello again').system).toContain('- The printer is on floor 3');
   expect(asked('hello again').system).toContain('<memory of="session">\n- Ada likes tables');
@@ -64,7 +64,7 @@ test('what one session remembers for all, the next run of another has in its sys
 
 test('a Chinese reply of another session is recalled, and with "session" it is not', async () => {
   const { server, on, say } = await obedient({ 找: { name: 'recall', args: { query: '增值税申报' } } });
-  await on.start();
+  await on.serve();
   on.sh('tax', 'mkdir -p outbox/read');
   on.sh('tax', `printf -- '---\\nstatus: done\\nplan: null\\n---\\n\\n增值税申报表放在抽屉里。\\n' > outbox/read/1.md`);
   expect(await say('ann', '1.md', '请帮我找')).toMatch(
@@ -77,7 +77,7 @@ test('a Chinese reply of another session is recalled, and with "session" it is n
 
 test('a skill is offered where there is one, its body is read on demand, and the file tools read its files', async () => {
   const { server, on, put, say, asked } = await obedient({ report: { name: 'skill', args: { name: 'report' } } });
-  const daemon = await on.start();
+  const daemon = await on.serve();
   await say('ann', '1.md', 'hello');
   expect(asked('hello').tools).toEqual(expect.arrayContaining(['remember', 'recall']));
   expect(asked('hello').tools).not.toContain('skill');
@@ -98,7 +98,7 @@ test('read_also of session.json holds from the first message on', async () => {
   writeFileSync(join(jobStore, 'a.txt'), 'from the shelf');
   const { server, on, say } = await obedient({ read: { name: 'read_file', args: { path: join(jobStore, 'a.txt') } } });
   on.sh('ann', `echo '{ "read_also": ["${jobStore}"] }' > session.json`);
-  await on.start();
+  await on.serve();
   expect(await say('ann', '1.md', 'read it')).toContain('It said: from the shelf');
   await server.close();
 });

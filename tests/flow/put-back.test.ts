@@ -21,7 +21,7 @@ test('a file moved back from done/ gets a reply: done once more, or the reason w
   first.process.kill('SIGKILL');
   await first.ended;
   on.sh('demo', 'mv done/*-again.md inbox/again.md');
-  await on.start(flags);
+  await on.serve(flags);
   const refused = await on.file('demo', 'outbox/again-2.md');
   expect([statusOf(refused), refused.includes('drop a copy of the file (cp)')]).toEqual(['rejected', true]);
   expect(inFolder(join(on.session('demo'), 'rejected')).sort()).toEqual(['again.md', 'again.md.why.json']);
@@ -32,7 +32,7 @@ test('a file moved back from done/ gets a reply: done once more, or the reason w
 
 test('a copy that keeps its time and gets the inode of the one before is a message of its own', async (it) => {
   const { on, flags, server } = await counting();
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo hello > ../note.md && touch -d 2026-01-01 ../note.md');
   const inodes = new Set<number>();
   for (let n = 1; n <= 5; n++) {
@@ -48,7 +48,7 @@ test('a copy that keeps its time and gets the inode of the one before is a messa
 
 test('a message called `read` is answered', async () => {
   const { on, flags, server } = await counting();
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo hello > inbox/read');
   expect(await on.file('demo', 'outbox/read-2')).toContain('answer 1');
   expect(inFolder(join(on.session('demo'), 'outbox/read'))).toEqual([]);
@@ -68,7 +68,7 @@ test('with a record put back from a backup, a new answer takes the place of an o
   first.process.kill('SIGTERM');
   await first.ended;
   copyFileSync(join(on.root, 'backup.jsonl'), record);
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'echo "another question" > inbox/2.md');
   const earlier = await on.file('demo', 'outbox/2.earlier.md');
   expect(earlier).toContain('answer 2');

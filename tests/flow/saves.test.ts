@@ -50,7 +50,7 @@ test('a buffer saved again and again beside a command and a kill -9 ends as it w
   await daemon.ended;
   // The file is as the editor left it: the record is ahead of it.
   save(on, buffer, 'FIRST', 'SECOND');
-  await on.start(flags);
+  await on.serve(flags);
   await until(() => on.events('demo').some((event) => event.type === 'recovery.started'), 'the next daemon');
   save(on, buffer, 'FIRST, in blue', 'SECOND');
   await until(() => words(on)?.includes('FIRST, in blue'), 'the last save in the plan');

@@ -1,11 +1,8 @@
-import { execFileSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
-const AGENTCTL = fileURLToPath(new URL('../../dist/agentctl.js', import.meta.url));
 const BROKEN = '{\n  "permissions": [{ "deny": "shell" }],\n  "approvals": "auto",\n}\n';
 const DENY = '{ "permissions": [{ "deny": "shell(touch *)" }] }';
 
@@ -21,18 +18,12 @@ async function shellModel() {
     };
   });
   const on = ground();
-  const ctl = (...words: string[]) =>
-    execFileSync(process.execPath, [AGENTCTL, '--workspace', on.root, ...words], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, NO_COLOR: '1' },
-    });
   const settings = (text: string, name = 'demo') => writeFileSync(`${on.session(name)}/session.json`, text);
-  return { server, on, ctl, settings, flags: ['--base-url', server.url, '--model', 'm'] };
+  return { server, on, settings, flags: ['--base-url', server.url, '--model', 'm'] };
 }
 
 test('a session.json that breaks while nobody is there drops no protection: what held last is in force', async () => {
-  const { server, on, ctl, settings, flags } = await shellModel();
+  const { server, on, settings, flags } = await shellModel();
   on.sh('demo', 'mkdir inbox');
   settings(DENY);
   const first = await on.start(flags);
@@ -41,19 +32,21 @@ test('a session.json that breaks while nobody is there drops no protection: what
   first.process.kill('SIGKILL');
   await first.ended;
   settings(`${DENY},`);
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'echo "touch two" > inbox/2.md');
   const reply = await on.file('demo', 'outbox/2.md');
   expect(reply).toContain('denied');
   expect(reply).toMatch(/last valid settings remain in force.*demo\/session\.json is not JSON: line 1, column 50/s);
   expect(inFolder(`${on.session('demo')}/work`)).toEqual([]);
   for (const words of [['list'], ['show', 'demo'], ['status']])
-    expect(ctl(...words)).toMatch(/demo\/session\.json is not JSON: line 1, column 50: .*last valid settings/s);
+    expect(await on.ctl(...words)).toMatch(
+      /demo\/session\.json is not JSON: line 1, column 50: .*last valid settings/s,
+    );
   await server.close();
 });
 
 test('a session whose settings never held serves nothing, says so, and goes on by itself when they do', async () => {
-  const { server, on, ctl, settings, flags } = await shellModel();
+  const { server, on, settings, flags } = await shellModel();
   on.sh('demo', 'mkdir inbox');
   settings(BROKEN);
   const first = await on.start(flags);
@@ -63,15 +56,15 @@ test('a session whose settings never held serves nothing, says so, and goes on b
   expect(statusOf(reply)).toBe('waiting');
   expect(reply).toMatch(/demo\/session\.json is not JSON: line 4, column 1: .*Fix or delete the file/s);
   for (const words of [['list'], ['show', 'demo'], ['status']])
-    expect(ctl(...words)).toMatch(/demo\/session\.json is not JSON: line 4, column 1/);
-  expect(JSON.parse(ctl('status', '--json')).settings.broken).toMatchObject([{ name: 'demo' }]);
+    expect(await on.ctl(...words)).toMatch(/demo\/session\.json is not JSON: line 4, column 1/);
+  expect(JSON.parse(await on.ctl('status', '--json')).settings.broken).toMatchObject([{ name: 'demo' }]);
   expect(existsSync(`${on.session('demo')}/inbox/2.json`)).toBe(true);
   on.sh('demo', 'mv inbox/2.json ./2.json');
   await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the session rests');
   // The next daemon, too, finds out by itself when they hold.
   first.process.kill('SIGKILL');
   await first.ended;
-  await on.start(flags);
+  await on.serve(flags);
   expect(server.requests).toEqual([]);
   settings('{ "senders": ["ann"] }');
   expect(await on.file('demo', 'outbox/settings.md')).toMatch(/^it ran$/m);
@@ -93,7 +86,7 @@ test('a family whose root has such settings waits, and goes on with its children
     return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: said }) }] };
   });
   const on = ground();
-  await on.start(['--base-url', server.url, '--model', 'm']);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   await server.arrived(2);
   writeFileSync(`${on.session('demo')}/session.json`, BROKEN);
@@ -109,7 +102,7 @@ test('a family whose root has such settings waits, and goes on with its children
 });
 
 test('settings saved in place hold for the very next call, and the log and the status say so', async () => {
-  const { server, on, ctl, settings, flags } = await shellModel();
+  const { server, on, settings, flags } = await shellModel();
   on.sh('demo', 'mkdir inbox');
   const daemon = await on.start(flags);
   on.sh('demo', 'echo "touch one" > inbox/1.md');
@@ -130,8 +123,8 @@ test('settings saved in place hold for the very next call, and the log and the s
   await until(() => /agentd\.json: changed; the new settings are in force/.test(daemon.stderr()), 'the log says so');
   const reported = () => on.status()?.settings;
   await until(() => reported()?.from === 'file' && reported()?.sessions[0]?.fault, 'the status says what is wrong');
-  expect(ctl('status')).toMatch(/Settings: {2}agentd\.json, in force for \d+ s/);
-  expect(JSON.parse(ctl('status', '--json')).settings).toMatchObject({
+  expect(await on.ctl('status')).toMatch(/Settings: {2}agentd\.json, in force for \d+ s/);
+  expect(JSON.parse(await on.ctl('status', '--json')).settings).toMatchObject({
     file: 'agentd.json',
     from: 'file',
     fault: null,
@@ -140,7 +133,7 @@ test('settings saved in place hold for the very next call, and the log and the s
 });
 
 test('a daemon starts with the last good agentd.json where the file is broken by then, and with none not at all', async () => {
-  const { server, on, ctl, flags } = await shellModel();
+  const { server, on, flags } = await shellModel();
   on.config({ permissions: [{ deny: 'shell' }] });
   const first = await on.start(flags);
   first.process.kill('SIGKILL');
@@ -150,18 +143,14 @@ test('a daemon starts with the last good agentd.json where the file is broken by
   on.sh('demo', 'mkdir inbox && echo "touch one" > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('denied');
   for (const words of [['list'], ['show', 'demo'], ['status']])
-    expect(
-      execFileSync('bash', ['-c', `"$0" "$@" 2>&1`, process.execPath, AGENTCTL, '--workspace', on.root, ...words], {
-        encoding: 'utf8',
-      }),
-    ).toMatch(/agentd\.json is not JSON: line 1, column 14/);
-  expect(ctl('status')).toContain('the last valid ones');
+    expect(await on.ctl(...words)).toMatch(/agentd\.json is not JSON: line 1, column 14/);
+  expect(await on.ctl('status')).toContain('the last valid ones');
   // The file counts, not what the daemon wrote of it up to a second ago.
   on.sh('../', `echo '{ "sandbox": "none", "permissions": [{ "deny": "shell" }] }' > agentd.json`);
-  expect(ctl('status')).not.toContain('Broken:');
+  expect(await on.ctl('status')).not.toContain('Broken:');
   await until(() => on.status()?.settings.fault === null, 'the daemon took it');
   on.sh('../', `printf '{ "sandbox": ' > agentd.json`);
-  expect(ctl('status')).toContain('Broken:    agentd.json is not JSON');
+  expect(await on.ctl('status')).toContain('Broken:    agentd.json is not JSON');
   second.process.kill('SIGKILL');
   await second.ended;
   on.sh('../', 'rm .agentd/agentd.last-good.json');

@@ -18,7 +18,7 @@ function setup() {
 
 test('a template that is dropped as a message is worked through by the runbook model, its checks included', async () => {
   const at = setup();
-  await at.start();
+  await at.serve();
   at.sh('demo', `echo '/run weekly-report city="New York"' > inbox/1.md`);
   const reply = await at.file('demo', 'outbox/1.md');
   expect(statusOf(reply)).toBe('done');
@@ -42,7 +42,7 @@ test('a value that would be a command in a shell is none', async () => {
     join(at.root, 'templates', 'say.md'),
     '---\nparameters: {word: }\n---\n1. Say {{word}}: `printf %s "$word" > said.txt`\n',
   );
-  await at.start();
+  await at.serve();
   const evil = `'; touch hacked; echo \`touch hacked\` $(touch hacked) "`;
   writeFileSync(
     join(at.session('demo'), 'inbox', '1.msg.json'),
@@ -59,7 +59,7 @@ test('a check that fails stops the runbook model at that step, and "continue" tr
     join(at.root, 'templates', 'pick.md'),
     '1. Pick: `grep -h Rome weather.csv > rows.csv || true`\n   - done when: {"file": "work/rows.csv", "min_bytes": 1}\n2. Count: `wc -l rows.csv`\n3. End: `true`\n',
   );
-  await at.start();
+  await at.serve();
   at.sh('demo', 'echo "/run pick" > inbox/1.md');
   expect(statusOf(await at.file('demo', 'outbox/1.md'))).toBe('waiting');
   expect(at.plan('demo')?.steps.map((step) => step.status)).toEqual(['blocked', 'pending', 'pending']);
@@ -81,7 +81,7 @@ test('a template that is edited while it runs, and a daemon that is killed then,
   writeFileSync(path, '1. Wipe: `echo wiped >> out.txt`\n');
   first.process.kill('SIGKILL');
   await first.ended;
-  await at.start();
+  await at.serve();
   at.sh('demo', 'touch work/go');
   expect(statusOf(await at.file('demo', 'outbox/1.md'))).toBe('done');
   expect(await at.file('demo', 'work/out.txt')).toBe('one\ntwo\n');

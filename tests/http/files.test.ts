@@ -21,7 +21,7 @@ test('an upload comes with the message that names it, once, and is read back byt
   const send = () =>
     ask('POST', '/api/sessions/demo/messages', { body: message, headers: { 'idempotency-key': 'with-file' } });
   expect((await send()).status).toBe(202);
-  await place.serve('--model', script(place, [{ text: 'Seen.' }]));
+  await place.serveHere('--model', script(place, [{ text: 'Seen.' }]));
   const reply = await ask('GET', '/api/sessions/demo/replies/with-file.msg.json?wait=30');
   expect(reply.json).toMatchObject({ text: 'Seen.' });
   // The file has left the inbox by now; the same message is still the same.

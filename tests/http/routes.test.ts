@@ -22,7 +22,7 @@ test('a message becomes a reply, a plan that can be edited, and an explanation; 
   const other = await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: 'other' } });
   expect(other).toMatchObject({ status: 409, json: { wanted: expect.stringContaining('Idempotency-Key') } });
 
-  await place.serve('--model', 'runbook');
+  await place.serveHere('--model', 'runbook');
   expect((await ask('GET', '/readyz')).status).toBe(200);
   const reply = await ask('GET', '/api/sessions/demo/replies/order-1.msg.json?wait=30');
   expect(reply).toMatchObject({ status: 200, json: { status: 'done', in_reply_to: 'order-1' } });
@@ -118,7 +118,7 @@ test('a call that waits is answered by its number and hash; another hash, or one
   fs.mkdirSync(place.root, { mode: 0o700 });
   fs.writeFileSync(place.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   const call = { calls: [{ name: 'shell', args: { command: 'echo hi' } }] };
-  await place.serve('--model', script(place, [call, { text: 'Done.' }]));
+  await place.serveHere('--model', script(place, [call, { text: 'Done.' }]));
   const { ask } = await serveWorkspace(place);
   await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: 'say it' } });
   await place.has('.sessions/demo/approvals/1.json');

@@ -3,16 +3,29 @@ import { readFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { resolve } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { AG_UI_PROTOCOL } from '../../src/frontends/ag-ui/ag-ui-routes.ts';
+import { serveHttp } from '../../src/frontends/http/index.ts';
+import { mcpProtocol } from '../../src/frontends/mcp/http-endpoint.ts';
+import { OPENAI_PROTOCOL } from '../../src/frontends/openai/openai-routes.ts';
 import type { Setup } from '../support/agentctl.ts';
 
-/** `agentctl serve` of a workspace in a process of its own, and how to ask it. */
+/** A workspace that is served over HTTP, and how to ask it. */
 export type Serving = {
   url: string;
-  child: ChildProcess;
   token: string;
-  ended: Promise<{ code: number | null; out: string; err: string }>;
   /** Asks with the token, unless `headers` say otherwise. `body` goes as JSON, `raw` as it is. */
   ask(method: string, path: string, asked?: Asked): Promise<Answer>;
+};
+/** One that is served in this process. */
+export type ServingHere = Serving & {
+  /** Ends it, as after SIGTERM. Throws what went wrong inside of it. */
+  close(): Promise<void>;
+};
+/** One that `agentctl serve` serves, in a process of its own. */
+export type ServingProgram = Serving & {
+  child: ChildProcess;
+  ended: Promise<{ code: number | null; out: string; err: string }>;
 };
 export type Asked = { headers?: Record<string, string | undefined>; body?: unknown; raw?: string | Buffer };
 export type Answer = {
@@ -23,8 +36,34 @@ export type Answer = {
   json: Record<string, unknown>;
 };
 
+const PROTOCOLS = { openai: () => OPENAI_PROTOCOL, mcp: mcpProtocol, 'ag-ui': () => AG_UI_PROTOCOL };
+
+/** The same server in this process, where the program and its end are not what is tested; it is closed after the test. */
+export async function serveHere({ root }: Setup, ...protocols: Array<keyof typeof PROTOCOLS>): Promise<ServingHere> {
+  const complaints: string[] = [];
+  const server = await serveHttp(openClient(root), {
+    port: 0,
+    socket: undefined,
+    complain: (text) => void complaints.push(text),
+    protocols: protocols.map((name) => PROTOCOLS[name]()),
+  });
+  const end = async () => {
+    await server.close();
+    if (complaints.length > 0) throw new Error(complaints.join('\n'));
+  };
+  let ended: Promise<void> | undefined;
+  const close = () => {
+    ended ??= end();
+    return ended;
+  };
+  onTestFinished(close);
+  const { url } = server;
+  const token = readFileSync(`${root}/.agentd/token`, 'utf8').trim();
+  return { url, token, close, ask: (method, path, asked) => ask(url, token, method, path, asked) };
+}
+
 /** Starts a server and waits until it says where it is; it is gone after the test. */
-export async function serveWorkspace({ root }: Setup, ...flags: string[]): Promise<Serving> {
+export async function serveWorkspace({ root }: Setup, ...flags: string[]): Promise<ServingProgram> {
   const words = [resolve('dist/agentctl.js'), '--workspace', root, 'serve', '--port', '0', ...flags];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
   onTestFinished(() => void child.kill('SIGKILL'));

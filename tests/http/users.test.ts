@@ -35,7 +35,7 @@ test('a token lets its holder do what its role says, in the sessions it may see;
   const call = { calls: [{ name: 'shell', args: { command: 'echo hi' } }] };
   const server = await serveWorkspace(place, '--openai');
   const { ask } = server;
-  await place.serve('--model', script(place, [call, { text: 'Done.' }]));
+  await place.serveHere('--model', script(place, [call, { text: 'Done.' }]));
   const [reader, sender, approver, admin] = [
     await addToken(place, 'rae', 'read', 'team-*', 'demo'),
     await addToken(place, 'sam', 'send', 'team-*'),

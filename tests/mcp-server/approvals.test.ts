@@ -13,7 +13,7 @@ async function asking(answers: object[] = [CALL, { text: 'Written.' }]): Promise
   const at = setup();
   mkdirSync(at.root, { mode: 0o700 });
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
-  await at.serve('--model', script(at, answers));
+  await at.serveHere('--model', script(at, answers));
   return at;
 }
 const hasRun = (at: Setup) => existsSync(at.path('.sessions/demo/work/ran'));

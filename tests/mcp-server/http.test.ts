@@ -8,7 +8,7 @@ import { callTool, httpClient, readText, VERSIONS } from './mcp-client.ts';
 test('/mcp serves both versions with a token, as the user that it names; plans are subscribed to by the newer one', async () => {
   const at = setup();
   const { url, token, ask } = await serveWorkspace(at, '--mcp');
-  await at.serve('--model', 'runbook');
+  await at.serveHere('--model', 'runbook');
   for (const version of VERSIONS) {
     const client = await httpClient(url, token, { version });
     expect(client.getNegotiatedProtocolVersion()).toBe(version);

@@ -11,7 +11,7 @@ const RUNBOOK = '1. Say hello: `echo hello`\n2. Say bye: `echo bye`';
 /** A session whose runbook is paused before its second step. */
 async function pausedRunbook(): Promise<Setup> {
   const at = setup();
-  await at.serve('--model', 'runbook');
+  await at.serveHere('--model', 'runbook');
   await at.ctl(['send', 'demo', '1. Say hello: `echo hello`\n2. Fail: `false`\n3. Say bye: `echo bye`', '--wait']);
   return at;
 }
@@ -20,7 +20,7 @@ test.each(VERSIONS)(
   'by %s a message is sent once, however often the call is repeated, and its reply is data',
   async (version) => {
     const at = setup();
-    await at.serve('--model', script(at, [{ text: 'There are 7.' }, { text: 'asked twice' }]));
+    await at.serveHere('--model', script(at, [{ text: 'There are 7.' }, { text: 'asked twice' }]));
     const { client } = await stdioClient(at, { version, flags: ['--from', 'Codex'] });
     expect(client.getNegotiatedProtocolVersion()).toBe(version);
     const args = { session: 'demo', text: 'Count them', id: 'call-1' };
@@ -47,7 +47,7 @@ test('what is still running says how to wait for it', async () => {
     { text: '1. Look\n2. Tell', hang: 'before' },
     { text: 'All told.', hang: 'before' },
   ]);
-  await at.serve('--model', 'test', '--base-url', model.url);
+  await at.serveHere('--model', 'test', '--base-url', model.url);
   const { client } = await stdioClient(at);
   const { data, text } = await callTool(client, 'send_message', { session: 'demo', text: 'Tell me', wait_seconds: 0 });
   expect(data).toMatchObject({ status: 'running', reply: null });
@@ -62,7 +62,7 @@ test('what is still running says how to wait for it', async () => {
 
 test('progress names the steps of a run as they begin', async () => {
   const at = setup();
-  await at.serve('--model', 'runbook');
+  await at.serveHere('--model', 'runbook');
   const { client } = await stdioClient(at);
   const reported: string[] = [];
   const onprogress = ({ message = '' }) => {
@@ -119,7 +119,7 @@ test('pause, continue and stop are messages, and what cannot be done is said', a
 
 test.each(VERSIONS)('by %s plan, transcript and replies are resources, and nothing else is', async (version) => {
   const at = setup();
-  await at.serve('--model', 'runbook');
+  await at.serveHere('--model', 'runbook');
   const { client } = await stdioClient(at, { version });
   const sent = await callTool(client, 'send_message', { session: 'demo', text: RUNBOOK, wait_seconds: 50 });
   const { resources } = await client.listResources();
@@ -159,7 +159,7 @@ test.each(VERSIONS)('by %s a subscribed plan is told of whenever the record has 
   await next;
   expect(await planStatus()).toBe(undefined);
   let news = updated();
-  await at.serve('--model', 'runbook');
+  await at.serveHere('--model', 'runbook');
   for (;;) {
     await news;
     news = updated();
@@ -171,7 +171,7 @@ test.each(VERSIONS)('by %s a subscribed plan is told of whenever the record has 
 test('the server ends when its client goes, a call that waits with it, and the run goes on', async () => {
   const at = setup();
   const model = await startOpenAI([{ text: 'Done all the same.', hang: 'before' }]);
-  await at.serve('--model', 'test', '--base-url', model.url);
+  await at.serveHere('--model', 'test', '--base-url', model.url);
   const { client, pid } = await stdioClient(at);
   const waiting = callTool(client, 'send_message', { session: 'demo', text: 'x', wait_seconds: 50 }).catch(
     () => 'gone',

@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { serveWorkspace } from '../http/serving.ts';
+import { serveHere } from '../http/serving.ts';
 import { ask, clientOf, openAiSetup, says, waitForFile } from './openai-setup.ts';
 
 const LOOK = { text: 'Let me look.', calls: [{ name: 'shell', args: { command: 'echo found it' } }] };
@@ -124,8 +124,7 @@ test('a client that goes away, with a stream or without, ends nothing, and the s
   writeFileSync(path('.sessions', 'demo', 'work', 'go'), '');
   expect((await ctl(['watch', 'demo'])).code).toBe(0);
   expect((await ctl(['show', 'demo', '--json'])).out).toContain('It is done.');
-  serving.child.kill('SIGTERM');
-  expect(await serving.ended).toMatchObject({ code: 0, err: '' });
+  await serving.close();
 });
 
 test('when the server ends, a stream says so, and the same request to the next server gets the answer', async () => {
@@ -133,11 +132,11 @@ test('when the server ends, a stream says so, and the same request to the next s
   const request = { model: 'agentd/demo', messages: says('Wait') };
   const stream = await place.openai.chat.completions.create({ ...request, stream: true });
   const read = async () => {
-    for await (const { choices } of stream) if (choices[0]?.delta.content) place.serving.child.kill('SIGTERM');
+    for await (const { choices } of stream) if (choices[0]?.delta.content) void place.serving.close();
   };
   await expect(read()).rejects.toThrow(/the end of the server; the run goes on/);
   writeFileSync(place.path('.sessions', 'demo', 'work', 'go'), '');
-  const next = clientOf(await serveWorkspace(place, '--openai'));
+  const next = clientOf(await serveHere(place, 'openai'));
   expect((await ask({ openai: next }, says('Wait'), { model: 'agentd/demo' })).text).toBe('It is done.');
   expect(await place.received('demo')).toEqual(['Wait']);
 });

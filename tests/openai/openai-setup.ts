@@ -1,10 +1,10 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import OpenAI from 'openai';
-import { type Serving, serveWorkspace } from '../http/serving.ts';
+import { type Serving, type ServingHere, serveHere } from '../http/serving.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
 
 export type OpenAiSetup = Setup & {
-  serving: Serving;
+  serving: ServingHere;
   /** The npm client of OpenAI; it tries nothing again by itself. */
   openai: OpenAI;
   /** Names of the sessions, sorted. */
@@ -13,20 +13,20 @@ export type OpenAiSetup = Setup & {
   received(session: string): Promise<string[]>;
 };
 
-/** A workspace with a daemon whose model plays `answers`, and `agentctl serve --openai` beside it. */
+/** A workspace with a daemon whose model plays `answers`, and a server for clients of OpenAI beside it. */
 export async function openAiSetup(answers: object[], settings: object = {}): Promise<OpenAiSetup> {
   const place = setup();
   mkdirSync(place.root, { recursive: true, mode: 0o700 });
   writeFileSync(place.path('agentd.json'), JSON.stringify({ sandbox: 'none', ...settings }));
-  await place.serve('--model', script(place, answers));
-  const serving = await serveWorkspace(place, '--openai');
+  await place.serveHere('--model', script(place, answers));
+  const serving = await serveHere(place, 'openai');
   return {
     ...place,
     serving,
     openai: clientOf(serving),
     names: () => readdirSync(place.path('.sessions')).sort(),
     async received(session) {
-      const { out } = await place.ctl(['log', session, '--json']);
+      const { out } = await place.here(['log', session, '--json']);
       const events = out
         .split('\n')
         .filter(Boolean)

@@ -35,6 +35,19 @@ test('a call that says nothing leaves nothing in live', async () => {
   expect(await holds('')).toBe(true);
 });
 
+test('text that waits when its call ends is left out', async () => {
+  const { live, path, holds } = rig();
+  live.begin();
+  live.write('words');
+  live.begin();
+  live.write('those of a quick answer');
+  live.end();
+  expect(await holds('')).toBe(true);
+  // What comes after the emptying was queued before this.
+  await fs.promises.stat(path);
+  expect(fs.readFileSync(path, 'utf8')).toBe('');
+});
+
 test('live may be closed at any moment, and what is no file there is left alone', async () => {
   const { live, path, holds } = rig();
   live.begin();

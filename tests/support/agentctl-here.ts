@@ -47,6 +47,8 @@ export async function runHere(argv: string[]): Promise<Ran> {
   try {
     const services = { program: '', doctor: async () => [], jobs: async () => [] };
     const code = await runAgentctl(argv, services);
+    // It may have waited for nothing: who runs it again and again is to let everything else in this process have a turn.
+    await new Promise(setImmediate);
     return { code, ...printed };
   } finally {
     for (const spy of spies) spy.mockRestore();

@@ -7,6 +7,7 @@ import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { readLiveOwner } from '../../src/store/workspace/owner-file.ts';
 import { endJobs } from '../tools/tool-setup.ts';
 import { runHere } from './agentctl-here.ts';
+import { type DaemonHere, serveHere } from './daemon-here.ts';
 
 const AGENTCTL = resolve('dist/agentctl.js');
 const AGENTD = resolve('dist/agentd.js');
@@ -24,6 +25,8 @@ export type Setup = {
   complete(...words: string[]): Promise<Ran>;
   /** Starts `agentd` in the foreground and waits for its READY line. */
   serve(...flags: string[]): Promise<{ child: ChildProcess; out(): string; ended: Promise<Ran> }>;
+  /** Serves the workspace in this process, where the program and its end are not what is tested. */
+  serveHere(...flags: string[]): Promise<DaemonHere>;
   path(...parts: string[]): string;
   /** Waits until there is a file of that path. */
   has(path: string): Promise<void>;
@@ -38,7 +41,7 @@ export function setup(): Setup {
     const sessions = join(root, '.sessions');
     for (const name of fs.existsSync(sessions) ? fs.readdirSync(sessions) : []) endJobs(join(sessions, name, 'jobs'));
     const owner = readLiveOwner(workspacePaths(root));
-    if (owner) process.kill(owner.pid, 'SIGKILL');
+    if (owner && owner.pid !== process.pid) process.kill(owner.pid, 'SIGKILL');
     fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   });
   const run = (program: string, words: string[], flags = ['--workspace', root]) => {
@@ -62,11 +65,12 @@ export function setup(): Setup {
     here: (words) => runHere([...words, '--workspace', root]),
     complete: (...words) =>
       outcome(run(AGENTCTL, ['--get-yargs-completions', 'agentctl', '--workspace', root, ...words], [])).ended,
+    serveHere(...flags) {
+      prepare(root);
+      return serveHere(root, flags, { ...bareEnv(), HOME: folder });
+    },
     async serve(...flags) {
-      // Without a sandbox each command would ask, and not every machine has one.
-      fs.mkdirSync(root, { recursive: true, mode: 0o700 });
-      if (!fs.existsSync(join(root, 'agentd.json')))
-        fs.writeFileSync(join(root, 'agentd.json'), '{ "sandbox": "none" }');
+      prepare(root);
       const child = run(AGENTD, flags);
       const { out, ended } = outcome(child);
       await new Promise<void>((ready, failed) => {
@@ -76,6 +80,13 @@ export function setup(): Setup {
       return { child, out, ended };
     },
   };
+}
+
+/** Without a sandbox each command would ask, and not every machine has one. */
+function prepare(root: string): void {
+  fs.mkdirSync(root, { recursive: true, mode: 0o700 });
+  const settings = join(root, 'agentd.json');
+  if (!fs.existsSync(settings)) fs.writeFileSync(settings, '{ "sandbox": "none" }');
 }
 
 /** Nothing of the developer's own settings reaches the programs. */

@@ -7,6 +7,8 @@ import { onTestFinished } from 'vitest';
 import type { Event } from '../../src/protocol/session/event.ts';
 import type { Plan } from '../../src/protocol/session/plan.ts';
 import { DaemonStatus } from '../../src/protocol/workspace/daemon-files.ts';
+import { runHere } from './agentctl-here.ts';
+import { type DaemonHere, serveHere } from './daemon-here.ts';
 
 export const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 
@@ -22,13 +24,18 @@ export type Ground = {
   session(name: string): string;
   /** What the daemon says of itself in `.agentd/status.json`; undefined where there is none, or only a part of it yet. */
   status(): DaemonStatus | undefined;
+  /** Starts the program and waits for READY. */
   start(flags?: string[], env?: NodeJS.ProcessEnv): Promise<RealDaemon>;
-  /** The same without waiting for READY. */
+  /** Serves the workspace in this process, where the program and its end are not what is tested. */
+  serve(flags?: string[], env?: NodeJS.ProcessEnv): Promise<DaemonHere>;
+  /** Starts the program without waiting for READY. */
   launch(flags?: string[], env?: NodeJS.ProcessEnv): RealDaemon;
   /** Words before the daemon's command line, as in `setpriv …` or `unshare …`; they must end in an exec. */
   wrap: string[];
   /** Runs a line of shell in a session's folder, as a person would. */
   sh(session: string, line: string): string;
+  /** What a command line of `agentctl` prints, run in this process. */
+  ctl(...words: string[]): Promise<string>;
   /** Saves agentd.json; commands run without a sandbox unless the settings say otherwise. */
   config(settings: object): void;
   /** Text of a file once it is there. */
@@ -52,6 +59,8 @@ function endCommands(root: string): void {
   }
 }
 
+const ownEnv = () => ({ PATH: process.env['PATH'], HOME: process.env['HOME'] });
+
 /** A workspace of its own with real daemons; everything ends with the test. */
 export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Ground {
   const wrap: string[] = [];
@@ -72,7 +81,7 @@ export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Grou
     const [program = '', ...words] = [...wrap, process.execPath, AGENTD, '--workspace', root, ...flags];
     const child = spawn(program, words, {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...env },
+      env: { ...ownEnv(), ...env },
     });
     let stderr = '';
     child.stderr.on('data', (data: Buffer) => {
@@ -106,9 +115,15 @@ export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Grou
       });
       return daemon;
     },
+    serve: (flags = [], env = {}) => serveHere(root, flags, { ...ownEnv(), ...env }),
     sh(name, line) {
       mkdirSync(session(name), { recursive: true });
-      return execFileSync('bash', ['-c', line], { cwd: session(name), encoding: 'utf8' });
+      // A daemon in this process stands still meanwhile: a line that waits for it fails.
+      return execFileSync('bash', ['-c', line], { cwd: session(name), encoding: 'utf8', timeout: 25_000 });
+    },
+    async ctl(...words) {
+      const { out, err } = await runHere([...words, '--workspace', root]);
+      return out + err;
     },
     config,
     file: (name, path) =>

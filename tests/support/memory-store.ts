@@ -103,6 +103,7 @@ function open(name: string, contents: Contents, options: MemoryOptions): MemoryS
       write: (text) => {
         contents.live += text;
       },
+      end: () => {},
     },
     calls: { pathOf: (call) => `/nowhere/${name}/tools/${call}`, list: async () => [], remove: async () => {} },
     templates: templatesFromSource({

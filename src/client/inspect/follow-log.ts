@@ -160,7 +160,8 @@ export function openLiveTail(path: string): LiveTail {
     if (fd === undefined) return { text: '', began: false };
     try {
       const { size } = fs.fstatSync(fd);
-      const began = size < offset || !readBytes(fd, 0, head.length).equals(head);
+      // Where nothing was read yet, this may already be the text of the call after the one that was expected.
+      const began = offset === 0 || size < offset || !readBytes(fd, 0, head.length).equals(head);
       if (began) {
         offset = 0;
         head = Buffer.alloc(0);

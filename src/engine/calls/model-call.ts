@@ -74,6 +74,8 @@ export async function callModel(
     const attempt = (session.run?.failure?.last.attempt ?? 0) + 1;
     const failed = modelFailedEvent(error, { attempt, now: ports.clock.now(), signal, messages });
     return [{ ...failed, ms: Math.round(ports.clock.elapsed() - began) }];
+  } finally {
+    ports.store.live.end();
   }
 }
 

@@ -171,6 +171,8 @@ export type PlanFile = {
 export type LiveText = {
   begin(): void;
   write(text: string): void;
+  /** The call is over. Text that is not there yet is left out: readers take it for that of another call. */
+  end(): void;
 };
 
 /** `tools/`: a private folder for each call that needs one, kept until its end is durable in the log. */

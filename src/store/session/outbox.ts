@@ -99,6 +99,8 @@ export function openLiveText(path: string): LiveText & { close(): void } {
       }),
     );
 
+  const end = () => ignoreErrors(close);
+
   return {
     begin() {
       ignoreErrors(() => {
@@ -116,7 +118,8 @@ export function openLiveText(path: string): LiveText & { close(): void } {
         else if (open) open.waiting += text;
       });
     },
-    close: () => ignoreErrors(close),
+    end,
+    close: end,
   };
 }
 

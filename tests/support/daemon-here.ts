@@ -1,0 +1,44 @@
+import { onTestFinished } from 'vitest';
+import { parsePlainDaemonLine } from '../../src/frontends/agentd/daemon-flags.ts';
+import { modelSettingsFromFlags } from '../../src/frontends/command-line.ts';
+import { runDaemon } from '../../src/main/run-daemon.ts';
+
+/** A daemon in this process. Its files name this process as the owner of the workspace: nobody may send that a signal. */
+export type DaemonHere = {
+  /** What it logged. */
+  stderr(): string;
+  /** Releases the workspace, as after SIGTERM; calls in flight are given up. */
+  stop(): Promise<void>;
+};
+
+/**
+ * Serves a workspace with all the real parts, in this process; ends with the test. A daemon that is a process costs half a
+ * second of a core more: it is for tests of the program, of what ends it, and of what the next one makes of that.
+ */
+export async function serveHere(root: string, words: string[], env: NodeJS.ProcessEnv): Promise<DaemonHere> {
+  const line = parsePlainDaemonLine(words);
+  if (!line || line.config !== undefined) throw new Error(`not a plain line without --config: ${words.join(' ')}`);
+  let logged = '';
+  const daemon = await runDaemon({
+    root,
+    configFile: 'agentd.json',
+    flags: modelSettingsFromFlags(line),
+    logLevel: line.logLevel,
+    writeLog: (text) => {
+      logged += text;
+    },
+    allowNetwork: line.allowNetworkFs ?? false,
+    // The watchdog would end this process, and with it the tests of other files.
+    env: { AGENTD_GRACE_S: '0.01', ...env, AGENTD_WATCHDOG_S: '100000' },
+    onLost(why) {
+      throw why;
+    },
+  });
+  let stopped: Promise<void> | undefined;
+  const stop = () => {
+    stopped ??= daemon.stop();
+    return stopped;
+  };
+  onTestFinished(stop);
+  return { stderr: () => logged, stop };
+}
