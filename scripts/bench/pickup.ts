@@ -49,7 +49,7 @@ export async function pickup({ folder, size, nodeFlags }: Setting): Promise<stri
     '',
     table(head, rows),
     '',
-    'bearing: .msg. at most 3 × the floor at p50; the plain ways (mv, echo) at most 15 ms',
+    'target: .msg. at most 3 × the floor at p50; the plain ways (mv, echo) at most 15 ms',
   ].join('\n');
 }
 

@@ -61,7 +61,7 @@ export async function start({ folder, size, nodeFlags }: Setting): Promise<strin
     table([...head, 'to the floor', 'RSS', 'floor RSS', 'watches', 'floor watches', 'idle', 'floor idle'], rows),
     '',
     ...skipped,
-    'bearing: 10,000 idle sessions ready within 2 × the floor, with 1.5 × its memory, idle at 0.5 % of a processor',
+    'target: 10,000 idle sessions ready within 2 × the floor, with 1.5 × its memory, idle at 0.5 % of a processor',
   ].join('\n');
 }
 

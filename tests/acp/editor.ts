@@ -32,7 +32,7 @@ export type Editor = {
   withdrawn: string[];
   questions: string[];
   /** What the person says to what is asked next. */
-  says: { permission: Choice; question: CreateElicitationResponse };
+  responses: { permission: Choice; question: CreateElicitationResponse };
   updates<K extends SessionUpdate['sessionUpdate']>(kind: K): Extract<SessionUpdate, { sessionUpdate: K }>[];
   /** All words of the agent so far. */
   words(): string;
@@ -67,7 +67,7 @@ export async function openEditor(root: string, { forms = false } = {}): Promise<
   mkdirSync(project, { recursive: true });
   const it: Omit<Editor, 'agent'> = {
     ...{ process: child, project, reported: [], permissions: [], withdrawn: [], questions: [], ended },
-    says: { permission: 'hold', question: { action: 'cancel' } },
+    responses: { permission: 'hold', question: { action: 'cancel' } },
     updates: (kind) =>
       it.reported.flatMap((update) =>
         update.sessionUpdate === kind ? [update as Extract<SessionUpdate, { sessionUpdate: typeof kind }>] : [],
@@ -79,7 +79,7 @@ export async function openEditor(root: string, { forms = false } = {}): Promise<
     .onNotification(methods.client.session.update, ({ params }) => void it.reported.push(params.update))
     .onRequest(methods.client.session.requestPermission, async ({ params, signal }) => {
       it.permissions.push(params);
-      const choice = it.says.permission;
+      const choice = it.responses.permission;
       if (choice === 'dismiss') return { outcome: { outcome: 'cancelled' } };
       if (choice !== 'hold' && choice !== 'late deny') return { outcome: { outcome: 'selected', optionId: choice } };
       await new Promise((withdrawn) => signal.addEventListener('abort', withdrawn));
@@ -89,7 +89,7 @@ export async function openEditor(root: string, { forms = false } = {}): Promise<
     })
     .onRequest(methods.client.elicitation.create, ({ params }) => {
       it.questions.push(params.message);
-      return it.says.question;
+      return it.responses.question;
     });
   const connection = app.connect(ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)));
   connection.closed.catch(() => undefined);

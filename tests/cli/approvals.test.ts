@@ -32,7 +32,7 @@ test('approve finds the call that waits, and with --wait prints what came of it'
   expect(none).toMatchObject({ code: 8, err: 'No call is waiting for approval in demo.\n' });
 });
 
-test('deny is told to the model; a number that does not wait is not sent', async () => {
+test('deny is reported to the model; a number that does not wait is not sent', async () => {
   const at = await asked();
   const other = await at.here(['deny', 'demo', '7']);
   expect(other.code).toBe(8);

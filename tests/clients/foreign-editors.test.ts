@@ -114,19 +114,19 @@ foreign(
         'wire_api = "responses"',
       ].join('\n'),
     );
-    const said = join(home, 'last.txt');
+    const lastFile = join(home, 'last.txt');
     const words = [
       'exec',
       '--skip-git-repo-check',
       '--sandbox',
       'read-only',
       '--output-last-message',
-      said,
+      lastFile,
       'Say hello',
     ];
     const { code, out, err } = await codex(['--cd', home, ...words], { CODEX_HOME: home, AGENTD_TOKEN: serving.token });
     expect(code, out + err).toBe(0);
-    expect(readFileSync(said, 'utf8')).toContain('I said hello.');
+    expect(readFileSync(lastFile, 'utf8')).toContain('I said hello.');
     expect(names()).toHaveLength(1);
   },
   LIMIT_MS,

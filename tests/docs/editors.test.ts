@@ -51,7 +51,7 @@ test('the transcript of docs/editors.md comes out as it is shown', async () => {
   on.config({ permissions: [{ ask: 'shell' }] });
   await on.start(['--model', `scripted:${join(on.root, 'script.json')}`]);
   const editor = await openEditor(on.root);
-  editor.says.permission = 'allow';
+  editor.responses.permission = 'allow';
   const sessionId = await openNew(editor);
   await editor.sees('the commands', ({ sessionUpdate }) => sessionUpdate === 'available_commands_update');
   const before = editor.reported.length;

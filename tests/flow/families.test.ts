@@ -11,11 +11,11 @@ const AGENTCTL = fileURLToPath(new URL('../../dist/agentctl.js', import.meta.url
 /** A model that gives each wish to a child session: what the children answer is for the test to say. */
 async function family(child: (task: string, request: number) => Answer) {
   let asked = 0;
-  const server = await startOpenAI(({ said, body }) => {
+  const server = await startOpenAI(({ userText, body }) => {
     const last = body.messages.findLast((one) => one.role !== 'user');
-    if (said.includes('Do this one step')) return child(/The step: (.*)/.exec(said)?.[1] ?? '', asked++);
+    if (userText.includes('Do this one step')) return child(/The step: (.*)/.exec(userText)?.[1] ?? '', asked++);
     if (last?.role === 'tool') return { text: `The child said: ${unwrapDataBlock(last.content ?? '')}` };
-    return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: said }) }] };
+    return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: userText }) }] };
   });
   const on = ground();
   const flags = ['--base-url', server.url, '--model', 'family'];

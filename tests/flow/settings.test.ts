@@ -83,14 +83,14 @@ test('a session whose settings never held serves nothing, says so, and goes on b
 });
 
 test('a family whose root has such settings waits, and goes on with its children', async () => {
-  const server = await startOpenAI(({ said, body }) => {
+  const server = await startOpenAI(({ userText, body }) => {
     const last = body.messages.findLast((one) => one.role !== 'user');
-    if (said.includes('Do this one step')) {
+    if (userText.includes('Do this one step')) {
       if (last) return { text: 'the child is done' };
       return { text: 'I look.', calls: [{ name: 'list_files', args: '{}' }], hang: 'before' };
     }
     if (last?.role === 'tool') return { text: `The plan: ${body.messages.at(-1)?.content}` };
-    return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: said }) }] };
+    return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: userText }) }] };
   });
   const on = ground();
   await on.start(['--base-url', server.url, '--model', 'm']);

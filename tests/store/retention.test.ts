@@ -79,7 +79,7 @@ describe('old segments of the record', () => {
     await expect(reported(paths, 'oldest')).rejects.toThrow('it is missing');
   });
 
-  test('of which a later one is missing: nothing is removed and the gap is told', async () => {
+  test('of which a later one is missing: nothing is removed and the gap is reported', async () => {
     const { paths } = await session({ snapshotAt: 18 });
     await applyRetention(paths, KEEP, inDays(0));
     fs.rmSync(paths.segment(2));

@@ -81,12 +81,12 @@ function requestsFor(
   { run, runEnd, approvals: { open }, question }: SessionState,
   children: readonly ApprovalRequest[],
 ): PersonRequest[] {
-  const isAtRest = run === null;
-  const own = isAtRest && open ? [{ ...open, session: context.sessionId, tool: open.name }] : [];
+  const isIdle = run === null;
+  const own = isIdle && open ? [{ ...open, session: context.sessionId, tool: open.name }] : [];
   return [
     ...own.map((one) => permissionRequest(context, one, one)),
     ...children.map((one) => permissionRequest(context, one)),
-    ...(isAtRest && question && runEnd?.status === 'waiting' && context.showsForms
+    ...(isIdle && question && runEnd?.status === 'waiting' && context.showsForms
       ? [questionRequest(context, question.call, question)]
       : []),
   ];
