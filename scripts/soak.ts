@@ -87,7 +87,7 @@ async function settled(): Promise<string[]> {
       if (!(last?.type === 'reply.published' && last.idle)) busy.push(`${session}: ${JSON.stringify(last)}`);
     }
     if (busy.length === 0) return [];
-    if (performance.now() > end) return busy.map((one) => `it does not come to rest: ${one}`);
+    if (performance.now() > end) return busy.map((one) => `it does not become idle: ${one}`);
     await sleep(250);
   }
 }

@@ -14,7 +14,7 @@ import { openIn, type Recorded, type recordsOf } from './sessions.ts';
 const HANG_MS = 45_000;
 const SETTLE_MS = 240_000;
 const LOOK_MS = 400;
-/** How often a person goes on with a run that rests before it is cancelled. */
+/** How often a person goes on with a run that has ended before it is cancelled. */
 const PATIENCE = 5;
 
 const GENEROUS = { iterations: 40, tokens: null, minutes: null, cost: null, step_minutes: null, steps: 4 };
@@ -68,7 +68,7 @@ function isStill({ all }: Family, began: number): boolean {
   return !due && performance.now() - since > HANG_MS;
 }
 
-/** A session at rest looks at its files with the next message. */
+/** An idle session looks at its files with the next message. */
 async function repair(history: SessionHistory): Promise<void> {
   if (history.unbroken !== null) await perform(history, { do: 'plan', edit: { what: 'repair', at: 0, how: 'rename' } });
   if (fs.existsSync(history.paths.settings)) await perform(history, { do: 'settings', text: '{ "version": 1 }\n' });
@@ -90,7 +90,7 @@ async function approve(root: string, { all }: Family): Promise<boolean> {
   return any;
 }
 
-/** Sends what a person would send to a run that rests: an answer, "continue", and in the end a cancel. */
+/** Sends what a person would send to a run that has ended: an answer, "continue", and in the end a cancel. */
 async function goOn({ history, root: { session }, sent }: Family): Promise<boolean> {
   const now = sessionStatus(session);
   if ((now !== 'paused' && now !== 'waiting') || sent > PATIENCE) return false;

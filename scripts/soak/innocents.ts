@@ -47,7 +47,7 @@ export async function innocents(
     const missing = await answered(ground, settleMs);
     const seconds = Math.round((performance.now() - began) / 1000);
     wrong.push(...missing.map((name) => `${name}: no reply`));
-    // What was asked last is published before the session has said that it rests.
+    // What was asked last is published before the session has reported that it is idle.
     await sleep(500);
     last.child.kill('SIGTERM');
     const how = await Promise.race([last.ended, sleep(STOP_MS, 'still running')]);

@@ -21,7 +21,7 @@ function startAsking(
 const ran = (on: Ground, session: string) => existsSync(join(on.session(session), 'work/ran'));
 const answers = (on: Ground, session: string) =>
   on.events(session).flatMap((event) => (event.type === 'approval.answered' ? [[event.decision, event.by]] : []));
-const rests = (on: Ground, session: string) =>
+const endedStatuses = (on: Ground, session: string) =>
   on.events(session).flatMap((event) => (event.type === 'run.ended' ? [event.status] : []));
 
 test('a call that needs approval is asked in the editor, and the answer there is for that call', async () => {
@@ -106,7 +106,7 @@ test('a cancel while a call waits for approval answers cancelled, and the call d
   await cancel(editor, sessionId);
   expect(await turn).toBe('cancelled');
   expect(ran(on, sessionId)).toBe(false);
-  expect(rests(on, sessionId).at(-1)).toBe('paused');
+  expect(endedStatuses(on, sessionId).at(-1)).toBe('paused');
 });
 
 test('a cancel while the model is called answers cancelled, and the run ends', async () => {
@@ -118,7 +118,7 @@ test('a cancel while the model is called answers cancelled, and the run ends', a
   await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
   await cancel(editor, sessionId);
   expect(await turn).toBe('cancelled');
-  expect(rests(on, sessionId)).toEqual(['paused']);
+  expect(endedStatuses(on, sessionId)).toEqual(['paused']);
 });
 
 test('a cancel without a daemon takes the message back out of the inbox', async () => {
@@ -171,8 +171,8 @@ test('the death of the editor while the model is called ends no run', async () =
   editor.process.stdin?.end();
   expect(await editor.ended).toBe(0);
   expect(await turn).toBe('gone');
-  await until(() => rests(on, sessionId).length > 0, 'the end of the run');
-  expect(rests(on, sessionId)).toEqual(['done']);
+  await until(() => endedStatuses(on, sessionId).length > 0, 'the end of the run');
+  expect(endedStatuses(on, sessionId)).toEqual(['done']);
 });
 
 test('a cancel after a load stops what waits there', async () => {
@@ -184,7 +184,7 @@ test('a cancel after a load stops what waits there', async () => {
   await load(editor, 'demo');
   await asked(editor);
   await cancel(editor, 'demo');
-  await until(() => rests(on, 'demo').at(-1) === 'paused', 'the run to rest');
+  await until(() => endedStatuses(on, 'demo').at(-1) === 'paused', 'the end of the run');
   expect(ran(on, 'demo')).toBe(false);
   expect(editor.withdrawn).toHaveLength(1);
 });
@@ -266,6 +266,6 @@ test('SIGTERM right after a cancel ends the agent with 0, and the order to stop 
   editor.process.kill('SIGTERM');
   expect(await editor.ended).toBe(0);
   expect(['cancelled', 'gone']).toContain(await turn);
-  await until(() => rests(on, sessionId).at(-1) === 'paused', 'the run to rest');
+  await until(() => endedStatuses(on, sessionId).at(-1) === 'paused', 'the end of the run');
   expect(ran(on, sessionId)).toBe(false);
 });

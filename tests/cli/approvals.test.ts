@@ -90,7 +90,7 @@ test('approvals says so where no call waits, and a corrupt record hides no other
   expect((await waitForCalls(at, 1)).map(({ session }) => session)).toEqual(['demo']);
 });
 
-/** The calls that `approvals --json` lists, once there are so many: a call is listed when its run has come to rest. */
+/** The calls that `approvals --json` lists, once there are so many: a call is listed when its run has ended. */
 async function waitForCalls(at: Setup, count: number): Promise<ApprovalRequest[]> {
   for (;;) {
     const { code, out } = await at.here(['approvals', '--json']);

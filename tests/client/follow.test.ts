@@ -151,7 +151,7 @@ test('the words of a call that began and ended between two looks of a stream com
 });
 
 function shownAs(sight: SessionUpdate): string[] {
-  if (sight.is === 'state') return [sight.session.run ? 'running' : 'resting'];
+  if (sight.is === 'state') return [sight.session.run ? 'running' : 'idle'];
   return [sight.is === 'text' ? sight.text : sight.event.type];
 }
 

@@ -116,7 +116,7 @@ function settle(session: Session, moves: Move[]): Session {
       moves.shift();
     }
   }
-  throw new Error('it never comes to rest');
+  throw new Error('it never becomes idle');
 }
 
 function play(moves: Move[]): { session: Session; dropped: string[] } {
@@ -165,7 +165,7 @@ function play(moves: Move[]): { session: Session; dropped: string[] } {
   return { session, dropped };
 }
 
-test('whatever happens, every decision is repeatable, the session comes to rest or waits for the model, and no message gets two replies', () => {
+test('whatever happens, every decision is repeatable, the session becomes idle or waits for the model, and no message gets two replies', () => {
   fc.assert(
     fc.property(fc.array(move, { maxLength: 25 }), (moves) => {
       const { session, dropped } = play(moves);

@@ -58,7 +58,7 @@ test('the transcript of docs/editors.md comes out as it is shown', async () => {
   const question = 'How many words has notes.txt?';
   const end = await ask(editor, sessionId, question);
   const reported = joinChunks(editor.reported.slice(before));
-  // Asked once the run has come to rest over it, and answered before the call begins.
+  // Asked once the run has ended over it, and answered before the call begins.
   const began = reported.findIndex((one) => one.sessionUpdate === 'tool_call_update' && one.status === 'in_progress');
   const lines = (updates: SessionUpdate[]) => updates.map((one) => `← ${lineOf(one)}`);
   const whole = [

@@ -108,7 +108,7 @@ test('a session is renamed, archived and removed with its children, and goes on 
   await on.start(flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
-  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the family rests');
+  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the end of the run');
   expect(() => ctl('rename', 'demo~step_1', 'other')).toThrow(/Rename demo\./);
   ctl('rename', 'demo', 'report');
   expect(existsSync(on.session('report~step_1'))).toBe(true);
@@ -270,7 +270,7 @@ test('a pause lets the command of a child end, and a stop after it aborts the ne
   });
   await on.start(flags);
   const isThere = (name: string) => existsSync(`${on.session('demo')}/work/${name}`);
-  const rests = () => on.events('demo~step_1').filter((event) => event.type === 'run.ended').length;
+  const countRunEnds = () => on.events('demo~step_1').filter((event) => event.type === 'run.ended').length;
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   await until(() => isThere('began-1'), 'the command began');
   on.sh('demo', 'echo /pause > inbox/2.md');
@@ -280,14 +280,14 @@ test('a pause lets the command of a child end, and a stop after it aborts the ne
     'the child is told',
   );
   on.sh('demo', 'touch work/go-1');
-  await until(() => rests() === 1, 'the child rests');
+  await until(() => countRunEnds() === 1, "the end of the child's run");
   expect(isThere('ended-1')).toBe(true);
   on.sh('demo', 'echo continue > inbox/3.md');
   await until(() => isThere('began-2'), 'the next command began');
   on.sh('demo', 'echo /pause > inbox/4.md');
   await on.file('demo', 'outbox/4.md');
   on.sh('demo', 'echo /stop > inbox/5.md');
-  await until(() => rests() === 2, 'the child rests again');
+  await until(() => countRunEnds() === 2, "the second end of the child's run");
   expect(isThere('ended-2')).toBe(false);
   await server.close();
 });

@@ -67,7 +67,7 @@ test('a session whose settings never held serves nothing, says so, and goes on b
   expect(JSON.parse(ctl('status', '--json')).settings.broken).toMatchObject([{ name: 'demo' }]);
   expect(existsSync(`${on.session('demo')}/inbox/2.json`)).toBe(true);
   on.sh('demo', 'mv inbox/2.json ./2.json');
-  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the session rests');
+  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the end of the run');
   // The next daemon, too, finds out by itself when they hold.
   first.process.kill('SIGKILL');
   await first.ended;

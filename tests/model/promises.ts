@@ -142,7 +142,7 @@ function plan(paths: SessionPaths, history: SessionHistory, events: Event[]): st
     if (!places.some((place) => place.includes(token))) wrong.push(`the save ${token} is lost`);
   const byHand = ofType(events, 'plan.edited').filter((event) => event.by === 'person');
   if (history.saves === 0 && byHand.length > 0) wrong.push(`edited by hand, but nobody did: ${JSON.stringify(byHand)}`);
-  if (session.run) wrong.push(`the run of ${session.run.message} never rests`);
+  if (session.run) wrong.push(`the run of ${session.run.message} never ends`);
   return [...wrong, ...session.unanswered.map((id) => `${id} has no reply`)];
 }
 

@@ -222,7 +222,7 @@ async function waitUntilIdle(real: Real): Promise<string[] | null> {
     const open: string[] = [];
     for (const session of real.histories.keys()) open.push(...(await openIn(real, session)));
     if (open.length === 0) return null;
-    if (performance.now() > end) return [`it does not come to rest: ${open.join('; ')}`];
+    if (performance.now() > end) return [`it does not become idle: ${open.join('; ')}`];
     await sleep(25);
   }
 }

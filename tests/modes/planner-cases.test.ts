@@ -575,7 +575,7 @@ describe('from the first step to the answer', () => {
         ? [{ text: 'Which year?' }, { text: 'Which year?' }]
         : [{ fault: ['rejected', 'boom', { retry: false }] as never }],
     );
-    // Late news has no road in: a run that rests is moved by a message alone.
+    // Late news has no road in: a run that has ended is moved by a message alone.
     it.worker.wake();
     await settled(it);
     expect(it.plan()?.status).toBe(then['status']);

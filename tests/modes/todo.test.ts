@@ -101,7 +101,7 @@ describe('what may be added', () => {
     'R3',
     'RN4',
   )('%s', async (_fact, { given, when, then }) => {
-    // A run over a plan with a ring in it rests before it asks; the tool is tried while another step is at work.
+    // A run over a plan with a cycle in it ends before it asks; the tool is tried while another step is at work.
     const busy = { steps: [...(given.plan?.steps ?? []), { id: 'step_0', status: 'running' }] };
     const wish = when[0]?.step as { description: string; needs: string[] };
     const it = await on({ plan: busy }, [{ calls: [plan({ command: 'add_step', ...wish })] }]);

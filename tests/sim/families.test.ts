@@ -95,16 +95,16 @@ const beginnings = Object.entries(BEGINNINGS);
 
 describe.each([1, 3])('%i deep', (deep) => {
   const stories = beginnings.flatMap(([begun, beginning], at) =>
-    Object.entries(WAYS).map(([rests, way], n) => {
+    Object.entries(WAYS).map(([ending, way], n) => {
       // Deeper down each way comes with one beginning in turn: what lies between the two is the same at each depth.
       const often = deep === 1 || (at + n) % beginnings.length === 0;
       // The story again with power cuts: each way with every fifth beginning.
-      return { begun, beginning, rests, way, often, isCut: everything || deep === 3 || (at + n) % 5 === 0 };
+      return { begun, beginning, rests: ending, way, often, isCut: everything || deep === 3 || (at + n) % 5 === 0 };
     }),
   );
   const few = stories.filter(({ often }) => often);
   test.each(oftenOnly(stories, few))(
-    'begun by $begun, a family whose child $rests',
+    'begun by $begun, a family whose child $ending',
     async ({ beginning, way, isCut }) => {
       const one = story(beginning, way, deep, []);
       const ends = await live(one, way);

@@ -6,7 +6,7 @@ type ScriptedMove =
   | { text?: string; calls?: Array<{ name: string; args?: unknown }> }
   | { fault: ['unreachable' | 'rejected', string, { retry: boolean }] };
 
-/** A way a child session can come to rest, or be lost. */
+/** A way a child session can end its run, or be lost. */
 export type Way = {
   /** What its model says at its n-th call, while it is failing. */
   answers(asked: number): ScriptedMove;
@@ -27,7 +27,7 @@ const works = (): ScriptedMove => ({ calls: [shell()] });
 const declares = (): ScriptedMove => ({ text: '[Step] look for it', calls: [shell()] });
 
 /** It is at work when this is dropped into its inbox. */
-const reported = (text: string): Way => ({
+const isSent = (text: string): Way => ({
   answers: works,
   meanwhile: (on, child, asked) => asked === 1 && on.drop(child, 'sent.md', text),
 });
@@ -42,10 +42,10 @@ export const WAYS: Readonly<Record<string, Way>> = {
   'pauses at its limit': { answers: works },
   'pauses over a call that repeats': { answers: () => ({ calls: [same] }) },
   'pauses over an endpoint that is away': { answers: () => ({ fault: ['unreachable', 'no route', { retry: true }] }) },
-  'is paused by a person': reported('/pause'),
-  'is stopped by a person': reported('/stop'),
-  'is cancelled by a person': reported('/cancel'),
-  'begins afresh for a person': reported('/new'),
+  'is paused by a person': isSent('/pause'),
+  'is stopped by a person': isSent('/stop'),
+  'is cancelled by a person': isSent('/cancel'),
+  'begins afresh for a person': isSent('/new'),
   'waits with a question': answersWith('Which one do you mean?'),
   'waits for what is missing': answersWith('[Blocked: the key is missing]'),
   'says that it lacks something': { answers: () => ({ text: '[Blocked: the key is missing]' }) },
@@ -76,18 +76,18 @@ export const WAYS: Readonly<Record<string, Way>> = {
     meanwhile: (on, child, asked) => asked === 1 && on.spoil(child, 'line 3 is broken'),
     repair: (on, child) => on.spoil(child, null),
   },
-  'is removed at rest': paused((on, child) => on.remove(child)),
-  'is made again at rest': paused((on, child) => {
+  'is removed while idle': paused((on, child) => on.remove(child)),
+  'is made again while idle': paused((on, child) => {
     on.remove(child);
     on.make(child);
   }),
-  'cannot be read at rest': {
+  'cannot be read while idle': {
     ...paused((on, child) => on.spoil(child, 'line 3 is broken')),
     repair: (on, child) => on.spoil(child, null),
   },
-  'is taken up by a person at rest': paused((on, child) => on.drop(child, 'sent.md', 'continue')),
-  'is cancelled at rest': paused((on, child) => on.drop(child, 'sent.md', '/cancel')),
-  'begins afresh at rest': paused((on, child) => on.drop(child, 'sent.md', '/new')),
+  'is taken up by a person while idle': paused((on, child) => on.drop(child, 'sent.md', 'continue')),
+  'is cancelled while idle': paused((on, child) => on.drop(child, 'sent.md', '/cancel')),
+  'begins afresh while idle': paused((on, child) => on.drop(child, 'sent.md', '/new')),
 };
 
 /** How the children of a root begin: its mode, its planner's plan, how it is asked, and the step whose child goes wrong; else all. */

@@ -27,7 +27,7 @@ export type Story = {
   log: string[];
 };
 
-/** Lives through one seed: wild for a while, then calm until nothing moves. Throws where it never comes to rest. */
+/** Plays one seed: wild for a while, then calm until nothing moves. Throws where it never becomes idle. */
 export async function live(seed: number): Promise<Story> {
   const sim = simulation(seed);
   const steps = WILD_STEPS / 2 + sim.chance.below(WILD_STEPS);
@@ -213,7 +213,7 @@ function simulation(seed: number) {
       if (!worker && !changing && hasWork()) begin();
       else return;
     }
-    throw new Error(`it never comes to rest: ${open.waiting.map((one) => one.what).join(', ')}`);
+    throw new Error(`it never becomes idle: ${open.waiting.map((one) => one.what).join(', ')}`);
   }
 
   return { story, chance, step, calm };

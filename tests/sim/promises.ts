@@ -55,7 +55,7 @@ function messages({ store, actions }: Story, { events, session }: End): string[]
     }),
     ...actions.bad.flatMap((name) => (store.hands.rejected().has(name) ? [] : [`${name} was not refused`])),
     ...store.hands.waiting().map((name) => `${name} is still in inbox/`),
-    ...(session.run ? [`the run of ${session.run.message} never rests`] : []),
+    ...(session.run ? [`the run of ${session.run.message} never ends`] : []),
     ...session.unanswered.map((id) => `${id} has no reply`),
   ];
 }

@@ -19,7 +19,7 @@ async function reported(paths: SessionPaths, from?: Parameters<typeof readEventL
   return events.map(({ seq }) => seq);
 }
 
-/** Twenty events in small segments, at rest. `snapshotAt`: after so many of them a snapshot is saved. */
+/** Twenty events in small segments, nothing running. `snapshotAt`: after so many of them a snapshot is saved. */
 async function session({ snapshotAt }: { snapshotAt?: number } = {}) {
   const folder = tempFolder();
   const { store } = diskRig(folder, SMALL);

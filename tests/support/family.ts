@@ -120,7 +120,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
     return isOn() ? result : new Promise<T>(() => {});
   };
 
-  function received(mine: OpenSession): SessionStore {
+  function storeOf(mine: OpenSession): SessionStore {
     const { store, name } = mine;
     const { eventLog, outbox } = store;
     const wakeParent = () => {
@@ -192,7 +192,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
   function worldOf(mine: OpenSession): SessionPorts {
     const { name } = mine;
     return {
-      store: received(mine),
+      store: storeOf(mine),
       children: childrenOf(name, mine),
       clock,
       runSemaphore: { acquire: async () => () => {} },
@@ -293,7 +293,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
         if (isCut) await cut();
         else if (!passTime()) return;
       }
-      throw new Error('it never comes to rest');
+      throw new Error('it never becomes idle');
     },
     count: () => events,
   };

@@ -52,7 +52,7 @@ testForkServer(
   },
 );
 
-testForkServer('a fork server that is killed while it rests is replaced', async () => {
+testForkServer('a fork server that is killed while it is idle is replaced', async () => {
   const { use } = setup();
   const forkServer = forkServerIn((await use('shell', { command: MINE })).text);
   kill(forkServer);
@@ -78,7 +78,7 @@ testForkServer(
   'a fork server serves again only after a clean end: not where its command was killed or left',
   async () => {
     const { use, work, root } = setup();
-    /** Those that serve now; each that rests has its turn. */
+    /** Those that serve now; each that is idle has its turn. */
     const serving = async () => {
       const found: number[] = [];
       for (let n = 0; n < 9; n++) found.push(forkServerIn((await use('shell', { command: MINE })).text));

@@ -172,7 +172,7 @@ async function useNotifications(page: Page) {
       // It is left open, so that it can be seen to be taken back.
       "Notification.prototype.close = () => {}; registration.getNotifications().then(([notification]) => dispatchEvent(new NotificationEvent('notificationclick', { notification })))",
     );
-  return { shown, click, inFront, told: shownBodies };
+  return { shown, click, inFront, shownBodies };
 }
 
 webTest(
@@ -216,6 +216,6 @@ webTest(
     await page.getByRole('textbox', { name: 'Message' }).waitFor();
     await eventually(() => page.title()).toBe('demo – agentd');
     await eventually(notifications.shown).toEqual([]);
-    expect(await notifications.told()).toEqual(['Which **format**?']);
+    expect(await notifications.shownBodies()).toEqual(['Which **format**?']);
   },
 );

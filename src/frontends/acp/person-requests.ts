@@ -75,7 +75,7 @@ export function openPersonRequests(context: RequestContext): PersonRequests {
   };
 }
 
-/** Everything that can be answered now. A call can be once its run has come to rest over it. */
+/** Everything that can be answered now. A call can be once its run has ended over it. */
 function requestsFor(
   context: RequestContext,
   { run, runEnd, approvals: { open }, question }: SessionState,
