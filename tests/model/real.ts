@@ -152,7 +152,7 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
       const stopped = await stop();
       if (left) return [...real.wrong, ...left, ...stopped];
       const wrong = [...real.wrong, ...stopped, ...(await broken(real))];
-      return wrong.length > 0 ? wrong : [...(await onceMore(real, stop)), ...real.wrong];
+      return wrong.length > 0 ? wrong : [...(await checkRestart(real, stop)), ...real.wrong];
     },
     async close() {
       await real.kill();
@@ -237,7 +237,7 @@ async function openIn(real: Real, session: string): Promise<string[]> {
 }
 
 /** Recovery goes the same way twice: one more start changes nothing. */
-async function onceMore(real: Real, stop: () => Promise<string[]>): Promise<string[]> {
+async function checkRestart(real: Real, stop: () => Promise<string[]>): Promise<string[]> {
   const before = everything(real);
   if (!(await real.start())) return [];
   const stopped = await stop();
