@@ -144,7 +144,7 @@ sandboxTest('a server sees and reaches only what its entry allows', async () => 
     /^bait\nours\n.*papers\/x.*Read-only file system\n.*work\/x.*Read-only file system\n$/,
   );
   const wrote = `pwd; touch ${made}/x ${at.work}/x ${papers}/x; bash -c 'exec 3<>/dev/tcp/127.0.0.1/${port}; cat <&3'`;
-  expect(await sh('writes', wrote)).toMatch(new RegExp(`^${papers}\nheard\n.*papers/x.*Read-only`));
+  expect(await sh('writes', wrote)).toMatch(new RegExp(`^${papers}\nreached\n.*papers/x.*Read-only`));
   for (const folder of [made, at.work]) expect(existsSync(join(folder, 'x'))).toBe(true);
   expect(existsSync(join(at.work, '../x'))).toBe(false);
   // The descriptor by which it was shown `work/` leads to what is around that.
@@ -175,7 +175,7 @@ sandboxTest('only its own entry takes a server out of a sandbox that works', asy
     const at = mcpSetup({ sandboxed: odd(), free: { ...odd(), sandbox: 'none' } }, { mode });
     writeFileSync(join(at.root, 'letter'), 'mine\n');
     const command = `cat ${at.root}/letter`;
-    expect((await at.use('mcp__held__sh', { command })).text, mode).toContain('No such file');
+    expect((await at.use('mcp__sandboxed__sh', { command })).text, mode).toContain('No such file');
     expect((await at.use('mcp__free__sh', { command })).text).toBe('mine\n');
   }
 });

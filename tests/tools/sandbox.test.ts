@@ -144,7 +144,7 @@ sandboxTest('the network is there only where it is granted, and loopback with it
   const command = `exec 3<>/dev/tcp/127.0.0.1/${port}; cat <&3`;
   expect((await setup(on).use('shell', { command })).ok).toBe(false);
   const granted = setup({ sandbox: { mode: 'auto', network: true } });
-  expect((await granted.use('shell', { command })).text).toBe('exit 0\nheard\n');
+  expect((await granted.use('shell', { command })).text).toBe('exit 0\nreached\n');
 });
 
 test('what a session left in work/ is not run in place of a program of the system, though PATH begins with a dot', async () => {
