@@ -65,8 +65,8 @@ try {
     const folder = join(scratch, name);
     mkdirSync(folder);
     const began = performance.now();
-    const said = await bench({ folder, size, nodeFlags });
-    console.log(`\n${said}\n(${name} took ${((performance.now() - began) / 1000).toFixed(0)} s)`);
+    const report = await bench({ folder, size, nodeFlags });
+    console.log(`\n${report}\n(${name} took ${((performance.now() - began) / 1000).toFixed(0)} s)`);
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   }
 } catch (error) {

@@ -52,7 +52,7 @@ const PROGRAMS = {
     ],
     message: ['protocol/session/message.ts'],
     send: ['frontends/cli/commands/send.ts', 'client/actions/messaging.ts'],
-    fold: ['client/sessions/replay.ts'],
+    replay: ['client/sessions/replay.ts'],
     // Of it only the options are needed where yargs reads a command.
     show: ['frontends/cli/commands/show.ts'],
     details: ['client/inspect/session-details.ts', 'client/inspect/approval-requests.ts'],

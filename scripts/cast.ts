@@ -19,7 +19,7 @@ const over = new AbortController();
 let workspace = '';
 let watching: Promise<Line[]> | undefined;
 const demo = await record(['--import', 'tsx', 'scripts/demo.ts'], {
-  heard(text) {
+  onLine(text) {
     workspace ||= text.match(SCRATCH)?.[0] ?? '';
     if (workspace) watching ??= watchFromTheStart();
   },
@@ -73,11 +73,11 @@ function cutWhilePaused(path: string): void {
 
 /** The lines as a terminal of our width shows them, below the command that was typed. */
 function typed(command: string, lines: Line[]): Line[] {
-  const told = lines.map(({ at, text }) => ({
+  const printed = lines.map(({ at, text }) => ({
     at,
     text: text.replaceAll(SCRATCH, '/tmp/agentd-demo').replace(/(127\.0\.0\.1):\d+/g, '$1:8080'),
   }));
-  return [{ at: 0, text: `\u001b[1m$ ${command}\u001b[0m` }, ...told].flatMap(({ at, text }) =>
+  return [{ at: 0, text: `\u001b[1m$ ${command}\u001b[0m` }, ...printed].flatMap(({ at, text }) =>
     wrap(text).map((row) => ({ at, text: row })),
   );
 }

@@ -1,6 +1,6 @@
 /**
  * Writes the pages that are generated from code: JSON Schemas, the tables of formats, commands and answers, the help of both
- * programs, and the version of the fold. `--check` writes nothing and fails where a page is not what the code would give.
+ * programs, and the version of the reducers. `--check` writes nothing and fails where a page is not what the code would give.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';

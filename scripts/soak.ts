@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { folderOf, type Ground } from '../tests/model/actions.ts';
-import { mind } from '../tests/model/mind.ts';
+import { jobScript } from '../tests/model/job-script.ts';
 import { broken, recordOf } from '../tests/model/promises.ts';
 import { chanceOf } from '../tests/sim/chance.ts';
 import { startOpenAI } from '../tests/support/openai-server.ts';
@@ -40,13 +40,13 @@ if (!minutes || !sessions || !frontends) throw new Error(`Wanted numbers, came: 
 
 const base = fs.mkdtempSync(join(tmpdir(), 'agentd-soak-'));
 const blame = await innocents(join(base, 'innocents'), INNOCENTS, chanceOf(Number(values.seed)));
-const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), lives: new Map() };
+const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), histories: new Map() };
 fs.mkdirSync(ground.root, { mode: 0o700 });
 // Its commands write to a ledger beside the workspace, and nobody is there to be asked.
 fs.writeFileSync(join(ground.root, 'agentd.json'), '{ "version": 1, "sandbox": "none" }\n');
 const chance = chanceOf(Number(values.seed));
 const stopFile = join(base, 'stop');
-const server = await startOpenAI(mind(ground.ledger, () => chance.below(50)));
+const server = await startOpenAI(jobScript(ground.ledger, () => chance.below(50)));
 const flags = ['--workspace', ground.root, '--base-url', server.url, '--model', 'm', '--log-level', 'error'];
 const killed = daemons(flags, chance);
 
@@ -67,7 +67,7 @@ const wrong = await settled();
 killed.measure();
 await killed.stop();
 const seconds = Math.round((performance.now() - began) / 1000);
-wrong.push(...blame.wrong, ...killed.lives.wrong, ...(await broken(ground)));
+wrong.push(...blame.wrong, ...killed.runs.wrong, ...(await broken(ground)));
 report(await sums());
 await server.close();
 if (wrong.length === 0) fs.rmSync(base, { recursive: true, force: true });
@@ -82,12 +82,12 @@ async function settled(): Promise<string[]> {
   if (!came) return [`no reply within ${SETTLE_MS / 1000} s for ${[...open].join(', ')}`];
   for (;;) {
     const busy: string[] = [];
-    for (const session of ground.lives.keys()) {
+    for (const session of ground.histories.keys()) {
       const last = (await recordOf(ground, session)).at(-1);
       if (!(last?.type === 'reply.published' && last.idle)) busy.push(`${session}: ${JSON.stringify(last)}`);
     }
     if (busy.length === 0) return [];
-    if (performance.now() > end) return busy.map((one) => `it does not come to rest: ${one}`);
+    if (performance.now() > end) return busy.map((one) => `it does not become idle: ${one}`);
     await sleep(250);
   }
 }
@@ -97,9 +97,9 @@ type Sums = { messages: number; replies: number; commands: number; unknown: numb
 /** Counted from the files: messages as the frontends know them, replies as they lie in `outbox/read/`. */
 async function sums(): Promise<Sums> {
   const sum: Sums = { messages: 0, replies: 0, commands: 0, unknown: 0 };
-  for (const [session, life] of ground.lives) {
+  for (const [session, history] of ground.histories) {
     const paths = folderOf(ground, session);
-    sum.messages += life.dropped.length;
+    sum.messages += history.dropped.length;
     sum.replies += fs.readdirSync(paths.outboxRead).length;
     for (const event of await recordOf(ground, session)) {
       if (event.type === 'tool.started') sum.commands++;
@@ -114,7 +114,7 @@ async function sums(): Promise<Sums> {
 }
 
 function report({ messages, replies, commands, unknown }: Sums): void {
-  const { kills, ready, rssMb, fds } = killed.lives;
+  const { kills, ready, rssMb, fds } = killed.runs;
   const [cpu] = cpus();
   const machine = `${cpus().length} cores (${cpu?.model.trim()}), ${Math.round(totalmem() / 2 ** 30)} GiB, Linux ${release()}, Node ${process.version}`;
   console.log(`\n${machine}, seed ${values.seed}\n`);

@@ -56,7 +56,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     node: true,
   },
 };
-/** zod is the language formats are said in; every other package lives in one room. */
+/** zod is the language formats are written in; every other package lives in one room. */
 const SHARED = new Set(['zod']);
 
 type Import = { file: string; room: string; from: string; types: boolean };

@@ -52,7 +52,7 @@ export async function cli({ folder, size, nodeFlags }: Setting): Promise<string>
     '',
     table(['command', 'n', 'median', 'p90', 'to the floor'], rows),
     '',
-    'bearing: status within 2 × a Node.js that does nothing',
+    'target: status within 2 × a Node.js that does nothing',
   ].join('\n');
 }
 

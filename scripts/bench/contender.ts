@@ -20,7 +20,7 @@ export const FREE = {
 };
 
 /** Whoever carries out a task: from the message until the model has answered in words. */
-export type Contender = Pick<Child, 'rss' | 'stop'> & { carryOut(): Promise<void> };
+export type Contender = Pick<Child, 'rss' | 'stop'> & { run(): Promise<void> };
 
 /** A workspace with that `agentd.json`. */
 export function makeWorkspace(folder: string, config: object): string {
@@ -63,7 +63,7 @@ export async function agentd(
   const daemon = await startAgentd(workspace, endpoint.url, nodeFlags);
   let tasks = 0;
   return {
-    async carryOut() {
+    async run() {
       const session = makeSession(workspace, `task-${tasks++}`);
       drop(session, 'task', TASK);
       await replied(session, 'task');
@@ -75,12 +75,12 @@ export async function agentd(
 
 export async function loop(folder: string, endpoint: Endpoint, keeping: 'bare' | 'durable'): Promise<Contender> {
   const child = await startLoop(folder, endpoint, keeping);
-  let told: ReturnType<Endpoint['told']> | undefined;
+  let setup: ReturnType<Endpoint['setup']> | undefined;
   return {
-    async carryOut() {
+    async run() {
       // The daemon goes first: the loops send the system message and the tools that it sent.
-      told ??= endpoint.told();
-      await child.ask(JSON.stringify({ ...told, tasks: [TASK] }));
+      setup ??= endpoint.setup();
+      await child.ask(JSON.stringify({ ...setup, tasks: [TASK] }));
     },
     rss: child.rss,
     stop: child.stop,

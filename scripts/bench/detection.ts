@@ -27,7 +27,7 @@ export function agentdInRun(): Detector {
 
 /**
  * The corpus table, as Markdown: the detector beside the word-list baseline, in one run on the same turns; then what
- * each tier and each language contributes, and the time one turn takes. `refits`: also with weights fitted anew, which takes longest.
+ * each tier and each language contributes, and the time one turn takes. `refits`: also with weights fitted again, which takes longest.
  */
 export function detectionTable(corpusPath: string, { refits }: { refits: boolean }): string {
   const runs = loadCorpus(corpusPath);
@@ -49,7 +49,7 @@ export function detectionTable(corpusPath: string, { refits }: { refits: boolean
     '|---|---|---|---|---|---|---|',
     ...scores.map(([name, one]) => row(name, one)),
     '',
-    ...(refits ? [`weights fitted anew on all other repositories for each one: ${refitted(runs)}`] : []),
+    ...(refits ? [`weights fitted again on all other repositories for each one: ${refitted(runs)}`] : []),
     `tiers: ${Object.entries(plain.tiers)
       .map(([tier, { fires, right }]) => `${tier} ${right} right of ${fires}`)
       .join(', ')}`,

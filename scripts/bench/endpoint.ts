@@ -14,7 +14,7 @@ export type Exchange = { arrived: number; answered: number; who: string };
 export const MARK = '@session-';
 
 /** What a request carried besides the conversation, so that a floor can send the same. */
-type Told = { system: string; tools: unknown[] };
+type ModelSetup = { system: string; tools: unknown[] };
 
 type Script = (index: number, who: string) => Say | Promise<Say>;
 
@@ -23,7 +23,7 @@ export type Endpoint = {
   /** From now on requests are answered by this, asked with their number from 0 and who asks; forgets earlier exchanges. */
   script(say: Script): void;
   readonly exchanges: readonly Exchange[];
-  told(): Told;
+  setup(): ModelSetup;
   /** Resolves with the time of the next arrival. */
   arrival(): Promise<number>;
   /** Bytes that came in over all connections so far. */
@@ -38,7 +38,7 @@ export async function openEndpoint(): Promise<Endpoint> {
   let exchanges: Exchange[] = [];
   let say: Script = () => ({ text: 'ok' });
   let body: Body = { messages: [] };
-  let heard: Array<(at: number) => void> = [];
+  let arrivals: Array<(at: number) => void> = [];
 
   const server = createServer((request, response) => {
     // What the endpoint is and has is asked besides; that is no call of the model.
@@ -46,7 +46,7 @@ export async function openEndpoint(): Promise<Endpoint> {
     const exchange = { arrived: performance.now(), answered: Number.NaN, who: '' };
     const index = exchanges.push(exchange) - 1;
     const answer = say;
-    for (const one of heard.splice(0)) one(exchange.arrived);
+    for (const one of arrivals.splice(0)) one(exchange.arrived);
     void received(request).then(async (bytes) => {
       if (index === 0) body = JSON.parse(bytes.toString());
       exchange.who = whoIn(bytes);
@@ -74,13 +74,13 @@ export async function openEndpoint(): Promise<Endpoint> {
     script(next) {
       say = next;
       exchanges = [];
-      heard = [];
+      arrivals = [];
     },
     get exchanges() {
       return exchanges;
     },
-    told: () => ({ system: body.messages[0]?.content ?? '', tools: body.tools ?? [] }),
-    arrival: () => new Promise((resolve) => heard.push(resolve)),
+    setup: () => ({ system: body.messages[0]?.content ?? '', tools: body.tools ?? [] }),
+    arrival: () => new Promise((resolve) => arrivals.push(resolve)),
     received: () => [...sockets].reduce((sum, socket) => sum + socket.bytesRead, closed),
     close() {
       server.close();

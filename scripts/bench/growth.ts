@@ -76,7 +76,7 @@ async function histories(setting: Setting, endpoint: Endpoint): Promise<string> 
     '',
     table([...head, 'overhead', 'with 1', 'to it', 'written, kB', 'with 1', 'RSS'], rows),
     '',
-    'bearing: opening 100 MB reads 1 MB at most; what is written does not depend on the history',
+    'target: opening 100 MB reads 1 MB at most; what is written does not depend on the history',
   ].join('\n');
 }
 
@@ -102,8 +102,8 @@ function historyRow(past: number, bytes: number, old: Went[], short: Went[]): st
 const folderOf = (workspace: string, name: string): string => join(workspace, '.sessions', name);
 
 function recordBytes(session: string): number {
-  const sealed = join(session, 'events');
-  const names = fs.existsSync(sealed) ? fs.readdirSync(sealed).map((name) => join('events', name)) : [];
+  const segments = join(session, 'events');
+  const names = fs.existsSync(segments) ? fs.readdirSync(segments).map((name) => join('events', name)) : [];
   return ['events.jsonl', ...names].reduce((sum, name) => sum + fs.statSync(join(session, name)).size, 0);
 }
 
@@ -182,7 +182,7 @@ async function plans(setting: Setting, endpoint: Endpoint): Promise<string> {
 
 async function loopOverhead(floor: Contender, endpoint: Endpoint, iterations: number): Promise<number> {
   endpoint.script((index) => (index < iterations ? READ : { text: 'That was all.' }));
-  await floor.carryOut();
+  await floor.run();
   return median(gapsIn(endpoint));
 }
 

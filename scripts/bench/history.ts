@@ -13,7 +13,7 @@ const TASK_ITERATIONS = 50;
 
 /**
  * Gives a session a history of so many iterations with outputs of so many characters: the engine itself on the store itself, so that
- * record, snapshots and folded conversations are what a daemon leaves behind, with a model and a tool in this process. Only the
+ * record, snapshots and reduced conversations are what a daemon leaves behind, with a model and a tool in this process. Only the
  * record's syncs are left out.
  */
 export async function makeHistory(

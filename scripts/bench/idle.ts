@@ -21,7 +21,7 @@ export function roomFor(workspace: string, wanted: number): string | undefined {
   return undefined;
 }
 
-/** Fills a workspace up to so many sessions at rest: one that really ran, and copies of its folder. */
+/** Fills a workspace up to so many idle sessions: one that really ran, and copies of its folder. */
 export async function idleSessions(workspace: string, wanted: number, endpoint: Endpoint): Promise<void> {
   const sessions = join(workspace, '.sessions');
   fs.mkdirSync(sessions, { recursive: true });

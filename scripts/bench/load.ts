@@ -34,7 +34,7 @@ export async function load({ folder, size, nodeFlags }: Setting): Promise<string
     '',
     table([...head, ...between], rows),
     '',
-    'bearing: 512 sessions at 70 % of the bare loop at least, slowest ÷ median at most 3',
+    'target: 512 sessions at 70 % of the bare loop at least, slowest ÷ median at most 3',
   ].join('\n');
 }
 
@@ -71,11 +71,11 @@ async function sessionsAtOnce(
 }
 
 async function loopsAtOnce(folder: string, endpoint: Endpoint, sessions: number, iterations: number): Promise<Done> {
-  const told = endpoint.told();
+  const setup = endpoint.setup();
   const child = await startLoop(folder, endpoint, 'bare');
   const { gathered, each } = crowd(endpoint, sessions, { iterations });
   const tasks = Array.from({ length: sessions }, (_, n) => taskOf(n));
-  await child.ask(JSON.stringify({ ...told, tasks }));
+  await child.ask(JSON.stringify({ ...setup, tasks }));
   const rss = child.peakRss();
   await child.stop();
   return doneOf(each(), await gathered, rss);

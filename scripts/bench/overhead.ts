@@ -44,7 +44,7 @@ export async function overhead({ folder, size, nodeFlags }: Setting): Promise<st
     '',
     table(head, rows),
     '',
-    'bearing: at most 1.25 × the synced loop, and flat over iterations',
+    'target: at most 1.25 × the synced loop, and flat over iterations',
     `flat? median by iterations: ${flat.join('; ')}`,
     `resident memory after it, MiB: agentd ${memory[0]}, bare loop ${memory[1]}, synced loop ${memory[2]}`,
     '',
@@ -110,7 +110,7 @@ async function everyRound(contenders: readonly Contender[], endpoint: Endpoint, 
 
 async function gapsOf(contender: Contender, endpoint: Endpoint, call: Say, iterations: number): Promise<number[]> {
   endpoint.script((index) => (index < iterations ? call : { text: 'That was all.' }));
-  await contender.carryOut();
+  await contender.run();
   const { exchanges } = endpoint;
   return exchanges.slice(1).map(({ arrived }, index) => arrived - (exchanges[index]?.answered ?? Number.NaN));
 }

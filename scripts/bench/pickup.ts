@@ -12,7 +12,7 @@ const PLAIN_WATCH = new URL('./floor-pickup.ts', import.meta.url);
 /** Idle sessions beside the one that is asked. */
 const SIZES = { quick: [0, 100], usual: [0, 1000, 10_000] };
 const WARM_UP = 10;
-/** Both sides come to rest before the next message. */
+/** Both sides become idle before the next message. */
 const PAUSE_MS = 10;
 
 /** A way to put a message into an inbox; answers when it was in place, and the name of its reply. */
@@ -49,7 +49,7 @@ export async function pickup({ folder, size, nodeFlags }: Setting): Promise<stri
     '',
     table(head, rows),
     '',
-    'bearing: .msg. at most 3 × the floor at p50; the plain ways (mv, echo) at most 15 ms',
+    'target: .msg. at most 3 × the floor at p50; the plain ways (mv, echo) at most 15 ms',
   ].join('\n');
 }
 

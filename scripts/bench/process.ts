@@ -19,17 +19,17 @@ export type Vitals = {
 };
 
 export function vitalsOf(pid: number | undefined): Vitals {
-  const told = (file: string, what: RegExp): number => Number(what.exec(textOf(join(`/proc/${pid}`, file)))?.[1]);
+  const read = (file: string, what: RegExp): number => Number(what.exec(textOf(join(`/proc/${pid}`, file)))?.[1]);
   return {
-    rss: () => told('status', /^VmRSS:\s+(\d+) kB/m) / 1024,
-    peakRss: () => told('status', /^VmHWM:\s+(\d+) kB/m) / 1024,
+    rss: () => read('status', /^VmRSS:\s+(\d+) kB/m) / 1024,
+    peakRss: () => read('status', /^VmHWM:\s+(\d+) kB/m) / 1024,
     cpu() {
       // The name in the second field may hold anything, so fields are counted from behind it.
       const fields = textOf(`/proc/${pid}/stat`).replace(/^.*\)/s, '').trim().split(' ');
       return (Number(fields[11]) + Number(fields[12])) / TICKS;
     },
     watches: () => watchesOf(`/proc/${pid}/fdinfo`),
-    traffic: () => ({ read: told('io', /^rchar: (\d+)/m), written: told('io', /^wchar: (\d+)/m) }),
+    traffic: () => ({ read: read('io', /^rchar: (\d+)/m), written: read('io', /^wchar: (\d+)/m) }),
   };
 }
 

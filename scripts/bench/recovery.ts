@@ -27,13 +27,13 @@ export async function recovery({ folder, size, nodeFlags }: Setting): Promise<st
   await first.kill();
   const answered = answeredIn(before);
   const kept = folders.reduce((sum, session) => sum + answersOnRecord(session), 0);
-  const told = endpoint.told();
+  const setup = endpoint.setup();
 
   const after = crowd(endpoint, sessions, { iterations: ENDLESS, hold: true });
   const second = await startAgentd(workspace, endpoint.url, nodeFlags);
   const all = (await after.gathered) - second.began;
   await second.kill();
-  const floor = await loopsBegin(join(folder, 'loop'), endpoint, told, sessions);
+  const floor = await loopsBegin(join(folder, 'loop'), endpoint, setup, sessions);
   endpoint.close();
   const head = ['sessions', 'ready', 'all have asked again', 'bare loops have asked', 'to the floor'];
   const cells = [count(sessions), ms(second.readyAfter), ms(all), ms(floor), times(all, floor)];
@@ -42,16 +42,16 @@ export async function recovery({ folder, size, nodeFlags }: Setting): Promise<st
     '',
     table([...head, 'iterations before', 'iterations repeated'], [[...cells, count(answered), count(answered - kept)]]),
     '',
-    'bearing: 500 sessions run again within 2 s; the loops keep nothing and begin from nothing',
+    'target: 500 sessions run again within 2 s; the loops keep nothing and begin from nothing',
   ].join('\n');
 }
 
 /** A process with the bare loop, from its command until so many of them have asked. */
-async function loopsBegin(folder: string, endpoint: Endpoint, told: object, sessions: number): Promise<number> {
+async function loopsBegin(folder: string, endpoint: Endpoint, setup: object, sessions: number): Promise<number> {
   const { gathered } = crowd(endpoint, sessions, { iterations: ENDLESS, hold: true });
   const child = await startLoop(folder, endpoint, 'bare');
   // No answer comes: it is killed.
-  child.ask(JSON.stringify({ ...told, tasks: Array.from({ length: sessions }, (_, n) => taskOf(n)) })).catch(() => {});
+  child.ask(JSON.stringify({ ...setup, tasks: Array.from({ length: sessions }, (_, n) => taskOf(n)) })).catch(() => {});
   const took = (await gathered) - child.began;
   await child.kill();
   return took;

@@ -13,7 +13,7 @@ const ROUNDS = 400;
 const PULL_TO_ZERO = 1;
 
 /**
- * How the signs do in repositories they were not weighed on: for each repository the weights are fitted anew on all
+ * How the signs do in repositories they were not weighed on: for each repository the weights are fitted again on all
  * others (logistic regression), and every turn of it is judged with those.
  */
 export function leaveOneSourceOut(runs: readonly Run[]): {

@@ -79,6 +79,6 @@ export async function stall(setting: Setting): Promise<string> {
     '',
     table(['plan', 'kB', 'n', 'median', 'longest', 'CPU', 'RSS, MiB'], rows),
     '',
-    `bearing: the longest is no more than 200 ms above that of the plan of 2 steps`,
+    `target: the longest is no more than 200 ms above that of the plan of 2 steps`,
   ].join('\n');
 }

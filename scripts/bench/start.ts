@@ -56,12 +56,12 @@ export async function start({ folder, size, nodeFlags }: Setting): Promise<strin
   const head = ['idle sessions', 'n', 'agentd ready', 'plain watches', 'to the floor', 'agentd asked', 'floor asked'];
   const seconds = idleSeconds(size === 'quick');
   return [
-    `start: command to READY and to the first request, medians, ms; resident memory, MiB, and watches at READY; share of a processor at rest, over ${seconds} s`,
+    `start: command to READY and to the first request, medians, ms; resident memory, MiB, and watches at READY; share of an idle processor, over ${seconds} s`,
     '',
     table([...head, 'to the floor', 'RSS', 'floor RSS', 'watches', 'floor watches', 'idle', 'floor idle'], rows),
     '',
     ...skipped,
-    'bearing: 10,000 idle sessions ready within 2 × the floor, with 1.5 × its memory, idle at 0.5 % of a processor',
+    'target: 10,000 idle sessions ready within 2 × the floor, with 1.5 × its memory, idle at 0.5 % of a processor',
   ].join('\n');
 }
 

@@ -9,7 +9,7 @@ const MARGIN = 18;
 const BAR = 40;
 const WIDTH = COLUMNS * LETTER + 2 * MARGIN;
 
-/** How long the last screen stays before the film begins anew, in seconds. */
+/** How long the last screen stays before the film begins again, in seconds. */
 const REST = 6;
 
 const PAPER = '#0d1117';

@@ -5,15 +5,15 @@ import { createInterface } from 'node:readline';
 /** A line of a terminal, and when it came, in seconds after the first line of its program. */
 export type Line = { at: number; text: string };
 
-type Recording = { heard?: (text: string) => void; signal?: AbortSignal; program?: string; env?: NodeJS.ProcessEnv };
+type Recording = { onLine?: (text: string) => void; signal?: AbortSignal; program?: string; env?: NodeJS.ProcessEnv };
 
 /**
- * Runs a program, node unless another is named, and returns what it printed. `heard` is told each line at once; `signal` ends it,
+ * Runs a program, node unless another is named, and returns what it printed. `onLine` gets each line at once; `signal` ends it,
  * which is no error.
  */
 export async function record(
   args: string[],
-  { heard, signal, program = process.execPath, env = process.env }: Recording = {},
+  { onLine, signal, program = process.execPath, env = process.env }: Recording = {},
 ): Promise<Line[]> {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'], env });
   signal?.addEventListener('abort', () => child.kill('SIGINT'));
@@ -23,7 +23,7 @@ export async function record(
   for await (const text of createInterface({ input: child.stdout })) {
     first ??= performance.now();
     lines.push({ at: (performance.now() - first) / 1000, text });
-    heard?.(text);
+    onLine?.(text);
   }
   const [code] = await ended;
   if (code !== 0 && !signal?.aborted) throw new Error(`${args.join(' ')} ended with exit code ${code}`);

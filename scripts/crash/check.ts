@@ -133,7 +133,7 @@ async function projections(paths: ScenarioPaths, events: Event[]): Promise<strin
   return wrong;
 }
 
-/** What was left half-made in a session at rest goes when it is opened next, or with the daily sweep. */
+/** What was left half-made in an idle session goes when it is opened next, or with the daily sweep. */
 async function openedOnce(paths: ScenarioPaths): Promise<ScenarioPaths> {
   const workspace = openWorkspace(paths.root, { now: () => new Date() });
   await workspace.openSession(paths.session).close();

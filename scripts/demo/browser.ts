@@ -35,13 +35,13 @@ export async function browserDemo(): Promise<void> {
   say('plan.json, as it advances:');
   await stage.follow('1.md');
   say('What the browser told the model:');
-  for (const line of told(stage.session, site.url)) console.log(`  ${line}`);
+  for (const line of browserResults(stage.session, site.url)) console.log(`  ${line}`);
   say('$ agentctl show demo');
   stage.agentctl('show', 'demo');
   await stage.end();
   site.close();
 
-  console.log(`\nThe site was told of cookies: ${[...site.heard].join(', ')}`);
+  console.log(`\nThe site was told of cookies: ${[...site.consents].join(', ')}`);
   const chart = join(stage.session, 'work', 'chart.svg');
   if (!existsSync(chart)) throw new Error(`${chart} is missing`);
   say(`The chart: ${chart}`);
@@ -81,7 +81,7 @@ export const script = (url: string): object[] => [
 const Finished = z.object({ type: z.literal('tool.finished'), output: z.object({ text: z.string() }) });
 
 /** The first answer of the browser whole, of the others what was downloaded. Each begins with the page's address. */
-function told(session: string, url: string): string[] {
+function browserResults(session: string, url: string): string[] {
   return readFileSync(join(session, 'events.jsonl'), 'utf8')
     .trim()
     .split('\n')

@@ -15,19 +15,19 @@ const PAGE = `<!doctype html>
 <script>
 document.getElementById('reports').innerHTML = ${JSON.stringify(YEARS)}
   .map((year) => '<li><a href="/reports/' + year + '.html">Results ' + year + '</a></li>').join('');
-const consent = (said) => { document.cookie = 'consent=' + said; document.getElementById('onetrust-consent-sdk').remove(); };
+const consent = { document.cookie = 'consent=' + said; => (choice) => { document.cookie = 'consent=' + choice; => { document.cookie = 'consent=' + said; document.getElementById('onetrust-consent-sdk').remove(); };
 addEventListener('load', () => setTimeout(() => document.body.insertAdjacentHTML('beforeend', ${JSON.stringify(BANNER)}), 200));
 </script></body></html>
 `;
 
-/** A company's site whose reports are files to download, for those who have answered its cookie banner. `heard`: what they answered. */
-export async function startInvestorSite(): Promise<{ url: string; heard: Set<string>; close(): void }> {
-  const heard = new Set<string>();
+/** A company's site whose reports are files to download, for those who have answered its cookie banner. `consents`: what they answered. */
+export async function startInvestorSite(): Promise<{ url: string; consents: Set<string>; close(): void }> {
+  const consents = new Set<string>();
   const site = await listening(({ url = '', headers }, response) => {
-    const [, said] = /\bconsent=(\w+)/.exec(headers.cookie ?? '') ?? [];
+    const [, choice] = /\bconsent=(\w+)/.exec(headers.cookie ?? '') ?? [];
     const [report, isPage] = [resultsAt(url), url === '/'];
-    if (said !== undefined) heard.add(said);
-    const status = isPage ? 200 : report === undefined ? 404 : said === undefined ? 403 : 200;
+    if (choice !== undefined) consents.add(choice);
+    const status = isPage ? 200 : report === undefined ? 404 : choice === undefined ? 403 : 200;
     const isFile = status === 200 && !isPage;
     response.writeHead(status, {
       'content-type': 'text/html; charset=utf-8',
@@ -35,5 +35,5 @@ export async function startInvestorSite(): Promise<{ url: string; heard: Set<str
     });
     response.end(isPage ? PAGE : isFile ? report : 'Answer the cookie banner first.\n');
   });
-  return { ...site, heard };
+  return { ...site, consents };
 }

@@ -7,22 +7,22 @@ import { sessionPaths } from '../../src/store/index.ts';
 import { textOf } from '../../tests/model/person.ts';
 import { ofType } from '../crash/check.ts';
 import { changedEnds } from './ended-steps.ts';
-import type { Life } from './perform.ts';
+import type { SessionHistory } from './perform.ts';
 import type { Recorded } from './sessions.ts';
 
-export type Ground = { root: string; ledger: string; lives: readonly Life[] };
+export type Ground = { root: string; ledger: string; histories: readonly SessionHistory[] };
 
 /** Everything that was promised and does not hold, in words. The daemon must have ended. */
 export async function broken(ground: Ground, all: readonly Recorded[]): Promise<string[]> {
   const wrong: string[] = [];
   for (const one of all) {
-    const life = ground.lives.find(({ name }) => name === one.name);
+    const history = ground.histories.find(({ name }) => name === one.name);
     const found = [
-      ...(life ? drops(life, one) : []),
+      ...(history ? drops(history, one) : []),
       ...replies(ground.root, one),
       ...calls(one),
       ...changedEnds(one),
-      ...(await plan(ground.root, one, life?.wasBroken === true)),
+      ...(await plan(ground.root, one, history?.wasBroken === true)),
     ];
     wrong.push(...found.map((what) => `${one.name}: ${what}`));
   }
@@ -38,7 +38,7 @@ const linesOf = (path: string): string[] => (textOf(path) ?? '').split('\n').fil
 const twice = (all: readonly string[]): string[] => [...new Set(all.filter((one, at) => all.indexOf(one) !== at))];
 
 /** Each file that was dropped is one message, or was refused with a reason; one whose id is known is neither. */
-function drops({ dropped, paths }: Life, { events }: Recorded): string[] {
+function drops({ dropped, paths }: SessionHistory, { events }: Recorded): string[] {
   const received = ofType(events, 'message.received');
   const refused = fs.readdirSync(paths.rejected).filter((name) => name.endsWith('.why.json'));
   const wrong: string[] = [];

@@ -15,7 +15,7 @@ process.on('exit', () => {
 
 /** One real daemon at a time over a workspace; all of them write to the same log. */
 export type Daemon = {
-  /** What went wrong in its lives, in words. */
+  /** What went wrong in its runs, in words. */
   wrong: string[];
   kills: number;
   stops: number;

@@ -19,7 +19,7 @@ export function changedEnds({ name, events }: Pick<Recorded, 'name' | 'events'>)
     for (const step of before.steps) {
       if (!ENDS.includes(step.status)) continue;
       const now = after.steps.find(({ id }) => id === step.id);
-      if (what(step) !== (now && what(now)) && !says(event, step, before.steps))
+      if (what(step) !== (now && what(now)) && !hasClosed(event, step, before.steps))
         wrong.push(
           `${step.id}, which was ${step.status}, was changed by event ${event.seq}, ${event.type}: ${now && what(now)}`,
         );
@@ -34,7 +34,7 @@ const what = ({ status, description, result }: Step): string => JSON.stringify({
  * Whether the event is a reason for this step to change. Who opens a step opens the groups around it, and brings back what was
  * skipped because of it.
  */
-function says(event: Event, { id, status }: Step, steps: readonly Step[]): boolean {
+function hasClosed(event: Event, { id, status }: Step, steps: readonly Step[]): boolean {
   switch (event.type) {
     case 'plan.edited':
     case 'plan.revised':

@@ -9,7 +9,7 @@ import type { Action, PlanEdit } from './people.ts';
 export type Dropped = { name: string; id?: string; content: string };
 
 /** A session and what its people did to it. */
-export type Life = {
+export type SessionHistory = {
   name: string;
   paths: SessionPaths;
   dropped: Dropped[];
@@ -19,7 +19,7 @@ export type Life = {
   wasBroken: boolean;
 };
 
-export const newLife = (root: string, name: string): Life => ({
+export const newHistory = (root: string, name: string): SessionHistory => ({
   name,
   paths: sessionPaths(join(root, '.sessions', name)),
   dropped: [],
@@ -28,35 +28,35 @@ export const newLife = (root: string, name: string): Life => ({
 });
 
 /** Does it, as far as what is there allows; answers whether anything was done. */
-export async function perform(life: Life, action: Action): Promise<boolean> {
+export async function perform(history: SessionHistory, action: Action): Promise<boolean> {
   switch (action.do) {
     case 'message':
-      return drop(life, action);
+      return drop(history, action);
     case 'plan':
-      return editPlan(life, action.edit);
+      return editPlan(history, action.edit);
     case 'settings':
-      return saveSettings(life, action.text);
+      return saveSettings(history, action.text);
     case 'approval':
-      return decide(life, action.decision);
+      return decide(history, action.decision);
     case 'read':
-      return consume(life);
+      return consume(history);
     default:
       return action satisfies never;
   }
 }
 
-async function drop(life: Life, action: Extract<Action, { do: 'message' }>): Promise<boolean> {
+async function drop(history: SessionHistory, action: Extract<Action, { do: 'message' }>): Promise<boolean> {
   const { name, content, way, id } = action;
-  const { inbox, folder } = life.paths;
+  const { inbox, folder } = history.paths;
   fs.mkdirSync(inbox, { recursive: true });
   const path = join(inbox, name);
   // A sender who sees that the name is taken does not write over another's message.
   if (fs.existsSync(path)) return false;
-  life.dropped.push({ name, content, ...(id !== undefined && { id }) });
+  history.dropped.push({ name, content, ...(id !== undefined && { id }) });
   if (way === 'link') await dropMessage(folder, { name, content });
   else if (way === 'echo') fs.writeFileSync(path, `${content}\n`, { flag: 'wx' });
   else {
-    const made = join(folder, '..', '..', '..', `${life.name}-${life.dropped.length}`);
+    const made = join(folder, '..', '..', '..', `${history.name}-${history.dropped.length}`);
     fs.writeFileSync(made, `${content}\n`);
     fs.renameSync(made, path);
   }
@@ -65,23 +65,23 @@ async function drop(life: Life, action: Extract<Action, { do: 'message' }>): Pro
 
 const Steps = z.looseObject({ steps: z.array(z.looseObject({})), limits: z.looseObject({}).optional() });
 
-function editPlan(life: Life, edit: PlanEdit): boolean {
-  const { plan: path } = life.paths;
-  const text = life.unbroken ?? textOf(path);
+function editPlan(history: SessionHistory, edit: PlanEdit): boolean {
+  const { plan: path } = history.paths;
+  const text = history.unbroken ?? textOf(path);
   if (text === undefined) return false;
   if (edit.what === 'break') {
-    if (life.unbroken !== null) return false;
+    if (history.unbroken !== null) return false;
     save(path, text.slice(0, Math.floor((text.length * (edit.at + 2)) / 10)), edit.how);
-    life.unbroken = text;
-    life.wasBroken = true;
+    history.unbroken = text;
+    history.wasBroken = true;
     return true;
   }
-  if (edit.what === 'repair' && life.unbroken === null) return false;
+  if (edit.what === 'repair' && history.unbroken === null) return false;
   const parsed = Steps.safeParse(JSON.parse(text));
   if (!parsed.success) throw new Error(`${path}: ${parsed.error.message}`);
   const changed = edit.what === 'repair' ? parsed.data : edited(parsed.data, edit);
   save(path, `${JSON.stringify(changed, null, 2)}\n`, edit.how);
-  life.unbroken = null;
+  history.unbroken = null;
   return true;
 }
 
@@ -121,15 +121,15 @@ function edited(plan: Edited, edit: Exclude<PlanEdit, { what: 'break' | 'repair'
   }
 }
 
-function saveSettings(life: Life, text: string): boolean {
-  const { settings, folder } = life.paths;
+function saveSettings(history: SessionHistory, text: string): boolean {
+  const { settings, folder } = history.paths;
   if (!fs.existsSync(folder)) return false;
   save(settings, text, 'rename');
   return true;
 }
 
 /** Answers the call that waits, by its file. */
-function decide({ paths }: Life, decision: string): boolean {
+function decide({ paths }: SessionHistory, decision: string): boolean {
   const names = fs.existsSync(paths.approvals) ? fs.readdirSync(paths.approvals) : [];
   const name = names.find((one) => /^\d+\.json$/.test(one));
   const text = name === undefined ? undefined : textOf(join(paths.approvals, name));
@@ -139,7 +139,7 @@ function decide({ paths }: Life, decision: string): boolean {
 }
 
 /** Marks every reply as read, as a frontend does. */
-function consume({ paths }: Life): boolean {
+function consume({ paths }: SessionHistory): boolean {
   if (!fs.existsSync(paths.outboxRead)) return false;
   const files = fs.readdirSync(paths.outbox, { withFileTypes: true }).filter((entry) => entry.isFile());
   for (const { name } of files) fs.renameSync(join(paths.outbox, name), join(paths.outboxRead, name));

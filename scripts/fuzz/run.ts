@@ -10,7 +10,7 @@ import { readRequest } from './asked.ts';
 import { broken } from './check.ts';
 import { type Daemon, daemonOf } from './daemon.ts';
 import { peopleOf } from './people.ts';
-import { type Life, newLife, perform } from './perform.ts';
+import { newHistory, perform, type SessionHistory } from './perform.ts';
 import { type Recorded, recordsOf } from './sessions.ts';
 import { someConfig } from './setting.ts';
 import { settle } from './settle.ts';
@@ -43,19 +43,19 @@ export async function runSeed(given: Seed): Promise<Outcome> {
   fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify(someConfig(chanceFor(given.seed, 'config')), null, 2));
   const endpoint = await openEndpoint(given.seed, ledger);
   const daemon = daemonOf(['--workspace', root, '--base-url', endpoint.server.url, '--model', 'm'], logFile, base);
-  const lives = Array.from({ length: SESSIONS }, (_, n) => newLife(root, `s${n}`));
+  const histories = Array.from({ length: SESSIONS }, (_, n) => newHistory(root, `s${n}`));
   const records = recordsOf(root);
   const wrong: string[] = [];
   try {
     await daemon.start();
-    const people = Promise.all(lives.map((life) => live(life, given)));
+    const people = Promise.all(histories.map((history) => live(history, given)));
     await restarts(daemon, given);
     await people;
     endpoint.calm();
-    const hanging = await settle(root, lives, records);
+    const hanging = await settle(root, histories, records);
     await daemon.stop();
     wrong.push(...hanging);
-    if (hanging.length === 0) wrong.push(...(await atTheEnd({ root, ledger, lives, base }, daemon, records)));
+    if (hanging.length === 0) wrong.push(...(await atTheEnd({ root, ledger, histories, base }, daemon, records)));
   } catch (error) {
     wrong.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
     await daemon.kill();
@@ -70,7 +70,7 @@ export async function runSeed(given: Seed): Promise<Outcome> {
     last: lastEvents(all, wrong),
     counts: {
       requests: endpoint.server.requests.length,
-      messages: lives.reduce((sum, { dropped }) => sum + dropped.length, 0),
+      messages: histories.reduce((sum, { dropped }) => sum + dropped.length, 0),
       children: all.filter(({ name }) => name.includes('~')).length,
       events: all.reduce((sum, { events }) => sum + events.length, 0),
       kills: daemon.kills,
@@ -100,11 +100,11 @@ async function openEndpoint(seed: number, ledger: string) {
 }
 
 /** The people of one session, from the beginning to the end. */
-async function live(life: Life, { seed, seconds }: Seed): Promise<void> {
-  const chance = chanceFor(seed, 'people', life.name);
-  for (const { afterMs, action } of peopleOf(chance, life.name, seconds * 1000)) {
+async function live(history: SessionHistory, { seed, seconds }: Seed): Promise<void> {
+  const chance = chanceFor(seed, 'people', history.name);
+  for (const { afterMs, action } of peopleOf(chance, history.name, seconds * 1000)) {
     await sleep(afterMs);
-    await perform(life, action);
+    await perform(history, action);
   }
 }
 
@@ -123,7 +123,7 @@ async function restarts(daemon: Daemon, { seed, seconds, kills }: Seed): Promise
   await sleep(end - performance.now());
 }
 
-type Place = { root: string; ledger: string; base: string; lives: readonly Life[] };
+type Place = { root: string; ledger: string; base: string; histories: readonly SessionHistory[] };
 
 /** What does not hold once everything has ended and the daemon has stopped; one more start must change nothing. */
 async function atTheEnd(place: Place, daemon: Daemon, records: ReturnType<typeof recordsOf>): Promise<string[]> {

@@ -33,7 +33,7 @@ export function recordsOf(root: string) {
   };
 }
 
-/** What is open in a session, in words; empty where it is at rest. */
+/** What is open in a session, in words; empty where it is idle. */
 export function openIn({ session, events }: Recorded, inbox: string): string[] {
   const waiting = fs.existsSync(inbox) ? fs.readdirSync(inbox).filter((name) => !name.startsWith('.')) : [];
   const open = [

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { sessionStatus } from '../../src/core/session/session-queries.ts';
 import { rootSessionOf, sessionPaths } from '../../src/store/index.ts';
 import { save, textOf } from '../../tests/model/person.ts';
-import { type Life, perform } from './perform.ts';
+import { perform, type SessionHistory } from './perform.ts';
 import { openIn, type Recorded, type recordsOf } from './sessions.ts';
 
 /**
@@ -14,40 +14,40 @@ import { openIn, type Recorded, type recordsOf } from './sessions.ts';
 const HANG_MS = 45_000;
 const SETTLE_MS = 240_000;
 const LOOK_MS = 400;
-/** How often a person goes on with a run that rests before it is cancelled. */
+/** How often a person goes on with a run that has ended before it is cancelled. */
 const PATIENCE = 5;
 
 const GENEROUS = { iterations: 40, tokens: null, minutes: null, cost: null, step_minutes: null, steps: 4 };
 
 type Records = ReturnType<typeof recordsOf>;
-type Family = { life: Life; root: Recorded; all: Recorded[]; sent: number };
+type Family = { history: SessionHistory; root: Recorded; all: Recorded[]; sent: number };
 
 /**
- * The endpoint is well by now: people mend what they broke, answer what they are asked, and go on with whatever rests. Answers
+ * The endpoint is healthy by now: people repair what they broke, answer what they are asked, and go on with whatever is idle. Answers
  * what does not come to its end, in words; empty is well.
  */
-export async function settle(root: string, lives: readonly Life[], records: Records): Promise<string[]> {
-  for (const life of lives) await mend(life);
+export async function settle(root: string, histories: readonly SessionHistory[], records: Records): Promise<string[]> {
+  for (const history of histories) await repair(history);
   const sent = new Map<string, number>();
   const began = performance.now();
   for (;;) {
     await sleep(LOOK_MS);
     const all = await records.all();
-    const families = lives.flatMap((life): Family[] => {
-      const own = all.filter(({ name }) => rootSessionOf(name) === life.name);
-      const top = own.find(({ name }) => name === life.name);
-      return top ? [{ life, root: top, all: own, sent: sent.get(life.name) ?? 0 }] : [];
+    const families = histories.flatMap((history): Family[] => {
+      const own = all.filter(({ name }) => rootSessionOf(name) === history.name);
+      const top = own.find(({ name }) => name === history.name);
+      return top ? [{ history, root: top, all: own, sent: sent.get(history.name) ?? 0 }] : [];
     });
     const open = families.map((family) => ({ family, left: leftIn(root, family) }));
     const hanging = open.filter(({ family, left }) => left.length > 0 && isStill(family, began));
     const late = performance.now() - began > SETTLE_MS;
     if (hanging.length > 0 || late)
       return (late ? open : hanging).flatMap(({ left }) => left.map((one) => `does not come to its end: ${one}`));
-    let isBusy = families.length < lives.filter(({ dropped }) => dropped.length > 0).length;
+    let isBusy = families.length < histories.filter(({ dropped }) => dropped.length > 0).length;
     for (const { family, left } of open) {
       const answered = await approve(root, family);
       const went = left.length === 0 && (await goOn(family));
-      if (went) sent.set(family.life.name, family.sent + 1);
+      if (went) sent.set(family.history.name, family.sent + 1);
       if (left.length > 0 || went || answered) isBusy = true;
     }
     if (!isBusy) return [];
@@ -68,11 +68,12 @@ function isStill({ all }: Family, began: number): boolean {
   return !due && performance.now() - since > HANG_MS;
 }
 
-/** A session at rest looks at its files with the next message. */
-async function mend(life: Life): Promise<void> {
-  if (life.unbroken !== null) await perform(life, { do: 'plan', edit: { what: 'repair', at: 0, how: 'rename' } });
-  if (fs.existsSync(life.paths.settings)) await perform(life, { do: 'settings', text: '{ "version": 1 }\n' });
-  if (life.dropped.length > 0) await perform(life, { do: 'message', name: 'last.md', content: '/status', way: 'mv' });
+/** An idle session looks at its files with the next message. */
+async function repair(history: SessionHistory): Promise<void> {
+  if (history.unbroken !== null) await perform(history, { do: 'plan', edit: { what: 'repair', at: 0, how: 'rename' } });
+  if (fs.existsSync(history.paths.settings)) await perform(history, { do: 'settings', text: '{ "version": 1 }\n' });
+  if (history.dropped.length > 0)
+    await perform(history, { do: 'message', name: 'last.md', content: '/status', way: 'mv' });
 }
 
 /** Allows what waits for a person, in whatever session of the family it was asked. */
@@ -89,16 +90,16 @@ async function approve(root: string, { all }: Family): Promise<boolean> {
   return any;
 }
 
-/** Sends what a person would send to a run that rests: an answer, "continue", and in the end a cancel. */
-async function goOn({ life, root: { session }, sent }: Family): Promise<boolean> {
+/** Sends what a person would send to a run that has ended: an answer, "continue", and in the end a cancel. */
+async function goOn({ history, root: { session }, sent }: Family): Promise<boolean> {
   const now = sessionStatus(session);
   if ((now !== 'paused' && now !== 'waiting') || sent > PATIENCE) return false;
-  const id = `${life.name}-last-${sent}`;
+  const id = `${history.name}-last-${sent}`;
   const message =
     sent === PATIENCE
       ? { id, command: 'cancel' }
       : now === 'waiting' && session.question
         ? { id, text: 'the first' }
         : { id, command: 'continue', options: { limits: GENEROUS } };
-  return perform(life, { do: 'message', name: `${id}.msg.json`, content: JSON.stringify(message), way: 'link', id });
+  return perform(history, { do: 'message', name: `${id}.msg.json`, content: JSON.stringify(message), way: 'link', id });
 }

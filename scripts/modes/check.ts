@@ -62,7 +62,7 @@ function inRecord(events: Event[]): string[] {
       ofType(events, 'child.sent').map((event) => event.message),
     ),
     ...twice(
-      'heard',
+      'received',
       ofType(events, 'child.replied').map((event) => event.message),
     ),
     ...received.filter((id) => !replied.includes(id)).map((id) => `${id} has no reply`),

@@ -33,7 +33,7 @@ export async function recoveredIn(root: string, known: Known): Promise<string[]>
   try {
     const found = readFilesIfAny(paths);
     await withDaemon(paths, async () => {
-      if (!(await waitUntilIdle(paths))) wrong.push('it did not come to rest');
+      if (!(await waitUntilIdle(paths))) wrong.push('it did not become idle');
       if (!fs.existsSync(paths.folder)) return;
       await dropMessage(paths.folder, { name: PROBE, content: 'Is anybody there?' });
       if (!(await waitUntilIdle(paths))) wrong.push('it did not answer one more message');

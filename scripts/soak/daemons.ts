@@ -9,7 +9,7 @@ const SHORTEST_MS = 100;
 const LONGEST_MS = 3_000;
 const STOP_MS = 30_000;
 
-export type Lives = {
+export type DaemonRuns = {
   kills: number;
   /** Lives that had the time to say READY. */
   ready: number;
@@ -25,7 +25,7 @@ export type Lives = {
  * ever be done on a machine that is slow to start one), until told to let the last one live.
  */
 export function daemons(words: string[], chance: Chance) {
-  const lives: Lives = { kills: 0, ready: 0, rssMb: 0, fds: 0, wrong: [] };
+  const runs: DaemonRuns = { kills: 0, ready: 0, rssMb: 0, fds: 0, wrong: [] };
   let isCalm = false;
   let last: ReturnType<typeof launch> | undefined;
 
@@ -37,7 +37,7 @@ export function daemons(words: string[], chance: Chance) {
     });
     const ready = new Promise<void>((done) =>
       child.stdout.once('data', () => {
-        lives.ready++;
+        runs.ready++;
         done();
       }),
     );
@@ -53,11 +53,11 @@ export function daemons(words: string[], chance: Chance) {
       last = one;
       if (chance.oneIn(2)) await Promise.race([one.ready, one.ended]);
       const how = await Promise.race([one.ended, sleep(SHORTEST_MS + chance.below(LONGEST_MS - SHORTEST_MS))]);
-      measure(one.child, lives);
-      if (how !== undefined) lives.wrong.push(`a daemon ended by itself with ${how}: ${one.stderr()}`);
+      measure(one.child, runs);
+      if (how !== undefined) runs.wrong.push(`a daemon ended by itself with ${how}: ${one.stderr()}`);
       if (isCalm && how === undefined) return;
       one.child.kill('SIGKILL');
-      lives.kills++;
+      runs.kills++;
       await one.ended;
     }
     last = launch();
@@ -65,28 +65,28 @@ export function daemons(words: string[], chance: Chance) {
 
   const all = killing();
   return {
-    lives,
+    runs,
     /** The daemon that runs now is the last one. */
     async calm(): Promise<void> {
       isCalm = true;
       await all;
     },
-    measure: () => last && measure(last.child, lives),
+    measure: () => last && measure(last.child, runs),
     async stop(): Promise<void> {
       last?.child.kill('SIGTERM');
       const how = await Promise.race([last?.ended, sleep(STOP_MS, 'still running')]);
       last?.child.kill('SIGKILL');
-      if (how !== 0) lives.wrong.push(`the last daemon ended with ${how}: ${last?.stderr()}`);
+      if (how !== 0) runs.wrong.push(`the last daemon ended with ${how}: ${last?.stderr()}`);
     },
   };
 }
 
 /** What Linux tells of a process; elsewhere nothing. */
-function measure({ pid }: ChildProcess, lives: Lives): void {
+function measure({ pid }: ChildProcess, runs: DaemonRuns): void {
   try {
     const rss = /^VmHWM:\s+(\d+)/m.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '0';
-    lives.rssMb = Math.max(lives.rssMb, Math.round(Number(rss) / 1024));
-    lives.fds = Math.max(lives.fds, fs.readdirSync(`/proc/${pid}/fd`).length);
+    runs.rssMb = Math.max(runs.rssMb, Math.round(Number(rss) / 1024));
+    runs.fds = Math.max(runs.fds, fs.readdirSync(`/proc/${pid}/fd`).length);
   } catch {
     // It is gone already, or there is no /proc.
   }

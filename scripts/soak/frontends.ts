@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { openClient } from '../../src/client/index.ts';
-import { folderOf, type Ground, newLife } from '../../tests/model/actions.ts';
-import { askAbout, workOn } from '../../tests/model/mind.ts';
+import { folderOf, type Ground, newHistory } from '../../tests/model/actions.ts';
+import { askAbout, workOn } from '../../tests/model/job-script.ts';
 import type { Chance } from '../../tests/sim/chance.ts';
 
 const WRITER = fileURLToPath(new URL('./writer.sh', import.meta.url));
@@ -47,8 +47,8 @@ export async function shellFrontend(ground: Ground, word: string, sessions: numb
   }
 }
 
-function sent({ lives }: Ground, session: string, name: string): void {
-  const life = lives.get(session) ?? newLife();
-  lives.set(session, life);
-  life.dropped.push({ name, content: '', isMessage: true });
+function sent({ histories }: Ground, session: string, name: string): void {
+  const history = histories.get(session) ?? newHistory();
+  histories.set(session, history);
+  history.dropped.push({ name, content: '', isMessage: true });
 }

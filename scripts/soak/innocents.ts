@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { openClient } from '../../src/client/index.ts';
 import { Reply } from '../../src/protocol/session/reply.ts';
-import { folderOf, type Ground, newLife } from '../../tests/model/actions.ts';
-import { askAbout, mind, workOn } from '../../tests/model/mind.ts';
+import { folderOf, type Ground, newHistory } from '../../tests/model/actions.ts';
+import { askAbout, jobScript, workOn } from '../../tests/model/job-script.ts';
 import { broken } from '../../tests/model/promises.ts';
 import type { Chance } from '../../tests/sim/chance.ts';
 import { startOpenAI } from '../../tests/support/openai-server.ts';
@@ -28,10 +28,10 @@ export async function innocents(
   { sessions, messages, kills, settleMs }: Plan,
   chance: Chance,
 ): Promise<Outcome> {
-  const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), lives: new Map() };
+  const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), histories: new Map() };
   fs.mkdirSync(ground.root, { recursive: true, mode: 0o700 });
   fs.writeFileSync(join(ground.root, 'agentd.json'), '{ "version": 1, "sandbox": "none" }\n');
-  const server = await startOpenAI(mind(ground.ledger, () => chance.below(100)));
+  const server = await startOpenAI(jobScript(ground.ledger, () => chance.below(100)));
   const words = ['--workspace', ground.root, '--base-url', server.url, '--model', 'm', '--log-level', 'error'];
   const wrong: string[] = [];
   try {
@@ -47,7 +47,7 @@ export async function innocents(
     const missing = await answered(ground, settleMs);
     const seconds = Math.round((performance.now() - began) / 1000);
     wrong.push(...missing.map((name) => `${name}: no reply`));
-    // What was asked last is published before the session has said that it rests.
+    // What was asked last is published before the session has reported that it is idle.
     await sleep(500);
     last.child.kill('SIGTERM');
     const how = await Promise.race([last.ended, sleep(STOP_MS, 'still running')]);
@@ -79,9 +79,9 @@ async function drop(ground: Ground, sessions: number, messages: number): Promise
       const job = `j${s}x${n}`;
       const text = n % 3 === 2 ? askAbout(job) : workOn(job);
       const { session, name } = await client.send(`s${s}`, { text, options: { when: 'after' } });
-      const life = ground.lives.get(session) ?? newLife();
-      ground.lives.set(session, life);
-      life.dropped.push({ name, content: '', isMessage: true });
+      const history = ground.histories.get(session) ?? newHistory();
+      ground.histories.set(session, history);
+      history.dropped.push({ name, content: '', isMessage: true });
     }
   }
 }
@@ -96,8 +96,8 @@ async function started(words: string[]): Promise<{ child: ChildProcess; ended: P
 }
 
 const named = (ground: Ground) =>
-  [...ground.lives].flatMap(([session, life]) =>
-    life.dropped.map(({ name }) => ({
+  [...ground.histories].flatMap(([session, history]) =>
+    history.dropped.map(({ name }) => ({
       name: `${session}/${name}`,
       path: join(folderOf(ground, session).outbox, name),
     })),

@@ -47,7 +47,7 @@ function checkWritable(own: string): Finding[] {
 }
 
 /**
- * Where commands run by this configuration; where they are held, what became of every way out that was tried just now.
+ * Where commands run by this configuration; in a sandbox, what became of every way out that was tried just now.
  */
 export async function checkSandbox({ env }: DoctorOptions, settings: SandboxSettings): Promise<Finding[]> {
   const finding = (is: Finding['is'], text: string): Finding => ({ what: 'sandbox', is, text });

@@ -183,7 +183,7 @@ test("a planner's JSON is no part of the conversation; the plan it made is", asy
   ).toEqual(['Write hello']);
 });
 
-test('what the daemon adds to the last words of the model is told, and those words once', async () => {
+test('what the daemon adds to the last words of the model is reported, and those words once', async () => {
   const on = await serving([{ text: '[Step] Deploy it\nI look.' }, { text: 'No key here. [Blocked: no key]' }]);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
@@ -204,7 +204,7 @@ test('without a daemon a prompt waits in the inbox, and the editor is told what 
   expect(editor.words()).toBe('At last.');
 });
 
-test('an endpoint that cannot be reached is told while a prompt waits, and the prompt can be cancelled', async () => {
+test('an endpoint that cannot be reached is reported while a prompt waits, and the prompt can be cancelled', async () => {
   const on = ground();
   await on.serve(['--base-url', 'http://127.0.0.1:9/v1', '--model', 'm']);
   const editor = await editorHere(on.root);

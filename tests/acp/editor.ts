@@ -33,7 +33,7 @@ export type Editor = {
   withdrawn: string[];
   questions: string[];
   /** What the person says to what is asked next. */
-  says: { permission: Choice; question: CreateElicitationResponse };
+  responses: { permission: Choice; question: CreateElicitationResponse };
   updates<K extends SessionUpdate['sessionUpdate']>(kind: K): Extract<SessionUpdate, { sessionUpdate: K }>[];
   /** All words of the agent so far. */
   words(): string;
@@ -90,7 +90,7 @@ async function connect(root: string, input: Writable, output: Readable, { forms 
   mkdirSync(project, { recursive: true });
   const it: Omit<Editor, 'agent'> = {
     ...{ project, reported: [], permissions: [], withdrawn: [], questions: [] },
-    says: { permission: 'hold', question: { action: 'cancel' } },
+    responses: { permission: 'hold', question: { action: 'cancel' } },
     updates: (kind) =>
       it.reported.flatMap((update) =>
         update.sessionUpdate === kind ? [update as Extract<SessionUpdate, { sessionUpdate: typeof kind }>] : [],
@@ -102,7 +102,7 @@ async function connect(root: string, input: Writable, output: Readable, { forms 
     .onNotification(methods.client.session.update, ({ params }) => void it.reported.push(params.update))
     .onRequest(methods.client.session.requestPermission, async ({ params, signal }) => {
       it.permissions.push(params);
-      const choice = it.says.permission;
+      const choice = it.responses.permission;
       if (choice === 'dismiss') return { outcome: { outcome: 'cancelled' } };
       if (choice !== 'hold' && choice !== 'late deny') return { outcome: { outcome: 'selected', optionId: choice } };
       await new Promise((withdrawn) => signal.addEventListener('abort', withdrawn));
@@ -112,7 +112,7 @@ async function connect(root: string, input: Writable, output: Readable, { forms 
     })
     .onRequest(methods.client.elicitation.create, ({ params }) => {
       it.questions.push(params.message);
-      return it.says.question;
+      return it.responses.question;
     });
   const connection = app.connect(ndJsonStream(Writable.toWeb(input), Readable.toWeb(output)));
   connection.closed.catch(() => undefined);

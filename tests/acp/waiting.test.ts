@@ -8,7 +8,7 @@ import { ask, asked, cancel, editorHere, load, openEditor, openNew, textOf } fro
 const RUN = (command: string) => ({ text: 'I run it.', calls: [{ name: 'shell', args: { command } }] });
 
 /** A workspace in which commands need approval. */
-function asking(
+function startAsking(
   answers: object[],
   settings: object = { permissions: [{ ask: 'shell' }] },
 ): Ground & { flags: string[] } {
@@ -21,15 +21,15 @@ function asking(
 const ran = (on: Ground, session: string) => existsSync(join(on.session(session), 'work/ran'));
 const answers = (on: Ground, session: string) =>
   on.events(session).flatMap((event) => (event.type === 'approval.answered' ? [[event.decision, event.by]] : []));
-const rests = (on: Ground, session: string) =>
+const endedStatuses = (on: Ground, session: string) =>
   on.events(session).flatMap((event) => (event.type === 'run.ended' ? [event.status] : []));
 
 test('a call that needs approval is asked in the editor, and the answer there is for that call', async () => {
-  const on = asking([RUN('echo a >> ran'), RUN('echo b >> ran'), { text: 'Both.' }]);
+  const on = startAsking([RUN('echo a >> ran'), RUN('echo b >> ran'), { text: 'Both.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
-  editor.says.permission = 'allow';
+  editor.responses.permission = 'allow';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
   expect(readFileSync(join(on.session(sessionId), 'work/ran'), 'utf8')).toBe('a\nb\n');
   const [first] = editor.permissions;
@@ -43,11 +43,11 @@ test('a call that needs approval is asked in the editor, and the answer there is
 });
 
 test('"always" adds the rule that the option shows, and the next call is not asked about', async () => {
-  const on = asking([RUN('echo a >> ran'), RUN('echo a >> ran'), { text: 'Both.' }]);
+  const on = startAsking([RUN('echo a >> ran'), RUN('echo a >> ran'), { text: 'Both.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
-  editor.says.permission = 'always';
+  editor.responses.permission = 'always';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
   expect(editor.permissions).toHaveLength(1);
   expect(editor.permissions[0]?.options[1]?.name).toContain('shell(echo a >> ran)');
@@ -55,22 +55,22 @@ test('"always" adds the rule that the option shows, and the next call is not ask
 });
 
 test('a call denied in the editor does not run, and the model goes on', async () => {
-  const on = asking([RUN('echo a >> ran'), { text: 'Then not.' }]);
+  const on = startAsking([RUN('echo a >> ran'), { text: 'Then not.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
-  editor.says.permission = 'deny';
+  editor.responses.permission = 'deny';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
   expect(ran(on, sessionId)).toBe(false);
   expect(editor.updates('tool_call_update').at(-1)).toMatchObject({ status: 'failed' });
 });
 
 test('a file that answers first withdraws the request; the turn goes on, and a late no is ignored', async () => {
-  const on = asking([RUN('echo a >> ran'), { text: 'Written.' }]);
+  const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
-  editor.says.permission = 'late deny';
+  editor.responses.permission = 'late deny';
   const turn = ask(editor, sessionId, 'go');
   await asked(editor);
   await on.file(sessionId, 'approvals/1.json');
@@ -83,11 +83,11 @@ test('a file that answers first withdraws the request; the turn goes on, and a l
 });
 
 test('a request that is dismissed ends the turn; the call waits on, and the next prompt answers it', async () => {
-  const on = asking([RUN('echo a >> ran'), { text: 'Written.' }]);
+  const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
-  editor.says.permission = 'dismiss';
+  editor.responses.permission = 'dismiss';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
   expect(editor.words()).toContain('/approve 1');
   expect(ran(on, sessionId)).toBe(false);
@@ -97,7 +97,7 @@ test('a request that is dismissed ends the turn; the call waits on, and the next
 });
 
 test('a cancel while a call waits for approval answers cancelled, and the call does not run', async () => {
-  const on = asking([RUN('echo a >> ran'), { text: 'Written.' }]);
+  const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
@@ -106,11 +106,11 @@ test('a cancel while a call waits for approval answers cancelled, and the call d
   await cancel(editor, sessionId);
   expect(await turn).toBe('cancelled');
   expect(ran(on, sessionId)).toBe(false);
-  expect(rests(on, sessionId).at(-1)).toBe('paused');
+  expect(endedStatuses(on, sessionId).at(-1)).toBe('paused');
 });
 
 test('a cancel while the model is called answers cancelled, and the run ends', async () => {
-  const on = asking([{ text: 'Late.', delay_ms: 600_000 }]);
+  const on = startAsking([{ text: 'Late.', delay_ms: 600_000 }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
@@ -118,11 +118,11 @@ test('a cancel while the model is called answers cancelled, and the run ends', a
   await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
   await cancel(editor, sessionId);
   expect(await turn).toBe('cancelled');
-  expect(rests(on, sessionId)).toEqual(['paused']);
+  expect(endedStatuses(on, sessionId)).toEqual(['paused']);
 });
 
 test('a cancel without a daemon takes the message back out of the inbox', async () => {
-  const on = asking([{ text: 'Not to be said.' }]);
+  const on = startAsking([{ text: 'Not to be said.' }]);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const turn = ask(editor, sessionId, 'go');
@@ -133,7 +133,7 @@ test('a cancel without a daemon takes the message back out of the inbox', async 
 });
 
 test('the death of the editor ends no run; another one loads all of it after a restart, and answers what waits', async () => {
-  const on = asking([RUN('echo a >> ran'), { text: 'Written.' }]);
+  const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
   const daemon = await on.start(on.flags);
   const first = await openEditor(on.root);
   const sessionId = await openNew(first);
@@ -149,7 +149,7 @@ test('the death of the editor ends no run; another one loads all of it after a r
   const listed = (cwd: string) => second.agent.request(methods.agent.session.list, { cwd });
   expect((await listed(second.project)).sessions).toMatchObject([{ sessionId, title: 'go', cwd: second.project }]);
   expect((await listed('/elsewhere')).sessions).toEqual([]);
-  second.says.permission = 'allow';
+  second.responses.permission = 'allow';
   expect((await load(second, sessionId)).modes?.currentModeId).toBe('default');
   expect(second.reported.slice(0, 3)).toMatchObject([
     { sessionUpdate: 'user_message_chunk', content: { text: 'go' } },
@@ -162,7 +162,7 @@ test('the death of the editor ends no run; another one loads all of it after a r
 });
 
 test('the death of the editor while the model is called ends no run', async () => {
-  const on = asking([{ text: 'Late.', delay_ms: 1000 }]);
+  const on = startAsking([{ text: 'Late.', delay_ms: 1000 }]);
   await on.serve(on.flags);
   const editor = await openEditor(on.root);
   const sessionId = await openNew(editor);
@@ -171,12 +171,12 @@ test('the death of the editor while the model is called ends no run', async () =
   editor.process.stdin?.end();
   expect(await editor.ended).toBe(0);
   expect(await turn).toBe('gone');
-  await until(() => rests(on, sessionId).length > 0, 'the end of the run');
-  expect(rests(on, sessionId)).toEqual(['done']);
+  await until(() => endedStatuses(on, sessionId).length > 0, 'the end of the run');
+  expect(endedStatuses(on, sessionId)).toEqual(['done']);
 });
 
 test('a cancel after a load stops what waits there', async () => {
-  const on = asking([RUN('echo a >> ran'), { text: 'Written.' }]);
+  const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
   await on.serve(on.flags);
   on.sh('demo', 'mkdir inbox; echo "write it" > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
@@ -184,13 +184,13 @@ test('a cancel after a load stops what waits there', async () => {
   await load(editor, 'demo');
   await asked(editor);
   await cancel(editor, 'demo');
-  await until(() => rests(on, 'demo').at(-1) === 'paused', 'the run to rest');
+  await until(() => endedStatuses(on, 'demo').at(-1) === 'paused', 'the end of the run');
   expect(ran(on, 'demo')).toBe(false);
   expect(editor.withdrawn).toHaveLength(1);
 });
 
 test('a call that has ended is loaded in its final state, once, and is asked about no more', async () => {
-  const on = asking([RUN('echo hi'), { text: 'Said.' }]);
+  const on = startAsking([RUN('echo hi'), { text: 'Said.' }]);
   await on.serve(on.flags);
   on.sh('demo', 'mkdir inbox; echo "say hi" > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
@@ -213,18 +213,18 @@ test('a call that has ended is loaded in its final state, once, and is asked abo
 const QUESTION = { calls: [{ name: 'ask_user', args: { question: 'Which format?', choices: ['CSV', 'JSON'] } }] };
 
 test('a question is a form where the editor has one, and the turn goes on with the answer', async () => {
-  const on = asking([QUESTION, { text: 'As JSON then.' }]);
+  const on = startAsking([QUESTION, { text: 'As JSON then.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root, { forms: true });
   const sessionId = await openNew(editor);
-  editor.says.question = { action: 'accept', content: { choice: 'JSON' } };
+  editor.responses.question = { action: 'accept', content: { choice: 'JSON' } };
   expect(await ask(editor, sessionId, 'export it')).toBe('end_turn');
   expect(editor.questions).toEqual(['Which format?']);
   expect(editor.words()).toBe('As JSON then.');
 });
 
 test('elsewhere a question is a message and ends the turn; the next prompt is the answer', async () => {
-  const on = asking([QUESTION, { text: 'As CSV then.' }]);
+  const on = startAsking([QUESTION, { text: 'As CSV then.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
@@ -237,11 +237,16 @@ test('elsewhere a question is a message and ends the turn; the next prompt is th
 const SPAWN = { calls: [{ name: 'spawn', args: { task: 'write it' } }] };
 
 test('a call of a child session is asked in the editor of its root, and the answer is for it', async () => {
-  const on = asking([SPAWN, RUN('echo a >> ran'), { text: 'Written.' }, { text: 'All of it is done.', repeat: true }]);
+  const on = startAsking([
+    SPAWN,
+    RUN('echo a >> ran'),
+    { text: 'Written.' },
+    { text: 'All of it is done.', repeat: true },
+  ]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
-  editor.says.permission = 'allow';
+  editor.responses.permission = 'allow';
   expect(await ask(editor, sessionId, 'delegate it')).toBe('end_turn');
   const [first] = editor.permissions.filter((one) => JSON.stringify(one._meta).includes('~'));
   const { session } = Object(first?._meta?.['agentd/approval']);
@@ -251,7 +256,7 @@ test('a call of a child session is asked in the editor of its root, and the answ
 });
 
 test('SIGTERM right after a cancel ends the agent with 0, and the order to stop is sent', async () => {
-  const on = asking([RUN('echo a >> ran'), { text: 'No.', repeat: true }]);
+  const on = startAsking([RUN('echo a >> ran'), { text: 'No.', repeat: true }]);
   await on.serve(on.flags);
   const editor = await openEditor(on.root);
   const sessionId = await openNew(editor);
@@ -261,6 +266,6 @@ test('SIGTERM right after a cancel ends the agent with 0, and the order to stop 
   editor.process.kill('SIGTERM');
   expect(await editor.ended).toBe(0);
   expect(['cancelled', 'gone']).toContain(await turn);
-  await until(() => rests(on, sessionId).at(-1) === 'paused', 'the run to rest');
+  await until(() => endedStatuses(on, sessionId).at(-1) === 'paused', 'the end of the run');
   expect(ran(on, sessionId)).toBe(false);
 });

@@ -32,7 +32,7 @@ test('approve finds the call that waits, and with --wait prints what came of it'
   expect(none).toMatchObject({ code: 8, err: 'No call is waiting for approval in demo.\n' });
 });
 
-test('deny is told to the model; a number that does not wait is not sent', async () => {
+test('deny is reported to the model; a number that does not wait is not sent', async () => {
   const at = await asked();
   const other = await at.here(['deny', 'demo', '7']);
   expect(other.code).toBe(8);
@@ -90,7 +90,7 @@ test('approvals says so where no call waits, and a corrupt record hides no other
   expect((await waitForCalls(at, 1)).map(({ session }) => session)).toEqual(['demo']);
 });
 
-/** The calls that `approvals --json` lists, once there are so many: a call is listed when its run has come to rest. */
+/** The calls that `approvals --json` lists, once there are so many: a call is listed when its run has ended. */
 async function waitForCalls(at: Setup, count: number): Promise<ApprovalRequest[]> {
   for (;;) {
     const { code, out } = await at.here(['approvals', '--json']);

@@ -79,7 +79,7 @@ test('Ctrl-C stops the run, twice at an empty line leaves; a paste of several li
   type('\u001b[200~one\rtwo\u001b[201~');
   await screen.shows('[+1 lines] two');
   type('\r');
-  expect((await model.arrived(2)).said).toContain('one\ntwo');
+  expect((await model.arrived(2)).userText).toContain('one\ntwo');
   await screen.shows('begin');
   type('\u0003');
   await screen.shows('Stopped');

@@ -27,7 +27,7 @@ test('set and unset change one key, and keep the order, the indentation and the 
 test('set refuses what would make the file invalid, names the nearest key, and changes nothing', async () => {
   const at = bench();
   at.write('agentd.json', NOTED);
-  for (const [key, value, said] of [
+  for (const [key, value, message] of [
     ['permision', '[]', 'did you mean "permissions"?'],
     ['limits.iterations', '0', 'limits.iterations'],
     ['mode', 'zigzag', 'mode'],
@@ -36,7 +36,7 @@ test('set refuses what would make the file invalid, names the nearest key, and c
     ['permissions', '[{ "deny": "Bash" }]', 'permissions'],
   ] as const) {
     const { code, err } = await at.ctl('config', 'set', key, value);
-    expect([key, code, err]).toEqual([key, 1, expect.stringContaining(said)]);
+    expect([key, code, err]).toEqual([key, 1, expect.stringContaining(message)]);
     expect(fs.readFileSync(at.path('agentd.json'), 'utf8')).toBe(NOTED);
   }
   expect(fs.readdirSync(at.root)).toEqual(['agentd.json']);

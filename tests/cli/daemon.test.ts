@@ -208,6 +208,6 @@ test('doctor calls a model that is not configured wrong, and does not call one t
   const at = unsandboxed();
   const none = await at.ctl(['doctor', '--json']);
   expect([none.code, none.out]).toEqual([1, expect.stringContaining('No model is configured')]);
-  const deaf = await at.ctl(['doctor', '--base-url', 'http://127.0.0.1:9/v1', '--model', 'x']);
-  expect([deaf.code, deaf.out]).toEqual([0, expect.stringContaining('not called')]);
+  const unreachable = await at.ctl(['doctor', '--base-url', 'http://127.0.0.1:9/v1', '--model', 'x']);
+  expect([unreachable.code, unreachable.out]).toEqual([0, expect.stringContaining('not called')]);
 });

@@ -39,7 +39,7 @@ test('the program prints the pages the docs are made of, with every exit code on
 });
 
 test('what is not understood names the fault and says where to look', async () => {
-  for (const [words, said] of [
+  for (const [words, message] of [
     [['bogus'], 'Unknown command: bogus\n'],
     [['lsit'], 'Unknown command: lsit. Did you mean "list"?'],
     [['shwo', 'list', '--json'], 'Unknown command: shwo. Did you mean "show"?'],
@@ -56,14 +56,14 @@ test('what is not understood names the fault and says where to look', async () =
     [['plan', 'demo', 'histroy'], 'Did you mean "history"?'],
   ] as const) {
     const fault = await read([...words]).catch((error: unknown) => error);
-    expect(fault, words.join(' ')).toMatchObject({ message: expect.stringContaining(said), exit: 2 });
+    expect(fault, words.join(' ')).toMatchObject({ message: expect.stringContaining(message), exit: 2 });
     expect(fault).toBeInstanceOf(UserError);
   }
 });
 
 test('the program ends with 2 where a command line is not understood, and says the same', async () => {
   const { ctl } = setup();
-  for (const [words, said, exit] of [
+  for (const [words, message, exit] of [
     [['lsit'], 'Unknown command: lsit. Did you mean "list"?\nSee: agentctl --help\n', 2],
     [['send', 'demo', 'hi', '--zork'], 'Unknown argument: zork\nSee: agentctl send --help\n', 2],
     [['send', 'demo'], 'standard input is empty', 2],
@@ -71,7 +71,7 @@ test('the program ends with 2 where a command line is not understood, and says t
   ] as const) {
     const { code, err } = await ctl([...words]);
     expect([words.join(' '), code]).toEqual([words.join(' '), exit]);
-    expect(err).toContain(said);
+    expect(err).toContain(message);
   }
 });
 

@@ -12,7 +12,7 @@ const HEAVY =
 /** What reads events and reduces them to a session's state; a session that has gone on since shows that these paths exist. */
 const REDUCERS = /^src\/core\/reducers\//;
 const EVENT_FORMATS = /^src\/protocol\/session\/event\.ts$/;
-/** A file more is about a millisecond more; today it is 8 and, where something has to be folded, 11. */
+/** A file more is about a millisecond more; today it is 8 and, where something has to be reduced, 11. */
 const MOST_FILES = 14;
 
 test('status, list and send load neither yargs nor the client of the model, and few files', async () => {
@@ -39,9 +39,9 @@ test('an idle session is counted without loading the reducers; one with new even
   child.kill('SIGTERM');
   await ended;
   const status = () => loadedBy('agentctl', ['--workspace', root, 'status', '--json']);
-  const atRest = await status();
-  expect(JSON.parse(atRest.out).sessions).toEqual({ total: 1, completed: 1 });
-  expect(atRest.sources.filter((file) => REDUCERS.test(file) || EVENT_FORMATS.test(file))).toEqual([]);
+  const idle = await status();
+  expect(JSON.parse(idle.out).sessions).toEqual({ total: 1, completed: 1 });
+  expect(idle.sources.filter((file) => REDUCERS.test(file) || EVENT_FORMATS.test(file))).toEqual([]);
 
   // Back to where a snapshot of an earlier moment would leave it: the record has gone on since.
   const snapshot = path('.sessions', 'demo', 'snapshot.json');

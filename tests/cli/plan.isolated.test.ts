@@ -136,12 +136,12 @@ test('an edit in an editor is taken in by the daemon', async () => {
 test('an edit that does not parse, or whose editor fails, is not saved and not lost', async () => {
   const at = await blocked();
   const before = fs.readFileSync(at.path('.sessions/demo/plan.json'), 'utf8');
-  for (const [line, said] of [
+  for (const [line, message] of [
     [`echo '{ "steps": [ ' > "$1"`, 'line 2, column 1'],
     [`echo mine > "$1"; exit 3`, 'The editor exited with 3'],
   ] as const) {
     const { code, err } = await withEditor(at, line, ['plan', 'demo', 'edit']);
-    expect([code, err]).toEqual([1, expect.stringContaining(said)]);
+    expect([code, err]).toEqual([1, expect.stringContaining(message)]);
     const [, copy = ''] = /Your text: (.*)\n/.exec(err) ?? [];
     expect(fs.readFileSync(copy, 'utf8')).not.toBe(before);
     fs.rmSync(dirname(copy), { recursive: true });

@@ -27,7 +27,7 @@ test('a plain command line and one that yargs reads do and say the same', async 
 /** Each message has an id of its own, and raises the number of those that wait. */
 const alike = ({ code, out, err }: { code: number | null; out: string; err: string }) => ({
   code,
-  said: (out + err).replace(/[0-9A-HJKMNP-TV-Z]{26}/g, 'ID').replace(/\d+ not taken/, 'N not taken'),
+  output: (out + err).replace(/[0-9A-HJKMNP-TV-Z]{26}/g, 'ID').replace(/\d+ not taken/, 'N not taken'),
 });
 
 test('a command line with anything that wants to be read is left to yargs', () => {

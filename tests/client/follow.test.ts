@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import { openLiveTail, type SessionUpdate } from '../../src/client/inspect/follow-log.ts';
 import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
-import { now, opened, planned, received, record, rested, rig, started } from './rig.ts';
+import { ended, now, opened, planned, received, record, rig, started } from './rig.ts';
 
 const upTo = async <T>(source: AsyncGenerator<T>, count: number): Promise<T[]> => {
   const seen: T[] = [];
@@ -10,7 +10,7 @@ const upTo = async <T>(source: AsyncGenerator<T>, count: number): Promise<T[]> =
   return seen;
 };
 
-test('events are told from a seq on, with their lines as they stand in the record', async () => {
+test('events are read from a seq on, with their lines as they stand in the record', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });
   const paths = at.session('demo');
@@ -40,7 +40,7 @@ test('who follows is told each event once, and an unfinished line only when it i
   expect((await three).map(({ event }) => event.seq)).toEqual([1, 2, 3]);
 });
 
-test('what a failed append took back is not told again', async () => {
+test('what a failed append took back is not reported again', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });
   const paths = at.session('demo');
@@ -54,7 +54,7 @@ test('what a failed append took back is not told again', async () => {
     if (event.seq === 6) {
       fs.writeFileSync(paths.events, kept);
       await new Promise((later) => setTimeout(later, 700));
-      await record(paths, [started('1.md'), ...planned('plan_1', 'Count'), ...rested('1.md', 'plan_1')]);
+      await record(paths, [started('1.md'), ...planned('plan_1', 'Count'), ...ended('1.md', 'plan_1')]);
     }
     if (event.seq === 11) break;
   }
@@ -75,7 +75,7 @@ test('following ends when it is called off and when the session is gone', async 
   expect([(await one).length, (await two).length]).toEqual([1, 1]);
 });
 
-test('a bad line in the middle of a record is told with its number', async () => {
+test('a bad line in the middle of a record is reported with its number', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });
   const paths = at.session('demo');
@@ -93,7 +93,7 @@ test('who watches sees how it stands, then events and the words of each call, no
   const control = new AbortController();
   const seen: string[] = [];
   const watching = (async () => {
-    for await (const sight of at.client.watch('demo', control.signal)) seen.push(...wordsOf(sight));
+    for await (const sight of at.client.watch('demo', control.signal)) seen.push(...shownAs(sight));
   })();
   const until = async (count: number) => {
     while (seen.length < count) await new Promise((later) => setTimeout(later, 5));
@@ -107,7 +107,7 @@ test('who watches sees how it stands, then events and the words of each call, no
   store.live.begin();
   store.live.write('[Done]');
   await until(7);
-  await store.eventLog.append(rested('1.md', 'plan_1'));
+  await store.eventLog.append(ended('1.md', 'plan_1'));
   await until(12);
   control.abort();
   await watching;
@@ -150,7 +150,7 @@ test('the words of a call that began and ended between two looks of a stream com
   await store.close();
 });
 
-test('the words of the second of two calls between two looks are told once, after the first call', async () => {
+test('the words of the second of two calls between two looks are reported once, after the first call', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });
   const paths = at.session('demo');
@@ -165,20 +165,20 @@ test('the words of the second of two calls between two looks are told once, afte
     await expect.poll(() => fs.readFileSync(paths.live, 'utf8')).toBe(text);
     await store.eventLog.append([answered(text)]);
   }
-  const told = async () => {
+  const nextText = async () => {
     const { value } = await watch.next();
     return value?.is === 'event' && value.event.type === 'model.answered' ? value.event.text : value;
   };
-  expect([await told(), await told()]).toEqual(['First.', 'Second.']);
+  expect([await nextText(), await nextText()]).toEqual(['First.', 'Second.']);
   await store.eventLog.append([answered('Third.')]);
-  expect(await told()).toBe('Third.');
+  expect(await nextText()).toBe('Third.');
   control.abort();
   await watch.return(undefined);
   await store.close();
 });
 
-function wordsOf(sight: SessionUpdate): string[] {
-  if (sight.is === 'state') return [sight.session.run ? 'running' : 'resting'];
+function shownAs(sight: SessionUpdate): string[] {
+  if (sight.is === 'state') return [sight.session.run ? 'running' : 'idle'];
   return [sight.is === 'text' ? sight.text : sight.event.type];
 }
 

@@ -9,7 +9,7 @@ import { openSessionLog } from '../../src/engine/state/session-log.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { applyRetention, openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 import { countRemovedEvents } from '../../src/store/session/retention.ts';
-import { now, planned, received, rested, rig, started } from './rig.ts';
+import { ended, now, planned, received, rig, started } from './rig.ts';
 
 const KEEP = { recordDays: 90, filesDays: 0 };
 const inDays = (days: number) => new Date(Date.now() + days * 24 * 60 * 60 * 1000);
@@ -18,7 +18,7 @@ const runOf = (n: number): EventBody[] => [
   received(`${n}.md`, `Message ${n}`),
   started(`${n}.md`),
   ...planned(`plan_${n}`, `Goal ${n}`),
-  ...rested(`${n}.md`, `plan_${n}`),
+  ...ended(`${n}.md`, `plan_${n}`),
 ];
 /** Four runs, each with a plan and a reply: with `session.opened` 1 + 4 × 10 events. */
 const STORY = [1, 2, 3, 4].flatMap(runOf);
@@ -100,7 +100,7 @@ test('where nothing was ever recorded, or only a link lies in place of the recor
   await expect(readSession(paths)).rejects.toThrow('events.jsonl');
 });
 
-test('where retention removed the beginning, every event that is kept and not stood for is told, whatever newer snapshot there is', async () => {
+test('where retention removed the beginning, every event that is kept and not stood for is reported, whatever newer snapshot there is', async () => {
   const { session: all } = await whole(await session([]));
   const paths = await session([18, 35], 21);
   expect(countRemovedEvents(paths)).toBeGreaterThan(0);
@@ -134,7 +134,7 @@ test('who looks at a session whose beginning was removed sees it as it stands', 
   }
 });
 
-test('where the snapshot for what was removed is damaged, a newer one serves, and without any it is said', async () => {
+test('where the snapshot for what was removed is damaged, a newer one serves, and without any it is reported', async () => {
   const { session: all } = await whole(await session([]));
   const paths = await session([18, 35], 21);
   fs.writeFileSync(paths.base, 'rubbish');

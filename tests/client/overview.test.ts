@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import type { SessionOverview } from '../../src/client/inspect/session-overview.ts';
-import { opened, planned, received, record, rested, rig, started } from './rig.ts';
+import { ended, opened, planned, received, record, rig, started } from './rig.ts';
 
 test('a list has a line about each session: how it stands, how far it is, what waits in its inbox', async () => {
   const at = rig();
@@ -10,7 +10,7 @@ test('a list has a line about each session: how it stands, how far it is, what w
   for (const name of ['busy', 'done', 'fresh', 'hurt']) await at.client.send(name, { text: 'x' });
   const first = [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')];
   await record(at.session('busy'), first);
-  await record(at.session('done'), [...first, ...rested('1.md', 'plan_1')]);
+  await record(at.session('done'), [...first, ...ended('1.md', 'plan_1')]);
   fs.writeFileSync(at.session('done').settings, '{ "title": "My title" }');
   await record(at.session('hurt'), first);
   const lines = fs.readFileSync(at.session('hurt').events, 'utf8').split('\n');
@@ -45,7 +45,7 @@ test('a session whose record cannot be trusted can still be put away', async () 
   expect(at.client.sessions()).toEqual([]);
 });
 
-test('a broken session.json is told at its session and its children; that of a child counts for nothing', async () => {
+test('a broken session.json is reported at its session and its children; that of a child counts for nothing', async () => {
   const at = rig();
   for (const name of ['demo', 'demo~step_1']) {
     fs.mkdirSync(at.session(name).folder, { recursive: true });
@@ -64,7 +64,7 @@ test('a broken session.json is told at its session and its children; that of a c
   for await (const { settings } of at.client.list()) expect(settings).toEqual(fault);
 });
 
-test('a pipe or a folder in place of session.json is told, and holds up no list', async () => {
+test('a pipe or a folder in place of session.json is reported, and holds up no list', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });
   const { settings } = at.session('demo');
@@ -75,19 +75,19 @@ test('a pipe or a folder in place of session.json is told, and holds up no list'
   expect((await at.client.show('demo')).settingsProblem).toContain('must be a file of at most 1 MiB');
 });
 
-test('a plan.json that cannot be read is told with line and column, from the file that is there now', async () => {
+test('a plan.json that cannot be read is reported with line and column, from the file that is there now', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });
   const paths = at.session('demo');
   await record(paths, [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')]);
   expect((await at.client.show('demo')).planProblem).toBeNull();
-  for (const [text, said] of [
+  for (const [text, fault] of [
     ['{\n  "steps": [ ', 'line 2, column 14'],
     ['{ "steps":\n  [{ "description": 3 }] }', 'line 2, column 6, at steps.0.description'],
     ['{ "goal": "x" }', 'at steps'],
   ] as const) {
     fs.writeFileSync(paths.plan, text);
-    expect((await at.client.show('demo')).planProblem).toContain(said);
+    expect((await at.client.show('demo')).planProblem).toContain(fault);
   }
   fs.rmSync(paths.plan);
   fs.symlinkSync('/etc/passwd', paths.plan);

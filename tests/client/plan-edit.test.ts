@@ -50,7 +50,7 @@ test('an edit that changed nothing saves nothing, whatever the daemon wrote mean
   expect(fs.readFileSync(paths.plan, 'utf8')).toBe('{ "steps": [] }');
 });
 
-test('what is wrong with the copy is told with line and column, and the copy can be kept', async () => {
+test('what is wrong with the copy is reported with line and column, and the copy can be kept', async () => {
   const { open } = await withPlan();
   const edit = await open();
   fs.writeFileSync(edit.path, '{\n  "steps": [ ');
@@ -74,8 +74,8 @@ test('a lock whose process is gone, or that makes no sense, is taken over', asyn
   const { open, lock } = await withPlan();
   const { pid } = spawnSync(process.execPath, ['--version']);
   const gone = { version: 1, pid, start_time: '1', boot_id: bootId(), host: 'here', at: now().toISOString() };
-  for (const held of [JSON.stringify(gone), 'nonsense']) {
-    fs.writeFileSync(lock, held);
+  for (const stale of [JSON.stringify(gone), 'nonsense']) {
+    fs.writeFileSync(lock, stale);
     (await open()).close({ keep: false });
     expect(fs.existsSync(lock)).toBe(false);
   }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { buildPlanHistory, diffPlanRevisions } from '../../src/client/inspect/plan-history.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
-import { answered, edit, planOf, said, stamped } from './stamped.ts';
+import { answered, edit, messageReceived, planOf, stamped } from './stamped.ts';
 
 function historyOf(...more: EventBody[]) {
   const history = buildPlanHistory('demo', stamped([...planOf('Look', 'Fetch'), ...more]));
@@ -12,13 +12,13 @@ function historyOf(...more: EventBody[]) {
 const reworded = edit({ what: 'step', step: 'step_2', set: { description: 'Fetch all' }, unset: [] });
 
 test('a record without a plan has no history', () => {
-  expect(buildPlanHistory('demo', stamped([said('1', 'hello')]))).toBeUndefined();
+  expect(buildPlanHistory('demo', stamped([messageReceived('1', 'hello')]))).toBeUndefined();
 });
 
 test('the history tells every change with who made it, and the revision it led to', () => {
   const { entries, plan } = historyOf(
     { type: 'step.completed', step: 'step_1', by: 'marker', evidence: '[Done]', result: '' },
-    said('2', 'reword 2 Fetch all', 'plan'),
+    messageReceived('2', 'reword 2 Fetch all', 'plan'),
     reworded,
     answered('2'),
     { type: 'plan.edited', by: 'person', changes: [], ignored: ['plan.json does not parse'] },
@@ -44,7 +44,7 @@ test('the history tells every change with who made it, and the revision it led t
 test('a plan that was put away and taken up again has one history', () => {
   const { entries } = historyOf(
     { type: 'plan.ended', plan: 'plan_1', status: 'paused', reason: 'shelved' },
-    said('2', 'plan_1', 'continue'),
+    messageReceived('2', 'plan_1', 'continue'),
     { type: 'run.resumed', message: '2', by: 'person', limits: {}, plan: 'plan_1' },
   );
   expect(entries.slice(-2).map(({ from, to, what }) => [from, to, what])).toEqual([
@@ -74,7 +74,7 @@ test('a diff tells the fields that differ between two revisions, and who changed
   ]);
 });
 
-test('without revisions a diff is that of the last change; steps that changed places are told', () => {
+test('without revisions a diff is that of the last change; steps that changed places are reported', () => {
   const history = historyOf(reworded, edit({ what: 'order', to: ['step_2', 'step_1'] }));
   expect(diffPlanRevisions(history)).toMatchObject({
     from: 5,

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { filesIn, script, setup } from '../support/agentctl.ts';
-import { opened, planned, pretendDaemon, type Rig, received, record, rested, rig, started } from './rig.ts';
+import { ended, opened, planned, pretendDaemon, type Rig, received, record, rig, started } from './rig.ts';
 
 /** A session whose first plan made room for a second one; nothing but the record is on disk. */
 async function twoPlans(at: Rig) {
@@ -14,11 +14,11 @@ async function twoPlans(at: Rig) {
     received('1.md'),
     started('1.md'),
     ...planned('plan_1', 'Count'),
-    ...rested('1.md', 'plan_1'),
+    ...ended('1.md', 'plan_1'),
     received('2.json', 'Draw'),
     started('2.json'),
     ...planned('plan_2', 'Draw'),
-    ...rested('2.json', 'plan_2'),
+    ...ended('2.json', 'plan_2'),
   ]);
   return paths;
 }
@@ -124,7 +124,7 @@ test('nothing is rebuilt while a daemon is at work in the session; while it only
   await expect(at.client.rebuild('demo')).rejects.toMatchObject({ name: 'DaemonState' });
 });
 
-test('a record that cannot be trusted is told, and no file is touched', async () => {
+test('a record that cannot be trusted is reported, and no file is touched', async () => {
   const at = rig();
   const paths = await twoPlans(at);
   const lines = fs.readFileSync(paths.events, 'utf8').split('\n');

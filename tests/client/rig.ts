@@ -64,7 +64,7 @@ export const planned = (id: string, goal: string): EventBody[] => [
 ];
 
 /** The run ends, and its reply with it. */
-export function rested(message: string, plan: string): EventBody[] {
+export function ended(message: string, plan: string): EventBody[] {
   const spent = { iterations: 1, tokens: 0, cost: null };
   const reply: Reply = {
     id: message,

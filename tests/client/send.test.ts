@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { MessageFile } from '../../src/protocol/session/message.ts';
-import { opened, planned, received, record, rested, rig, started } from './rig.ts';
+import { ended, opened, planned, received, record, rig, started } from './rig.ts';
 
 test('a message is one whole file that only its owner reads, named and ordered by its id', async () => {
   const at = rig();
@@ -77,12 +77,12 @@ test('a reply is found where it was put and where a frontend moved it, as JSON a
   const paths = at.session('demo');
   await record(paths, [opened]);
   const waiting = at.client.waitForReply('demo', '1.md');
-  await record(paths, [received('1.md'), started('1.md'), ...planned('plan_1', 'Count'), ...rested('1.md', 'plan_1')]);
+  await record(paths, [received('1.md'), started('1.md'), ...planned('plan_1', 'Count'), ...ended('1.md', 'plan_1')]);
   await record(paths, [
     received('2.json'),
     started('2.json'),
     ...planned('plan_2', 'Draw'),
-    ...rested('2.json', 'plan_2'),
+    ...ended('2.json', 'plan_2'),
   ]);
   await at.client.rebuild('demo');
   fs.renameSync(join(paths.outbox, '2.json'), join(paths.outboxRead, '2.json'));

@@ -14,7 +14,7 @@ const limits = { iterations: 50, step_iterations: 5 };
 export function planOf(...descriptions: string[]): EventBody[] {
   return [
     { type: 'session.opened', format: 1, key: 'demo' },
-    said('1.md', 'Do it'),
+    messageReceived('1.md', 'Do it'),
     { type: 'run.started', message: '1.md', limits: {}, mode: 'linear' },
     { type: 'plan.started', id: 'plan_1', goal: 'Do it', mode: 'linear', limits },
     ...descriptions.map((description, place): EventBody => {
@@ -24,7 +24,7 @@ export function planOf(...descriptions: string[]): EventBody[] {
   ];
 }
 
-export const said = (id: string, text: string, command?: string): EventBody => ({
+export const messageReceived = (id: string, text: string, command?: string): EventBody => ({
   type: 'message.received',
   id,
   name: id,

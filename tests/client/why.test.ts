@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { explainSteps, findStepExplanation, type StepExplanation } from '../../src/client/inspect/explain-steps.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
-import { answered, edit, planOf, said, stamped } from './stamped.ts';
+import { answered, edit, messageReceived, planOf, stamped } from './stamped.ts';
 
 const clock = (at: string) => at.slice(11, 19);
 const plan = planOf('Look', 'Fetch', 'Tell');
@@ -14,7 +14,7 @@ const done = (by: Extract<EventBody, { type: 'step.completed' }>['by'], evidence
   ...(to !== undefined && { next_step: to }),
 });
 
-describe('a closed step is told with what closed it, when, and the very words', () => {
+describe('a closed step is reported with what closed it, when, and the very words', () => {
   test.each<[string, EventBody[], string]>([
     [
       'a marker',
@@ -45,7 +45,7 @@ describe('a closed step is told with what closed it, when, and the very words', 
     [
       'an order',
       [
-        said('2', 'done step_1 It is there', 'plan'),
+        messageReceived('2', 'done step_1 It is there', 'plan'),
         edit({ what: 'status', step: 'step_1', from: 'running', to: 'completed' }),
         answered('2'),
       ],
@@ -88,8 +88,10 @@ describe('a closed step is told with what closed it, when, and the very words', 
 
 test('a save of plan.json just before "/plan" is shown to a person is no order', () => {
   const saved = edit({ what: 'status', step: 'step_1', from: 'running', to: 'skipped' });
-  expect(text(said('2', '', 'plan'), saved, answered('2'))).toContain('was skipped by a person in plan.json');
-  expect(text(said('2', 'done 2', 'plan'), saved, answered('2'))).toContain('in plan.json');
+  expect(text(messageReceived('2', '', 'plan'), saved, answered('2'))).toContain(
+    'was skipped by a person in plan.json',
+  );
+  expect(text(messageReceived('2', 'done 2', 'plan'), saved, answered('2'))).toContain('in plan.json');
 });
 
 test('claims that were refused are kept with the reason', () => {
@@ -108,7 +110,7 @@ test('claims that were refused are kept with the reason', () => {
 });
 
 test('a step that was reopened is open, and tells who closed and who opened it', () => {
-  const [step] = of(done('marker', '[Done]'), said('2', 'not done yet'), {
+  const [step] = of(done('marker', '[Done]'), messageReceived('2', 'not done yet'), {
     type: 'step.reopened',
     step: 'step_1',
     by: 'person',
@@ -127,7 +129,7 @@ test('a blocked step is opened again by "continue"', () => {
   const [step] = of(
     { type: 'step.blocked', step: 'step_1', error: 'no key', by: 'model' },
     { type: 'run.ended', message: '1.md', status: 'waiting', reason: 'blocked', text: '', spent },
-    said('2', 'continue'),
+    messageReceived('2', 'continue'),
     { type: 'run.resumed', message: '2', by: 'person', limits: {} },
   );
   expect(step).toMatchObject({ status: 'pending', closed: null });
@@ -180,7 +182,7 @@ describe('an open step tells what it waits for', () => {
   });
 });
 
-test('steps are told of the plan at hand, in its order, and not of an earlier one with the same ids', () => {
+test('the steps of the plan at hand are reported, in its order, and not of an earlier one with the same ids', () => {
   const limits = { iterations: 50, step_iterations: 5 };
   const steps = of(
     done('marker', '[Done]'),

@@ -15,14 +15,14 @@ import { foreign, LIMIT_MS, needNpm, needPython, PYTHON, run } from './foreign-p
 const PYTHON_SDK = `
 import json, sys, openai
 c = openai.OpenAI(max_retries=0)
-said = lambda text: [{'role': 'user', 'content': text}]
+user = lambda text: [{'role': 'user', 'content': text}]
 out = {'models': [m.id for m in c.models.list()]}
-one = c.chat.completions.create(model='agentd/demo', messages=said('One'))
+one = c.chat.completions.create(model='agentd/demo', messages=user('One'))
 out['chat'] = one.choices[0].message.content
-chunks = list(c.chat.completions.create(model='agentd/demo', messages=said('Two'), stream=True))
+chunks = list(c.chat.completions.create(model='agentd/demo', messages=user('Two'), stream=True))
 out['stream'] = ''.join(x.choices[0].delta.content or '' for x in chunks if x.choices)
-history = said('First') + [{'role': 'assistant', 'content': c.chat.completions.create(model='agentd', messages=said('First')).choices[0].message.content}]
-raw = c.chat.completions.with_raw_response.create(model='agentd', messages=history + said('Second'))
+history = user('First') + [{'role': 'assistant', 'content': c.chat.completions.create(model='agentd', messages=user('First')).choices[0].message.content}]
+raw = c.chat.completions.with_raw_response.create(model='agentd', messages=history + user('Second'))
 out['history'] = [raw.headers['x-agentd-session'], raw.parse().choices[0].message.content]
 r = c.responses.create(model='agentd/resp', input='Three')
 out['response'] = [r.output_text, c.responses.retrieve(r.id).output_text]
@@ -32,7 +32,7 @@ png = 'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUl
 seen = c.chat.completions.create(model='agentd/image', messages=[{'role': 'user', 'content': [{'type': 'text', 'text': 'See'}, {'type': 'image_url', 'image_url': {'url': png}}]}])
 out['image'] = seen.choices[0].message.content
 try:
-    c.chat.completions.create(model='gpt-5', messages=said('x'))
+    c.chat.completions.create(model='gpt-5', messages=user('x'))
 except openai.NotFoundError as e:
     out['error'] = e.code
 try:

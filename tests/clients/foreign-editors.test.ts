@@ -18,25 +18,25 @@ import asyncio, json, sys
 from acp import spawn_agent_process, text_block, PROTOCOL_VERSION
 from acp.schema import AllowedOutcome, RequestPermissionResponse
 node, agentctl, root, project = sys.argv[1:]
-told, asked = [], []
+updates, asked = [], []
 class Editor:
     async def request_permission(self, session_id, tool_call, options, **rest):
         asked.append(tool_call.title)
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome='selected', option_id=options[0].option_id))
     async def session_update(self, session_id, update, **rest):
-        told.append(update)
+        updates.append(update)
     def on_connect(self, conn): pass
 def words():
-    return ''.join(u.content.text for u in told if u.session_update == 'agent_message_chunk')
+    return ''.join(u.content.text for u in updates if u.session_update == 'agent_message_chunk')
 async def main():
     out = {}
     async with spawn_agent_process(Editor(), node, agentctl, 'acp', '--workspace', root) as (agent, process):
         out['version'] = (await agent.initialize(protocol_version=PROTOCOL_VERSION)).protocol_version
         session = (await agent.new_session(cwd=project, mcp_servers=[])).session_id
         out['stop'] = (await agent.prompt(session_id=session, prompt=[text_block('Say hello')])).stop_reason
-        plans = [[(e.content, e.status) for e in u.entries] for u in told if u.session_update == 'plan']
+        plans = [[(e.content, e.status) for e in u.entries] for u in updates if u.session_update == 'plan']
         out.update(asked=asked, plan=plans[-1], words=words())
-        told.clear()
+        updates.clear()
         await agent.load_session(cwd=project, session_id=session, mcp_servers=[])
         out['loaded'] = words()
         out['listed'] = [s.session_id == session for s in (await agent.list_sessions(cwd=project)).sessions]
@@ -114,19 +114,19 @@ foreign(
         'wire_api = "responses"',
       ].join('\n'),
     );
-    const said = join(home, 'last.txt');
+    const lastFile = join(home, 'last.txt');
     const words = [
       'exec',
       '--skip-git-repo-check',
       '--sandbox',
       'read-only',
       '--output-last-message',
-      said,
+      lastFile,
       'Say hello',
     ];
     const { code, out, err } = await codex(['--cd', home, ...words], { CODEX_HOME: home, AGENTD_TOKEN: serving.token });
     expect(code, out + err).toBe(0);
-    expect(readFileSync(said, 'utf8')).toContain('I said hello.');
+    expect(readFileSync(lastFile, 'utf8')).toContain('I said hello.');
     expect(names()).toHaveLength(1);
   },
   LIMIT_MS,

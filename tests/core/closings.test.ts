@@ -23,7 +23,7 @@ test.each([
   'I need the password of the database to go on.',
   'Sorry, the build fails with 3 errors.',
   'The tests all passed successfully except two, which are not done.',
-])('an obstacle told on the last step does not complete the plan: %j', (text) => {
+])('an obstacle reported on the last step does not complete the plan: %j', (text) => {
   expect(closes(text)).toBe(false);
 });
 

@@ -10,11 +10,15 @@ import fc from '../support/property.ts';
 const rules = resolveRules({ model: { context_window: 1000 } });
 
 /** A turn: perhaps what a person said, then an answer with its calls and their results. */
-const turn = fc.record({ said: fc.boolean(), size: fc.nat(1500), outputs: fc.array(fc.nat(1500), { maxLength: 3 }) });
+const turn = fc.record({
+  hasMessage: fc.boolean(),
+  size: fc.nat(1500),
+  outputs: fc.array(fc.nat(1500), { maxLength: 3 }),
+});
 
-const conversationOf = (turns: Array<{ said: boolean; size: number; outputs: number[] }>): ChatMessage[] =>
-  turns.flatMap(({ said, size, outputs }, n): ChatMessage[] => [
-    ...(said || n === 0 ? [{ role: 'user' as const, content: `task ${n}` }] : []),
+const conversationOf = (turns: Array<{ hasMessage: boolean; size: number; outputs: number[] }>): ChatMessage[] =>
+  turns.flatMap(({ hasMessage, size, outputs }, n): ChatMessage[] => [
+    ...(hasMessage || n === 0 ? [{ role: 'user' as const, content: `task ${n}` }] : []),
     {
       role: 'assistant',
       content: 'x'.repeat(size),

@@ -67,8 +67,8 @@ const turn: fc.Arbitrary<StepTurn> = fc.record(
 
 test('no text and no facts make the detector throw, and a verdict is closed in itself', () => {
   fc.assert(
-    fc.property(text, turn, (said, facts) => {
-      const verdict = detectStepCompletion(said, facts);
+    fc.property(text, turn, (answer, facts) => {
+      const verdict = detectStepCompletion(answer, facts);
       expect(verdict.done).toBe(verdict.tier !== null);
       if (verdict.veto) expect(verdict.done).toBe(false);
       if (verdict.advanceTo !== undefined) expect(verdict.advanceTo).toBeGreaterThan(facts.stepIndex ?? -1);
@@ -79,23 +79,23 @@ test('no text and no facts make the detector throw, and a verdict is closed in i
 });
 
 test('what stands in a code fence never closes a step by marker', () => {
-  const code = text.map((said) => said.replace(/`{3,}|~{3,}/g, ''));
+  const code = text.map((answer) => answer.replace(/`{3,}|~{3,}/g, ''));
   fc.assert(
-    fc.property(code, fc.constantFrom('```', '~~~~', '```bash'), turn, (said, fence, facts) => {
+    fc.property(code, fc.constantFrom('```', '~~~~', '```bash'), turn, (answer, fence, facts) => {
       const mark = fence.replace(/\w+/, '');
-      expect(detectStepCompletion(`${fence}\n${said}\n[Done]\n${mark}`, facts).tier).not.toBe('marker');
+      expect(detectStepCompletion(`${fence}\n${answer}\n[Done]\n${mark}`, facts).tier).not.toBe('marker');
     }),
     { numRuns: 1500 },
   );
 });
 
 test('saying [Blocked: …] on a line of its own never closes a step that was open', () => {
-  const reason = text.map((said) => said.replace(/[\r\n\u2028\u2029]/g, ' '));
+  const reason = text.map((answer) => answer.replace(/[\r\n\u2028\u2029]/g, ' '));
   fc.assert(
-    fc.property(text, reason, fc.boolean(), turn, (said, why, first, facts) => {
-      if (detectStepCompletion(said, facts).done) return;
+    fc.property(text, reason, fc.boolean(), turn, (answer, why, first, facts) => {
+      if (detectStepCompletion(answer, facts).done) return;
       const line = `[Blocked: ${why}]`;
-      expect(detectStepCompletion(first ? `${line}\n${said}` : `${said}\n${line}`, facts).done).toBe(false);
+      expect(detectStepCompletion(first ? `${line}\n${answer}` : `${answer}\n${line}`, facts).done).toBe(false);
     }),
     { numRuns: 3000 },
   );
@@ -103,10 +103,10 @@ test('saying [Blocked: …] on a line of its own never closes a step that was op
 
 test('steps that are known already are not declared again, and no plan grows beyond its cap', () => {
   fc.assert(
-    fc.property(text, fc.array(text, { maxLength: 60 }), (said, existing) => {
-      const added = parseStepDeclarations(said, existing);
-      expect(parseStepDeclarations(said, [...existing, ...added])).toEqual([]);
-      expect(parseStepDeclarations(said, added.concat(existing))).toEqual([]);
+    fc.property(text, fc.array(text, { maxLength: 60 }), (answer, existing) => {
+      const added = parseStepDeclarations(answer, existing);
+      expect(parseStepDeclarations(answer, [...existing, ...added])).toEqual([]);
+      expect(parseStepDeclarations(answer, added.concat(existing))).toEqual([]);
       if (existing.length <= MAX_OPEN_STEPS) expect(existing.length + added.length).toBeLessThanOrEqual(MAX_OPEN_STEPS);
     }),
     { numRuns: 1500 },
@@ -115,9 +115,9 @@ test('steps that are known already are not declared again, and no plan grows bey
 
 test('every message has a meaning, and a rest is always part of it', () => {
   fc.assert(
-    fc.property(text, fc.constantFrom('paused', 'running', null), (said, planStatus) => {
-      const { rest } = classifyIntent(said, { planStatus });
-      if (rest !== undefined) expect(said.normalize('NFC')).toContain(rest.normalize('NFC'));
+    fc.property(text, fc.constantFrom('paused', 'running', null), (message, planStatus) => {
+      const { rest } = classifyIntent(message, { planStatus });
+      if (rest !== undefined) expect(message.normalize('NFC')).toContain(rest.normalize('NFC'));
     }),
     { numRuns: 1500 },
   );

@@ -4,9 +4,9 @@ import { emptySession, NO_CRASHES } from '../../src/core/session/session-state.t
 import { Event } from '../../src/protocol/session/event.ts';
 
 const after = (inCall: boolean, body: object) => {
-  const setbacks = { ...NO_CRASHES, count: 2, hadOpenCall: inCall };
+  const crashes = { ...NO_CRASHES, count: 2, hadOpenCall: inCall };
   const stamp = { v: 2, seq: 9, epoch: 1, at: '2026-01-05T08:00:00.000Z' };
-  return reduceCrashCounts({ ...emptySession('demo'), crashes: setbacks }, Event.parse({ ...stamp, ...body }));
+  return reduceCrashCounts({ ...emptySession('demo'), crashes }, Event.parse({ ...stamp, ...body }));
 };
 const usage = { tokens: 1, cost: null };
 const answered = (calls: object[]) => ({

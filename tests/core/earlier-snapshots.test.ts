@@ -5,7 +5,7 @@ import { emptySession } from '../../src/core/session/session-state.ts';
 import { snapshotFromState, stateFromSnapshot } from '../../src/core/session/snapshot.ts';
 
 /**
- * The same two moments of one session, as the version that wrote this layout put them down: in the middle of a run, and at rest
+ * The same two moments of one session, as the version that wrote this layout put them down: in the middle of a run, and idle
  * with an ended run, child sessions, a claim, a shelved plan and an open approval. These files are never changed.
  */
 const kept = (layout: number): Record<'running' | 'resting', { session: object }> =>

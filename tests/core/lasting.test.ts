@@ -51,10 +51,10 @@ test('a new conversation ends jobs, a compacted one does not, and a snapshot kee
 
 test("the text of a run's end names jobs that go on, and none that end with it", () => {
   const rules = { ...resolveRules(), jobs: ['job_1 (npm run dev)'] };
-  const said = (name: string, status: RunEndStatus) =>
+  const replyText = (name: string, status: RunEndStatus) =>
     JSON.stringify(endRunEvents(running(name), rules, { status, reason: 'asked' }));
-  expect(said('demo', 'paused')).toContain('Still running in the background: job_1 (npm run dev)');
-  expect(said('demo', 'done')).toContain('Still running');
-  expect(said('demo', 'cancelled')).not.toContain('Still running');
-  expect(said('demo~step_1', 'done')).not.toContain('Still running');
+  expect(replyText('demo', 'paused')).toContain('Still running in the background: job_1 (npm run dev)');
+  expect(replyText('demo', 'done')).toContain('Still running');
+  expect(replyText('demo', 'cancelled')).not.toContain('Still running');
+  expect(replyText('demo~step_1', 'done')).not.toContain('Still running');
 });

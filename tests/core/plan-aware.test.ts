@@ -53,50 +53,50 @@ const SCRIPTS = [
   },
 ];
 
-describe.each(SCRIPTS)('in $script', (said) => {
-  const first: StepTurn = { iterationInStep: 2, steps: said.steps, stepIndex: 0 };
-  const last: StepTurn = { iterationInStep: 1, steps: said.steps, stepIndex: 2, tools: [], final: true };
+describe.each(SCRIPTS)('in $script', (texts) => {
+  const first: StepTurn = { iterationInStep: 2, steps: texts.steps, stepIndex: 0 };
+  const last: StepTurn = { iterationInStep: 1, steps: texts.steps, stepIndex: 2, tools: [], final: true };
 
   test('an intention in the words of a later step closes this one and names that one', () => {
-    expect(detectStepCompletion(said.next, first)).toMatchObject({ done: true, tier: 'transition', advanceTo: 1 });
-    expect(detectStepCompletion(said.skips, first)).toMatchObject({ done: true, advanceTo: 2 });
+    expect(detectStepCompletion(texts.next, first)).toMatchObject({ done: true, tier: 'transition', advanceTo: 1 });
+    expect(detectStepCompletion(texts.skips, first)).toMatchObject({ done: true, advanceTo: 2 });
   });
 
   test('an intention in its own words leaves the step open', () => {
-    expect(detectStepCompletion(said.own, first).done).toBe(false);
+    expect(detectStepCompletion(texts.own, first).done).toBe(false);
   });
 
   test('calling a step by its number or title is detected', () => {
-    expect(detectStepCompletion(said.onward, first)).toMatchObject({ done: true, advanceTo: 1 });
-    expect(detectStepCompletion(said.title, first)).toMatchObject({ done: true, advanceTo: 1 });
+    expect(detectStepCompletion(texts.onward, first)).toMatchObject({ done: true, advanceTo: 1 });
+    expect(detectStepCompletion(texts.title, first)).toMatchObject({ done: true, advanceTo: 1 });
   });
 
   test('announcing the next step needs none of its words', () => {
-    expect(detectStepCompletion(said.announced, first)).toMatchObject({ done: true, tier: 'transition' });
+    expect(detectStepCompletion(texts.announced, first)).toMatchObject({ done: true, tier: 'transition' });
   });
 
   test('a report by number closes the step it names', () => {
-    expect(detectStepCompletion(said.byNumber, first).done).toBe(true);
-    expect(detectStepCompletion(said.byNumber, { ...first, stepIndex: 1 }).done).toBe(false);
+    expect(detectStepCompletion(texts.byNumber, first).done).toBe(true);
+    expect(detectStepCompletion(texts.byNumber, { ...first, stepIndex: 1 }).done).toBe(false);
   });
 
   test('a retry and a denial leave it open', () => {
-    expect(detectStepCompletion(said.retry, first).done).toBe(false);
-    expect(detectStepCompletion(said.denied, first).done).toBe(false);
+    expect(detectStepCompletion(texts.retry, first).done).toBe(false);
+    expect(detectStepCompletion(texts.denied, first).done).toBe(false);
   });
 
   test('a closing report ends the last step; a question and a bare assent do not', () => {
-    expect(detectStepCompletion(said.closed, last)).toMatchObject({ done: true, tier: 'transition' });
-    expect(detectStepCompletion(said.asks, last).done).toBe(false);
-    expect(detectStepCompletion(said.assent, last).done).toBe(false);
+    expect(detectStepCompletion(texts.closed, last)).toMatchObject({ done: true, tier: 'transition' });
+    expect(detectStepCompletion(texts.asks, last).done).toBe(false);
+    expect(detectStepCompletion(texts.assent, last).done).toBe(false);
   });
 
   test('a failed tool outweighs every sign', () => {
-    expect(detectStepCompletion(said.next, { ...first, lastToolFailed: true })).toMatchObject({
+    expect(detectStepCompletion(texts.next, { ...first, lastToolFailed: true })).toMatchObject({
       done: false,
       veto: 'tool_failed',
     });
-    expect(detectStepCompletion(said.closed, { ...last, lastToolFailed: true }).done).toBe(false);
+    expect(detectStepCompletion(texts.closed, { ...last, lastToolFailed: true }).done).toBe(false);
   });
 });
 

@@ -20,7 +20,7 @@ import fc from '../support/property.ts';
 const NONCE = 'a1b2c3d4e5f6';
 const OTHER = '0123456789ab';
 
-/** Whatever a stranger may write: anything, and all that our tags are made of, also with a seal that leaked. */
+/** Whatever a stranger may write: anything, and all that our tags are made of, also with a nonce that leaked. */
 const piece = fc.oneof(
   fc.string({ unit: 'binary' }),
   fc.constantFrom(
@@ -49,7 +49,7 @@ const piece = fc.oneof(
   ),
 );
 const foreign = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(''));
-/** Where a seal stands in a text, whatever its case. */
+/** Where a nonce stands in a text, whatever its case. */
 const nonces = (text: string) => [...text.matchAll(new RegExp(NONCE, 'gi'))].map((found) => found.index);
 
 describe('whatever a text holds', () => {
@@ -82,14 +82,14 @@ describe('whatever a text holds', () => {
         });
         const { content } = toUserMessage(one, NONCE);
         expect(isDaemonBlock(content)).toBe(false);
-        const { note, text: said, isData } = parseUserMessage(content);
+        const { note, text: parsed, isData } = parseUserMessage(content);
         const hasNote = from !== undefined || attachments !== undefined;
         expect(note !== '').toBe(hasNote);
         expect(note.startsWith('template ')).toBe(false);
         expect(content.startsWith(hasNote ? daemonNote(NONCE, note) : '')).toBe(true);
         expect(isData).toBe(as === 'data');
         expect(nonces(content)).toHaveLength((hasNote ? 2 : 0) + (isData ? 2 : 0));
-        if (!isData) expect(said).not.toMatch(/<\s*\/?\s*daemon\b/i);
+        if (!isData) expect(parsed).not.toMatch(/<\s*\/?\s*daemon\b/i);
       }),
     );
   });
@@ -123,8 +123,8 @@ test('a run without a nonce in the log still has one, derived from the log', () 
   expect(isDaemonBlock(daemonBlock(run.promptNonce, 'hello'))).toBe(true);
 });
 
-function messageOf(said: Partial<Message>): Message {
-  return { id: '1', name: '1', at: '', text: '', sha256: '', arrivedDuringRun: false, isReplied: false, ...said };
+function messageOf(fields: Partial<Message>): Message {
+  return { id: '1', name: '1', at: '', text: '', sha256: '', arrivedDuringRun: false, isReplied: false, ...fields };
 }
 
 /** A session whose goal, steps, results and notes are all this text. */

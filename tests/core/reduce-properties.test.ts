@@ -37,7 +37,7 @@ const texts = fc.constantFrom(
   'also this',
   'New task: other',
 );
-const says = fc.constantFrom(
+const answers = fc.constantFrom(
   '',
   '[Step] a\n[Step] b',
   'first is there [Done]',
@@ -47,7 +47,7 @@ const says = fc.constantFrom(
 );
 const move = fc.oneof(
   fc.record({ kind: fc.constant('message' as const), text: texts }),
-  fc.record({ kind: fc.constant('answer' as const), text: says, calls: fc.nat(2), ok: fc.boolean() }),
+  fc.record({ kind: fc.constant('answer' as const), text: answers, calls: fc.nat(2), ok: fc.boolean() }),
   fc.record({ kind: fc.constant('fault' as const), retry: fc.boolean() }),
   fc.record({ kind: fc.constant('edit' as const), step: fc.nat(3), status: fc.constantFrom(...STEP_STATUSES) }),
 );
@@ -116,7 +116,7 @@ function settle(session: Session, moves: Move[]): Session {
       moves.shift();
     }
   }
-  throw new Error('it never comes to rest');
+  throw new Error('it never becomes idle');
 }
 
 function play(moves: Move[]): { session: Session; dropped: string[] } {
@@ -165,7 +165,7 @@ function play(moves: Move[]): { session: Session; dropped: string[] } {
   return { session, dropped };
 }
 
-test('whatever happens, every decision is repeatable, the session comes to rest or waits for the model, and no message gets two replies', () => {
+test('whatever happens, every decision is repeatable, the session becomes idle or waits for the model, and no message gets two replies', () => {
   fc.assert(
     fc.property(fc.array(move, { maxLength: 25 }), (moves) => {
       const { session, dropped } = play(moves);

@@ -27,7 +27,7 @@ const file = fc.record({
   sha256: fc.constantFrom('a1', 'b2'),
 });
 
-/** Events in no sensible order: the fold takes them all, and a snapshot has to as well. */
+/** Events in no sensible order: the reducers take them all, and a snapshot has to as well. */
 const body: fc.Arbitrary<EventBody> = fc.oneof(
   fc.record({ id, text: word, file, files: fc.boolean() }).map(
     ({ id, text, file, files }): EventBody => ({

@@ -27,13 +27,13 @@ test('an idle session, a run with a time set, one with something to do and one w
 });
 
 test('it ends as failed, with the reason in its reply, and can be continued', () => {
-  const rested = after(atWork(), endStalledRunEvents(atWork(), rules));
-  expect(rested).toMatchObject({
+  const ended = after(atWork(), endStalledRunEvents(atWork(), rules));
+  expect(ended).toMatchObject({
     run: null,
     runEnd: { status: 'failed', reason: 'stalled' },
     plan: { status: 'failed' },
   });
-  const owed = decide(rested, rules);
+  const owed = decide(ended, rules);
   expect(owed).toMatchObject({
     do: 'record',
     events: [

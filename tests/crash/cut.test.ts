@@ -6,8 +6,8 @@ import { type Move, type Rig, rig } from '../support/rig.ts';
 const TASK = 'Fetch the reports and draw a chart';
 
 /** Answers by what the conversation holds, so that a resumed run goes on with the same story. */
-function story(said: string[]): Move {
-  const answers = said.length;
+function story(answered: string[]): Move {
+  const answers = answered.length;
   const list: Move[] = [
     { text: '[Step] Fetch\n[Step] Draw', calls: [{ name: 'shell', args: { command: 'fetch' } }] },
     { text: 'Fetched all five. [Done]', calls: [{ name: 'read_file', args: { path: 'a.csv' } }] },
@@ -56,7 +56,7 @@ function summary(it: Rig) {
 }
 
 /** The reply; the id of its plan is the moment it was made. */
-const saidIn = (it: Rig) => it.reply('1.md')?.replace(/plan_\d+/, 'plan');
+const replyIn = (it: Rig) => it.reply('1.md')?.replace(/plan_\d+/, 'plan');
 
 test('a power cut after any line costs nothing but time', async () => {
   const whole = await live([]);
@@ -76,7 +76,7 @@ test('a power cut after any line costs nothing but time', async () => {
     const half = await live(lines.slice(0, cut));
     expect(half.faults, `cut after line ${cut}`).toEqual([]);
     expect(summary(half), `cut after line ${cut}`).toEqual(wanted);
-    expect(saidIn(half), `cut after line ${cut}`).toBe(saidIn(whole));
+    expect(replyIn(half), `cut after line ${cut}`).toBe(replyIn(whole));
   }
 });
 

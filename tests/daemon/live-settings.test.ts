@@ -146,8 +146,8 @@ test('names of servers that are not there stand in log and status, once for a se
   save('demo~step_1', '{}');
   for (const name of ['demo', 'demo~step_1']) settings.forSession(name)();
   const reported = settings.status().sessions.flatMap(({ warnings }) => warnings);
-  for (const said of [reported, logged.filter((line) => line.includes('mcp__'))])
-    expect(said).toEqual([
+  for (const lines of [reported, logged.filter((line) => line.includes('mcp__'))])
+    expect(lines).toEqual([
       expect.stringContaining('"mcp__mail__*" names a tool of an MCP server that is not configured'),
     ]);
 });

@@ -57,6 +57,6 @@ test('a sweep takes no more than a 200th of the time, and comes each five minute
   expect(await pauseAfter(20, 100)).toBe(300_000);
 });
 
-test('where changes made elsewhere are not told a sweep comes each time it can', async () => {
+test('where changes made elsewhere are not reported a sweep comes each time it can', async () => {
   expect(await pauseAfter(20, 100, false)).toBe(0);
 });

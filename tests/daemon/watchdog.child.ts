@@ -2,7 +2,7 @@ import { writeSync } from 'node:fs';
 import { startWatchdog } from '../../src/daemon/crashes/crash-notes.ts';
 
 /**
- * "still": the main thread never comes back, and says whose step that is; "deaf": the same, with a listener for all that can be heard;
+ * "still": the main thread never comes back, and says whose step that is; "ignores-signals": the same, with a listener for every signal that can be caught;
  * "full": the same, with a pipe to its reader that is full;
  * "busy": it does between pieces of work; "ended": it stands still after the watch.
  */
@@ -13,7 +13,8 @@ const guard = startWatchdog({
   of: { owner_since: 'then' },
   slow: (session, step) => console.error(`slow: ${session}, ${step}`),
 });
-if (what === 'deaf') for (const signal of ['SIGABRT', 'SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
+if (what === 'ignores-signals')
+  for (const signal of ['SIGABRT', 'SIGTERM', 'SIGINT'] as const) process.on(signal, () => {});
 process.on('SIGTERM', () => process.exit(0));
 if (what === 'ended') await guard.stop();
 console.log('READY');

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { readCrashNote } from '../../src/daemon/crashes/crash-blame.ts';
 import { tempFolder } from '../store/rig.ts';
 
-type Under = { child: ChildProcess; said(): string; ended: Promise<unknown>; left: string };
+type Under = { child: ChildProcess; stderr(): string; ended: Promise<unknown>; left: string };
 
 /** A process that does as it is told under a watchdog with so many ms of patience. */
 async function under(what: string, patienceMs: number, { reads = true } = {}): Promise<Under> {
@@ -14,18 +14,18 @@ async function under(what: string, patienceMs: number, { reads = true } = {}): P
   const program = join(import.meta.dirname, 'watchdog.child.ts');
   const child = spawn(process.execPath, ['--import', 'tsx', program, what, `${patienceMs}`, left]);
   onTestFinished(() => void child.kill('SIGKILL'));
-  let said = '';
-  if (reads) child.stderr.on('data', (data: Buffer) => (said += data.toString()));
+  let stderr = '';
+  if (reads) child.stderr.on('data', (data: Buffer) => (stderr += data.toString()));
   const ended = new Promise((done) => child.once('exit', (code, signal) => done(signal ?? code)));
   await Promise.race([new Promise((done) => child.stdout.once('data', done)), ended]);
-  return { child, said: () => said, ended, left };
+  return { child, stderr: () => stderr, ended, left };
 }
 
 test('a process whose event loop stands still ends itself with SIGKILL, says why, and leaves whose step it was', async () => {
-  const { said, ended, left } = await under('still', 500);
+  const { stderr, ended, left } = await under('still', 500);
   expect(await ended).toBe('SIGKILL');
-  expect(said()).toContain('hung for');
-  expect(said()).toContain('in a step of the session demo (merging plan.json)');
+  expect(stderr()).toContain('hung for');
+  expect(stderr()).toContain('in a step of the session demo (merging plan.json)');
   expect(readCrashNote(left, 'then')).toMatchObject({
     session: 'demo',
     why: expect.stringMatching(/^its event loop hung for \d+ s while merging plan.json$/),
@@ -33,7 +33,7 @@ test('a process whose event loop stands still ends itself with SIGKILL, says why
 });
 
 test('no listener for a signal disarms it', async () => {
-  expect(await (await under('deaf', 500)).ended).toBe('SIGKILL');
+  expect(await (await under('ignores-signals', 500)).ended).toBe('SIGKILL');
 });
 
 test('a reader of stderr that takes nothing does not hold it up', async () => {
@@ -55,8 +55,8 @@ test('one that was stopped for longer than its patience, and continued, is left 
   expect(await ended).toBe(0);
 });
 
-test('a watch that was ended ends nobody, and a step that took long is told', async () => {
-  const { ended, said } = await under('ended', 2000);
+test('a watch that was ended ends nobody, and a step that took long is reported', async () => {
+  const { ended, stderr } = await under('ended', 2000);
   expect(await ended).toBe(0);
-  expect(said()).toBe('slow: demo, merging plan.json\n');
+  expect(stderr()).toBe('slow: demo, merging plan.json\n');
 });

@@ -51,14 +51,14 @@ test('the transcript of docs/editors.md comes out as it is shown', async () => {
   on.config({ permissions: [{ ask: 'shell' }] });
   await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
   const editor = await openEditor(on.root);
-  editor.says.permission = 'allow';
+  editor.responses.permission = 'allow';
   const sessionId = await openNew(editor);
   await editor.sees('the commands', ({ sessionUpdate }) => sessionUpdate === 'available_commands_update');
   const before = editor.reported.length;
   const question = 'How many words has notes.txt?';
   const end = await ask(editor, sessionId, question);
   const reported = joinChunks(editor.reported.slice(before));
-  // Asked once the run has come to rest over it, and answered before the call begins.
+  // Asked once the run has ended over it, and answered before the call begins.
   const began = reported.findIndex((one) => one.sessionUpdate === 'tool_call_update' && one.status === 'in_progress');
   const lines = (updates: SessionUpdate[]) => updates.map((one) => `← ${lineOf(one)}`);
   const whole = [

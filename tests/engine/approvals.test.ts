@@ -65,9 +65,9 @@ test.each([
   ['OK.', 'chat'],
   ['/approve', 'person'],
   ['/approve 1', 'person'],
-])('"%s" lets the same call run once, and its reply tells what came of it', async (said, by) => {
+])('"%s" lets the same call run once, and its reply tells what came of it', async (reply, by) => {
   const it = await waiting();
-  it.drop('2.md', said);
+  it.drop('2.md', reply);
   await it.settle();
   expect(it.faults).toEqual([]);
   expect(answers(it)).toMatchObject([{ decision: 'allow', by, id: 1, message: '2.md' }]);
@@ -82,9 +82,9 @@ test.each([
   expect(it.plan()).toMatchObject({ status: 'completed' });
 });
 
-test.each(['no', '不行', "don't", '/deny', '/deny 1'])('"%s" is told to the model as an answer', async (said) => {
+test.each(['no', '不行', "don't", '/deny', '/deny 1'])('"%s" is reported to the model as an answer', async (reply) => {
   const it = await waiting();
-  it.drop('2.md', said);
+  it.drop('2.md', reply);
   await it.settle();
   expect(it.toolRuns).toEqual([]);
   expect(reported(it)).toBe('denied: a person said no');
@@ -263,7 +263,7 @@ test('a session.json that does not hold is not touched; the call still runs this
   expect(answers(it)[0]).not.toHaveProperty('always');
 });
 
-test('a rule that denies is told to the model, and nobody is asked', async () => {
+test('a rule that denies is reported to the model, and nobody is asked', async () => {
   const it = await waiting({ permit: () => ({ is: 'deny', why: 'a rule of the settings denies it' }) });
   expect(it.toolRuns).toEqual([]);
   expect(reported(it)).toBe('denied: a rule of the settings denies it');
@@ -301,9 +301,9 @@ test('the third denial of the same call ends the run, "continue" goes on', async
 test.each([
   ['/stop', 'paused'],
   ['/cancel', 'cancelled'],
-])('%s while a call waits ends the wait and runs nothing', async (said, status) => {
+])('%s while a call waits ends the wait and runs nothing', async (reply, status) => {
   const it = await waiting();
-  it.drop('2.md', said);
+  it.drop('2.md', reply);
   await it.settle();
   expect(it.faults).toEqual([]);
   expect(it.toolRuns).toEqual([]);
@@ -350,7 +350,7 @@ test('a crash after any event: the call runs once after its yes, and never witho
   const whole = await waiting({ script });
   whole.drop('2.md', 'yes');
   await whole.settle();
-  const said = (events: EventBody[]) =>
+  const isAnswered = (events: EventBody[]) =>
     events.some((event) => event.type === 'message.received' && event.id === '2.md');
   const record = whole.events().map(({ v: _, seq: __, epoch: ___, at: ____, ...body }) => body as EventBody);
   for (let cut = 3; cut <= record.length; cut++) {
@@ -359,8 +359,8 @@ test('a crash after any event: the call runs once after its yes, and never witho
     const it = await asked({ script, before });
     it.worker.wake();
     await it.settle();
-    expect(it.toolRuns.length, `${cut} without a yes`).toBe(said(before) && !has('tool.started') ? 1 : 0);
-    if (!said(before)) it.drop('2.md', 'yes');
+    expect(it.toolRuns.length, `${cut} without a yes`).toBe(isAnswered(before) && !has('tool.started') ? 1 : 0);
+    if (!isAnswered(before)) it.drop('2.md', 'yes');
     await it.settle();
     expect(it.faults).toEqual([]);
     const starts = it.events().filter((event) => event.type === 'tool.started').length;

@@ -68,9 +68,9 @@ test.each([
   ['/continue csv, with a header', 'The person answered:\ncsv, with a header\n[The choices were'],
   ['/continue', 'No answer was given; the person said "continue"'],
   ['go on', 'No answer was given; the person said: go on'],
-])('to two choices %j means: %s', async (said, wanted) => {
+])('to two choices %j means: %s', async (answer, wanted) => {
   const it = await asked();
-  it.drop('2.md', said);
+  it.drop('2.md', answer);
   await it.settle();
   expect(reported(it)).toContain(wanted);
 });
@@ -116,7 +116,7 @@ test('the other calls of the answer run first, and a second question waits', asy
   expect(it.plan()?.reason).toBe('And the name?');
 });
 
-test('arguments that do not fit are told, and nobody is asked', async () => {
+test('arguments that do not fit are reported, and nobody is asked', async () => {
   const it = await asked({}, { name: 'ask_user', args: { question: ' ' } });
   expect(reported(it)).toContain('question');
   expect(it.reply('1.json')).toBeDefined();
@@ -140,9 +140,9 @@ test.each([
   ['/stop', 'paused', 'paused'],
   ['stop', 'paused', 'paused'],
   ['/cancel', 'cancelled', 'cancelled'],
-])('%s instead of an answer ends the question', async (said, status, why) => {
+])('%s instead of an answer ends the question', async (message, status, why) => {
   const it = await asked();
-  it.drop('2.md', said);
+  it.drop('2.md', message);
   await it.settle();
   expect(it.plan()?.status).toBe(status);
   expect(results(it)).toMatchObject([
@@ -270,7 +270,7 @@ test('a power cut after any line asks once, takes the answer once and replies on
     const count = (type: string) => it.types().filter((one) => one === type).length;
     return {
       faults: it.faults,
-      rested: count('run.ended'),
+      ended: count('run.ended'),
       committed: count('reply.committed'),
       published: count('reply.published'),
       asked: it.events().filter((event) => event.type === 'run.ended' && event.question).length,

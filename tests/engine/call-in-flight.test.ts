@@ -55,7 +55,7 @@ test('instructions that grow too large beside a command end no command, and no f
   expect(it.faults.map(String)).toEqual(['UserError: AGENTS.md must be a file of at most 1 MiB']);
 });
 
-test('trouble that has passed when the command ends is told as over, and the run goes on', async () => {
+test('trouble that has passed when the command ends is reported as over, and the run goes on', async () => {
   const it = await inFlight();
   const { detectEdits } = it.store.plan;
   it.store.plan.detectEdits = async () => link();

@@ -48,9 +48,9 @@ test('a run of 2,000 iterations with 4 KB of output each stays within its window
   expect(Math.max(...sizes)).toBeLessThan(WINDOW * 4);
   for (const { messages } of it.requests.filter((_, n) => n % 17 === 0)) {
     expect(unpaired(messages)).toEqual([]);
-    const said = messages.map((message) => message.content ?? '').join('\n');
-    expect(said).toContain('Count every line of every file');
-    expect(said).toContain('Never touch the folder archive/.');
+    const sent = messages.map((message) => message.content ?? '').join('\n');
+    expect(sent).toContain('Count every line of every file');
+    expect(sent).toContain('Never touch the folder archive/.');
   }
   expect(compactions(it).length).toBeGreaterThan(50);
   expect(compactions(it).length).toBeLessThan(200);

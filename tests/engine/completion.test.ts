@@ -184,7 +184,7 @@ describe('completion that is earned', () => {
     expect(lastBlock(it)).toContain('there is no such file');
   });
 
-  test('a check by a person waits for them; yes closes the step, anything else is told to the model', async () => {
+  test('a check by a person waits for them; yes closes the step, anything else is reported to the model', async () => {
     for (const [answer, status] of [
       ['yes, looks good', 'completed'],
       ['the bars are upside down', 'running'],

@@ -83,7 +83,7 @@ async function watched(options: WatchedOptions): Promise<Watched> {
       children: {
         ...children,
         send: after('a child is sent', children.send),
-        consume: after('a child is heard', children.consume),
+        consume: after('a child is received', children.consume),
       },
       model: { ...model, ask: after('the model', model.ask) },
       tools: {
@@ -182,7 +182,7 @@ test('a child is sent its message, and its reply consumed, only when what led to
   it.children.answer(sent?.child ?? '', sent?.message.id ?? '');
   it.worker.wake();
   await it.pass(300);
-  expect(it.effects).toEqual(expect.arrayContaining(['a child is sent', 'a child is heard']));
+  expect(it.effects).toEqual(expect.arrayContaining(['a child is sent', 'a child is received']));
   expect(it.early).toEqual([]);
 });
 

@@ -165,12 +165,12 @@ test.each([
     evidence: expect.stringContaining(`has no tool \`${tool}\``),
   });
 
-  const held = moves(
+  const scripted = moves(
     { text: '[Step] look', calls: [{ name: 'list_files', args: {} }] },
     { hold: true, next: () => ({ text: '[Done]' }) },
     { text: 'Looked.' },
   );
-  const theirs = await byClerk({}, { script: held, config });
+  const theirs = await byClerk({}, { script: scripted, config });
   await byHand(theirs, [check]);
   theirs.release();
   await theirs.settle();
@@ -273,7 +273,7 @@ test('the check of a step that got the id of one a person had checks for asks li
     ...record(first),
     {
       type: 'plan.revised',
-      reason: 'anew',
+      reason: 'again',
       changes: [
         { what: 'removed', step: 'step_1', description: 'look' },
         {

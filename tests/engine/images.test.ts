@@ -10,7 +10,7 @@ const image = (path: string) => ({ path, type: 'image/png' as const, bytes: PNG.
 const shown = (it: Rig, n = -1) =>
   (it.requests.at(n)?.messages ?? []).flatMap((one) => (one.role === 'user' && one.images ? [one] : []));
 
-test('an attached image is told by path, kind and size, shown with its message, and stays there', async () => {
+test('an attached image is reported by path, kind and size, shown with its message, and stays there', async () => {
   const it = await rig({ script: moves({ text: '', calls: [shell()] }, { text: 'A cat.' }) });
   it.store.hands.attach('cat.png', PNG);
   it.store.hands.attach('data.csv', Buffer.from('1,2\n'));

@@ -32,7 +32,7 @@ test('the system message of a run stays the same however often memory changes, a
   );
   on.drop('1.md', 'Do three things.');
   await on.settle();
-  // The pause of a retry ends the beat; the run goes on with the notes it began with.
+  // The pause of a retry ends the iteration; the run goes on with the notes it began with.
   await on.pass(1000);
   expect(on.reply('1.md')).toContain('status: done');
   expect(new Set(systems().map((text) => text?.replace(/\n/g, ' '))).size).toBe(1);

@@ -35,15 +35,15 @@ function wakingPorts(world: SessionPorts, wake: () => void): SessionPorts {
 }
 
 test('a session that waited for its settings goes on once, though reading them wakes it', async () => {
-  let isMended = false;
-  let isTold = false;
+  let isFixed = false;
+  let isReported = false;
   const it = await rig({
     script: moves({ text: 'I run it.', calls: [shell()] }, { text: 'It ran.' }),
     rules() {
       const rules = resolveRules();
-      if (!isMended) return { ...rules, settingsFault: 'session.json is not JSON' };
-      if (!isTold) {
-        isTold = true;
+      if (!isFixed) return { ...rules, settingsFault: 'session.json is not JSON' };
+      if (!isReported) {
+        isReported = true;
         it.worker.wake();
       }
       return rules;
@@ -52,7 +52,7 @@ test('a session that waited for its settings goes on once, though reading them w
   it.drop('1.md', 'run it');
   await it.settle();
   expect(it.reply('1.md')).toContain('status: waiting');
-  isMended = true;
+  isFixed = true;
   it.drop('2.md', 'continue');
   await it.settle();
   expect(it.faults).toEqual([]);

@@ -47,12 +47,12 @@ function scripted(when: Happening[], inFlight: boolean, talks: boolean): { next:
     });
     return { text: first.text ?? '', calls };
   };
-  let held = inFlight;
+  let isOnHold = inFlight;
   return {
     failing,
     next() {
-      if (!held) return move();
-      held = false;
+      if (!isOnHold) return move();
+      isOnHold = false;
       return { hold: true, next: move };
     },
   };

@@ -13,7 +13,7 @@ async function writtenAt(ms: number): Promise<number[]> {
   await store.eventLog.append(
     givenRecord({ plan: { status: 'running', steps: [{ id: 'step_1', status: 'running' }] } }),
   );
-  const ledger = await openSessionLog('demo', store.eventLog, store.snapshots, () => 'abcdef');
+  const sessionLog = await openSessionLog('demo', store.eventLog, store.snapshots, () => 'abcdef');
   let time = 0;
   let due: { at: number; run: () => void } | undefined;
   const clock: Clock = {
@@ -36,11 +36,11 @@ async function writtenAt(ms: number): Promise<number[]> {
     },
   };
   const idle = () => new Promise(setImmediate);
-  const setup = openPlanSync(file, ledger, clock, () => void setup.writePlanIfDue());
+  const setup = openPlanSync(file, sessionLog, clock, () => void setup.writePlanIfDue());
   while (time < 20_000) {
     // Another goal each time: what is in the file is out of date again.
-    const said = { what: 'goal', from: 'A goal', to: `goal ${time}` } as const;
-    await ledger.record([{ type: 'plan.edited', by: 'person', changes: [said], ignored: [] }]);
+    const change = { what: 'goal', from: 'A goal', to: `goal ${time}` } as const;
+    await sessionLog.record([{ type: 'plan.edited', by: 'person', changes: [change], ignored: [] }]);
     setup.scheduleWrite();
     time += 10;
     const alarm = due && due.at <= time ? due : undefined;

@@ -131,7 +131,7 @@ function killedAt(store: MemoryStore, last: number): { store: MemoryStore; calls
 }
 
 /** A file is dropped, answered, and put back as often as the person sees its reply; the daemon is killed once. */
-async function life(last: number): Promise<{ it: Rig; calls: number }> {
+async function runDaemon(last: number): Promise<{ it: Rig; calls: number }> {
   const { store, calls } = killedAt(memoryStore('demo', { now: () => new Date(1_767_600_000_000) }), last);
   const opening = rig({ store, script: () => ({ text: 'an answer' }) });
   store.hands.drop('1.md', 'hello');
@@ -152,10 +152,10 @@ async function life(last: number): Promise<{ it: Rig; calls: number }> {
 }
 
 test('killed at any step, a file and its putting back have one reply each, and each runs once', async () => {
-  const { calls } = await life(Number.POSITIVE_INFINITY);
+  const { calls } = await runDaemon(Number.POSITIVE_INFINITY);
   expect(calls).toBeGreaterThan(20);
   for (let last = 0; last <= calls; last++) {
-    const { it } = await life(last);
+    const { it } = await runDaemon(last);
     expect(it.faults, `killed at step ${last}`).toEqual([]);
     const replies = it.events().flatMap((event) => (event.type === 'reply.committed' ? [event.reply.id] : []));
     expect(replies.sort(), `killed at step ${last}`).toEqual(['1.md', 'again.md']);

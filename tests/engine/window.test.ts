@@ -7,13 +7,13 @@ const sizeOf = (messages: Parameters<typeof countMessageTokens>[0][]) =>
   messages.reduce((sum, one) => sum + countMessageTokens(one), 0);
 
 /** A model that takes `window` tokens by our count, whatever it says that it takes. */
-async function narrow(window: number, says: number | undefined, calls: number) {
+async function narrow(window: number, reported: number | undefined, calls: number) {
   const on = await rig({
     config: { limits: { iterations: 100, repeats: 0 } },
     tool: (_call, n) => ({ ok: true, text: `${n} ${LONG}` }),
     script: (request, n): Move => {
       if (sizeOf(request.messages) > window)
-        return { fault: ['too_long', 'longer than the window', { retry: true, window: says }] };
+        return { fault: ['too_long', 'longer than the window', { retry: true, window: reported }] };
       const done = on.toolRuns.length >= calls;
       return done ? { text: 'All read. [Done]' } : { text: 'reading', calls: [{ name: 'read', args: { n } }] };
     },

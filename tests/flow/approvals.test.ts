@@ -6,7 +6,7 @@ import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
 const WRITE = (text: string) => ({ calls: [{ name: 'shell', args: { command: `echo ${text} >> ran` } }] });
 
 /** A workspace in which commands ask, with a model that wants them one after the other, and a message that sets it to work. */
-function asking(answers: object[], settings: object = {}): Ground & { flags: string[] } {
+function askingGround(answers: object[], settings: object = {}): Ground & { flags: string[] } {
   const on = ground();
   writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
   on.config({ permissions: [{ ask: 'shell' }], ...settings });
@@ -28,7 +28,7 @@ const ran = (on: Ground): string => {
 };
 
 test('a call waits in a file; the answer saved there is taken, and what came of it is replied', async () => {
-  const on = asking([WRITE('a'), { text: 'Written.' }]);
+  const on = askingGround([WRITE('a'), { text: 'Written.' }]);
   await on.serve(on.flags);
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('waiting');
   expect(ran(on)).toBe('');
@@ -40,7 +40,7 @@ test('a call waits in a file; the answer saved there is taken, and what came of 
 });
 
 test('"always" in the file adds its rule, and calls like it are not asked about again', async () => {
-  const on = asking([WRITE('a'), WRITE('b'), { text: 'Both.' }], { permissions: [], approvals: 'safe' });
+  const on = askingGround([WRITE('a'), WRITE('b'), { text: 'Both.' }], { permissions: [], approvals: 'safe' });
   await on.serve(on.flags);
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('waiting');
   const text = readFileSync(file(on), 'utf8').replace(/"always": .*/, '"always": "shell(*)",');
@@ -51,7 +51,7 @@ test('"always" in the file adds its rule, and calls like it are not asked about 
 });
 
 test('an answer saved at the moment the file appears counts, and its result is reported once', async () => {
-  const on = asking([WRITE('a'), { text: 'Written.' }]);
+  const on = askingGround([WRITE('a'), { text: 'Written.' }]);
   await on.serve(on.flags);
   await asked(on);
   decide(on, 'allow');
@@ -66,7 +66,7 @@ test('an answer saved at the moment the file appears counts, and its result is r
 });
 
 test('a daemon that was killed again and again while answers come runs each call once, after its answer', async () => {
-  const on = asking([WRITE('a'), WRITE('b'), WRITE('c'), { text: 'All.' }]);
+  const on = askingGround([WRITE('a'), WRITE('b'), WRITE('c'), { text: 'All.' }]);
   let daemon = await on.start(on.flags);
   for (const [id, pause] of [
     [1, 3],
@@ -97,7 +97,7 @@ test('a daemon that was killed again and again while answers come runs each call
 });
 
 test('nobody answers: the model is told, and the run goes on by itself, also where the session was let go and the daemon is new', async () => {
-  const on = asking([WRITE('a'), { text: 'Then not.' }], { limits: { approval_minutes: 0.05 } });
+  const on = askingGround([WRITE('a'), { text: 'Then not.' }], { limits: { approval_minutes: 0.05 } });
   const first = await on.start(on.flags);
   await asked(on);
   first.process.kill('SIGKILL');
@@ -109,14 +109,14 @@ test('nobody answers: the model is told, and the run goes on by itself, also whe
 });
 
 test('with approval_minutes 0 a message sent by a script is answered without a person', async () => {
-  const on = asking([WRITE('a'), { text: 'Then not.' }], { limits: { approval_minutes: 0 } });
+  const on = askingGround([WRITE('a'), { text: 'Then not.' }], { limits: { approval_minutes: 0 } });
   await on.serve(on.flags);
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('done');
   expect(ran(on)).toBe('');
 });
 
 test('a rule of the workspace that denies holds against session.json, and against an answer that comes after it', async () => {
-  const on = asking([WRITE('a'), { text: 'No.' }]);
+  const on = askingGround([WRITE('a'), { text: 'No.' }]);
   on.sh('demo', `echo '{ "permissions": [{ "allow": "shell" }] }' > session.json`);
   on.config({ permissions: [{ deny: 'shell(echo *)' }] });
   await on.serve(on.flags);
@@ -126,7 +126,7 @@ test('a rule of the workspace that denies holds against session.json, and agains
 });
 
 test('bad rules are named by their line, with what was wanted and what came', async () => {
-  const on = asking([]);
+  const on = askingGround([]);
   on.config({ permissions: [{ allow: 'shell' }, { forbid: 'x' }, { allow: 'she ll(' }] });
   const daemon = on.launch(on.flags);
   expect(await daemon.ended).not.toBe(0);

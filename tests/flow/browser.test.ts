@@ -19,7 +19,7 @@ browserTest('a real daemon brings reports from behind a cookie banner, and ends 
   expect(on.sh('demo', 'ls work/downloads | wc -l; head -c 4 work/chart.svg; wc -l < work/figures.csv')).toBe(
     '5\n<svg6\n',
   );
-  expect([...site.heard]).toEqual(['refused']);
+  expect([...site.consents]).toEqual(['refused']);
   const running = () =>
     on.sh('demo', `grep -l -a "[u]ser-data-dir=$PWD/browser" /proc/[0-9]*/cmdline 2>/dev/null | wc -l`);
   expect(Number(running())).toBeGreaterThan(0);

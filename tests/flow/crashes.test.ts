@@ -17,8 +17,8 @@ test('sessions at work while the daemon is killed again and again are never blam
 }, 240_000);
 
 test('a session that has the daemon stand still is blamed by name and suspended; another one is answered', async () => {
-  const server = await startOpenAI(({ said }) =>
-    said.includes('wait')
+  const server = await startOpenAI(({ userText }) =>
+    userText.includes('wait')
       ? { text: '[Step] Wait', calls: [{ name: 'shell', args: JSON.stringify({ command: 'sleep 600' }) }] }
       : { text: 'Hello.' },
   );
@@ -40,8 +40,11 @@ test('a session that has the daemon stand still is blamed by name and suspended;
   expect(last.stderr()).toContain('The session bad crashed the last daemon');
   on.sh('good', 'mkdir inbox && echo hello > inbox/1.md');
   expect(await on.file('good', 'outbox/1.md')).toContain('Hello.');
-  const held = await until(() => on.status()?.trouble.sessions.find((one) => one.session === 'bad'), 'the trouble');
-  expect(held).toMatchObject({ is: 'suspended', why: expect.stringContaining('reading plan.json') });
+  const suspended = await until(
+    () => on.status()?.trouble.sessions.find((one) => one.session === 'bad'),
+    'the trouble',
+  );
+  expect(suspended).toMatchObject({ is: 'suspended', why: expect.stringContaining('reading plan.json') });
   expect(last.process.exitCode).toBe(null);
   await server.close();
 }, 120_000);

@@ -164,7 +164,7 @@ test('a hand edit of plan.json with an editor is taken over while the run goes o
 
 test('eight runs at once, and the ninth waits for a place', async () => {
   const server = await startOpenAI((request) => ({
-    text: `re: ${request.said}`,
+    text: `re: ${request.userText}`,
     ...(request.index < 8 && { hang: 'before' as const }),
   }));
   const on = ground();
@@ -179,7 +179,7 @@ test('eight runs at once, and the ninth waits for a place', async () => {
 });
 
 test('a broken agentd.json stops the start with its line, and later leaves the last good one in force', async () => {
-  const server = await startOpenAI((request) => ({ text: `re: ${request.said}` }));
+  const server = await startOpenAI((request) => ({ text: `re: ${request.userText}` }));
   const on = ground();
   writeFileSync(join(on.root, 'agentd.json'), '{\n  "limits": { "iterations": "many" }\n}');
   const refused = on.launch();
@@ -195,20 +195,20 @@ test('a broken agentd.json stops the start with its line, and later leaves the l
 });
 
 test('an endpoint that comes up late is waited for', async () => {
-  const server = await startOpenAI((request) => ({ text: `re: ${request.said}` }));
+  const server = await startOpenAI((request) => ({ text: `re: ${request.userText}` }));
   const { port, url } = server;
   await server.close();
   const on = ground();
   await on.start(['--base-url', url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo hi > inbox/1.md');
   await until(() => on.events('demo').some((event) => event.type === 'model.failed'), 'a failed try');
-  const late = await startOpenAI((request) => ({ text: `re: ${request.said}` }), port);
+  const late = await startOpenAI((request) => ({ text: `re: ${request.userText}` }), port);
   expect(await on.file('demo', 'outbox/1.md')).toContain('re: hi');
   await late.close();
 });
 
 test('a corrupt record stops its session and no other', async () => {
-  const server = await startOpenAI((request) => ({ text: `re: ${request.said}` }));
+  const server = await startOpenAI((request) => ({ text: `re: ${request.userText}` }));
   const on = ground();
   const flags = ['--base-url', server.url, '--model', 'm'];
   const first = await on.start(flags);
@@ -231,15 +231,15 @@ test('a corrupt record stops its session and no other', async () => {
 test('a start writes the schemas that are not as they should be, and leaves the others alone', async () => {
   const on = ground();
   const at = (name: string) => join(on.root, '.agentd', 'schemas', `${name}.schema.json`);
-  const life = async () => {
+  const runOnce = async () => {
     const daemon = await on.start();
     daemon.process.kill('SIGTERM');
     await daemon.ended;
   };
-  await life();
+  await runOnce();
   const [plan, event] = [readFileSync(at('plan'), 'utf8'), statSync(at('event')).ino];
   writeFileSync(at('plan'), plan.slice(1));
-  await life();
+  await runOnce();
   expect(readFileSync(at('plan'), 'utf8')).toBe(plan);
   expect(statSync(at('event')).ino).toBe(event);
 });

@@ -179,7 +179,7 @@ function disk(free: { mb: number; inodes?: number }) {
   const pass = (by: number) => {
     ms += by;
   };
-  const said: string[] = [];
+  const logged: string[] = [];
   const ask = (): FreeSpace => ({ bavail: free.mb, bsize: MIB, files: 1e6, ffree: free.inodes ?? 1e6 });
   const one = openDiskMonitor(
     {
@@ -187,16 +187,16 @@ function disk(free: { mb: number; inodes?: number }) {
       reserve: join(folder, 'reserve'),
       rules: () => ({ floorMb: 64, reserveMb: 1 }),
       clock,
-      log: (_level, text) => said.push(text),
+      log: (_level, text) => logged.push(text),
     },
     ask,
   );
-  return { one, said, reserve: join(folder, 'reserve'), pass };
+  return { one, logged, reserve: join(folder, 'reserve'), pass };
 }
 
 test('between stopping and going on again there is a quarter of the floor', () => {
   const free = { mb: 100 };
-  const { one, said } = disk(free);
+  const { one, logged } = disk(free);
   const at = (mb: number) => {
     free.mb = mb;
     return one.capacity();
@@ -215,7 +215,7 @@ test('between stopping and going on again there is a quarter of the floor', () =
     'low',
     'ok',
   ]);
-  expect(said.filter((text) => /disk/.test(text))).toHaveLength(5);
+  expect(logged.filter((text) => /disk/.test(text))).toHaveLength(5);
 });
 
 test('few inodes count like few bytes, and a file system that tells of none has enough', () => {

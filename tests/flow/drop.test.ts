@@ -6,7 +6,7 @@ import { startOpenAI } from '../support/openai-server.ts';
 
 /** An endpoint that says back what it was told. */
 async function echo() {
-  const server = await startOpenAI((request) => ({ text: `You said: ${request.said}` }));
+  const server = await startOpenAI((request) => ({ text: `You said: ${request.userText}` }));
   return { server, flags: ['--base-url', server.url, '--model', 'echo'] };
 }
 

@@ -110,7 +110,7 @@ const HASTY = `
   let plan = read();
   (async () => {
     for (let n = 0; n < 50; n++) {
-      if (reads === 'anew') plan = read();
+      if (reads === 'again') plan = read();
       plan.steps[1].notes = (plan.steps[1].notes ?? '') + ' token-' + n + '-';
       const text = JSON.stringify(plan, null, 2);
       if (how === 'rename') {
@@ -123,7 +123,7 @@ const HASTY = `
 `;
 
 for (const how of ['rename', 'in place']) {
-  for (const reads of ['anew', 'once']) {
+  for (const reads of ['again', 'once']) {
     test(`of fifty saves at 20 ms (${how}, the plan read ${reads}) none is lost, and the last is the plan`, async () => {
       const { on, finish } = await busy();
       await run(process.execPath, ['-e', HASTY, how, reads], { cwd: on.session('demo'), timeout: 20_000 });
@@ -172,11 +172,11 @@ for (const { name, line } of HALF) {
 
 test('half a plan that is saved whole again counts from then on', async () => {
   const { on, person, finish } = await busy();
-  await person(`${CHANGE.replace('WORD', 'mended')}; head -c 300 <<< "$text" > plan.json; echo "$text" > ../whole`);
+  await person(`${CHANGE.replace('WORD', 'repaired')}; head -c 300 <<< "$text" > plan.json; echo "$text" > ../whole`);
   await until(() => on.events('demo').some((event) => event.type === 'plan.edited'), 'the complaint');
   await person('mv ../whole plan.json');
-  await until(() => step2(on)?.notes?.includes('mended'), 'the mended save in the plan');
+  await until(() => step2(on)?.notes?.includes('repaired'), 'the repaired save in the plan');
   const reply = await finish();
   expect(reply).not.toContain('column');
-  expect(step2(on)?.notes).toContain('mended');
+  expect(step2(on)?.notes).toContain('repaired');
 });

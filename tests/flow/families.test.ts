@@ -7,11 +7,11 @@ import { type Answer, startOpenAI } from '../support/openai-server.ts';
 /** A model that gives each wish to a child session: what the children answer is for the test to say. */
 async function family(child: (task: string, request: number) => Answer) {
   let asked = 0;
-  const server = await startOpenAI(({ said, body }) => {
+  const server = await startOpenAI(({ userText, body }) => {
     const last = body.messages.findLast((one) => one.role !== 'user');
-    if (said.includes('Do this one step')) return child(/The step: (.*)/.exec(said)?.[1] ?? '', asked++);
+    if (userText.includes('Do this one step')) return child(/The step: (.*)/.exec(userText)?.[1] ?? '', asked++);
     if (last?.role === 'tool') return { text: `The child said: ${unwrapDataBlock(last.content ?? '')}` };
-    return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: said }) }] };
+    return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: userText }) }] };
   });
   const on = ground();
   const flags = ['--base-url', server.url, '--model', 'family'];
@@ -262,7 +262,7 @@ test('a pause lets the command of a child end, and a stop after it aborts the ne
   });
   await on.serve(flags);
   const isThere = (name: string) => existsSync(`${on.session('demo')}/work/${name}`);
-  const rests = () => on.events('demo~step_1').filter((event) => event.type === 'run.ended').length;
+  const countRunEnds = () => on.events('demo~step_1').filter((event) => event.type === 'run.ended').length;
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   await until(() => isThere('began-1'), 'the command began');
   on.sh('demo', 'echo /pause > inbox/2.md');
@@ -272,14 +272,14 @@ test('a pause lets the command of a child end, and a stop after it aborts the ne
     'the child is told',
   );
   on.sh('demo', 'touch work/go-1');
-  await until(() => rests() === 1, 'the child rests');
+  await until(() => countRunEnds() === 1, "the end of the child's run");
   expect(isThere('ended-1')).toBe(true);
   on.sh('demo', 'echo continue > inbox/3.md');
   await until(() => isThere('began-2'), 'the next command began');
   on.sh('demo', 'echo /pause > inbox/4.md');
   await on.file('demo', 'outbox/4.md');
   on.sh('demo', 'echo /stop > inbox/5.md');
-  await until(() => rests() === 2, 'the child rests again');
+  await until(() => countRunEnds() === 2, "the second end of the child's run");
   expect(isThere('ended-2')).toBe(false);
   await server.close();
 });

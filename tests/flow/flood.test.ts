@@ -17,7 +17,7 @@ const peakOf = (pid: number | undefined) =>
 test.skipIf(process.platform !== 'linux')(
   'thousands of files in one inbox keep no other session waiting, fill no memory, and do not drown a command (needs /proc)',
   async () => {
-    const server = await startOpenAI((request) => ({ text: `You said: ${request.said}` }));
+    const server = await startOpenAI((request) => ({ text: `You said: ${request.userText}` }));
     const on = ground();
     on.sh('flood', 'mkdir inbox');
     on.sh('links', 'mkdir inbox');

@@ -10,10 +10,10 @@ type Calls = Record<string, { name: string; args: unknown }>;
 
 /** A model that does what the message names, and answers with what came of it. */
 async function obedient(calls: Calls, config: object = {}) {
-  const server = await startOpenAI(({ said, body }): Answer => {
+  const server = await startOpenAI(({ userText, body }): Answer => {
     const last = body.messages.findLast((one) => !isDaemonBlock(one.content ?? ''));
     if (last?.role === 'tool') return { text: `It said: ${unwrapDataBlock(last.content ?? '')}` };
-    const call = Object.entries(calls).find(([word]) => said.includes(word))?.[1];
+    const call = Object.entries(calls).find(([word]) => userText.includes(word))?.[1];
     return call
       ? { text: 'At once.', calls: [{ name: call.name, args: JSON.stringify(call.args) }] }
       : { text: '好的。' };
@@ -29,7 +29,7 @@ async function obedient(calls: Calls, config: object = {}) {
     return on.file(session, `outbox/${name}`);
   };
   const asked = (text: string) => {
-    const found = server.requests.findLast(({ said }) => said.includes(text));
+    const found = server.requests.findLast(({ userText }) => userText.includes(text));
     return {
       system: found?.body.messages[0]?.content ?? '',
       tools: found?.body.tools?.map((one) => one.function.name),
@@ -93,9 +93,9 @@ test('a skill is offered where there is one, its body is read on demand, and the
 });
 
 test('read_also of session.json holds from the first message on', async () => {
-  const jobStore = mkdtempSync(join(tmpdir(), 'agentd-shelf-'));
+  const jobStore = mkdtempSync(join(tmpdir(), 'agentd-jobs-'));
   onTestFinished(() => rmSync(jobStore, { recursive: true, force: true }));
-  writeFileSync(join(jobStore, 'a.txt'), 'from the shelf');
+  writeFileSync(join(jobStore, 'a.txt'), 'from a job');
   const { server, on, say } = await obedient({ read: { name: 'read_file', args: { path: join(jobStore, 'a.txt') } } });
   on.sh('ann', `echo '{ "read_also": ["${jobStore}"] }' > session.json`);
   await on.serve();

@@ -23,21 +23,21 @@ function familyOf(daemon: number): Process[] {
 }
 
 function processAt(pid: number): Process {
-  const tell = (ask: () => string) => {
+  const readOr = (ask: () => string) => {
     try {
       return ask();
     } catch {
       return '';
     }
   };
-  const text = (name: string) => tell(() => readFileSync(`/proc/${pid}/${name}`, 'utf8'));
+  const text = (name: string) => readOr(() => readFileSync(`/proc/${pid}/${name}`, 'utf8'));
   const stat = text('stat');
   return {
     pid,
     parent: Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]),
     name: text('cmdline').replaceAll('\0', ' '),
-    cwd: tell(() => readlinkSync(`/proc/${pid}/cwd`)),
-    space: tell(() => readlinkSync(`/proc/${pid}/ns/pid`)),
+    cwd: readOr(() => readlinkSync(`/proc/${pid}/cwd`)),
+    space: readOr(() => readlinkSync(`/proc/${pid}/ns/pid`)),
     env: text('environ').replaceAll('\0', '\n'),
   };
 }
@@ -55,7 +55,7 @@ test.runIf(hasSandbox)(
     const on = ground();
     on.config({
       ...{ sandbox: 'bwrap', approvals: 'auto' },
-      mcpServers: { free: { command: odd().command, args: odd().args, sandbox: 'none' }, held: odd() },
+      mcpServers: { free: { command: odd().command, args: odd().args, sandbox: 'none' }, sandboxed: odd() },
     });
     const work = join(on.session('demo'), 'work');
     const bin = join(work, 'node_modules/.bin');

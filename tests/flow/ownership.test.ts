@@ -145,8 +145,8 @@ test('a command that outlives the daemon does not keep the lock', async () => {
   const pid = Number(await until(() => readIf(join(on.session('demo'), 'work/pid')), 'the pid'));
   await ended(first, 'SIGKILL');
   try {
-    const held = spawnSync('ls', ['-l', `/proc/${pid}/fd`], { encoding: 'utf8' });
-    expect([held.status, held.stdout.includes('.agentd/lock')]).toEqual([0, false]);
+    const listing = spawnSync('ls', ['-l', `/proc/${pid}/fd`], { encoding: 'utf8' });
+    expect([listing.status, listing.stdout.includes('.agentd/lock')]).toEqual([0, false]);
     await on.start(flags);
     expect(ownerOf(on).epoch).toBe(2);
   } finally {

@@ -65,8 +65,11 @@ test.each([
     const last = await on.start(flags, { ...FAULTY, AGENTD_WATCHDOG_S: '6' });
     on.sh('good', 'mkdir inbox && echo hello > inbox/1.md');
     expect(await on.file('good', 'outbox/1.md')).toContain('Hello.');
-    const held = await until(() => on.status()?.trouble.sessions.find((one) => one.session === 'bad'), 'the trouble');
-    expect(held).toMatchObject({ is: 'suspended', why: expect.stringContaining(`while reading ${what}`) });
+    const suspended = await until(
+      () => on.status()?.trouble.sessions.find((one) => one.session === 'bad'),
+      'the trouble',
+    );
+    expect(suspended).toMatchObject({ is: 'suspended', why: expect.stringContaining(`while reading ${what}`) });
     expect(last.process.exitCode).toBe(null);
     await server.close();
   },

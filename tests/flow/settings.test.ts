@@ -60,7 +60,7 @@ test('a session whose settings never held serves nothing, says so, and goes on b
   expect(JSON.parse(await on.ctl('status', '--json')).settings.broken).toMatchObject([{ name: 'demo' }]);
   expect(existsSync(`${on.session('demo')}/inbox/2.json`)).toBe(true);
   on.sh('demo', 'mv inbox/2.json ./2.json');
-  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the session rests');
+  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the end of the run');
   // The next daemon, too, finds out by itself when they hold.
   first.process.kill('SIGKILL');
   await first.ended;
@@ -76,14 +76,14 @@ test('a session whose settings never held serves nothing, says so, and goes on b
 });
 
 test('a family whose root has such settings waits, and goes on with its children', async () => {
-  const server = await startOpenAI(({ said, body }) => {
+  const server = await startOpenAI(({ userText, body }) => {
     const last = body.messages.findLast((one) => one.role !== 'user');
-    if (said.includes('Do this one step')) {
+    if (userText.includes('Do this one step')) {
       if (last) return { text: 'the child is done' };
       return { text: 'I look.', calls: [{ name: 'list_files', args: '{}' }], hang: 'before' };
     }
     if (last?.role === 'tool') return { text: `The plan: ${body.messages.at(-1)?.content}` };
-    return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: said }) }] };
+    return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: userText }) }] };
   });
   const on = ground();
   await on.serve(['--base-url', server.url, '--model', 'm']);

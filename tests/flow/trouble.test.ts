@@ -16,9 +16,9 @@ const STACK = /\\n\s+at /;
 
 test('one session is corrupt, one flooded, one blocked, one has a tool that floods, and a fifth is answered', async () => {
   const server = await startOpenAI((request) =>
-    request.said.includes('noise') && request.body.messages.at(-1)?.role === 'user'
+    request.userText.includes('noise') && request.body.messages.at(-1)?.role === 'user'
       ? { text: '', calls: [{ name: 'shell', args: JSON.stringify({ command: 'yes flood' }) }] }
-      : { text: `re: ${request.said}` },
+      : { text: `re: ${request.userText}` },
   );
   const on = ground();
   const flags = ['--base-url', server.url, '--model', 'm'];
@@ -66,7 +66,7 @@ test('a quarantined session is served again when its record was put right, witho
 test.each([
   ['plan.json becomes a link', 'ln -sf /etc/hostname plan.json', 'rm plan.json', false],
   ['AGENTS.md grows beyond 1 MiB', 'head -c 1100000 /dev/zero > ../../AGENTS.md', 'rm ../../AGENTS.md', true],
-])('%s beside a command: the command ends by itself, and the record says so', async (_what, harm, mend, blocks) => {
+])('%s beside a command: the command ends by itself, and the record says so', async (_what, harm, fix, blocks) => {
   const command = 'touch begun; until test -e go; do sleep 0.05; done; echo over >> log';
   const server = await startOpenAI([
     { text: '[Step] a', calls: [{ name: 'shell', args: JSON.stringify({ command }) }] },
@@ -84,9 +84,9 @@ test.each([
   expect(on.events('demo').some(({ type }) => type === 'tool.interrupted' || type === 'tool.finished')).toBe(false);
   on.sh('demo', 'touch work/go');
   await until(() => on.events('demo').some(({ type }) => type === 'tool.finished'), 'the end of the command');
-  // A plan that cannot be read is told, and work goes on from the last good one; without instructions nothing new begins.
+  // A plan that cannot be read is reported, and work goes on from the last good one; without instructions nothing new begins.
   if (blocks) expect(server.requests).toHaveLength(1);
-  on.sh('demo', `${mend} && echo /status > inbox/3.md`);
+  on.sh('demo', `${fix} && echo /status > inbox/3.md`);
   expect(await on.file('demo', 'outbox/1.md')).toContain('a is there');
   for (const reply of ['2.md', '3.md']) await on.file('demo', `outbox/${reply}`);
   expect(on.sh('demo', 'cat work/log')).toBe('over\n');
@@ -119,7 +119,7 @@ test('with 128 open files a daemon serves 140 sessions at once', async () => {
 }, 180_000);
 
 /** A number that has been the same for three looks. */
-async function atRest(count: () => number): Promise<number> {
+async function steadyCount(count: () => number): Promise<number> {
   for (let seen = [count()]; ; seen = [...seen, count()].slice(-3)) {
     if (seen.length === 3 && new Set(seen).size === 1) return seen[0] ?? 0;
     await sleep(200);
@@ -132,7 +132,7 @@ test('where files are short all the same, nothing is taken for missing, and all 
   for (const name of names) on.sh(name, 'mkdir inbox');
   const daemon = await on.start();
   const pid = String(daemon.process.pid);
-  const inUse = await atRest(() => fs.readdirSync(`/proc/${pid}/fd`).length);
+  const inUse = await steadyCount(() => fs.readdirSync(`/proc/${pid}/fd`).length);
   execFileSync('prlimit', ['--pid', pid, `--nofile=${inUse}:`]);
   for (const name of names) on.sh(name, 'echo /status > inbox/1.md');
   await until(() => /too many (?:files )?open/.test(daemon.stderr()), 'the shortage');

@@ -164,14 +164,14 @@ async function watching(sessions: string[], seams: Partial<WatchOptions>) {
   fs.writeFileSync(workspace.paths.lock, '');
   for (const name of sessions) await workspace.create(name);
   const received: string[] = [];
-  const hear = {
+  const events = {
     found: (name: string) => void received.push(`found ${name}`),
     session: (name: string) => void received.push(name),
     gone: (name: string) => void received.push(`gone ${name}`),
     settings: () => {},
   };
   const options = { log: () => {}, clock: realClock, open: () => [], ...seams };
-  const watch = await watchWorkspace(workspace, hear, options);
+  const watch = await watchWorkspace(workspace, events, options);
   onTestFinished(async () => {
     await watch.close();
     fs.rmSync(root, { recursive: true, force: true });
@@ -264,16 +264,16 @@ test.each([
     elapsed: () => realClock.elapsed() + off.steady,
   };
   const looks: string[] = [];
-  const beat = detectLostEvents(clock, (reason) => looks.push(reason));
-  onTestFinished(beat.stop);
+  const detector = detectLostEvents(clock, (reason) => looks.push(reason));
+  onTestFinished(detector.stop);
   Object.assign(off, jump);
   await until(() => looks.some((reason) => why.test(reason)), 'the look');
 });
 
 test('so many file events in one turn that the queue may have overflowed are a reason to look at everything', async () => {
   const looks: string[] = [];
-  const beat = detectLostEvents(realClock, (reason) => looks.push(reason));
-  onTestFinished(beat.stop);
-  for (let n = 0; n < 8192; n++) beat.countEvent();
+  const detector = detectLostEvents(realClock, (reason) => looks.push(reason));
+  onTestFinished(detector.stop);
+  for (let n = 0; n < 8192; n++) detector.countEvent();
   await until(() => looks.some((reason) => /8192 file events/.test(reason)), 'the look');
 });

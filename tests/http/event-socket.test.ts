@@ -8,7 +8,7 @@ import { openAccessTokens } from '../../src/client/actions/access-token.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { record } from '../client/rig.ts';
-import { atRest, opened, progress, servedSession } from './served-session.ts';
+import { opened, progress, servedSession, waitForHandles } from './served-session.ts';
 import { ask } from './serving.ts';
 
 type Frame = { session?: string; id?: number; event: string; data: Record<string, unknown> };
@@ -208,10 +208,10 @@ test('240 sockets that are opened and killed leave no listener, descriptor or wa
     await Promise.all(sockets.map(({ closed }) => closed));
   };
   await round(5);
-  const before = await atRest({ descriptors: Number.POSITIVE_INFINITY, watches: 0 });
+  const before = await waitForHandles({ descriptors: Number.POSITIVE_INFINITY, watches: 0 });
   for (let n = 0; n < 4; n++) await round(60);
   for (let n = 0; n < 20; n++) await refusalOf(server.url);
-  await atRest(before);
+  await waitForHandles(before);
   const signals = new Set(listening.mock.contexts.filter((one) => one instanceof AbortSignal));
   // One for each session that was followed, and that of the server.
   expect(signals.size).toBeGreaterThanOrEqual(246);

@@ -5,7 +5,7 @@ import { EventSource } from 'eventsource';
 import { expect, onTestFinished, test } from 'vitest';
 import { sseResponse } from '../../src/frontends/http/common/sse-response.ts';
 import { record } from '../client/rig.ts';
-import { atRest, opened, progress, servedSession } from './served-session.ts';
+import { opened, progress, servedSession, waitForHandles } from './served-session.ts';
 
 const upTo = (count: number) => Array.from({ length: count }, (_, n) => n + 1);
 
@@ -140,9 +140,9 @@ test('200 streams that are opened and killed leave no listener, descriptor or wa
     for (const one of streams) one.cut();
   };
   await round(5);
-  const before = await atRest({ descriptors: Number.POSITIVE_INFINITY, watches: 0 });
+  const before = await waitForHandles({ descriptors: Number.POSITIVE_INFINITY, watches: 0 });
   for (let n = 0; n < 4; n++) await round(50);
-  await atRest(before);
+  await waitForHandles(before);
   expect(signals.size).toBe(205);
   expect([...signals].filter((one) => !one.aborted || getEventListeners(one, 'abort').length > 0)).toEqual([]);
   expect(complaints).toEqual([]);

@@ -82,7 +82,7 @@ test('what is refused says so in problem JSON, with what was wanted, what came a
   expect(await ended).toMatchObject({ code: 0, err: '' });
 });
 
-test('openapi.json describes every operation and is not behind the token; a port that is taken is said', async () => {
+test('openapi.json describes every operation and is not behind the token; a port that is taken is reported', async () => {
   const place = setup();
   const { ask, url } = await serveWorkspace(place);
   const { status, json } = await ask('GET', '/openapi.json', { headers: { authorization: undefined } });

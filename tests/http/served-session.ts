@@ -31,19 +31,19 @@ export async function servedSession() {
   return { client, server, paths, complaints, headers, url: `${server.url}/api/sessions/demo/events` };
 }
 
-type Held = { descriptors: number; watches: number };
+type OpenHandles = { descriptors: number; watches: number };
 
 /** What this process holds, once it is no more than that. */
-export async function atRest(most: Held): Promise<Held> {
+export async function waitForHandles(most: OpenHandles): Promise<OpenHandles> {
   for (;;) {
-    const now = heldByProcess();
+    const now = openHandles();
     if (now.descriptors <= most.descriptors && now.watches <= most.watches) return now;
     await new Promise((later) => setTimeout(later, 20));
   }
 }
 
 /** Open descriptors and inotify watches. */
-function heldByProcess(): Held {
+function openHandles(): OpenHandles {
   const names = fs.readdirSync('/proc/self/fd');
   const infos = names.map((name) => {
     try {

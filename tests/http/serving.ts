@@ -74,11 +74,11 @@ export async function serveWorkspace({ root }: Setup, ...flags: string[]): Promi
   const ended = new Promise<{ code: number | null; out: string; err: string }>((done) =>
     child.once('close', (code) => done({ code, out, err })),
   );
-  const url = await new Promise<string>((said, failed) => {
+  const url = await new Promise<string>((listening, failed) => {
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       out += text;
       const found = /^SERVING (\S+)\n$/.exec(out)?.[1];
-      if (found !== undefined) said(found);
+      if (found !== undefined) listening(found);
     });
     void ended.then(({ code }) => failed(new Error(`agentctl serve ended (${code}): ${err}`)));
   });

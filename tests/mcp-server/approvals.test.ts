@@ -9,7 +9,7 @@ const ASK = { calls: [{ name: 'ask_user', args: { question: 'Which colour?', cho
 const SEND = { session: 'demo', text: 'write it', wait_seconds: 50 };
 
 /** A daemon whose shell calls wait for a person. */
-async function asking(answers: object[] = [CALL, { text: 'Written.' }]): Promise<Setup> {
+async function askingSetup(answers: object[] = [CALL, { text: 'Written.' }]): Promise<Setup> {
   const at = setup();
   mkdirSync(at.root, { mode: 0o700 });
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
@@ -21,7 +21,7 @@ const hasRun = (at: Setup) => existsSync(at.path('.sessions/demo/work/ran'));
 test.each(VERSIONS)(
   'by %s a waiting call is put to a person, who sees it whole, and runs by their word',
   async (version) => {
-    const at = await asking();
+    const at = await askingSetup();
     const shown: string[] = [];
     const person = ({ message }: { message: string }) => {
       shown.push(message);
@@ -36,7 +36,7 @@ test.each(VERSIONS)(
 );
 
 test.each(VERSIONS)('by %s a person who declines decides nothing: the call goes on waiting', async (version) => {
-  const at = await asking();
+  const at = await askingSetup();
   const { client } = await stdioClient(at, { version, person: () => null });
   const { data } = await callTool(client, 'send_message', SEND);
   expect(data).toMatchObject({ status: 'waiting', approvals: [{ session: 'demo', number: 1, tool: 'shell' }] });
@@ -44,7 +44,7 @@ test.each(VERSIONS)('by %s a person who declines decides nothing: the call goes 
 });
 
 test.each(VERSIONS)('by %s an answer that comes after another one is no answer', async (version) => {
-  const at = await asking();
+  const at = await askingSetup();
   const reader = openClient(at.root);
   let answered: Promise<unknown> = Promise.resolve();
   const { client } = await stdioClient(at, {
@@ -65,14 +65,14 @@ test.each(VERSIONS)('by %s an answer that comes after another one is no answer',
 });
 
 test.each(VERSIONS)('by %s a question is put to a person, and their answer goes to the model', async (version) => {
-  const at = await asking([ASK, { text: 'Blue it is.' }]);
+  const at = await askingSetup([ASK, { text: 'Blue it is.' }]);
   const { client } = await stdioClient(at, { version, person: () => ({ answer: 'blue' }) });
   expect(await callTool(client, 'send_message', SEND)).toMatchObject({ text: 'Blue it is.' });
   expect((await at.ctl(['log', 'demo'])).out).toContain('blue');
 });
 
 test('no words of a model allow a call, and it has no tool for it unless that is switched on', async () => {
-  const at = await asking();
+  const at = await askingSetup();
   const { client } = await stdioClient(at);
   expect((await client.listTools()).tools.map(({ name }) => name)).not.toContain('answer_approval');
   const early = await callTool(client, 'send_message', { ...SEND, text: 'Yes, please!' });
@@ -92,14 +92,14 @@ test('no words of a model allow a call, and it has no tool for it unless that is
 });
 
 test('a plain yes is a message where the session asks a question', async () => {
-  const at = await asking([ASK, { text: 'Blue it is.' }]);
+  const at = await askingSetup([ASK, { text: 'Blue it is.' }]);
   const { client } = await stdioClient(at);
   expect((await callTool(client, 'send_message', SEND)).data).toMatchObject({ status: 'waiting', approvals: [] });
   expect(await callTool(client, 'send_message', { ...SEND, text: 'ok' })).toMatchObject({ text: 'Blue it is.' });
 });
 
 test('answer_approval is for the call with that number and hash', async () => {
-  const at = await asking();
+  const at = await askingSetup();
   const { client } = await stdioClient(at, { flags: ['--answer-approvals'] });
   const { data } = await callTool(client, 'send_message', SEND);
   const [asked] = (data as { approvals: Array<{ number: number; hash: string }> }).approvals;

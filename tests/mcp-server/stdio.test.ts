@@ -102,7 +102,7 @@ test('a plan is edited by the ids of its steps, and the answer says what became 
   });
 });
 
-test('pause, continue and stop are messages, and what cannot be done is said', async () => {
+test('pause, continue and stop are messages, and what cannot be done is reported', async () => {
   const at = await pausedRunbook();
   const { client } = await stdioClient(at);
   const steered = await callTool(client, 'continue_session', { session: 'demo', note: 'once more', wait_seconds: 50 });
@@ -137,7 +137,7 @@ test.each(VERSIONS)('by %s plan, transcript and replies are resources, and nothi
   await expect(client.readResource({ uri: 'agentd://sessions/none/plan' })).rejects.toThrow('none');
 });
 
-test.each(VERSIONS)('by %s a subscribed plan is told of whenever the record has another version', async (version) => {
+test.each(VERSIONS)('by %s a subscribed plan is reported whenever the record has another version', async (version) => {
   const at = setup();
   const { client } = await stdioClient(at, { version });
   const uri = 'agentd://sessions/demo/plan';

@@ -5,7 +5,7 @@ import { workspacePaths } from '../../src/store/layout/layout.ts';
 export type Dropped = { name: string; content: string; isMessage: boolean };
 
 /** What people did to one session since its folder was made; forgotten when the folder is removed. */
-export type Life = {
+export type SessionHistory = {
   dropped: Dropped[];
   /** A word each save of `plan.json` brought in; it must not get lost. */
   tokens: string[];
@@ -18,7 +18,7 @@ export type Life = {
   again: Set<string>;
 };
 
-export const newLife = (): Life => ({
+export const newHistory = (): SessionHistory => ({
   dropped: [],
   tokens: [],
   saves: 0,
@@ -29,6 +29,6 @@ export const newLife = (): Life => ({
 });
 
 /** A workspace as a person sees it, and what people did there. */
-export type Ground = { root: string; ledger: string; lives: Map<string, Life> };
+export type Ground = { root: string; ledger: string; histories: Map<string, SessionHistory> };
 
 export const folderOf = ({ root }: Ground, session: string) => sessionPaths(workspacePaths(root).session(session));

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { setImmediate as letOthers, setTimeout as sleep } from 'node:timers/promises';
 import fc from '../support/property.ts';
 import { type Dropped, folderOf } from './actions.ts';
-import { askAbout, workOn } from './mind.ts';
+import { askAbout, workOn } from './job-script.ts';
 import {
   consume,
   dropSafely,
@@ -16,7 +16,7 @@ import {
 } from './person.ts';
 import type { Real } from './real.ts';
 
-/** What the next command may count on; what people did is kept in the workspace's lives. */
+/** What the next command may count on; what people did is kept in the workspace's histories. */
 export type Model = { running: boolean; frozen: boolean; full: boolean };
 type Command = fc.AsyncCommand<Model, Real>;
 

@@ -57,8 +57,8 @@ test('whatever people, signals, clocks and disks do to a real daemon: it settles
       .join(', '),
   );
   const again = `npm run test:model -- --seed ${seen.seed} --path ${seen.counterexamplePath} --replay "<replayPath above>"`;
-  const said = seen.failed
+  const report = seen.failed
     ? [fc.defaultReportMessage(seen), String(seen.errorInstance), again, ...(last?.log ?? [])]
     : [];
-  expect(said.join('\n')).toBe('');
+  expect(report.join('\n')).toBe('');
 }, 86_400_000);

@@ -4,21 +4,21 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Plan } from '../../src/protocol/session/plan.ts';
 import { dropMessage } from '../../src/store/index.ts';
-import { type Dropped, folderOf, type Ground, type Life, newLife } from './actions.ts';
+import { type Dropped, folderOf, type Ground, newHistory, type SessionHistory } from './actions.ts';
 
-/** The session's life; begins one, with its inbox, where there is none. */
-function lifeOf(ground: Ground, session: string): Life {
-  const life = ground.lives.get(session) ?? newLife();
-  ground.lives.set(session, life);
+/** The session's history; begins one, with its inbox, where there is none. */
+function historyOf(ground: Ground, session: string): SessionHistory {
+  const history = ground.histories.get(session) ?? newHistory();
+  ground.histories.set(session, history);
   fs.mkdirSync(folderOf(ground, session).inbox, { recursive: true });
-  return life;
+  return history;
 }
 
 /** The way for programs: staged, synced, linked. */
 export async function dropSafely(ground: Ground, session: string, dropped: Dropped): Promise<void> {
-  const life = lifeOf(ground, session);
+  const history = historyOf(ground, session);
   await dropMessage(folderOf(ground, session).folder, dropped);
-  life.dropped.push(dropped);
+  history.dropped.push(dropped);
 }
 
 /** The plain way: the file is there from its first piece on, and open until its last. */
@@ -29,7 +29,7 @@ export async function dropSloppily(
   pieces: number,
   pauseMs: number,
 ): Promise<void> {
-  const life = lifeOf(ground, session);
+  const history = historyOf(ground, session);
   const file = fs.openSync(join(folderOf(ground, session).inbox, dropped.name), 'wx');
   const size = Math.ceil(dropped.content.length / pieces);
   for (let from = 0; from < dropped.content.length; from += size) {
@@ -37,16 +37,16 @@ export async function dropSloppily(
     fs.writeSync(file, dropped.content.slice(from, from + size));
   }
   fs.closeSync(file);
-  life.dropped.push(dropped);
+  history.dropped.push(dropped);
 }
 
 /** The same message once more, as a sender does that died before it knew. Nothing where none had an id. */
 export async function sendAgain(ground: Ground, session: string, which: number): Promise<void> {
-  const life = ground.lives.get(session);
-  const ids = life?.dropped.filter(({ content, isMessage }) => isMessage && content.startsWith('{"id"')) ?? [];
+  const history = ground.histories.get(session);
+  const ids = history?.dropped.filter(({ content, isMessage }) => isMessage && content.startsWith('{"id"')) ?? [];
   const one = ids[which % Math.max(1, ids.length)];
   if (!one) return;
-  life?.again.add(one.name);
+  history?.again.add(one.name);
   await dropMessage(folderOf(ground, session).folder, { name: `again-${randomUUID()}.msg.json`, content: one.content });
 }
 
@@ -56,12 +56,12 @@ export type Way = 'rename' | 'in place';
 export function editPlan(ground: Ground, session: string, token: string, way: Way, what: number): boolean {
   const paths = folderOf(ground, session);
   const plan = planIn(paths.plan);
-  const life = ground.lives.get(session);
-  if (!plan || !life) return false;
+  const history = ground.histories.get(session);
+  if (!plan || !history) return false;
   save(paths.plan, `${JSON.stringify(changed(plan, token, what), null, 2)}\n`, way);
-  life.tokens.push(token);
-  life.saves++;
-  life.spoilt = false;
+  history.tokens.push(token);
+  history.saves++;
+  history.spoilt = false;
   return true;
 }
 
@@ -80,12 +80,12 @@ function changed(plan: Plan, token: string, what: number): Plan {
 /** Saves half of what is there. What nobody has read yet of earlier saves, the person takes away himself. */
 export function spoilPlan(ground: Ground, session: string, way: Way): void {
   const { plan } = folderOf(ground, session);
-  const life = ground.lives.get(session);
+  const history = ground.histories.get(session);
   const text = textOf(plan);
-  if (!life || text === undefined) return;
-  life.tokens = life.tokens.filter((token) => !text.includes(token));
-  life.saves++;
-  life.spoilt = true;
+  if (!history || text === undefined) return;
+  history.tokens = history.tokens.filter((token) => !text.includes(token));
+  history.saves++;
+  history.spoilt = true;
   save(plan, text.slice(0, Math.floor(text.length / 2)), way);
 }
 
@@ -98,20 +98,20 @@ export function save(plan: string, text: string, way: Way): void {
 /** Marks replies as read, as a frontend does, or deletes them, as it should not. */
 export function consume(ground: Ground, session: string, how: 'read' | 'deleted'): void {
   const paths = folderOf(ground, session);
-  const life = ground.lives.get(session);
-  if (!life || !fs.existsSync(paths.outboxRead)) return;
+  const history = ground.histories.get(session);
+  if (!history || !fs.existsSync(paths.outboxRead)) return;
   const files = fs.readdirSync(paths.outbox, { withFileTypes: true }).filter((entry) => entry.isFile());
   for (const { name } of files) {
     if (how === 'read') fs.renameSync(join(paths.outbox, name), join(paths.outboxRead, name));
     else fs.unlinkSync(join(paths.outbox, name));
-    life[how].add(name);
+    history[how].add(name);
   }
 }
 
 /** Removes the session's folder while others may be writing to it. */
 export async function removeSession(ground: Ground, session: string): Promise<void> {
   const { folder } = folderOf(ground, session);
-  ground.lives.delete(session);
+  ground.histories.delete(session);
   while (fs.existsSync(folder)) {
     try {
       fs.rmSync(folder, { recursive: true, force: true });

@@ -9,7 +9,7 @@ import { emptySession } from '../../src/core/session/session-state.ts';
 import type { Event, EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { Plan } from '../../src/protocol/session/plan.ts';
 import { openWorkspace, type SessionPaths } from '../../src/store/index.ts';
-import { folderOf, type Ground, type Life } from './actions.ts';
+import { folderOf, type Ground, type SessionHistory } from './actions.ts';
 
 /** The record as its own reader sees it: seq without gaps, every crc right, or it throws. */
 export async function recordOf({ root }: Pick<Ground, 'root'>, session: string): Promise<Event[]> {
@@ -22,16 +22,16 @@ export async function recordOf({ root }: Pick<Ground, 'root'>, session: string):
 export async function broken(ground: Ground): Promise<string[]> {
   const wrong: string[] = [];
   const ledger = linesIn(ground.ledger);
-  for (const [session, life] of ground.lives) {
+  for (const [session, history] of ground.histories) {
     const paths = folderOf(ground, session);
     try {
       const events = await recordOf(ground, session);
       const found = [
         ...lines(paths),
-        ...messages(paths, life, events),
-        ...replies(paths, life, events),
+        ...messages(paths, history, events),
+        ...replies(paths, history, events),
         ...calls(events, ledger),
-        ...plan(paths, life, events),
+        ...plan(paths, history, events),
         ...(await rebuilt(paths, session)),
       ];
       wrong.push(...found.map((what) => `${session}: ${what}`));
@@ -39,7 +39,7 @@ export async function broken(ground: Ground): Promise<string[]> {
       wrong.push(`${session}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
-  // Over all lives of all sessions, those that were removed too.
+  // Over all histories of all sessions, those that were removed too.
   const twice = ledger.filter((line, at) => ledger.indexOf(line) !== at).map((line) => `${line} ran more than once`);
   return [...wrong, ...twice, ...litter(ground)];
 }
@@ -55,16 +55,16 @@ function lines({ events }: SessionPaths): string[] {
   if (!text.endsWith('\n')) wrong.push('the record has no end');
   for (const line of text.split('\n').slice(0, -1)) {
     const head = line.slice(0, -18);
-    const said: { seq: number; epoch: number; crc: string } = JSON.parse(line);
-    if (said.crc !== crc32(head).toString(16).padStart(8, '0')) wrong.push(`wrong crc: ${line.slice(0, 80)}`);
-    if (seq > 0 && said.seq !== seq + 1) wrong.push(`event ${said.seq} follows event ${seq}`);
-    if (said.epoch < epoch) wrong.push(`event ${said.seq} is of an earlier owner than the one before`);
-    [seq, epoch] = [said.seq, said.epoch];
+    const envelope: { seq: number; epoch: number; crc: string } = JSON.parse(line);
+    if (envelope.crc !== crc32(head).toString(16).padStart(8, '0')) wrong.push(`wrong crc: ${line.slice(0, 80)}`);
+    if (seq > 0 && envelope.seq !== seq + 1) wrong.push(`event ${envelope.seq} follows event ${seq}`);
+    if (envelope.epoch < epoch) wrong.push(`event ${envelope.seq} is of an earlier owner than the one before`);
+    [seq, epoch] = [envelope.seq, envelope.epoch];
   }
   return wrong;
 }
 
-function messages(paths: SessionPaths, { dropped }: Life, events: Event[]): string[] {
+function messages(paths: SessionPaths, { dropped }: SessionHistory, events: Event[]): string[] {
   const received = ofType(events, 'message.received').map((event) => event.name);
   const rejected = fs.readdirSync(paths.rejected).filter((name) => !name.endsWith('.why.json'));
   const waiting = fs.readdirSync(paths.inbox).filter((name) => !name.startsWith('.'));
@@ -89,20 +89,20 @@ const filesIn = (folder: string) =>
     .map(({ name }) => ({ name, text: fs.readFileSync(join(folder, name), 'utf8') }));
 
 /** One reply on record and one file for each message; a second one only for who deleted his, or asked again. */
-function replies(paths: SessionPaths, life: Life, events: Event[]): string[] {
+function replies(paths: SessionPaths, history: SessionHistory, events: Event[]): string[] {
   const committed = ofType(events, 'reply.committed');
   const [out, read] = [filesIn(paths.outbox), filesIn(paths.outboxRead)];
   const wrong: string[] = [];
   for (const { name } of [...out, ...read])
-    if (!life.dropped.some((one) => one.name === name)) wrong.push(`a reply to nobody: ${name}`);
-  for (const { name } of life.dropped) {
-    const said = committed.filter((event) => event.reply.id === name);
-    if (said.length !== 1) wrong.push(`${name}: ${said.length} replies on record`);
+    if (!history.dropped.some((one) => one.name === name)) wrong.push(`a reply to nobody: ${name}`);
+  for (const { name } of history.dropped) {
+    const replied = committed.filter((event) => event.reply.id === name);
+    if (replied.length !== 1) wrong.push(`${name}: ${replied.length} replies on record`);
     const files = [...out, ...read].filter((file) => file.name === name);
-    if (files.length === 0 && !life.deleted.has(name)) wrong.push(`${name}: no reply file`);
-    if (files.length > 1 && !life.again.has(name)) wrong.push(`${name}: a reply that was read came again`);
+    if (files.length === 0 && !history.deleted.has(name)) wrong.push(`${name}: no reply file`);
+    if (files.length > 1 && !history.again.has(name)) wrong.push(`${name}: a reply that was read came again`);
     for (const { text } of files)
-      if (said[0] && text !== formatReplyFile(said[0].reply))
+      if (replied[0] && text !== formatReplyFile(replied[0].reply))
         wrong.push(`${name}: its reply is not what was committed`);
   }
   return wrong;
@@ -125,7 +125,7 @@ function calls(events: Event[], ledger: string[]): string[] {
   });
 }
 
-function plan(paths: SessionPaths, life: Life, events: Event[]): string[] {
+function plan(paths: SessionPaths, history: SessionHistory, events: Event[]): string[] {
   const session = events.reduce(reduceEvent, emptySession('x'));
   const text = fs.existsSync(paths.plan) ? fs.readFileSync(paths.plan, 'utf8') : undefined;
   const wrong: string[] = [];
@@ -138,11 +138,11 @@ function plan(paths: SessionPaths, life: Life, events: Event[]): string[] {
     text ?? '',
     ...kept.map((entry) => fs.readFileSync(join(entry.parentPath, entry.name), 'utf8')),
   ];
-  for (const token of life.tokens)
+  for (const token of history.tokens)
     if (!places.some((place) => place.includes(token))) wrong.push(`the save ${token} is lost`);
   const byHand = ofType(events, 'plan.edited').filter((event) => event.by === 'person');
-  if (life.saves === 0 && byHand.length > 0) wrong.push(`edited by hand, but nobody did: ${JSON.stringify(byHand)}`);
-  if (session.run) wrong.push(`the run of ${session.run.message} never rests`);
+  if (history.saves === 0 && byHand.length > 0) wrong.push(`edited by hand, but nobody did: ${JSON.stringify(byHand)}`);
+  if (session.run) wrong.push(`the run of ${session.run.message} never ends`);
   return [...wrong, ...session.unanswered.map((id) => `${id} has no reply`)];
 }
 

@@ -9,7 +9,7 @@ import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { type Dropped, folderOf, type Ground } from './actions.ts';
-import { mind } from './mind.ts';
+import { jobScript } from './job-script.ts';
 import { dropSafely, save } from './person.ts';
 import { broken, everything, recordOf } from './promises.ts';
 
@@ -76,7 +76,7 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
   );
   const [ledger, clock] = [join(base, 'ledger'), join(base, 'clock')];
   let count = 0;
-  const server = await startOpenAI(mind(ledger, () => (count * 7) % 30));
+  const server = await startOpenAI(jobScript(ledger, () => (count * 7) % 30));
   let daemon: Daemon | undefined;
   let frozen = false;
   let wasFull = false;
@@ -86,7 +86,7 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
   const real: Real = {
     root,
     ledger,
-    lives: new Map(),
+    histories: new Map(),
     hasDisk,
     log: [],
     wrong: [],
@@ -142,17 +142,17 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
     async settle() {
       real.free();
       if (frozen) real.thaw();
-      await mendPlans(real);
-      for (const session of real.lives.keys()) await dropSafely(real, session, lastWord(real.fresh()));
+      await restorePlans(real);
+      for (const session of real.histories.keys()) await dropSafely(real, session, lastWord(real.fresh()));
       // A session that failed for want of room is tried again half a minute later; a restart is sooner.
       if (wasFull) await real.kill();
       wasFull = false;
       if (!daemon && !(await real.start())) return real.wrong;
-      const left = await rest(real);
+      const left = await waitUntilIdle(real);
       const stopped = await stop();
       if (left) return [...real.wrong, ...left, ...stopped];
       const wrong = [...real.wrong, ...stopped, ...(await broken(real))];
-      return wrong.length > 0 ? wrong : [...(await onceMore(real, stop)), ...real.wrong];
+      return wrong.length > 0 ? wrong : [...(await checkRestart(real, stop)), ...real.wrong];
     },
     async close() {
       await real.kill();
@@ -206,23 +206,23 @@ const readOr = (path: string, otherwise: string) => (fs.existsSync(path) ? fs.re
 const lastWord = (n: number): Dropped => ({ name: `${n}-last.msg.md`, content: '/status', isMessage: true });
 
 /** Who left half a plan behind puts the whole one back. */
-async function mendPlans(real: Real): Promise<void> {
-  for (const [session, life] of real.lives) {
-    if (!life.spoilt) continue;
+async function restorePlans(real: Real): Promise<void> {
+  for (const [session, history] of real.histories) {
+    if (!history.spoilt) continue;
     const { plan } = (await recordOf(real, session)).reduce(reduceEvent, emptySession(session));
     if (plan) save(folderOf(real, session).plan, formatPlanFile(plan), 'rename');
-    life.spoilt = false;
+    history.spoilt = false;
   }
 }
 
 /** Waits until nothing is open in any session; else what still is. */
-async function rest(real: Real): Promise<string[] | null> {
+async function waitUntilIdle(real: Real): Promise<string[] | null> {
   const end = performance.now() + SETTLE_MS;
   for (;;) {
     const open: string[] = [];
-    for (const session of real.lives.keys()) open.push(...(await openIn(real, session)));
+    for (const session of real.histories.keys()) open.push(...(await openIn(real, session)));
     if (open.length === 0) return null;
-    if (performance.now() > end) return [`it does not come to rest: ${open.join('; ')}`];
+    if (performance.now() > end) return [`it does not become idle: ${open.join('; ')}`];
     await sleep(25);
   }
 }
@@ -237,7 +237,7 @@ async function openIn(real: Real, session: string): Promise<string[]> {
 }
 
 /** Recovery goes the same way twice: one more start changes nothing. */
-async function onceMore(real: Real, stop: () => Promise<string[]>): Promise<string[]> {
+async function checkRestart(real: Real, stop: () => Promise<string[]>): Promise<string[]> {
   const before = everything(real);
   if (!(await real.start())) return [];
   const stopped = await stop();

@@ -7,7 +7,7 @@ export const user = (content: string): ChatMessage => ({ role: 'user', content }
 export const tool = (id: string, content: string): ChatMessage => ({ role: 'tool', tool_call_id: id, content });
 
 /** The assistant's message that an answer becomes in the next request. */
-export function said({ text, calls }: Pick<ModelAnswer, 'text' | 'calls'>): ChatMessage {
+export function assistantMessage({ text, calls }: Pick<ModelAnswer, 'text' | 'calls'>): ChatMessage {
   const tool_calls = calls.map(({ id, name, args }) => ({
     id,
     type: 'function' as const,

@@ -55,9 +55,9 @@ test('a body that is neither text nor bytes is refused, not left out', async () 
 test.each([307, 308])(
   'a redirect with %i is followed with the same body, and another host is not told the key',
   async (status) => {
-    const there = await mirror();
+    const target = await mirror();
     const here = await serve((request, response) => {
-      const location = request.url === '/near' ? '/far' : `${there}/arrived`;
+      const location = request.url === '/near' ? '/far' : `${target}/arrived`;
       response.writeHead(status, { location }).end();
     });
     const answer = await sendHttp(`${here}/near`, post('words', { authorization: 'Bearer k', 'x-other': '1' }));

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { countTokens } from '../../src/engine/ports/model-port.ts';
 import { type EndpointSettings, openEndpointModel } from '../../src/models/openai-endpoint.ts';
 import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
-import { ask, request, said, shell, tool, user } from './ask.ts';
+import { ask, assistantMessage, request, shell, tool, user } from './ask.ts';
 
 const servers: OpenAIServer[] = [];
 afterEach(async () => {
@@ -73,7 +73,7 @@ describe('the request', () => {
       broken(seen) ? { status: 500, text: 'Failed to parse tool call arguments' } : { text: 'fine' },
     );
     const call = { text: '', calls: [{ id: 'a', name: 'shell', args: '{"command": ' }] };
-    const messages = [user('go'), said(call), tool('a', 'these arguments are no JSON')];
+    const messages = [user('go'), assistantMessage(call), tool('a', 'these arguments are no JSON')];
     expect((await ask(model, messages)).text).toBe('fine');
     expect(server.requests[1]?.body.messages[1]?.tool_calls?.[0]?.function.arguments).toBe(
       '{"unparsed":"{\\"command\\": "}',
@@ -155,9 +155,9 @@ describe('the answer', () => {
     ]);
     const first = await ask(model, 'go');
     expect(first.calls.map(({ id }) => id)).toEqual(['call_0', 'call_1']);
-    const second = await ask(model, [user('go'), said(first)]);
+    const second = await ask(model, [user('go'), assistantMessage(first)]);
     expect(second.calls.map(({ id }) => id)).toEqual(['x', 'x_2', 'call_4']);
-    const third = await ask(model, [user('go'), said(first), said(second)]);
+    const third = await ask(model, [user('go'), assistantMessage(first), assistantMessage(second)]);
     expect(third.calls.map(({ id }) => id)).toEqual(['x_3']);
   });
 
@@ -211,7 +211,7 @@ describe('usage', () => {
     const words = [user('y'.repeat(400))];
     const first = await ask(model, words);
     expect(first.usage).toEqual({ tokens: 118, cost: null });
-    expect(first.usage.tokens).toBe(countTokens([...words, said(first)]));
+    expect(first.usage.tokens).toBe(countTokens([...words, assistantMessage(first)]));
     expect((await ask(model, words)).usage).toEqual({ tokens: 123, cost: null });
   });
 

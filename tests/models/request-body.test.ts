@@ -3,7 +3,7 @@ import type { ChatMessage } from '../../src/engine/ports/model-port.ts';
 import { openEndpointModel } from '../../src/models/openai-endpoint.ts';
 import { buildRequestBody } from '../../src/models/request-body.ts';
 import { startOpenAI } from '../support/openai-server.ts';
-import { ask, said, shell, tool, user } from './ask.ts';
+import { ask, assistantMessage, shell, tool, user } from './ask.ts';
 
 const wireOf = (messages: unknown[]): Buffer[] => messages.map((one) => Buffer.from(JSON.stringify(one)));
 
@@ -34,7 +34,7 @@ test('each request of a conversation that grows arrives whole', async () => {
   onTestFinished(() => server.close());
   const model = openEndpointModel({ baseUrl: server.url, apiKey: 'k', name: 'm', timeoutMs: 5000 });
   const talk: ChatMessage[] = [user('go')];
-  talk.push(said(await ask(model, talk)), tool('c1', 'exit 0'));
+  talk.push(assistantMessage(await ask(model, talk)), tool('c1', 'exit 0'));
   await ask(model, talk);
   expect(server.requests.map(({ body }) => body.messages)).toEqual([[talk[0]], talk]);
   expect(server.requests[1]?.headers['content-type']).toBe('application/json');

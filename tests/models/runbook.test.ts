@@ -4,7 +4,7 @@ import { parseStepDeclarations, readStatusTags } from '../../src/core/detect/ste
 import type { ChatMessage, ModelAnswer } from '../../src/engine/ports/model-port.ts';
 import { chooseModel } from '../../src/models/choose-model.ts';
 import { daemonBlock, daemonNote, dataBlock } from '../../src/protocol/session/prompt-tags.ts';
-import { ask, said, tool, user } from './ask.ts';
+import { ask, assistantMessage, tool, user } from './ask.ts';
 
 const LIST = '1. Count the lines: `wc -l data.csv`\n2. Sort them: `sort data.csv`\n3. Say hello: `echo hello`';
 const model = chooseModel({ name: 'runbook' }, {});
@@ -20,14 +20,14 @@ async function play(chat: ChatMessage[], results: string[]) {
   const next = async () => void answers.push(await ask(model, [...chat, block]));
   for (const result of results) {
     const last = answers.at(-1)!;
-    chat.push(said(last), tool(last.calls[0]?.id ?? '', result));
+    chat.push(assistantMessage(last), tool(last.calls[0]?.id ?? '', result));
     await next();
     const report = answers.at(-1)!;
     if (!/^\[Done[^\n]*$/.test(report.text)) continue;
-    chat.push(said(report));
+    chat.push(assistantMessage(report));
     await next();
   }
-  chat.push(said(answers.at(-1)!));
+  chat.push(assistantMessage(answers.at(-1)!));
   return answers;
 }
 
@@ -39,7 +39,7 @@ const commandOf = (answer: { calls: Array<{ args: string }> } | undefined) => {
 /** What the daemon makes of one answer of a run in which calls and reports take turns: a sign that names a step goes first. */
 function verdictOn(answers: Array<Pick<ModelAnswer, 'text' | 'calls'>>, at: number, steps: string[]) {
   const answer = answers[at]!;
-  const named = readStatusTags(answer.text).find((sign) => sign.kind === 'done');
+  const named = readStatusTags(answer.text).find((tag) => tag.kind === 'done');
   if (named) return [named.step === steps[Math.floor(at / 2)], 'marker'];
   const before = at % 2 === 1 ? answers.slice(at - 1, at) : [];
   const { done, tier } = detectStepCompletion(answer.text, {
@@ -122,7 +122,12 @@ describe('a list of commands', () => {
   test('a word that comes between a step and the next neither skips nor repeats one', async () => {
     const chat = [user(LIST)];
     const [first, report] = await play([...chat], ['exit 0\n1']);
-    chat.push(said(first!), tool(first!.calls[0]!.id, 'exit 0\n1'), said(report!), user('continue'));
+    chat.push(
+      assistantMessage(first!),
+      tool(first!.calls[0]!.id, 'exit 0\n1'),
+      assistantMessage(report!),
+      user('continue'),
+    );
     const [second, third] = await play(chat, ['[interrupted: the daemon ended while it ran.]']);
     expect(commandOf(second)).toBe('sort data.csv');
     expect(third?.text).toContain('Step 2 failed: Sort them. [Blocked: outcome unknown]');
@@ -130,10 +135,10 @@ describe('a list of commands', () => {
     expect(await ask(model, [...chat, block])).toMatchObject({ text: 'Step 2 again: Sort them' });
   });
 
-  test('a word that came before the failure was told does not run the step again', async () => {
+  test('a word that came before the failure was reported does not run the step again', async () => {
     const chat = [user(LIST)];
     const first = await ask(model, [...chat, block]);
-    chat.push(said(first), tool(first.calls[0]?.id ?? '', 'exit 1\nno'), user('and hurry'));
+    chat.push(assistantMessage(first), tool(first.calls[0]?.id ?? '', 'exit 1\nno'), user('and hurry'));
     expect((await ask(model, [...chat, block])).text).toContain('[Blocked: exit 1]');
   });
 

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { UserError } from '../../src/base/user-error.ts';
 import { chooseModel } from '../../src/models/choose-model.ts';
 import { daemonBlock } from '../../src/protocol/session/prompt-tags.ts';
-import { ask, fault, request, said, user } from './ask.ts';
+import { ask, assistantMessage, fault, request, user } from './ask.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'agentd-scripts-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -17,7 +17,7 @@ function fileOf(script: unknown): string {
   return file;
 }
 const scripted = (script: unknown) => chooseModel({ name: `scripted:${fileOf(script)}` }, {});
-const answer = (text: string) => said({ text, calls: [] });
+const answer = (text: string) => assistantMessage({ text, calls: [] });
 
 describe('a script', () => {
   test('is played by the place in the conversation, so another process goes on where it was', async () => {
@@ -26,8 +26,10 @@ describe('a script', () => {
     const first = await ask(scripted(script), chat);
     expect(first).toMatchObject({ text: 'one', calls: [{ id: 'call_0', name: 'shell', args: '{"command":"ls"}' }] });
     expect((await ask(scripted(script), chat)).text).toBe('one');
-    expect((await ask(scripted(script), [...chat, said(first)])).text).toBe('two');
-    expect((await ask(scripted(script), [...chat, said(first), answer('two')])).text).toBe('The script has ended.');
+    expect((await ask(scripted(script), [...chat, assistantMessage(first)])).text).toBe('two');
+    expect((await ask(scripted(script), [...chat, assistantMessage(first), answer('two')])).text).toBe(
+      'The script has ended.',
+    );
   });
 
   test('its last answer is given for ever with `repeat`', async () => {

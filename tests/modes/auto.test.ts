@@ -27,7 +27,7 @@ const Expected = z.record(
     mode_one_of: z.array(z.string()).optional(),
     planner_asked: z.boolean().optional(),
     model_asked_to_choose: z.boolean().optional(),
-    says_why: z.boolean().optional(),
+    gives_reason: z.boolean().optional(),
     plan_file: z.boolean().optional(),
     reply: z.object({ status: z.string() }).optional(),
   }),
@@ -54,9 +54,9 @@ describe('the cases of the choice of a mode', () => {
       const on = await rig({
         config: { mode: 'auto' },
         script: ({ messages }) => {
-          const said = messages.at(-1)?.content ?? '';
-          if (/What kind of work|哪一类工作/.test(said)) return played(when);
-          return /JSON/.test(said)
+          const question = messages.at(-1)?.content ?? '';
+          if (/What kind of work|哪一类工作/.test(question)) return played(when);
+          return /JSON/.test(question)
             ? { text: PLAN }
             : { text: when.find((one) => one.happens === 'model_answers')?.text ?? 'Here.' };
         },
@@ -85,12 +85,12 @@ describe('the cases of the choice of a mode', () => {
       if (then.planner_asked !== undefined) expect(consults.includes('plan')).toBe(then.planner_asked);
       if (then.plan_file === false) expect(on.plan()).toBeUndefined();
       if (then.reply) expect(on.reply('1.json')).toContain(`"status": "${then.reply.status}"`);
-      if (then.says_why && consults.includes('plan')) expect(on.plan()?.mode_reason).toBe(reasons.at(-1));
+      if (then.gives_reason && consults.includes('plan')) expect(on.plan()?.mode_reason).toBe(reasons.at(-1));
       if (then.choice === undefined) return;
       expect(reasons).toHaveLength(1);
       const { choice, signals } = ruleOnWorkKind(text);
-      const said = choice ?? (/^auto: (\w+)/.exec(reasons[0] ?? '')?.[1] as WorkKind);
-      const settled = modeForWork(said, signals, given.modes_enabled ?? ALL);
+      const kind = choice ?? (/^auto: (\w+)/.exec(reasons[0] ?? '')?.[1] as WorkKind);
+      const settled = modeForWork(kind, signals, given.modes_enabled ?? ALL);
       expect(settled.choice).toBe(then.choice);
       if (then.mode_one_of) expect(then.mode_one_of).toContain(settled.mode);
       // This build may lack a mode the rules would take: then the same work is done in the next best one.
@@ -165,7 +165,7 @@ test('a daemon that dies after the choice does not choose again', async () => {
   expect(on.reply('1.md')).toContain('Here.');
 });
 
-test('a run that rested before it had a plan goes on in the mode that was chosen', async () => {
+test('a run that ended before it had a plan goes on in the mode that was chosen', async () => {
   let broken = true;
   const on = await rig({
     config: { mode: 'auto' },

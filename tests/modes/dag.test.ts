@@ -169,7 +169,7 @@ test('a session that works for another tells how its last command ended, any oth
 });
 
 describe('questions and people', () => {
-  test('two children that ask are told of together, and each gets the answer', async () => {
+  test('two children that ask are reported together, and each gets the answer', async () => {
     const b = await bench({ plan: { steps: [step('a'), step('b')] } });
     b.on.children.answer('demo~a', 'a.1', { status: 'waiting', text: 'Which colour?' });
     b.on.children.answer('demo~b', 'b.1', { status: 'waiting', text: 'Which size?' });

@@ -82,7 +82,7 @@ function proposed({ phases, parts, limits, reduce_policy, batches }: Given): str
 
 type Sent = { child: string; id: string; text: string; after: number };
 
-/** Answers every child until the run rests: parts with their outcomes, failing as often as they shall. Answers what was seen. */
+/** Answers every child until the run ends: parts with their outcomes, failing as often as they shall. Answers what was seen. */
 async function played(on: Rig, given: Given, failing: Failing | undefined) {
   const seen: { sent: Sent[]; together: number[]; waits: number[] } = { sent: [], together: [], waits: [] };
   let [tries, waited] = [0, 0];

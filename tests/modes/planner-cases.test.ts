@@ -405,7 +405,7 @@ describe('a step that fails, and a plan that is revised', () => {
   });
 
   test.each(['replan', 'adapt'] as const)(
-    'an answer to the question of earlier versions (%s) is asked for anew',
+    'an answer to the question of earlier versions (%s) is asked for again',
     async (ask) => {
       const before: EventBody[] = [
         ...recordOf([{ id: 'step_1', status: 'failed' }], 'plan-act'),
@@ -575,7 +575,7 @@ describe('from the first step to the answer', () => {
         ? [{ text: 'Which year?' }, { text: 'Which year?' }]
         : [{ fault: ['rejected', 'boom', { retry: false }] as never }],
     );
-    // Late news has no road in: a run that rests is moved by a message alone.
+    // Late news has no road in: a run that has ended is moved by a message alone.
     it.worker.wake();
     await settled(it);
     expect(it.plan()?.status).toBe(then['status']);
@@ -619,9 +619,9 @@ describe('from the first step to the answer', () => {
     });
     it.drop('1.md', 'look');
     await settled(it);
-    const said = reported(it);
-    expect([...said].filter((sign) => sign === 'x')).toHaveLength(Number(then['shown_characters']));
-    expect(said.includes('left out')).toBe(then['says_cut'] === 1);
+    const shown = reported(it);
+    expect([...shown].filter((sign) => sign === 'x')).toHaveLength(Number(then['shown_characters']));
+    expect(shown.includes('left out')).toBe(then['says_cut'] === 1);
   });
 
   each('E11')('%s', async (_fact, { given, then }) => {

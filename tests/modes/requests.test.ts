@@ -3,7 +3,7 @@ import { scenarios } from '../../scripts/modes/scenario.ts';
 import { describeRequests, describeTools, recordRequests } from './recorded-requests.ts';
 
 /**
- * What the model is sent, byte for byte, in `tests/cases/requests/`. A change that means to reword it writes the files anew:
+ * What the model is sent, byte for byte, in `tests/cases/requests/`. A change that means to reword it writes the files again:
  * `npx vitest run tests/modes/requests.test.ts -u`; then the diff shows every request that reads differently.
  */
 describe.skipIf(process.platform !== 'linux')('requests to the model', () => {

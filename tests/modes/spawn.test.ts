@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { moves, type Rig, rig, shell } from '../support/rig.ts';
 
-/** What the model was told of its calls, in the last request. */
-const toldBy = (on: Rig): string[] =>
+/** What the model got as results of its calls, in the last request. */
+const toolResults = (on: Rig): string[] =>
   on.requests.at(-1)?.messages.flatMap((one) => (one.role === 'tool' ? [unwrapDataBlock(one.content)] : [])) ?? [];
 
 const spawn = (task: string, more: object = {}) => ({ name: 'spawn', args: { task, ...more } });
@@ -24,7 +24,7 @@ test('a spawn call is a step of a child session, and ends with its answer', asyn
   await on.settle();
   expect(on.faults).toEqual([]);
   expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'completed', result: '42' }] });
-  expect(toldBy(on)[0]).toBe('42\nFiles: work/x.md');
+  expect(toolResults(on)[0]).toBe('42\nFiles: work/x.md');
   expect(on.reply('1.md')).toContain('x is 42.');
 });
 
@@ -46,11 +46,11 @@ test('spawn calls of one answer work side by side, as many as the limit allows, 
   on.worker.wake();
   await on.settle();
   expect(on.faults).toEqual([]);
-  expect(toldBy(on)).toEqual(['b', 'a', 'c']);
+  expect(toolResults(on)).toEqual(['b', 'a', 'c']);
   expect(on.reply('1.md')).toContain('Done.');
 });
 
-test('the failure of a spawned step is told to the model, and does not fail what it reaches by another way', async () => {
+test('the failure of a spawned step is reported to the model, and does not fail what it reaches by another way', async () => {
   const on = await rig({
     script: moves(
       { text: '', calls: [spawn('A')] },
@@ -63,7 +63,7 @@ test('the failure of a spawned step is told to the model, and does not fail what
   on.children.answer('demo~step_1', 'step_1.1', { status: 'failed', text: 'no way' });
   on.worker.wake();
   await on.settle();
-  expect(toldBy(on)[0]).toBe('step_1 is failed: demo~step_1: no way');
+  expect(toolResults(on)[0]).toBe('step_1 is failed: demo~step_1: no way');
   expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'failed' }, { status: 'completed' }] });
   expect(on.reply('1.md')).toContain('status: done');
 });
@@ -72,7 +72,7 @@ test.each([
   ['no task', { name: 'spawn', args: {} }, 'task'],
   ['a text for an object', { name: 'spawn', args: 'find x' }, 'expected object'],
   ['an agent nobody has', spawn('x', { agent: 'ghost' }), 'There is no agent "ghost". Agents: search.'],
-])('a spawn call with %s is refused in words that mend it', async (_, call, words) => {
+])('a spawn call with %s is refused in words that help to fix it', async (_, call, words) => {
   const on = await rig({
     config: { agents: { search: {} } },
     script: moves({ text: '', calls: [call] }, { text: 'Done.' }),

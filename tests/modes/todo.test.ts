@@ -44,7 +44,7 @@ const each = (...ids: string[]) => {
 
 const readyIn = (session: Session) => readySteps(session.plan?.steps ?? []).map((step) => step.id);
 const plan = (args: object) => ({ name: 'plan', args });
-const said = (it: Rig, n = -1) =>
+const requestText = (it: Rig, n = -1) =>
   (it.requests.at(n)?.messages ?? []).map((message) => String(message.content ?? '')).join('\n');
 const block = (it: Rig, n = -1) => String(it.requests.at(n)?.messages.at(-1)?.content);
 
@@ -101,7 +101,7 @@ describe('what may be added', () => {
     'R3',
     'RN4',
   )('%s', async (_fact, { given, when, then }) => {
-    // A run over a plan with a ring in it rests before it asks; the tool is tried while another step is at work.
+    // A run over a plan with a cycle in it ends before it asks; the tool is tried while another step is at work.
     const busy = { steps: [...(given.plan?.steps ?? []), { id: 'step_0', status: 'running' }] };
     const wish = when[0]?.step as { description: string; needs: string[] };
     const it = await on({ plan: busy }, [{ calls: [plan({ command: 'add_step', ...wish })] }]);
@@ -135,7 +135,7 @@ describe('what may be added', () => {
       { calls: [plan({ command: 'mark_step', step: when[0]?.block?.[0], status: 'blocked' })] },
     ]);
     expect(it.plan()?.steps[0]).toMatchObject({ id: 'step_1', status: 'completed' });
-    expect(said(it)).toContain('step_1 is completed and stays so');
+    expect(requestText(it)).toContain('step_1 is completed and stays so');
   });
 });
 
@@ -192,10 +192,10 @@ describe('how it comes to an end', () => {
     // A round without an end of its item has as many iterations as a step may; the next one ends it.
     let after: Session = { ...session, workRounds: rounds };
     for (let n = 0; n < (when[0]?.count ?? 0) * length + 1; n++) after = played(iteration(after.seq + 1), after);
-    const rest = restOf(after);
-    if (!then['rests']) return expect(rest).toBeUndefined();
-    expect(rest).toMatchObject({ status: 'paused', reason: then['reason'] });
-    expect(rest?.text).toContain('"step_2": attempt 1, 21 iterations; tried: shell look');
+    const runEnd = nextRunEnd(after);
+    if (!then['rests']) return expect(runEnd).toBeUndefined();
+    expect(runEnd).toMatchObject({ status: 'paused', reason: then['reason'] });
+    expect(runEnd?.text).toContain('"step_2": attempt 1, 21 iterations; tried: shell look');
   });
 
   each('R9', 'RN3')('%s', async (_fact, { given, then }) => {
@@ -215,12 +215,12 @@ describe('how it comes to an end', () => {
   });
 });
 
-/** How a run rests where no further call is made; undefined where the next thing is a call. */
-function restOf(session: Session): Extract<EventBody, { type: 'run.ended' }> | undefined {
+/** How a run ends where no further call is made; undefined where the next thing is a call. */
+function nextRunEnd(session: Session): Extract<EventBody, { type: 'run.ended' }> | undefined {
   const decision = decide(session, resolveRules({ mode: 'todo', limits: { iterations: 500 } }));
   if (decision.do !== 'record') return undefined;
-  const rest = decision.events.find((event) => event.type === 'run.ended');
-  return rest?.type === 'run.ended' ? rest : restOf(played(decision.events, session));
+  const runEnd = decision.events.find((event) => event.type === 'run.ended');
+  return runEnd?.type === 'run.ended' ? runEnd : nextRunEnd(played(decision.events, session));
 }
 
 /** An answer with a call like no other, and its end. */
@@ -250,7 +250,7 @@ describe('the first items', () => {
     expect(it.requests[0]?.tools).toEqual([]);
   });
 
-  test('more than three are asked for again; then the first three that can do without the rest are taken, and the rest is told', async () => {
+  test('more than three are asked for again; then the first three that can do without the rest are taken, and the rest is reported', async () => {
     const steps = ['look', { id: 'b', description: 'draw', needs: ['d'] }, 'ask', { id: 'd', description: 'fetch' }];
     const it = await rig({
       config: { mode: 'todo' },
@@ -438,7 +438,7 @@ describe('needs that a person broke', () => {
   );
 
   test.each(modes)(
-    'in %s a need of a step that is not there is named, and the run goes on once it is mended',
+    'in %s a need of a step that is not there is named, and the run goes on once it is fixed',
     async (mode) => {
       const it = await broken(mode, { step_2: ['step_9'], step_3: ['step_2'] });
       expect(it.reply('m0.md')).toContain('step_2 needs step_9, and no step has that id');

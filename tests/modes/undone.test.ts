@@ -26,7 +26,7 @@ test.each([
   ['not done yet, one file is missing', 'not done yet, one file is missing'],
   ['/undo one file is missing', 'one file is missing'],
   ['/plan undo', null],
-])('after "%s" the child does its step again, and what it says then is the result', async (words, said) => {
+])('after "%s" the child does its step again, and what it says then is the result', async (words, reason) => {
   const on = oneStep();
   on.drop('demo', '1.md', 'What is x?');
   await on.settle();
@@ -44,6 +44,6 @@ test.each([
     ({ role, content }) => role === 'user' && content?.includes('Find x'),
   );
   expect(reported.at(-1)?.content).toContain('opened it again');
-  if (said === null) expect(reported.at(-1)?.content).not.toContain('saying');
-  else expect(reported.at(-1)?.content).toContain(`saying: ${said}`);
+  if (reason === null) expect(reported.at(-1)?.content).not.toContain('saying');
+  else expect(reported.at(-1)?.content).toContain(`saying: ${reason}`);
 });

@@ -65,7 +65,7 @@ test('no note, one that is too long and one for a full file are refused with wha
   expect(on.text('.sessions/demo/MEMORY.md')).toBe(full);
 });
 
-test('a link, a folder or a pipe in the place of MEMORY.md is told, never followed, and no reason to stop a run', async () => {
+test('a link, a folder or a pipe in the place of MEMORY.md is reported, never followed, and no reason to stop a run', async () => {
   const on = setup();
   const secret = on.put('secret', 'mine');
   mkdirSync(join(on.root, '.sessions/linked'), { recursive: true });
@@ -132,8 +132,8 @@ test('another process that appends meanwhile loses nothing either', async () => 
 test('a note goes along when an editor puts another file in place at that moment', async () => {
   const on = setup();
   const path = on.put('MEMORY.md', 'old\n');
-  const notebook = openMemoryFile(path, () => new Date('2026-03-04T10:00:00Z'));
-  const adding = notebook.add('kept');
+  const memoryFile = openMemoryFile(path, () => new Date('2026-03-04T10:00:00Z'));
+  const adding = memoryFile.add('kept');
   // By now it is in the old file, and not synced yet.
   expect(on.text('MEMORY.md')).toBe('old\n- kept (2026-03-04)\n');
   writeFileSync(`${path}.new`, 'saved by an editor\n');
@@ -211,7 +211,7 @@ test('a note cannot end the notes, nor pass for the daemon', () => {
   expect(text).not.toMatch(/<\/?daemon|\u0000/);
 });
 
-test('of long memories the newest lines stay, in 8000 characters for both, and the cut is said', () => {
+test('of long memories the newest lines stay, in 8000 characters for both, and the cut is reported', () => {
   const lines = (of: string, count: number) => Array.from({ length: count }, (_, n) => `- ${of} 漢字 ${n}`).join('\n');
   const text = reported(lines('all', 2000), lines('own', 2000));
   expect([...text].length).toBeLessThan(8500);

@@ -72,7 +72,7 @@ test.skipIf(process.getuid?.() === 0)('a skill that may not be read is named, an
   expect([skills.length, broken.length]).toEqual([1, 1]);
 });
 
-test('a workspace without skills has none and complains of nothing; a file in their place is said', () => {
+test('a workspace without skills has none and complains of nothing; a file in their place is reported', () => {
   const on = setup();
   const skills = openSkillStore(join(on.root, 'skills'));
   expect(skills.list()).toEqual({ skills: [], broken: [] });
@@ -163,7 +163,7 @@ test('no path and no link leads out of a skill', async () => {
   }
 });
 
-test('without a skill the tool is withheld, and a broken one is said once, however many sessions there are', () => {
+test('without a skill the tool is withheld, and a broken one is reported once, however many sessions there are', () => {
   const on = setup();
   on.put('skills/headless/SKILL.md', '# Headless');
   expect(on.session('one').reported().withheldTools).toEqual(['skill']);

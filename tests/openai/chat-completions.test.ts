@@ -1,13 +1,13 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { serveHere } from '../http/serving.ts';
-import { ask, clientOf, openAiSetup, says, waitForFile } from './openai-setup.ts';
+import { ask, clientOf, openAiSetup, userMessages, waitForFile } from './openai-setup.ts';
 
 const LOOK = { text: 'Let me look.', calls: [{ name: 'shell', args: { command: 'echo found it' } }] };
 
 test('a completion is the text of the reply, and a header names the session', async () => {
   const place = await openAiSetup([LOOK, { text: 'Here it is.\nAll of it.' }]);
-  const { text, finish, session } = await ask(place, says('Where is it?'));
+  const { text, finish, session } = await ask(place, userMessages('Where is it?'));
   expect([text, finish]).toEqual(['Here it is.\nAll of it.', 'stop']);
   expect(place.names()).toEqual([session]);
 });
@@ -16,7 +16,7 @@ test('a streamed completion has the text as content, and what the agent does as 
   const { openai } = await openAiSetup([LOOK, { text: 'Here it is.' }]);
   const stream = openai.chat.completions.stream({
     model: 'agentd',
-    messages: says('Where is it?'),
+    messages: userMessages('Where is it?'),
     stream_options: { include_usage: true },
   });
   let reasoning = '';
@@ -31,7 +31,7 @@ test('a stream holds chunks and comments and nothing else, a comment every 10 s'
     { text: 'I wait.', calls: [waitForFile('go')] },
     { text: 'Done.' },
   ]);
-  const body = { model: 'agentd/demo', stream: true, messages: says('Wait') };
+  const body = { model: 'agentd/demo', stream: true, messages: userMessages('Wait') };
   const answer = serving.ask('POST', '/v1/chat/completions', { body });
   await has('.sessions/demo/work');
   await new Promise((later) => setTimeout(later, 11_000));
@@ -50,13 +50,17 @@ test('a stream holds chunks and comments and nothing else, a comment every 10 s'
     expect(JSON.parse(line.replace(/^data: /, ''))).toMatchObject({ object: 'chat.completion.chunk', choices: [{}] });
 });
 
-test('steps are told by their names', async () => {
+test('steps are reported by their names', async () => {
   const { openai } = await openAiSetup([
     { text: '[Step] Fetch\n[Step] Read', calls: [{ name: 'shell', args: { command: 'true' } }] },
     { text: '[Done: Fetch] Fetched.', calls: [{ name: 'shell', args: { command: 'true' } }] },
     { text: '[Done: Read] Read it all.' },
   ]);
-  const stream = await openai.chat.completions.create({ model: 'agentd', messages: says('Do both'), stream: true });
+  const stream = await openai.chat.completions.create({
+    model: 'agentd',
+    messages: userMessages('Do both'),
+    stream: true,
+  });
   let reasoning = '';
   for await (const { choices } of stream) reasoning += Object(choices[0]?.delta).reasoning_content ?? '';
   expect(reasoning).toContain('step: Fetch\n');
@@ -72,7 +76,7 @@ test('a plan that the planner answers as JSON is not streamed', async () => {
     ],
     { mode: 'plan-act' },
   );
-  const stream = openai.chat.completions.stream({ model: 'agentd', messages: says('Do both') });
+  const stream = openai.chat.completions.stream({ model: 'agentd', messages: userMessages('Do both') });
   let reasoning = '';
   for await (const { choices } of stream) reasoning += Object(choices[0]?.delta).reasoning_content ?? '';
   expect(await stream.finalContent()).toMatch(/^\[Done\] Fetched\.\n\n\[Done\] Read it all\./);
@@ -94,7 +98,7 @@ test('a question, an approval and a pause are messages that say what to answer',
     ],
     { permissions: [{ ask: 'shell(echo *)' }], limits: { iterations: 1 } },
   );
-  const say = (session: string, text: string) => ask(place, says(text), { model: `agentd/${session}` });
+  const say = (session: string, text: string) => ask(place, userMessages(text), { model: `agentd/${session}` });
   const question = await say('one', 'paint it');
   expect(question).toMatchObject({ text: expect.stringMatching(/Which\?[\s\S]*red[\s\S]*blue/), finish: 'stop' });
   expect((await say('one', 'red')).text).toBe('That was all.');
@@ -112,11 +116,15 @@ test('a client that goes away, with a stream or without, ends nothing, and the s
     { text: 'I wait.', calls: [waitForFile('go')] },
     { text: 'It is done.' },
   ]);
-  const stream = await openai.chat.completions.create({ model: 'agentd/demo', messages: says('Wait'), stream: true });
+  const stream = await openai.chat.completions.create({
+    model: 'agentd/demo',
+    messages: userMessages('Wait'),
+    stream: true,
+  });
   for await (const { choices } of stream) if (choices[0]?.delta.content) break;
   stream.controller.abort();
   const gone = new AbortController();
-  const other = { model: 'agentd/other', messages: says('Wait') };
+  const other = { model: 'agentd/other', messages: userMessages('Wait') };
   const whole = openai.chat.completions.create(other, { signal: gone.signal });
   await has('.sessions/other/work');
   gone.abort();
@@ -129,7 +137,7 @@ test('a client that goes away, with a stream or without, ends nothing, and the s
 
 test('when the server ends, a stream says so, and the same request to the next server gets the answer', async () => {
   const place = await openAiSetup([{ text: 'I wait.', calls: [waitForFile('go')] }, { text: 'It is done.' }]);
-  const request = { model: 'agentd/demo', messages: says('Wait') };
+  const request = { model: 'agentd/demo', messages: userMessages('Wait') };
   const stream = await place.openai.chat.completions.create({ ...request, stream: true });
   const read = async () => {
     for await (const { choices } of stream) if (choices[0]?.delta.content) void place.serving.close();

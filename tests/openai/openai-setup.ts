@@ -42,7 +42,7 @@ export const clientOf = ({ url, token }: Pick<Serving, 'url' | 'token'>, maxRetr
 export type Messages = OpenAI.ChatCompletionMessageParam[];
 
 /** What a user says, as messages. */
-export const says = (content: string): Messages => [{ role: 'user', content }];
+export const userMessages = (content: string): Messages => [{ role: 'user', content }];
 
 /** The text of a completion and the session that its header names. */
 export async function ask(

@@ -5,7 +5,7 @@ import { serveHttp } from '../../src/frontends/http/index.ts';
 import { openAiProtocol } from '../../src/frontends/openai/openai-routes.ts';
 import { serveWorkspace } from '../http/serving.ts';
 import { setup } from '../support/agentctl.ts';
-import { ask, clientOf, openAiSetup, says } from './openai-setup.ts';
+import { ask, clientOf, openAiSetup, userMessages } from './openai-setup.ts';
 
 const picture = (url: string) => [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }];
 
@@ -13,7 +13,8 @@ test('what cannot be done is refused in the form of OpenAI, and makes no session
   const { openai, serving, names } = await openAiSetup([{ text: 'ok', repeat: true }]);
   const stranger = new OpenAI({ apiKey: 'wrong', baseURL: `${serving.url}/v1`, maxRetries: 0 });
   await expect(stranger.models.list()).rejects.toMatchObject({ status: 401, code: 'invalid_api_key' });
-  const create = (more: object) => openai.chat.completions.create({ model: 'agentd', messages: says('hi'), ...more });
+  const create = (more: object) =>
+    openai.chat.completions.create({ model: 'agentd', messages: userMessages('hi'), ...more });
   const cases: Array<[more: object, expected: object]> = [
     [{ model: 'gpt-5' }, { status: 404, code: 'model_not_found', param: 'model' }],
     [{ model: 'agentd/' }, { status: 404, code: 'model_not_found' }],
@@ -72,12 +73,12 @@ test('an answer that is late says how far the run is; a full inbox sends clients
   const protocols = [openAiProtocol({ answerWithinMs: 50 })];
   const server = await serveHttp(client, { port: 0, complain: (text) => complaints.push(text), protocols });
   const openai = clientOf({ url: server.url, token: await client.accessToken() });
-  const late = await ask({ openai }, says('hi'), { model: 'agentd/demo' });
+  const late = await ask({ openai }, userMessages('hi'), { model: 'agentd/demo' });
   expect(late.text).toMatch(/The run goes on in the session "demo"\. Say "\/status"/);
   for (let n = 0; n < 256; n++) await client.send('demo', { text: String(n) });
-  const more = ask({ openai }, says('one more'), { model: 'agentd/demo' });
+  const more = ask({ openai }, userMessages('one more'), { model: 'agentd/demo' });
   await expect(more).rejects.toMatchObject({ status: 429, type: 'rate_limit_error' });
-  const same = await ask({ openai }, says('hi'), { model: 'agentd/demo' });
+  const same = await ask({ openai }, userMessages('hi'), { model: 'agentd/demo' });
   expect(same.text).toContain('The run goes on');
   expect(client.sessions()).toEqual(['demo']);
   await server.close();

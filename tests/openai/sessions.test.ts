@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { ask, clientOf, type Messages, openAiSetup, says, waitForFile } from './openai-setup.ts';
+import { ask, clientOf, type Messages, openAiSetup, userMessages, waitForFile } from './openai-setup.ts';
 
 const COUNT = [{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }, { text: 'More.', repeat: true }];
 const OK = [{ text: 'ok', repeat: true }];
@@ -9,7 +9,7 @@ test('the session is named by header, then by the front end, then by the body, t
   const place = await openAiSetup(OK);
   const all = { model: 'agentd/by-model', user: 'by-user', metadata: { session: 'by-metadata' } };
   const headers = { 'x-agentd-session': 'by-header', 'X-OpenWebUI-Chat-Id': 'by-front-end' };
-  const hi = says('hi');
+  const hi = userMessages('hi');
   expect((await ask(place, hi, { ...all, headers })).session).toBe('by-header');
   expect((await ask(place, hi, { ...all, headers: { 'session-id': 'by-front-end' } })).session).toBe('by-front-end');
   expect((await ask(place, hi, all)).session).toBe('by-metadata');
@@ -19,20 +19,20 @@ test('the session is named by header, then by the front end, then by the body, t
 
 test('a name that no header can hold is percent-encoded, both ways', async () => {
   const place = await openAiSetup(OK);
-  const { session } = await ask(place, says('hi'), { model: 'agentd/数据' });
+  const { session } = await ask(place, userMessages('hi'), { model: 'agentd/数据' });
   expect(decodeURIComponent(session ?? '')).toBe('数据');
   const headers = { 'x-agentd-session': session ?? '' };
-  expect((await ask(place, says('on'), { headers })).session).toBe(session);
+  expect((await ask(place, userMessages('on'), { headers })).session).toBe(session);
   expect(place.names()).toEqual(['数据']);
 });
 
 test('a client that only sends its history goes on in its session, which is sent only what is new', async () => {
   const place = await openAiSetup(COUNT);
-  const messages: Messages = [{ role: 'system', content: 'You are terse.' }, ...says('Count')];
+  const messages: Messages = [{ role: 'system', content: 'You are terse.' }, ...userMessages('Count')];
   const first = await ask(place, messages);
-  messages.push({ role: 'assistant', content: ` ${first.text}\n` }, ...says('On'));
+  messages.push({ role: 'assistant', content: ` ${first.text}\n` }, ...userMessages('On'));
   const second = await ask(place, messages);
-  messages.push({ role: 'assistant', content: second.text }, ...says('On'));
+  messages.push({ role: 'assistant', content: second.text }, ...userMessages('On'));
   const third = await ask(place, messages);
   expect([first, second, third].map(({ text }) => text)).toEqual(['One.', 'Two.', 'Three.']);
   expect(place.names()).toEqual([first.session]);
@@ -43,17 +43,25 @@ test('a client that only sends its history goes on in its session, which is sent
 
 test('two conversations that begin with the same words are two sessions, and each goes on by itself', async () => {
   const place = await openAiSetup([{ text: 'Hello.' }, { text: 'Yes.', repeat: true }]);
-  const [one, two] = [await ask(place, says('hi')), await ask(place, says('hi'))];
+  const [one, two] = [await ask(place, userMessages('hi')), await ask(place, userMessages('hi'))];
   expect(one.session).not.toBe(two.session);
-  const on = (more: string): Messages => [...says('hi'), { role: 'assistant', content: 'Hello.' }, ...says(more)];
+  const on = (more: string): Messages => [
+    ...userMessages('hi'),
+    { role: 'assistant', content: 'Hello.' },
+    ...userMessages(more),
+  ];
   const [tea, coffee] = [await ask(place, on('tea?')), await ask(place, on('coffee?'))];
   expect([tea.session, coffee.session].sort()).toEqual([one.session, two.session].sort());
 });
 
 test('an edited message or answer is a new session that is told the history', async () => {
   const place = await openAiSetup(OK);
-  const first = await ask(place, says('Count'));
-  const edited = await ask(place, [...says('Count'), { role: 'assistant', content: 'Never said.' }, ...says('On')]);
+  const first = await ask(place, userMessages('Count'));
+  const edited = await ask(place, [
+    ...userMessages('Count'),
+    { role: 'assistant', content: 'Never said.' },
+    ...userMessages('On'),
+  ]);
   expect(edited.session).not.toBe(first.session);
   const [text] = await place.received(edited.session ?? '');
   expect(text).toMatch(/^On\n\nContext[\s\S]*\[user\]\n> Count[\s\S]*\[assistant\]\n> Never said\.$/);
@@ -64,13 +72,13 @@ test('an answer to a pause goes on, and a command is sent as it is', async () =>
   const place = await openAiSetup([{ text: 'On it.', calls: [call] }, { text: 'All done.' }], {
     limits: { iterations: 1 },
   });
-  const messages: Messages = [{ role: 'system', content: 'You are terse.' }, ...says('Do it')];
+  const messages: Messages = [{ role: 'system', content: 'You are terse.' }, ...userMessages('Do it')];
   const paused = await ask(place, messages);
   expect(paused.finish).toBe('length');
-  messages.push({ role: 'assistant', content: paused.text }, ...says('/status'));
+  messages.push({ role: 'assistant', content: paused.text }, ...userMessages('/status'));
   const status = await ask(place, messages);
   expect(status.text).toContain('paused');
-  messages.push({ role: 'assistant', content: status.text }, ...says('continue'));
+  messages.push({ role: 'assistant', content: status.text }, ...userMessages('continue'));
   const done = await ask(place, messages);
   expect(done).toMatchObject({ text: 'All done.', session: paused.session });
   expect((await place.received(paused.session ?? '')).slice(1)).toEqual(['/status', 'continue']);
@@ -83,14 +91,14 @@ test('what is sent again while it is worked on, or as a retry of an SDK, runs on
     { text: 'Again.' },
   ]);
   const demo = { model: 'agentd/demo' };
-  const [first, second] = [ask(place, says('Do it'), demo), ask(place, says('Do it'), demo)];
+  const [first, second] = [ask(place, userMessages('Do it'), demo), ask(place, userMessages('Do it'), demo)];
   await place.has('.sessions/demo/work');
   writeFileSync(place.path('.sessions', 'demo', 'work', 'go'), '');
   expect([(await first).text, (await second).text]).toEqual(['Done.', 'Done.']);
   const headers = { 'x-stainless-retry-count': '1' };
-  expect((await ask(place, says('Do it'), { ...demo, headers })).text).toBe('Done.');
+  expect((await ask(place, userMessages('Do it'), { ...demo, headers })).text).toBe('Done.');
   expect(await place.received('demo')).toEqual(['Do it']);
-  expect((await ask(place, says('Do it'), demo)).text).toBe('Again.');
+  expect((await ask(place, userMessages('Do it'), demo)).text).toBe('Again.');
   expect(await place.received('demo')).toEqual(['Do it', 'Do it']);
 });
 
@@ -105,14 +113,14 @@ test('the retries of the SDK itself, over connections that are cut, run once', a
       return fetch(url, init);
     },
   });
-  expect((await ask({ openai: client }, says('Count'))).text).toBe('One.');
+  expect((await ask({ openai: client }, userMessages('Count'))).text).toBe('One.');
   expect(place.names()).toHaveLength(1);
   expect(await place.received(place.names()[0] ?? '')).toEqual(['Count']);
 });
 
 test('an Idempotency-Key makes one message of any number of requests', async () => {
   const place = await openAiSetup(COUNT);
-  const keyed = (key: string) => ask(place, says('Count'), { headers: { 'idempotency-key': key } });
+  const keyed = (key: string) => ask(place, userMessages('Count'), { headers: { 'idempotency-key': key } });
   expect((await keyed('order-4711')).text).toBe('One.');
   expect((await keyed('order-4711')).text).toBe('One.');
   await keyed('order-4712');
@@ -125,13 +133,13 @@ test('a request for a title under the id of a chat is answered and leaves nothin
   const headers = { 'x-session-id': 'a-chat' };
   const title: Messages = [
     { role: 'system', content: 'You are a title generator. Output only a title for the thread.' },
-    ...says('Count'),
+    ...userMessages('Count'),
   ];
   expect(await ask(place, title, { headers })).toMatchObject({ text: 'Counting', session: null });
-  expect(await ask(place, says('Count'), { headers })).toMatchObject({ text: 'One.', session: 'a-chat' });
-  const later = says('Generate a title for this chat: Count');
+  expect(await ask(place, userMessages('Count'), { headers })).toMatchObject({ text: 'One.', session: 'a-chat' });
+  const later = userMessages('Generate a title for this chat: Count');
   expect((await ask(place, later, { headers })).text).toBe('Counting');
-  const on: Messages = [...says('Count'), { role: 'assistant', content: 'One.' }, ...says('On')];
+  const on: Messages = [...userMessages('Count'), { role: 'assistant', content: 'One.' }, ...userMessages('On')];
   expect((await ask(place, on, { headers })).text).toBe('Two.');
   while (place.names().length > 1) await new Promise((later) => setTimeout(later, 20));
   expect(place.names()).toEqual(['a-chat']);
@@ -162,8 +170,8 @@ test('images come as attachments of the message, once, and are part of what a co
   expect(await received(session)).toEqual([`What is this?\n\`${name}\``]);
   expect(readdirSync(path('.sessions', session, 'work', 'uploads'))).toEqual([name]);
   expect(readFileSync(path('.sessions', session, 'work', 'uploads', name)).toString('base64')).toBe(png);
-  // With a history the session goes on, and the image in it is not sent anew; another image is another conversation.
-  const history: Messages = [...look(png), { role: 'assistant', content: 'I see.' }, ...says('And now?')];
+  // With a history the session goes on, and the image in it is not sent again; another image is another conversation.
+  const history: Messages = [...look(png), { role: 'assistant', content: 'I see.' }, ...userMessages('And now?')];
   expect((await ask(place, history)).session).toBe(session);
   expect(readdirSync(path('.sessions', session, 'work', 'uploads'))).toEqual([name]);
   const other = await openai.responses.create({

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { openStreamedText } from '../../src/frontends/openai/follow-answer.ts';
 
-test('words are told once as they come, and a reply that was said is not said again', () => {
+test('words are sent once as they come, and a reply that was sent is not sent again', () => {
   const spoken = openStreamedText();
   expect([spoken.live(0, 'Hel'), spoken.live(3, 'lo'), spoken.answered('Hello.'), spoken.end('Hello.')]).toEqual([
     ...['Hel', 'lo', '.', ''],
@@ -24,7 +24,7 @@ test('a reply in other words is a paragraph of its own', () => {
   expect(openStreamedText().end('Cancelled.')).toBe('Cancelled.');
 });
 
-test('words that come after the event that ended their call are not told again', () => {
+test('words that come after the event that ended their call are not reported again', () => {
   const spoken = openStreamedText();
   expect(spoken.answered('Hello.')).toBe('Hello.');
   expect(spoken.live(0, 'Hello.')).toBe('');
@@ -32,7 +32,7 @@ test('words that come after the event that ended their call are not told again',
   expect(spoken.answered('Hello again.')).toBe('');
 });
 
-test('the same answer twice is told twice', () => {
+test('the same answer twice is reported twice', () => {
   const spoken = openStreamedText();
   expect([spoken.answered('Yes.'), spoken.live(0, 'Y'), spoken.answered('Yes.')]).toEqual(['Yes.', '', '\n\nYes.']);
 });

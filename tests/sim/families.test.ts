@@ -12,9 +12,9 @@ import { BEGINNINGS, type Beginning, WAYS, type Way } from './family-ways.ts';
 const LIMIT = 9;
 const ASKS = { is: 'ask', why: 'it writes', rule: false, display: 'a call', always: 'shell' } as const;
 
-type Story = { on: Family; wrong(): string | undefined; mend(): void };
+type Story = { on: Family; wrong(): string | undefined; repair(): void };
 
-/** A family in which the deepest child of one line comes to rest in that way, until it is mended. */
+/** A family in which the deepest child of one line stops in that way, until it is repaired. */
 function story(beginning: Beginning, way: Way, deep: number, cuts: readonly number[]): Story {
   let isWell = false;
   let wrong: string | undefined;
@@ -27,7 +27,7 @@ function story(beginning: Beginning, way: Way, deep: number, cuts: readonly numb
     if (depth === deep) {
       wrong = session;
       way.meanwhile?.(on, session, asked);
-      return way.says(asked);
+      return way.answers(asked);
     }
     const last = messages.findLast((one) => one.role !== 'user');
     if (last?.role === 'tool') return { text: 'This is it. [Done]' };
@@ -51,9 +51,9 @@ function story(beginning: Beginning, way: Way, deep: number, cuts: readonly numb
   return {
     on,
     wrong: () => wrong,
-    mend() {
+    repair() {
       isWell = true;
-      if (wrong !== undefined) way.mend?.(on, wrong);
+      if (wrong !== undefined) way.repair?.(on, wrong);
     },
   };
 }
@@ -65,8 +65,8 @@ function planned({ plan }: Beginning, asked: string): string {
   return asked.includes('JSON object') ? JSON.stringify(plan) : 'That is what came of it.';
 }
 
-/** The root rests, and has answered. */
-function rested({ on }: Story, file: string): string {
+/** The root is idle, and has answered. */
+function endStatus({ on }: Story, file: string): string {
   expect(on.faults).toEqual([]);
   expect(on.errors).toEqual([]);
   expect(on.session('demo').run).toBeNull();
@@ -75,36 +75,36 @@ function rested({ on }: Story, file: string): string {
   return status ?? '';
 }
 
-/** Lives through it, and answers how the root rested, and how it did once all was well and a person said "continue". */
+/** Plays it, and answers how the root's run ended, and how it did once all was healthy and a person said "continue". */
 async function live(one: Story, way: Way): Promise<[string, string]> {
   const { on } = one;
   await on.settle();
-  const first = rested(one, '1.md');
+  const first = endStatus(one, '1.md');
   if (!way.uncounted) expect(on.asked.length).toBeLessThanOrEqual(LIMIT);
   const child = one.wrong();
   if (child !== undefined) way.then?.(on, child);
   await on.settle();
-  one.mend();
+  one.repair();
   if (first === 'done') return [first, first];
   on.drop('demo', '2.md', 'continue');
   await on.settle();
-  return [first, rested(one, '2.md')];
+  return [first, endStatus(one, '2.md')];
 }
 
 const beginnings = Object.entries(BEGINNINGS);
 
 describe.each([1, 3])('%i deep', (deep) => {
   const stories = beginnings.flatMap(([begun, beginning], at) =>
-    Object.entries(WAYS).map(([rests, way], n) => {
+    Object.entries(WAYS).map(([ending, way], n) => {
       // Deeper down each way comes with one beginning in turn: what lies between the two is the same at each depth.
       const often = deep === 1 || (at + n) % beginnings.length === 0;
-      // The story told again with power cuts: each way with every fifth beginning.
-      return { begun, beginning, rests, way, often, isCut: everything || deep === 3 || (at + n) % 5 === 0 };
+      // The story again with power cuts: each way with every fifth beginning.
+      return { begun, beginning, rests: ending, way, often, isCut: everything || deep === 3 || (at + n) % 5 === 0 };
     }),
   );
   const few = stories.filter(({ often }) => often);
   test.each(oftenOnly(stories, few))(
-    'begun by $begun, a family whose child $rests',
+    'begun by $begun, a family whose child $ending',
     async ({ beginning, way, isCut }) => {
       const one = story(beginning, way, deep, []);
       const ends = await live(one, way);

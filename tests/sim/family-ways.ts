@@ -2,20 +2,20 @@ import type { Mode } from '../../src/protocol/settings/run-options.ts';
 import type { Family } from '../support/family.ts';
 import { shell } from '../support/rig.ts';
 
-type Said =
+type ScriptedMove =
   | { text?: string; calls?: Array<{ name: string; args?: unknown }> }
   | { fault: ['unreachable' | 'rejected', string, { retry: boolean }] };
 
-/** A way a child session can come to rest, or be lost. */
+/** A way a child session can end its run, or be lost. */
 export type Way = {
-  /** What its model says at its n-th call, while nothing is well. */
-  says(asked: number): Said;
+  /** What its model says at its n-th call, while it is failing. */
+  answers(asked: number): ScriptedMove;
   /** What happens to it at its n-th call. */
   meanwhile?(on: Family, child: string, asked: number): void;
-  /** What happens to it once the root rests. */
+  /** What happens to it once the root is idle. */
   then?(on: Family, child: string): void;
   /** What is put right before a person says "continue". */
-  mend?(on: Family, child: string): void;
+  repair?(on: Family, child: string): void;
   /** Its calls wait for a person, who never answers. */
   asks?: true;
   /** What it spent goes with it, and nobody can count it. */
@@ -23,43 +23,46 @@ export type Way = {
 };
 
 const same = { name: 'shell', args: { command: 'echo the same' } };
-const works = (): Said => ({ calls: [shell()] });
-const declares = (): Said => ({ text: '[Step] look for it', calls: [shell()] });
+const works = (): ScriptedMove => ({ calls: [shell()] });
+const declares = (): ScriptedMove => ({ text: '[Step] look for it', calls: [shell()] });
 
 /** It is at work when this is dropped into its inbox. */
-const reported = (text: string): Way => ({
-  says: works,
-  meanwhile: (on, child, asked) => asked === 1 && on.drop(child, 'told.md', text),
+const isSent = (text: string): Way => ({
+  answers: works,
+  meanwhile: (on, child, asked) => asked === 1 && on.drop(child, 'sent.md', text),
 });
 
-const says = (text: string): Way => ({ says: (asked) => (asked === 0 ? declares() : { text }) });
+const answersWith = (text: string): Way => ({ answers: (asked) => (asked === 0 ? declares() : { text }) });
 
 /** It pauses, and then this happens to it. */
-const paused = (then: Way['then'] & object): Way => ({ says: () => ({ calls: [same] }), then });
+const paused = (then: Way['then'] & object): Way => ({ answers: () => ({ calls: [same] }), then });
 
 export const WAYS: Readonly<Record<string, Way>> = {
-  'is done': { says: () => ({ text: 'here it is' }) },
-  'pauses at its limit': { says: works },
-  'pauses over a call that repeats': { says: () => ({ calls: [same] }) },
-  'pauses over an endpoint that is away': { says: () => ({ fault: ['unreachable', 'no route', { retry: true }] }) },
-  'is paused by a person': reported('/pause'),
-  'is stopped by a person': reported('/stop'),
-  'is cancelled by a person': reported('/cancel'),
-  'begins afresh for a person': reported('/new'),
-  'waits with a question': says('Which one do you mean?'),
-  'waits for what is missing': says('[Blocked: the key is missing]'),
-  'says that it lacks something': { says: () => ({ text: '[Blocked: the key is missing]' }) },
-  'has an approval that nobody gives': { says: (asked) => (asked < 2 ? works() : { text: 'here it is' }), asks: true },
-  'fails at a step of its own': says('[Failed: it cannot be done]'),
-  'says that it failed': { says: () => ({ text: '[Failed: it cannot be done]' }) },
-  'fails since the endpoint refuses': { says: () => ({ fault: ['rejected', 'no such model', { retry: false }] }) },
+  'is done': { answers: () => ({ text: 'here it is' }) },
+  'pauses at its limit': { answers: works },
+  'pauses over a call that repeats': { answers: () => ({ calls: [same] }) },
+  'pauses over an endpoint that is away': { answers: () => ({ fault: ['unreachable', 'no route', { retry: true }] }) },
+  'is paused by a person': isSent('/pause'),
+  'is stopped by a person': isSent('/stop'),
+  'is cancelled by a person': isSent('/cancel'),
+  'begins afresh for a person': isSent('/new'),
+  'waits with a question': answersWith('Which one do you mean?'),
+  'waits for what is missing': answersWith('[Blocked: the key is missing]'),
+  'says that it lacks something': { answers: () => ({ text: '[Blocked: the key is missing]' }) },
+  'has an approval that nobody gives': {
+    answers: (asked) => (asked < 2 ? works() : { text: 'here it is' }),
+    asks: true,
+  },
+  'fails at a step of its own': answersWith('[Failed: it cannot be done]'),
+  'says that it failed': { answers: () => ({ text: '[Failed: it cannot be done]' }) },
+  'fails since the endpoint refuses': { answers: () => ({ fault: ['rejected', 'no such model', { retry: false }] }) },
   'is removed at work': {
-    says: works,
+    answers: works,
     uncounted: true,
     meanwhile: (on, child, asked) => asked === 1 && on.remove(child),
   },
-  'is made anew at work': {
-    says: works,
+  'is made again at work': {
+    answers: works,
     uncounted: true,
     meanwhile(on, child, asked) {
       if (asked !== 1) return;
@@ -68,23 +71,23 @@ export const WAYS: Readonly<Record<string, Way>> = {
     },
   },
   'cannot be read at work': {
-    says: works,
+    answers: works,
     uncounted: true,
     meanwhile: (on, child, asked) => asked === 1 && on.spoil(child, 'line 3 is broken'),
-    mend: (on, child) => on.spoil(child, null),
+    repair: (on, child) => on.spoil(child, null),
   },
-  'is removed at rest': paused((on, child) => on.remove(child)),
-  'is made anew at rest': paused((on, child) => {
+  'is removed while idle': paused((on, child) => on.remove(child)),
+  'is made again while idle': paused((on, child) => {
     on.remove(child);
     on.make(child);
   }),
-  'cannot be read at rest': {
+  'cannot be read while idle': {
     ...paused((on, child) => on.spoil(child, 'line 3 is broken')),
-    mend: (on, child) => on.spoil(child, null),
+    repair: (on, child) => on.spoil(child, null),
   },
-  'is taken up by a person at rest': paused((on, child) => on.drop(child, 'told.md', 'continue')),
-  'is cancelled at rest': paused((on, child) => on.drop(child, 'told.md', '/cancel')),
-  'begins afresh at rest': paused((on, child) => on.drop(child, 'told.md', '/new')),
+  'is taken up by a person while idle': paused((on, child) => on.drop(child, 'sent.md', 'continue')),
+  'is cancelled while idle': paused((on, child) => on.drop(child, 'sent.md', '/cancel')),
+  'begins afresh while idle': paused((on, child) => on.drop(child, 'sent.md', '/new')),
 };
 
 /** How the children of a root begin: its mode, its planner's plan, how it is asked, and the step whose child goes wrong; else all. */

@@ -27,7 +27,7 @@ export type Story = {
   log: string[];
 };
 
-/** Lives through one seed: wild for a while, then calm until nothing moves. Throws where it never comes to rest. */
+/** Plays one seed: wild for a while, then calm until nothing moves. Throws where it never becomes idle. */
 export async function live(seed: number): Promise<Story> {
   const sim = simulation(seed);
   const steps = WILD_STEPS / 2 + sim.chance.below(WILD_STEPS);
@@ -84,36 +84,36 @@ function simulation(seed: number) {
   /** The next daemon: it looks at a session where its inbox or the end of its record says there is something to do. */
   function begin(): void {
     changing = true;
-    const life = gates();
-    open = life;
+    const gate = gates();
+    open = gate;
     const setting = { chance, outside, timers: timing, isCalm: () => isCalm, diskFaults, grain };
     const failed = (error: unknown) => {
       say(`fault: ${String(error)}`);
       story.faults.push(error);
-      if (open === life) void end(0);
+      if (open === gate) void end(0);
     };
-    openSessionWorker(worldOf(story.store, life, setting), async () => rules, failed).then(
+    openSessionWorker(worldOf(story.store, gate, setting), async () => rules, failed).then(
       (opened) => {
-        if (open !== life) return;
+        if (open !== gate) return;
         worker = opened;
         changing = false;
         worker.wake();
       },
       (error: unknown) => {
         story.faults.push(error);
-        if (open === life) changing = false;
+        if (open === gate) changing = false;
       },
     );
   }
 
   /** The daemon ends in order; its session is opened again when it is next needed. */
   async function end(graceMs: number): Promise<void> {
-    const [last, life] = [worker, open];
+    const [last, gate] = [worker, open];
     if (!last || changing) return;
     changing = true;
     worker = null;
     await last.stop(graceMs);
-    if (open !== life) return;
+    if (open !== gate) return;
     story.store = story.store.hands.restart();
     changing = false;
     if (hasWork()) wake();
@@ -192,28 +192,28 @@ function simulation(seed: number) {
     return open.one(by);
   }
 
-  /** Nothing goes wrong any more, people mend what they spoilt, and all that is open comes to its end. */
+  /** Nothing goes wrong any more, people repair what they spoilt, and all that is open comes to its end. */
   async function calm(): Promise<void> {
     isCalm = true;
     say('calm');
-    await rest();
+    await waitUntilIdle();
     const plan = planOfRecord(story.store.hands.events());
     if (story.store.hands.planText() !== undefined && !planIn(story.store) && plan)
       story.store.hands.edit(formatPlanFile(plan));
     story.actions.dropped.push('last.md');
     story.store.hands.drop('last.md', '/status');
     wake();
-    await rest();
+    await waitUntilIdle();
   }
 
-  async function rest(): Promise<void> {
+  async function waitUntilIdle(): Promise<void> {
     for (let n = 0; n < CALM_STEPS; n++) {
       await quiet();
       if (open.one(chance) || passTime()) continue;
       if (!worker && !changing && hasWork()) begin();
       else return;
     }
-    throw new Error(`it never comes to rest: ${open.waiting.map((one) => one.what).join(', ')}`);
+    throw new Error(`it never becomes idle: ${open.waiting.map((one) => one.what).join(', ')}`);
   }
 
   return { story, chance, step, calm };

@@ -79,9 +79,9 @@ export function consume(store: MemoryStore, chance: Chance, actions: Actions): v
 
 /** Saves `plan.json` with something changed in it, on top of whatever is there; where that does not parse, nothing. */
 export function edit(store: MemoryStore, chance: Chance, actions: Actions, token: string): void {
-  const there = planIn(store);
-  if (!there) return;
-  const plan = changed(there, chance, actions, token);
+  const current = planIn(store);
+  if (!current) return;
+  const plan = changed(current, chance, actions, token);
   const bytes = `${JSON.stringify(plan, null, 2)}\n`;
   save(store, actions, bytes);
   actions.saves.push({ token, plan: plan.id });

@@ -22,7 +22,7 @@ export function broken(story: Story): string[] {
   );
 }
 
-/** The record at the end of a story, folded once for all promises. */
+/** The record at the end of a story, reduced once for all promises. */
 type End = {
   events: Event[];
   session: Session;
@@ -55,16 +55,16 @@ function messages({ store, actions }: Story, { events, session }: End): string[]
     }),
     ...actions.bad.flatMap((name) => (store.hands.rejected().has(name) ? [] : [`${name} was not refused`])),
     ...store.hands.waiting().map((name) => `${name} is still in inbox/`),
-    ...(session.run ? [`the run of ${session.run.message} never rests`] : []),
+    ...(session.run ? [`the run of ${session.run.message} never ends`] : []),
     ...session.unanswered.map((id) => `${id} has no reply`),
   ];
 }
 
 function replies({ store, actions }: Story, { events }: End): string[] {
   const committed = ofType(events, 'reply.committed');
-  const there = new Map([...actions.consumed, ...store.hands.replies()]);
+  const present = new Map([...actions.consumed, ...store.hands.replies()]);
   const wanted = [...actions.dropped, ...actions.bad];
-  const strangers = [...there.keys()]
+  const strangers = [...present.keys()]
     .filter((name) => !wanted.includes(name))
     .map((name) => `a reply to nobody: ${name}`);
   const twice = [...actions.consumed.keys()]
@@ -72,10 +72,10 @@ function replies({ store, actions }: Story, { events }: End): string[] {
     .map((name) => `${name} was replied to again after its reply was read`);
   return [
     ...wanted.flatMap((name) => {
-      const said = committed.filter((event) => event.reply.id === name);
-      if (said.length !== 1) return [`${name} has ${said.length} replies on record`];
-      if (!there.has(name)) return [`${name} has no reply file`];
-      return said[0] && there.get(name) !== formatReplyFile(said[0].reply)
+      const replied = committed.filter((event) => event.reply.id === name);
+      if (replied.length !== 1) return [`${name} has ${replied.length} replies on record`];
+      if (!present.has(name)) return [`${name} has no reply file`];
+      return replied[0] && present.get(name) !== formatReplyFile(replied[0].reply)
         ? [`the reply of ${name} is not what was committed`]
         : [];
     }),
@@ -128,7 +128,7 @@ function edits({ actions, outside, store }: Story, { events, session }: End): st
     const kept = outside.history.some((text) => text.includes(token));
     return !(kept && (plan !== current || record.includes('another plan')));
   });
-  // Where nobody saved anything, not even a save that was not taken over may be told.
+  // Where nobody saved anything, not even a save that was not taken over may be reported.
   const dreamt = actions.saved === 0 ? byHand.flatMap((event) => event.ignored) : [];
   const invented = byHand
     .flatMap((event) => event.changes)

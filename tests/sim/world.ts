@@ -76,7 +76,7 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
   };
   /** A crash may come before the step or after it, and an error in its place. */
   const step = async <T>(what: string, job: () => Promise<T>): Promise<T> => {
-    // Now and then in any case, so that a worker that never rests is seen to go on and on.
+    // Now and then in any case, so that a worker that is never idle is seen to go on and on.
     if (++steps % ALWAYS === 0 || chance.oneIn(setting.grain)) await gates.pass(what);
     failing(what);
     const result = await job();

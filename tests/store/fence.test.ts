@@ -63,7 +63,7 @@ class Blind {
   }
 }
 
-/** Plays a sequence of turns: the first of a writer is its opening, each later one a line. Then asks what every reader must be told. */
+/** Plays a sequence of turns: the first of a writer is its opening, each later one a line. Then asks what every reader must be given. */
 async function play(turns: number[]): Promise<void> {
   const paths = sessionPaths(tempFolder());
   const writers = [1, 2, 3].map((epoch) => new Blind(paths, epoch));
@@ -81,8 +81,8 @@ async function play(turns: number[]): Promise<void> {
   const whole = newest?.view ?? [];
   expect(await reported(paths)).toEqual(whole);
   for (const { mark, view } of moments) {
-    const rest = await reported(paths, mark);
-    if (rest !== 'unfit') expect([...view, ...rest]).toEqual(whole);
+    const later = await reported(paths, mark);
+    if (later !== 'unfit') expect([...view, ...later]).toEqual(whole);
   }
 }
 
@@ -146,9 +146,9 @@ test('two writers of one epoch are told apart at once, and neither writes over t
 });
 
 test('owners that look before they write, with segments rotated meanwhile: the latest one is believed and never stopped by an earlier', async () => {
-  const life = fc.array(fc.nat(2), { maxLength: 30 });
+  const someTurns = fc.array(fc.nat(2), { maxLength: 30 });
   await fc.assert(
-    fc.asyncProperty(life, fc.constantFrom(1, 400, 1_000_000), async (turns, segmentBytes) => {
+    fc.asyncProperty(someTurns, fc.constantFrom(1, 400, 1_000_000), async (turns, segmentBytes) => {
       const folder = tempFolder();
       const writers = [1, 2, 3].map((epoch) => ({
         epoch,
@@ -173,7 +173,7 @@ test('owners that look before they write, with segments rotated meanwhile: the l
         try {
           await writer.rig.store.eventLog.append([progressed(id)]);
         } catch (error) {
-          // A segment that an earlier owner sealed in the meantime is read anew: nothing of it had been written yet.
+          // A segment that an earlier owner rotated in the meantime is read again: nothing of it had been written yet.
           if (writer.epoch > newest && /replaced|another program wrote/.test(String(error))) {
             await writer.rig.store.close();
             writer.rig = undefined;

@@ -35,7 +35,7 @@ test('a folder is the same while files come and go in it, and one made under its
   expect(isSame()).toBe(false);
 });
 
-test('an inode whose number is given out again is another folder where times of birth are told', () => {
+test('an inode whose number is given out again is another folder where times of birth are reported', () => {
   const idOf = ids({ birthtimeNs: 5n, ctimeNs: 6n });
   expect(idOf(folder(5n))).not.toBe(idOf(folder(8n)));
 });

@@ -255,15 +255,15 @@ test('an inbox that another process swaps for a link again and again is never re
   });
   onTestFinished(() => void swapper.kill('SIGKILL'));
   await new Promise((ready) => swapper.once('message', ready));
-  const said: string[] = [];
+  const texts: string[] = [];
   for (let round = 0; round < 300; round++) {
     const look = await store.inbox.listReady().catch(() => ({ drops: [] }));
-    for (const drop of look.drops) said.push(drop.ok ? (drop.message.text ?? '') : drop.why);
+    for (const drop of look.drops) texts.push(drop.ok ? (drop.message.text ?? '') : drop.why);
   }
   const swaps = new Promise<unknown>((reported) => swapper.once('message', reported));
   swapper.send('end');
   expect(await swaps).toBeGreaterThan(10);
-  expect(said).not.toContain('evil');
+  expect(texts).not.toContain('evil');
   expect(treeOf(evil)).toEqual(before);
 });
 

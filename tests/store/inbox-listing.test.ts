@@ -11,8 +11,8 @@ function inboxOf(count: number) {
   const inbox = join(folder, 'inbox');
   fs.mkdirSync(inbox);
   const clock = { ms: 0 };
-  const held = keepFolderOpen(folder, [{ path: inbox }]);
-  onTestFinished(() => held.close());
+  const openFolder = keepFolderOpen(folder, [{ path: inbox }]);
+  onTestFinished(() => openFolder.close());
   fs.writeFileSync(join(folder, 'words'), 'words');
   // The time in a ULID goes before the file's own, which all these names have in common.
   for (let n = 0; n < count; n++)
@@ -34,7 +34,7 @@ function inboxOf(count: number) {
     listing,
     clock,
     put,
-    refresh: () => listing.refresh(held.now()),
+    refresh: () => listing.refresh(openFolder.now()),
     page: () => numbers(listing.page()),
     newest: () => numbers(listing.newest()),
     /** Takes everything on the page. */

@@ -52,7 +52,7 @@ describe('a plan that is replaced', () => {
     fs.closeSync(editor);
   });
 
-  test('two saves are told oldest first', async () => {
+  test('two saves are reported oldest first', async () => {
     const { plan, paths } = session();
     await plan.write('A');
     const editor = fs.openSync(paths.plan, 'r+');
@@ -85,7 +85,7 @@ describe('a plan that is replaced', () => {
     expect(await plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['B'] });
   });
 
-  test('a save that came too late for an ended plan is told at the next look', async () => {
+  test('a save that came too late for an ended plan is reported at the next look', async () => {
     const { plan, paths } = session();
     await plan.write('A');
     fs.writeFileSync(paths.plan, 'late');
@@ -223,7 +223,7 @@ describe('a crash while the plan is replaced', () => {
 
 describe('an editor against a busy daemon', () => {
   test.each(['rename', 'in-place'])(
-    'that saves by %s loses nothing: each save is told, in the plan or in its history',
+    'that saves by %s loses nothing: each save is reported, in the plan or in its history',
     async (how) => {
       const saves = 300;
       const { plan, paths, history, text } = session(tempFolder(), () => performance.now());
@@ -232,7 +232,7 @@ describe('an editor against a busy daemon', () => {
         for (const token of content.match(/^(?:rename|in-place)-\d+$/gm) ?? []) found.add(token);
       };
       // Merges as the engine does: what a person saved is taken over into the next version.
-      const beat = async (n: number) => {
+      const mergeAndWrite = async (n: number) => {
         const seen = await plan.write(`daemon ${n}\n${[...found].map((token) => `${token}\n`).join('')}`);
         for (const save of seen.is === 'edited' ? seen.saves : []) {
           learn(save);
@@ -250,7 +250,7 @@ describe('an editor against a busy daemon', () => {
         }),
       );
       for (let n = 0; running; n++) {
-        await beat(n);
+        await mergeAndWrite(n);
         await new Promise((done) => setTimeout(done, 3));
       }
       expect(await ended).toBe(0);
@@ -258,7 +258,7 @@ describe('an editor against a busy daemon', () => {
       learn(text());
       for (const [, content] of history()) learn(content ?? '');
       expect([...Array(saves).keys()].map((n) => `${how}-${n}`).filter((token) => !found.has(token))).toEqual([]);
-      // Nearly all must have been told, else history alone kept them and people would have to look there.
+      // Nearly all must have been reported, else history alone kept them and people would have to look there.
       expect(reported).toBeGreaterThanOrEqual(saves - 1);
     },
     60_000,

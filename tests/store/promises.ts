@@ -77,7 +77,7 @@ export function storePromises(where: string, make: () => Rig): void {
     });
 
     test.each([{ seq: 1 }, { seq: 3 }, { offset: 5 }, { offset: 1_000_000 }, { crc: 'ffffffff' }, { segment: 2 }])(
-      'that the record does not have (%j) is told, and no event',
+      'that the record does not have (%j) is reported, and no event',
       async (wrong) => {
         const rig = make();
         await rig.store.eventLog.append([opened, progressed(1)]);
@@ -113,7 +113,7 @@ export function storePromises(where: string, make: () => Rig): void {
   });
 
   describe(`a reply that was consumed ${where}`, () => {
-    test('is put in place again from where it was moved to, and told where it is not kept', async () => {
+    test('is put in place again from where it was moved to, and reported where it is not kept', async () => {
       const rig = make();
       await rig.store.outbox.publish('1.md', 'the answer');
       rig.consume('1.md');
@@ -366,7 +366,7 @@ export function storePromises(where: string, make: () => Rig): void {
       expect(rig.planText()).toBe('{"n":1}');
     });
 
-    test('a save is told until it is accepted, and is not overwritten before', async () => {
+    test('a save is reported until it is accepted, and is not overwritten before', async () => {
       const rig = make();
       await rig.store.plan.write('{"n":1}');
       rig.edit('{"n":"mine"}');

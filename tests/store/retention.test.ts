@@ -19,7 +19,7 @@ async function reported(paths: SessionPaths, from?: Parameters<typeof readEventL
   return events.map(({ seq }) => seq);
 }
 
-/** Twenty events in small segments, at rest. `snapshotAt`: after so many of them a snapshot is saved. */
+/** Twenty events in small segments, nothing running. `snapshotAt`: after so many of them a snapshot is saved. */
 async function session({ snapshotAt }: { snapshotAt?: number } = {}) {
   const folder = tempFolder();
   const { store } = diskRig(folder, SMALL);
@@ -79,7 +79,7 @@ describe('old segments of the record', () => {
     await expect(reported(paths, 'oldest')).rejects.toThrow('it is missing');
   });
 
-  test('of which a later one is missing: nothing is removed and the gap is told', async () => {
+  test('of which a later one is missing: nothing is removed and the gap is reported', async () => {
     const { paths } = await session({ snapshotAt: 18 });
     await applyRetention(paths, KEEP, inDays(0));
     fs.rmSync(paths.segment(2));

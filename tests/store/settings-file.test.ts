@@ -111,7 +111,7 @@ test('a file that is away for a moment is not gone; one that stays away is, with
   expect(logged.at(-1)).toBe('session.json: removed; its settings no longer apply');
 });
 
-test('a change is said once, also one that was made while no daemon ran', () => {
+test('a change is reported once, also one that was made while no daemon ran', () => {
   const { open, save, logged } = place();
   save(DENY);
   const file = open();
@@ -129,7 +129,7 @@ test('a change is said once, also one that was made while no daemon ran', () => 
   expect(logged).toHaveLength(2);
 });
 
-test('a fault is said once, until it is another one', () => {
+test('a fault is reported once, until it is another one', () => {
   const { open, save, logged } = place();
   save(BROKEN);
   const file = open();

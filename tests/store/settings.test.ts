@@ -36,15 +36,15 @@ describe('settings', () => {
   test('with unknown keys do not hold; each is named with its line and the nearest known one', () => {
     const text =
       '{\n  "titel": "x",\n  "limits": {\n    "iterations": 3,\n    "iteratoins": 4\n  },\n  "zzzzzzzz": 1\n}';
-    const said = faultOf(text).split('\n');
-    expect(said.slice(0, -1).sort()).toEqual([
+    const lines = faultOf(text).split('\n');
+    expect(lines.slice(0, -1).sort()).toEqual([
       'session.json, line 2, column 3: unknown key "titel"; did you mean "title"?',
       'session.json, line 5, column 5: unknown key "limits.iteratoins"; did you mean "iterations"?',
       expect.stringMatching(
         /^session.json, line 7, column 3: unknown key "zzzzzzzz"; known keys: \$schema, version, model, /,
       ),
     ]);
-    expect(said.at(-1)).toBe(
+    expect(lines.at(-1)).toBe(
       'Correct or remove unknown keys. Keys for your own notes begin with "x-" or "$" and are ignored.',
     );
   });
@@ -81,7 +81,7 @@ describe('settings', () => {
     expect(checkSettings(text, 'session.json').warnings).toEqual([]);
   });
 
-  test('may have keys for notes wherever keys have fixed names, and nothing is said of them', () => {
+  test('may have keys for notes wherever keys have fixed names, and nothing is reported about them', () => {
     const permissions = [{ deny: 'shell' }];
     const text = JSON.stringify({
       'x-why': 'the audit wants it',
@@ -260,7 +260,7 @@ describe('names in settings', () => {
     expect(fault(settings)).not.toThrow();
   });
 
-  test('of tools of MCP servers that are not configured are said, since they may still come', () => {
+  test('of tools of MCP servers that are not configured are reported, since they may still come', () => {
     const naming = { agents: { a: { tools: ['mcp__mail__send'] } }, permissions: [{ deny: 'mcp__files__*' }] };
     expect(findUnknownMcpServers(naming, { files: { command: 'x' } })).toEqual([
       'agents.a.tools: "mcp__mail__send" names a tool of an MCP server that is not configured; configured are files',
@@ -292,13 +292,13 @@ describe('a key that was pasted where its name is wanted', () => {
       [{ mcpServers: { a: { command: 'x', env: { [key]: 1 }, headers: key } } }],
     ]),
   )('stands in no complaint, whether it could be a name or not: %j', (settings) => {
-    let said = '';
+    let output = '';
     try {
-      said = checkConfig(JSON.stringify(settings), 'agentd.json').warnings.join('\n');
+      output = checkConfig(JSON.stringify(settings), 'agentd.json').warnings.join('\n');
     } catch (error) {
-      said = String(error);
+      output = String(error);
     }
-    for (const key of KEYS) expect(said).not.toContain(key.slice(3));
+    for (const key of KEYS) expect(output).not.toContain(key.slice(3));
   });
 
   test.each(['OPENAI_API_KEY', 'OPENROUTER_API_KEY_2', 'my_key', 'MyKey', '_K', 'LLM1_KEY'])('is not %s', (name) => {

@@ -45,7 +45,7 @@ test('who asks after a shared sync has begun waits for the next one', async () =
   await late;
 });
 
-test('a failed sync is told to those it was to serve, and the next one is tried', async () => {
+test('a failed sync is reported to those it was to serve, and the next one is tried', async () => {
   const { begun, sync } = rig();
   const first = sync('a');
   const second = sync('a');

@@ -13,7 +13,7 @@ function swap(): void {
       fs.unlinkSync(path);
       swaps++;
     } catch {
-      // The daemon made the folder anew in between.
+      // The daemon made the folder again in between.
     }
     back(n);
   }

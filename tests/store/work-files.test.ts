@@ -63,7 +63,7 @@ test('an image is read as long as it is what it was', async () => {
   expect(await store.image({ ...image, path: '../work/real.png' })).toBeUndefined();
 });
 
-test('an attachment is told with its size and kind, an image with its type and hash', async () => {
+test('an attachment is reported with its size and kind, an image with its type and hash', async () => {
   const { store, folder } = work();
   const files = sessionPaths(folder).inboxFiles;
   const bytes = Buffer.from('\xff\xd8\xff\xe0xx', 'latin1');

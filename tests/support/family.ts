@@ -52,7 +52,7 @@ const START = Date.parse('2026-01-05T08:00:00.000Z');
 const MOST_ROUNDS = 3000;
 
 /** One session while one daemon has it open. */
-type Life = { on: boolean; name: string; store: MemoryStore };
+type OpenSession = { on: boolean; name: string; store: MemoryStore };
 
 /**
  * A whole family of sessions in memory: a worker for each, a scripted model, and power cuts. The root is `demo`; what its children
@@ -61,14 +61,14 @@ type Life = { on: boolean; name: string; store: MemoryStore };
 export function family({ script, config, answerMs = 0, permit, cuts = [] }: FamilyOptions): Family {
   let now = START;
   let timers: Array<{ at: number; run: () => void }> = [];
-  let lives: Life[] = [];
+  let openSessions: OpenSession[] = [];
   let events = 0;
   let isCut = false;
   const rules = resolveRules(config);
   const stores = new Map<string, MemoryStore>();
   const workers = new Map<string, SessionWorker>();
   const opening = new Set<string>();
-  const ill = new Map<string, string>();
+  const failing = new Map<string, string>();
   const parents = new Map<string, string>();
   const asked: string[] = [];
   const faults: unknown[] = [];
@@ -92,38 +92,38 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
   function wake(name: string): void {
     const worker = workers.get(name);
     if (worker) worker.wake();
-    else if (stores.has(name) && !ill.has(name) && !opening.has(name)) void open(name);
+    else if (stores.has(name) && !failing.has(name) && !opening.has(name)) void open(name);
   }
 
   async function open(name: string): Promise<void> {
     const store = stores.get(name);
     if (!store) return;
-    const mine: Life = { on: true, name, store };
-    lives.push(mine);
+    const mine: OpenSession = { on: true, name, store };
+    openSessions.push(mine);
     opening.add(name);
     const worker = await openSessionWorker(
       worldOf(mine),
       async () => rules,
       (error) => mine.on && faults.push(error),
     );
-    if (!mine.on || stores.get(name) !== store || ill.has(name)) return;
+    if (!mine.on || stores.get(name) !== store || failing.has(name)) return;
     opening.delete(name);
     workers.set(name, worker);
     worker.wake();
   }
 
   /** A daemon that has ended, or a session that is gone, does nothing any more: whatever it waits for never comes. */
-  const living = async <T>(mine: Life, job: () => Promise<T>): Promise<T> => {
-    const isOn = () => mine.on && stores.get(mine.name) === mine.store && !ill.has(mine.name);
+  const living = async <T>(mine: OpenSession, job: () => Promise<T>): Promise<T> => {
+    const isOn = () => mine.on && stores.get(mine.name) === mine.store && !failing.has(mine.name);
     if (!isOn()) return new Promise<T>(() => {});
     const result = await job();
     return isOn() ? result : new Promise<T>(() => {});
   };
 
-  function received(mine: Life): SessionStore {
+  function storeOf(mine: OpenSession): SessionStore {
     const { store, name } = mine;
     const { eventLog, outbox } = store;
-    const hear = () => {
+    const wakeParent = () => {
       const parent = parents.get(name);
       if (mine.on && parent !== undefined) wake(parent);
     };
@@ -143,13 +143,13 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
       },
       outbox: {
         ...outbox,
-        publish: (file, content) => living(mine, () => outbox.publish(file, content)).then(hear),
-        republish: (file, content) => living(mine, () => outbox.republish(file, content)).then(hear),
+        publish: (file, content) => living(mine, () => outbox.publish(file, content)).then(wakeParent),
+        republish: (file, content) => living(mine, () => outbox.republish(file, content)).then(wakeParent),
       },
     };
   }
 
-  function childrenOf(parent: string, mine: Life): ChildSessions {
+  function childrenOf(parent: string, mine: OpenSession): ChildSessions {
     const lost = (child: string, id: string, text: string, reason?: string): Reply => ({
       ...{ id: `${id}.msg.json`, in_reply_to: id, session: child, status: 'failed', text, plan: null, usage: null },
       attachments: [],
@@ -173,7 +173,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
         living(mine, async () => {
           parents.set(child, parent);
           const store = stores.get(child);
-          const why = ill.get(child);
+          const why = failing.get(child);
           if (!store) return lost(child, id, `the session ${child} is gone`, RUN_END.stateLost);
           const text = store.hands.replies().get(`${id}.msg.json`);
           if (text !== undefined) return Reply.parse(JSON.parse(text));
@@ -189,10 +189,10 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
     };
   }
 
-  function worldOf(mine: Life): SessionPorts {
+  function worldOf(mine: OpenSession): SessionPorts {
     const { name } = mine;
     return {
-      store: received(mine),
+      store: storeOf(mine),
       children: childrenOf(name, mine),
       clock,
       runSemaphore: { acquire: async () => () => {} },
@@ -208,13 +208,13 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
             if ('fault' in move) throw new ModelError(...move.fault);
             asked.push(name);
             now += answerMs;
-            const said = 'hold' in move ? {} : move;
-            const calls = (said.calls ?? []).map((call, place) => ({
+            const answer = 'hold' in move ? {} : move;
+            const calls = (answer.calls ?? []).map((call, place) => ({
               id: `c${asked.length}_${place}`,
               name: call.name,
               args: JSON.stringify(call.args ?? {}),
             }));
-            return { text: said.text ?? '', calls, usage: { tokens: 10, cost: null }, model: 'scripted' };
+            return { text: answer.text ?? '', calls, usage: { tokens: 10, cost: null }, model: 'scripted' };
           }),
       },
       tools: {
@@ -232,8 +232,8 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
   /** Everything that was not synced is gone, and the next daemon opens each session. */
   async function cut(): Promise<void> {
     isCut = false;
-    for (const life of lives) life.on = false;
-    lives = [];
+    for (const one of openSessions) one.on = false;
+    openSessions = [];
     timers = [];
     workers.clear();
     opening.clear();
@@ -278,8 +278,8 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
     },
     make,
     spoil(name, why) {
-      if (why === null) ill.delete(name);
-      else ill.set(name, why);
+      if (why === null) failing.delete(name);
+      else failing.set(name, why);
       workers.delete(name);
       opening.delete(name);
       if (why === null) stores.set(name, self.store(name).hands.restart({ powerCut: true }));
@@ -293,7 +293,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
         if (isCut) await cut();
         else if (!passTime()) return;
       }
-      throw new Error('it never comes to rest');
+      throw new Error('it never becomes idle');
     },
     count: () => events,
   };

@@ -73,7 +73,7 @@ export function givenRecord(given: Given, sameRun = false): EventBody[] {
         result: step.result ?? '',
       });
   }
-  return sameRun ? events : [...events, ...rest(plan.status, given)];
+  return sameRun ? events : [...events, ...eventsAfter(plan.status, given)];
 }
 
 /** One answer with a call that ended well, for the counters. */
@@ -95,7 +95,7 @@ function iteration(seq: number): EventBody[] {
   ];
 }
 
-function rest(status: string, given: Given): EventBody[] {
+function eventsAfter(status: string, given: Given): EventBody[] {
   if (status === 'running') {
     const call = given.tool_call_in_flight;
     return call ? openCall(call, given) : [];

@@ -46,7 +46,10 @@ const object = (properties = {}, required = []) => ({ type: 'object', properties
 const text = (line) => ({ content: [{ type: 'text', text: line }] });
 
 const tools = {
-  echo: { inputSchema: object({ text: { type: 'string' } }, ['text']), run: ({ text: said }) => text(`heard ${said}`) },
+  echo: {
+    inputSchema: object({ text: { type: 'string' } }, ['text']),
+    run: ({ text: message }) => text(`received ${message}`),
+  },
   pid: { run: () => text(String(process.pid)) },
   env: { run: () => text(JSON.stringify(process.env)) },
   cwd: { run: () => text(process.cwd()) },

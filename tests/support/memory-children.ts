@@ -12,7 +12,7 @@ export type MemoryChildren = ChildSessions & {
   };
 };
 
-/** Child sessions without folders: what they are sent is seen, and what they answer is said, by a test. */
+/** Child sessions without folders: what they are sent is seen, and what they answer is given by a test. */
 export function memoryChildren(): MemoryChildren {
   const sent: MemoryChildren['hands']['sent'] = [];
   const replies = new Map<string, Reply>();

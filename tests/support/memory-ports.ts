@@ -24,7 +24,7 @@ import { addAllowRule } from '../../src/store/settings/settings-check.ts';
 export type File = { bytes: Buffer; ino: string; mtimeNs: bigint; changed: number };
 
 /** A line as it would be on disk, and what it says, once somebody has read it: an event is never changed. */
-type MemoryLine = { text: string; said?: DecodedLine };
+type MemoryLine = { text: string; decoded?: DecodedLine };
 
 /** What a session folder holds, so far as its ports show it. */
 export type Contents = {
@@ -104,8 +104,8 @@ export function memorySnapshots(contents: Contents): SessionStore['snapshots'] {
 export function eventsOf({ lines }: Pick<Contents, 'lines'>): Event[] {
   const events: Event[] = [];
   for (const line of lines) {
-    line.said ??= decodeEventLine(Buffer.from(line.text));
-    if (line.said.ok) events.push(line.said.event);
+    line.decoded ??= decodeEventLine(Buffer.from(line.text));
+    if (line.decoded.ok) events.push(line.decoded.event);
   }
   return events;
 }
@@ -178,11 +178,11 @@ function factsOf(content: Buffer): Omit<Attachment, 'path'> {
 
 function toDrop(file: string, { bytes, ino, mtimeNs, changed }: File): DroppedFile {
   const identity = { ino, mtime_ns: String(mtimeNs), sha256: sha256Hex(bytes), ctime_ns: String(changed) };
-  const said =
+  const parsed =
     bytes.length > MAX_MESSAGE_BYTES
       ? ({ ok: false, why: `too large: ${bytes.length} bytes` } as const)
       : parseMessage(file, bytes);
-  return { name: file, identity, handle: { path: file }, ...said };
+  return { name: file, identity, handle: { path: file }, ...parsed };
 }
 
 /** `plan.json` without races: nobody saves in the middle of a write. */
@@ -242,8 +242,9 @@ export function memoryOutbox(contents: Contents): SessionStore['outbox'] {
   const put = (wanted: string, content: string) => {
     const isTaken = (name: string) => contents.outbox.has(name) && contents.outbox.get(name) !== content;
     const file = isReservedOutboxName(wanted) ? freeName(`${wanted}-2`, isTaken) : wanted;
-    const there = contents.outbox.get(file);
-    if (there !== undefined && there !== content) contents.outbox.set(freeName(supersededName(file), isTaken), there);
+    const present = contents.outbox.get(file);
+    if (present !== undefined && present !== content)
+      contents.outbox.set(freeName(supersededName(file), isTaken), present);
     contents.outbox.set(file, content);
   };
   return {

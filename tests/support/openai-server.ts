@@ -28,7 +28,7 @@ type Seen = {
   /** Local port of the client: two requests with the same one shared a connection. */
   port: number;
   /** The newest user message that is not the daemon's block; '' where there is none. */
-  said: string;
+  userText: string;
   /** Settles when the exchange is over: true where the client hung up before the answer was whole. */
   hungUp: Promise<boolean>;
 };
@@ -44,9 +44,9 @@ export type Answer = {
   /** Arguments are cut into fragments of `cut` characters (7). */
   calls?: Call[];
   cut?: number;
-  /** What is told as `finish_reason`; `tool_calls` or `stop` by default. */
+  /** What is reported as `finish_reason`; `tool_calls` or `stop` by default. */
   finish?: string;
-  /** null: none is told. */
+  /** null: none is reported. */
   usage?: Record<string, unknown> | null;
   model?: string;
   status?: number;
@@ -93,7 +93,7 @@ export async function startOpenAI(script: ScriptEntry[] | ScriptEntry, port = 0)
   const gets: string[] = [];
   const models: object[] = [];
   const arrivals = new Set<() => void>();
-  const held = new Set<() => void>();
+  const waiting = new Set<() => void>();
   const entries = Array.isArray(script) ? [...script] : [];
   const entryAt = (at: number) => (Array.isArray(script) ? (entries[at] ?? OVER) : script);
 
@@ -105,7 +105,7 @@ export async function startOpenAI(script: ScriptEntry[] | ScriptEntry, port = 0)
       }
       const seen = await read(request, response, requests);
       // Made before anybody hears of the arrival: a release that follows it lets this one go as well.
-      const released = new Promise<void>((resolve) => held.add(resolve));
+      const released = new Promise<void>((resolve) => waiting.add(resolve));
       for (const look of arrivals) look();
       const entry = entryAt(seen.index);
       await send(response, typeof entry === 'function' ? await entry(seen) : entry, seen, released);
@@ -134,13 +134,13 @@ export async function startOpenAI(script: ScriptEntry[] | ScriptEntry, port = 0)
         look();
       }),
     release: () => {
-      for (const go of held) go();
-      held.clear();
+      for (const go of waiting) go();
+      waiting.clear();
     },
     add: (...more) => void entries.push(...more),
     close: () =>
       new Promise((resolve) => {
-        for (const go of held) go();
+        for (const go of waiting) go();
         server.close(() => resolve());
         server.closeAllConnections();
       }),
@@ -162,7 +162,7 @@ async function read(request: IncomingMessage, response: ServerResponse, requests
   request.setEncoding('utf8');
   for await (const piece of request) text += piece;
   const body: RequestBody = JSON.parse(text);
-  const said = body.messages.findLast((one) => one.role === 'user' && !isDaemonBlock(textIn(one.content)));
+  const newest = body.messages.findLast((one) => one.role === 'user' && !isDaemonBlock(textIn(one.content)));
   const seen: Seen = {
     index: requests.length,
     path: request.url ?? '',
@@ -170,7 +170,7 @@ async function read(request: IncomingMessage, response: ServerResponse, requests
     body,
     at,
     port: request.socket.remotePort ?? 0,
-    said: parseUserMessage(textIn(said?.content)).text,
+    userText: parseUserMessage(textIn(newest?.content)).text,
     hungUp,
   };
   requests.push(seen);

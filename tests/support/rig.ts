@@ -28,7 +28,7 @@ export type Rig = {
   children: MemoryChildren['hands'];
   worker: SessionWorker;
   faults: unknown[];
-  /** What the daemon's log was told: level and text. */
+  /** What was logged: level and text. */
   logged: Array<[string, string]>;
   /** What kept the session from hearing beside a call in flight, in order; null: it was over. */
   troubles: unknown[];
@@ -39,7 +39,7 @@ export type Rig = {
   /** Sets the time of day forward or back; nothing else notices. */
   setClock(ms: number): void;
   room: DiskCapacity;
-  /** Lets a held model call or tool go on. */
+  /** Lets a blocked model call or tool go on. */
   release(): void;
   plan(): Plan | undefined;
   archived(): string[];
@@ -54,7 +54,7 @@ export type Rig = {
 export type RigOptions = {
   /** Names of the tools the model is offered. */
   tools?: string[];
-  /** What is told from memory and skills. */
+  /** What the model gets from memory and skills. */
   notes?: SessionPorts['notes'];
   /** The session; demo where this is left out. */
   name?: string;
@@ -79,7 +79,7 @@ export type RigOptions = {
   around?: (world: SessionPorts) => SessionPorts;
 };
 
-/** The seal of every run of a rig. */
+/** The prompt nonce of every run of a rig. */
 export const NONCE = 'a1b2c3d4e5f6';
 
 /** A session in memory with a scripted model, scripted tools and a clock that stands still unless told. */
@@ -103,7 +103,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
   const children = memoryChildren();
   const rules = () => options.rules?.() ?? resolveRules(options.config);
 
-  const held = (signal: AbortSignal) =>
+  const holdUntilReleased = (signal: AbortSignal) =>
     new Promise<void>((resolve, reject) => {
       letGo.push(resolve);
       signal.addEventListener('abort', () => reject(signal.reason));
@@ -135,15 +135,15 @@ export async function rig(options: RigOptions): Promise<Rig> {
         requests.push(request);
         let move = options.script(request, requests.length - 1);
         if ('hold' in move) {
-          await held(signal);
+          await holdUntilReleased(signal);
           move = move.next?.() ?? {};
         }
         if ('fault' in move) throw new ModelError(...move.fault);
-        const said = 'hold' in move ? {} : move;
-        onText(said.text ?? '');
+        const answer = 'hold' in move ? {} : move;
+        onText(answer.text ?? '');
         return {
-          text: said.text ?? '',
-          calls: (said.calls ?? []).map((call, place) => ({
+          text: answer.text ?? '',
+          calls: (answer.calls ?? []).map((call, place) => ({
             id: `c${requests.length}_${place}`,
             name: call.name,
             args: JSON.stringify(call.args ?? {}),
@@ -162,14 +162,14 @@ export async function rig(options: RigOptions): Promise<Rig> {
         toolRuns.push(call);
         const result = options.tool?.(call, toolRuns.length - 1) ?? { ok: true, text: `output ${toolRuns.length}` };
         if (result !== 'hold') return result;
-        await held(signal);
+        await holdUntilReleased(signal);
         return { ok: true, text: 'let go' };
       },
       resume: async (call, { signal, mayBegin }) => {
         resumed.push({ ...call, mayBegin });
         const result = options.resume?.(call) ?? null;
         if (result !== 'hold') return result;
-        await held(signal);
+        await holdUntilReleased(signal);
         return { ok: true, text: 'let go' };
       },
       endLeftovers: async () => 'nothing',

@@ -154,7 +154,7 @@ describe('steps that are written as a list', () => {
   const line = fc
     .array(fc.oneof(words, fc.string({ maxLength: 6 })), { minLength: 1, maxLength: 8 })
     .map((all) => toOneLine(all.join('')));
-  const said = line.filter((text) => text !== '');
+  const text = line.filter((text) => text !== '');
   const command = fc
     .array(fc.oneof(words, fc.constantFrom('ls', '\n', '  ', '$x', "'"), fc.string({ maxLength: 5 })), {
       minLength: 1,
@@ -163,10 +163,10 @@ describe('steps that are written as a list', () => {
     .map((all) => all.join('').replace(/\r/g, '').trim())
     .filter((text) => text !== '');
   const check = fc.oneof(
-    said.map((file): StepCheck => ({ file })),
-    fc.record({ file: said, min_bytes: fc.nat(), matches: fc.string() }),
+    text.map((file): StepCheck => ({ file })),
+    fc.record({ file: text, min_bytes: fc.nat(), matches: fc.string() }),
     fc.record({ command, exit: fc.nat(3) }),
-    said.map((person): StepCheck => ({ person })),
+    text.map((person): StepCheck => ({ person })),
     fc.constant<StepCheck>({ url: 'http://127.0.0.1/x', status: 204 }),
   );
   const place = fc.integer({ min: 1, max: 3 }).map((n) => `step_${n}`);
@@ -174,14 +174,14 @@ describe('steps that are written as a list', () => {
     const other = place.filter((id) => id !== `step_${own}`);
     return fc.record(
       {
-        description: said,
+        description: text,
         command,
         needs: fc.uniqueArray(other, { minLength: 1 }),
         done_when: fc.array(check, { minLength: 1, maxLength: 3 }),
         notes: fc.string({ minLength: 1 }).filter((text) => text.trim() !== ''),
         agent: fc.constantFrom('search', 'A-1'),
         when: fc.array(
-          fc.record({ step: other, status: fc.constantFrom('failed' as const, 'completed' as const), result: said }),
+          fc.record({ step: other, status: fc.constantFrom('failed' as const, 'completed' as const), result: text }),
           { minLength: 1, maxLength: 2 },
         ),
         rollback: other,

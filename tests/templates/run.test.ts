@@ -164,7 +164,7 @@ describe('a template that is filled in', () => {
   });
 });
 
-describe('faults of a template are told by their lines', () => {
+describe('faults of a template are reported by their lines', () => {
   test.each([
     ['---\nparameters:\n  Größe: 1\n---\n1. x', 'line 3: '],
     ['---\nmode: purple\n---\n1. x', 'line 2: mode: '],
@@ -239,8 +239,8 @@ describe('/run', () => {
         { id: 'step_2', description: 'Write about 1 weeks', status: 'completed' },
       ],
     });
-    const said = on.requests[0]?.messages.find(({ role }) => role === 'user')?.content;
-    expect(said).toBe(
+    const content = on.requests[0]?.messages.find(({ role }) => role === 'user')?.content;
+    expect(content).toBe(
       `<daemon ${NONCE}>template report: its steps are in the plan</daemon ${NONCE}>\n1. Look at New York\n2. Write about 1 weeks`,
     );
     expect(on.reply('1.md')).toContain('written');
@@ -261,7 +261,7 @@ describe('/run', () => {
   test('with a fault starts nothing and is rejected with what is wrong', async () => {
     const on = await rig({ script: working });
     on.store.hands.template('report', REPORT);
-    for (const [n, text, said] of [
+    for (const [n, text, fault] of [
       ['1', '/run', 'Usage: /run <template> [name=value …]. Templates: report.'],
       ['2', '/run raport', 'There is no template "raport". Did you mean "report"? Templates: report.'],
       ['3', '/run ../report', 'There is no template "../report".'],
@@ -271,7 +271,7 @@ describe('/run', () => {
     ] as const) {
       await send(on, `${n}.md`, text);
       expect(on.reply(`${n}.md`)).toContain('status: rejected');
-      expect(on.reply(`${n}.md`)).toContain(said);
+      expect(on.reply(`${n}.md`)).toContain(fault);
     }
     expect(on.plan()).toBeUndefined();
     expect(on.requests).toEqual([]);

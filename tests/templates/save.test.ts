@@ -66,7 +66,7 @@ test('a plan that was kept as a template and is run again has the same steps, ch
   const text = fc
     .array(fc.oneof(words, fc.string({ maxLength: 6 })), { minLength: 1, maxLength: 8 })
     .map((all) => all.join(''))
-    .filter((said) => toOneLine(said) !== '');
+    .filter((line) => toOneLine(line) !== '');
   const step = (n: number): fc.Arbitrary<Step> =>
     fc
       .record(

@@ -16,8 +16,8 @@ export function asNobody(script: (src: string) => string): { stdout: string; std
   let why = '';
   for (const at of [() => ({ words: AS_NOBODY, checkout: resolve('.') }), elsewhere]) {
     const place = at();
-    const run = (said: string) =>
-      spawnSync(place.words[0] ?? '', [...place.words.slice(1), process.execPath, ...module(said)], {
+    const run = (source: string) =>
+      spawnSync(place.words[0] ?? '', [...place.words.slice(1), process.execPath, ...module(source)], {
         env: ENV,
         encoding: 'utf8',
       });
@@ -29,7 +29,7 @@ export function asNobody(script: (src: string) => string): { stdout: string; std
   return { why: `another user cannot run the programs here: ${why}` };
 }
 
-const module = (said: string) => ['--import', 'tsx', '--input-type=module', '--eval', said];
+const module = (source: string) => ['--import', 'tsx', '--input-type=module', '--eval', source];
 
 /** The checkout below a folder that all may enter, in a mount namespace that ends with the program. */
 function elsewhere(): { words: string[]; checkout: string } {

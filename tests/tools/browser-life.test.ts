@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
 import { browserSetup, browserTest } from './browser-setup.ts';
 import { eventually, runs, setup } from './tool-setup.ts';
-import { says, server } from './web-server.ts';
+import { respondWith, server } from './web-server.ts';
 
 /** The processes of Chromium that were started for a profile below this folder. */
 function chromiums(home: string): number[] {
@@ -39,7 +39,7 @@ function cmdline(pid: string | number): string {
 
 const cookies = () =>
   server({
-    '/set': says('<p>set</p>', 'text/html', { 'set-cookie': 'login=ada' }),
+    '/set': respondWith('<p>set</p>', 'text/html', { 'set-cookie': 'login=ada' }),
     '/see': (request, response) => {
       response
         .writeHead(200, { 'content-type': 'text/html' })
@@ -100,7 +100,7 @@ browserTest(
 );
 
 browserTest('an idle browser is closed, and one too many closes the one unused longest', async () => {
-  const web = await server({ '/': says('<p>here</p>') });
+  const web = await server({ '/': respondWith('<p>here</p>') });
   const go = { action: 'navigate', url: web.url('/') };
   const idle = browserSetup({ browser: { idle_minutes: 1 / 600 } });
   await idle.run(go);
@@ -115,7 +115,7 @@ browserTest('an idle browser is closed, and one too many closes the one unused l
 });
 
 browserTest('a browser whose session folder is removed ends, and does not bring the folder back', async () => {
-  const web = await server({ '/': says('<p>here</p>') });
+  const web = await server({ '/': respondWith('<p>here</p>') });
   const { run, home, pool } = browserSetup();
   await run({ action: 'navigate', url: web.url('/') });
   rmSync(join(home, 'session'), { recursive: true, force: true, maxRetries: 50, retryDelay: 20 });
@@ -124,8 +124,8 @@ browserTest('a browser whose session folder is removed ends, and does not bring 
   expect(existsSync(join(home, 'session'))).toBe(false);
 });
 
-browserTest('a browser that was killed is told of, and started again by the next call', async () => {
-  const web = await server({ '/': says('<p>here</p>'), '/slow': () => undefined });
+browserTest('a browser that was killed is reported, and started again by the next call', async () => {
+  const web = await server({ '/': respondWith('<p>here</p>'), '/slow': () => undefined });
   const { run, home } = browserSetup();
   await run({ action: 'navigate', url: web.url('/') });
   const going = run({ action: 'navigate', url: web.url('/slow') });

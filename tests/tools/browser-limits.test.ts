@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import { browserTest, sharedBrowser } from './browser-setup.ts';
 import { eventually } from './tool-setup.ts';
-import { says, server } from './web-server.ts';
+import { respondWith, server } from './web-server.ts';
 
 const MOST = 100_000;
 const openSetup = sharedBrowser({ mostBytes: MOST });
@@ -16,10 +16,10 @@ browserTest(
   async () => {
     let cut = 0;
     const web = await server({
-      '/': says('<a href="/large.bin">large</a> <a href="/endless.bin">endless</a>'),
-      '/large.bin': says(Buffer.alloc(MOST + 1), 'application/octet-stream', attached),
-      '/fits.bin': says(Buffer.alloc(MOST), 'application/octet-stream', attached),
-      '/shown.txt': says('x'.repeat(MOST + 1), 'text/plain'),
+      '/': respondWith('<a href="/large.bin">large</a> <a href="/endless.bin">endless</a>'),
+      '/large.bin': respondWith(Buffer.alloc(MOST + 1), 'application/octet-stream', attached),
+      '/fits.bin': respondWith(Buffer.alloc(MOST), 'application/octet-stream', attached),
+      '/shown.txt': respondWith('x'.repeat(MOST + 1), 'text/plain'),
       '/endless.bin': (_request, response) => {
         response.writeHead(200, { 'content-type': 'application/octet-stream', ...attached });
         const more = setInterval(() => response.write(Buffer.alloc(20_000)), 20);
@@ -49,14 +49,14 @@ browserTest(
 );
 
 browserTest('of more than five downloads at once the next is refused by name', async () => {
-  const held: Array<() => void> = [];
+  const pending: Array<() => void> = [];
   const names = Array.from({ length: 6 }, (_, n) => `f${n}.bin`);
   const file = (_request: unknown, response: ServerResponse) => {
     response.writeHead(200, { 'content-type': 'application/octet-stream', ...attached }).write(Buffer.alloc(8192));
-    held.push(() => response.end('whole'));
+    pending.push(() => response.end('whole'));
   };
   const web = await server({
-    '/': says(
+    '/': respondWith(
       `<button onclick="for (const n of ${JSON.stringify(names).replaceAll('"', "'")}) { const a = document.createElement('a'); a.href = n; a.download = n; a.click(); }">all</button>`,
     ),
     ...Object.fromEntries(names.map((name) => [`/${name}`, file])),
@@ -66,18 +66,18 @@ browserTest('of more than five downloads at once the next is refused by name', a
   let reported = (await run({ action: 'click', ref: ref(text, 'button "all"') })).text;
   for (let n = 0; n < 10 && !reported.includes('5 others'); n++)
     reported += (await run({ action: 'wait', seconds: 1 })).text;
-  for (const end of held) end();
+  for (const end of pending) end();
   reported += (await run({ action: 'wait' })).text;
   expect(readdirSync(join(work, 'downloads'))).toHaveLength(5);
   expect(reported).toMatch(/\[`f\d\.bin` was not downloaded: 5 others are on their way\]/);
 });
 
-browserTest('ten tabs are open at most: one more is closed again, and that is said', async () => {
+browserTest('ten tabs are open at most: one more is closed again, and that is reported', async () => {
   const web = await server({
-    '/': says(
+    '/': respondWith(
       `<title>First</title><button onclick="for (let n = 0; n < 12; n++) window.open('/tab?' + n)">many</button>`,
     ),
-    '/tab': says('<title>Tab</title>'),
+    '/tab': respondWith('<title>Tab</title>'),
   });
   const { run } = openSetup();
   const { text } = await run({ action: 'navigate', url: web.url('/') });

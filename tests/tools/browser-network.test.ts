@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
 import type { ResolveHost } from '../../src/tools/web/destination.ts';
 import { browserTest, sharedBrowser } from './browser-setup.ts';
-import { says, sendsOn, server } from './web-server.ts';
+import { respondWith, sendsOn, server } from './web-server.ts';
 
 /** The names that the current test knows, for the browser that all tests here share. */
 let known: ResolveHost = async () => [];
@@ -28,10 +28,10 @@ const names = (table: Record<string, string[]>) => {
 
 /** A page at `here.test` may be seen; the secret server is at 127.0.0.2, by number and by name. */
 async function scene(pageOf: (secret: string) => string, more: Record<string, string[]> = {}) {
-  const secret = await server({ '/secret': says('<p>the secret</p>') }, { host: '127.0.0.2' });
+  const secret = await server({ '/secret': respondWith('<p>the secret</p>') }, { host: '127.0.0.2' });
   const { asked } = names({ 'here.test': ['127.0.0.1'], 'inside.test': ['127.0.0.2'], ...more });
   const web = await server({
-    '/': says(pageOf(`127.0.0.2:${secret.port}`)),
+    '/': respondWith(pageOf(`127.0.0.2:${secret.port}`)),
     '/away': sendsOn(`http://127.0.0.2:${secret.port}/secret`),
     '/away-by-name': sendsOn(`http://inside.test:${secret.port}/secret`),
   });
@@ -58,13 +58,13 @@ browserTest('a redirect to an address that is not public is not followed, by num
 browserTest('what a page loads is held to the same: pictures, scripts, frames, fetches, workers, forms', async () => {
   const { run, secret, at, asked } = await scene(
     (
-      there,
-    ) => `<h1>Here</h1><img src="http://${there}/1"><script src="http://${there}/2"></script><iframe src="http://${there}/3"></iframe>
-      <link rel=stylesheet href="http://${there}/4"><form id=f method=post action="http://${there}/5" target=in></form><iframe name=in></iframe>
-      <script>fetch('http://${there}/6', { mode: 'no-cors' }); navigator.sendBeacon('http://${there}/7', 'x');
-      new Worker(URL.createObjectURL(new Blob(["fetch('http://${there}/8', { mode: 'no-cors' })"]))); f.submit();
-      fetch('http://inside.test:${there.split(':')[1]}/9', { mode: 'no-cors' }); fetch('http://0/10', { mode: 'no-cors' });
-      fetch('http://[::1]:${there.split(':')[1]}/11', { mode: 'no-cors' }); fetch('http://localhost:${there.split(':')[1]}/12', { mode: 'no-cors' });</script>`,
+      target,
+    ) => `<h1>Here</h1><img src="http://${target}/1"><script src="http://${target}/2"></script><iframe src="http://${target}/3"></iframe>
+      <link rel=stylesheet href="http://${target}/4"><form id=f method=post action="http://${target}/5" target=in></form><iframe name=in></iframe>
+      <script>fetch('http://${target}/6', { mode: 'no-cors' }); navigator.sendBeacon('http://${target}/7', 'x');
+      new Worker(URL.createObjectURL(new Blob(["fetch('http://${target}/8', { mode: 'no-cors' })"]))); f.submit();
+      fetch('http://inside.test:${target.split(':')[1]}/9', { mode: 'no-cors' }); fetch('http://0/10', { mode: 'no-cors' });
+      fetch('http://[::1]:${target.split(':')[1]}/11', { mode: 'no-cors' }); fetch('http://localhost:${target.split(':')[1]}/12', { mode: 'no-cors' });</script>`,
   );
   const { ok, text } = await run({ action: 'navigate', url: at('/') });
   expect(ok).toBe(true);
@@ -101,7 +101,7 @@ browserTest('a WebSocket is held to the same, and one that is allowed is open', 
 });
 
 browserTest('a name that answers with another address a moment later changes nothing', async () => {
-  const secret = await server({ '/secret': says('<p>the secret</p>') }, { host: '127.0.0.2' });
+  const secret = await server({ '/secret': respondWith('<p>the secret</p>') }, { host: '127.0.0.2' });
   names({ 'turns.test': ['127.0.0.1', '127.0.0.2'] });
   const { run } = openSetup();
   for (const time of ['checked', 'again']) {
@@ -110,7 +110,7 @@ browserTest('a name that answers with another address a moment later changes not
   expect(secret.asked).toEqual([]);
 });
 
-browserTest('no packet leaves by UDP, which no gate could check', async () => {
+browserTest('no packet leaves by UDP, which no proxy could check', async () => {
   const received: number[] = [];
   const udp = createSocket('udp4').on('message', (bytes) => received.push(bytes.length));
   await new Promise<void>((done) => udp.bind(0, '127.0.0.2', done));

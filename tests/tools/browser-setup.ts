@@ -39,7 +39,7 @@ type Options = {
   env?: NodeJS.ProcessEnv;
 };
 
-/** Tools with a `browser` that may reach 127.0.0.1 where nothing else is said; closed after the test. */
+/** Tools with a `browser` that may reach 127.0.0.1 unless something else is given; closed after the test. */
 export function browserSetup(options: Options = {}) {
   const {
     network = { allow_private: ['127.0.0.1'] },

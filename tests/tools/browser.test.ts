@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { safeFileName } from '../../src/tools/browser/downloads.ts';
 import { browserSetup, browserTest, sharedBrowser } from './browser-setup.ts';
 import { smallPdf } from './small-pdf.ts';
-import { says, server } from './web-server.ts';
+import { respondWith, server } from './web-server.ts';
 
 const open = sharedBrowser();
 /** None of the pages here has a banner that could come. */
@@ -16,7 +16,7 @@ const ref = (text: string, words: string) => new RegExp(`\\[(e\\d+)\\] ${words}`
 browserTest('a form is filled in, chosen from and sent; each answer shows what changed', async () => {
   const page = `<title>Order</title><h1>Order</h1><p>All you need</p><ul><li>one<li>two<li>three</ul><form action="/done">
     <label>Name <input name=n></label><label>Size <select name=s><option value=1>Small<option value=2>Large</select></label><button>Send</button></form>`;
-  const web = await server({ '/': says(page), '/done': says('<title>Thanks</title><p>Thank you') });
+  const web = await server({ '/': respondWith(page), '/done': respondWith('<title>Thanks</title><p>Thank you') });
   const { run } = quickSetup();
   const { ok, text } = await run({ action: 'navigate', url: web.url('/') });
   expect({ ok, text }).toMatchObject({
@@ -42,8 +42,8 @@ browserTest('a form is filled in, chosen from and sent; each answer shows what c
 
 browserTest('a number of a page that is gone hits nothing on the one that came', async () => {
   const web = await server({
-    '/': says('<a href="/two">on</a>'),
-    '/two': says('<button onclick="document.title=`hit`">Delete all</button>'),
+    '/': respondWith('<a href="/two">on</a>'),
+    '/two': respondWith('<button onclick="document.title=`hit`">Delete all</button>'),
   });
   const { run } = quickSetup();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
@@ -55,7 +55,9 @@ browserTest('a number of a page that is gone hits nothing on the one that came',
 });
 
 browserTest('a click that cannot reach its element says what is in the way', async () => {
-  const web = await server({ '/': says('<button>Go</button><div id=veil style="position:fixed;inset:0">veil</div>') });
+  const web = await server({
+    '/': respondWith('<button>Go</button><div id=veil style="position:fixed;inset:0">veil</div>'),
+  });
   const { run } = quickSetup({ patience: { comesMs: 50, elementMs: 1500 } });
   const { text } = await run({ action: 'navigate', url: web.url('/') });
   const { ok, text: why } = await run({ action: 'click', ref: ref(text, 'button "Go"') });
@@ -65,8 +67,10 @@ browserTest('a click that cannot reach its element says what is in the way', asy
 
 browserTest('dialogs are dismissed and told of, and a new tab becomes the current one', async () => {
   const web = await server({
-    '/': says(`<button onclick="document.title = confirm('Sure?')">Ask</button><a href="/two" target=_blank>New</a>`),
-    '/two': says('<title>Two</title><p>second'),
+    '/': respondWith(
+      `<button onclick="document.title = confirm('Sure?')">Ask</button><a href="/two" target=_blank>New</a>`,
+    ),
+    '/two': respondWith('<title>Two</title><p>second'),
   });
   const { run } = quickSetup();
   const { text } = await run({ action: 'navigate', url: web.url('/') });
@@ -79,7 +83,7 @@ browserTest('dialogs are dismissed and told of, and a new tab becomes the curren
 
 browserTest('a page too long to be shown is read on line by line, and nothing is missing', async () => {
   const web = await server({
-    '/': says(Array.from({ length: 900 }, (_, n) => `<p>line ${n} ${'😀'.repeat(20)}</p>`).join('')),
+    '/': respondWith(Array.from({ length: 900 }, (_, n) => `<p>line ${n} ${'😀'.repeat(20)}</p>`).join('')),
   });
   const { run } = quickSetup();
   let { text } = await run({ action: 'navigate', url: web.url('/') });
@@ -94,8 +98,8 @@ browserTest('a page too long to be shown is read on line by line, and nothing is
 
 browserTest('a page whose scripts never end does not keep the tool, and the next page comes', async () => {
   const web = await server({
-    '/': says('<h1>busy</h1><script>setTimeout(() => { for (;;); }, 300)</script>'),
-    '/two': says('<p>second'),
+    '/': respondWith('<h1>busy</h1><script>setTimeout(() => { for (;;); }, 300)</script>'),
+    '/two': respondWith('<p>second'),
   });
   const { run } = open({ actionMs: 4000 });
   const stuck = await run({ action: 'navigate', url: web.url('/') });
@@ -104,7 +108,7 @@ browserTest('a page whose scripts never end does not keep the tool, and the next
 });
 
 browserTest('an action ends when the run is stopped, and the browser goes on', async () => {
-  const web = await server({ '/': says('<p>here'), '/slow': () => undefined });
+  const web = await server({ '/': respondWith('<p>here'), '/slow': () => undefined });
   const { run } = quickSetup();
   await run({ action: 'navigate', url: web.url('/') });
   const stop = new AbortController();
@@ -116,12 +120,12 @@ browserTest('an action ends when the run is stopped, and the browser goes on', a
 
 browserTest('files are downloaded into work/downloads/ under names that are free and harmless', async () => {
   const file = (name: string) =>
-    says('a,b\n1,2\n', 'text/csv', { 'content-disposition': `attachment; filename="${name}"` });
+    respondWith('a,b\n1,2\n', 'text/csv', { 'content-disposition': `attachment; filename="${name}"` });
   const web = await server({
-    '/': says('<a href="/csv">CSV</a> <a href="/pdf">PDF</a>'),
+    '/': respondWith('<a href="/csv">CSV</a> <a href="/pdf">PDF</a>'),
     '/csv': file('../../figures.csv'),
-    '/pdf': says(smallPdf(['Hello']), 'application/pdf'),
-    '/plain.txt': says('plain', 'text/plain'),
+    '/pdf': respondWith(smallPdf(['Hello']), 'application/pdf'),
+    '/plain.txt': respondWith('plain', 'text/plain'),
     '/gone': (_request, response) => response.writeHead(404).end('no'),
   });
   const { run, work } = quickSetup();
@@ -144,7 +148,7 @@ browserTest('files are downloaded into work/downloads/ under names that are free
 });
 
 browserTest('nothing is written through a link that leads out of work/', async () => {
-  const web = await server({ '/': says('<p>here') });
+  const web = await server({ '/': respondWith('<p>here') });
   const { run, work, outside } = quickSetup();
   symlinkSync(outside, join(work, 'screenshots'));
   mkdirSync(join(work, 'downloads'));
@@ -153,22 +157,25 @@ browserTest('nothing is written through a link that leads out of work/', async (
   expect(readdirSync(outside)).toEqual([]);
 });
 
-browserTest('a screenshot lies in work/screenshots/, its size is told, and a model that sees is shown it', async () => {
-  const web = await server({ '/': says('<p style="height:3000px">here') });
-  const { run, work } = quickSetup();
-  await run({ action: 'navigate', url: web.url('/') });
-  const shot = await run({ action: 'screenshot' });
-  expect(shot.text).toMatch(/\[saved `screenshots\/page\.png`, 1280 x 800 pixels, \d+ bytes\]/);
-  expect(shot.images).toMatchObject([{ path: 'screenshots/page.png', type: 'image/png' }]);
-  expect((await run({ action: 'screenshot', whole: true })).text).toMatch(
-    /`screenshots\/page-2\.png`, 1280 x 30\d\d pixels/,
-  );
-  expect(
-    readFileSync(join(work, 'screenshots', 'page.png'))
-      .subarray(1, 4)
-      .toString(),
-  ).toBe('PNG');
-});
+browserTest(
+  'a screenshot lies in work/screenshots/, its size is reported, and a model that sees is shown it',
+  async () => {
+    const web = await server({ '/': respondWith('<p style="height:3000px">here') });
+    const { run, work } = quickSetup();
+    await run({ action: 'navigate', url: web.url('/') });
+    const shot = await run({ action: 'screenshot' });
+    expect(shot.text).toMatch(/\[saved `screenshots\/page\.png`, 1280 x 800 pixels, \d+ bytes\]/);
+    expect(shot.images).toMatchObject([{ path: 'screenshots/page.png', type: 'image/png' }]);
+    expect((await run({ action: 'screenshot', whole: true })).text).toMatch(
+      /`screenshots\/page-2\.png`, 1280 x 30\d\d pixels/,
+    );
+    expect(
+      readFileSync(join(work, 'screenshots', 'page.png'))
+        .subarray(1, 4)
+        .toString(),
+    ).toBe('PNG');
+  },
+);
 
 test('arguments that do not fit an action are refused with what it takes', async () => {
   const { run } = browserSetup();

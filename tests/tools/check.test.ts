@@ -113,7 +113,7 @@ test('an abort ends a pattern that takes for ever', async () => {
   await expect(trying).rejects.toBe('stopped by a person');
 });
 
-test('a command holds where its exit code is the one wanted, and its last lines are told', async () => {
+test('a command holds where its exit code is the one wanted, and its last lines are reported', async () => {
   const { use, work } = given();
   expect(await use('check', { command: 'pwd' })).toEqual({
     ok: true,
@@ -188,11 +188,11 @@ test('a redirect of a checked address goes by the rules like the address itself'
     else response.end(String(asked++));
   });
   const rules = [{ deny: `web_fetch(${url}/private/*)` }];
-  const held = setup({
+  const ruled = setup({
     tools: [checkTool({ readAlso: [], shell: shellTool(), web: LOOPBACK })],
     permissions: { mode: 'auto', session: rules, workspace: [] },
   });
-  expect(await held.use('check', { url: `${url}/open` })).toMatchObject({
+  expect(await ruled.use('check', { url: `${url}/open` })).toMatchObject({
     ok: false,
     text: expect.stringContaining('is denied'),
   });

@@ -44,10 +44,10 @@ test('every tool is in the table of what it does with files, or is known to do n
 test.each(CALLS)(
   'a rule for the file holds %s back by what it does, not by its name',
   async (_, tool, args, access) => {
-    const held = { read: 'read_file', write: 'write_file' }[access];
+    const toolName = { read: 'read_file', write: 'write_file' }[access];
     const other = { read: 'write_file', write: 'read_file' }[access];
     for (const word of ['deny', 'ask'] as const) {
-      const { permit } = ruled([{ [word]: `${held}(secret/*)` } as PermissionRule, { allow: '*' }]);
+      const { permit } = ruled([{ [word]: `${toolName}(secret/*)` } as PermissionRule, { allow: '*' }]);
       expect(await permit(tool, args)).toBe(word);
     }
     const { permit } = ruled([{ deny: `${other}(secret/*)` }, { allow: '*' }]);

@@ -90,7 +90,7 @@ test('an output that was too long is read on by its hash', async () => {
   expect((await use('read_file', { path: 'blob:../x' })).text).toContain('64 hex digits');
 });
 
-test('what cannot be read is said in words', async () => {
+test('what cannot be read is reported in words', async () => {
   const { use, work } = setup();
   mkdirSync(join(work, 'd'));
   writeFileSync(join(work, 'f'), '');

@@ -52,7 +52,7 @@ testForkServer(
   },
 );
 
-testForkServer('a fork server that is killed while it rests is replaced', async () => {
+testForkServer('a fork server that is killed while it is idle is replaced', async () => {
   const { use } = setup();
   const forkServer = forkServerIn((await use('shell', { command: MINE })).text);
   kill(forkServer);
@@ -78,7 +78,7 @@ testForkServer(
   'a fork server serves again only after a clean end: not where its command was killed or left',
   async () => {
     const { use, work, root } = setup();
-    /** Those that serve now; each that rests has its turn. */
+    /** Those that serve now; each that is idle has its turn. */
     const serving = async () => {
       const found: number[] = [];
       for (let n = 0; n < 9; n++) found.push(forkServerIn((await use('shell', { command: MINE })).text));
@@ -89,7 +89,7 @@ testForkServer(
 
     const folder = join(root, 'left');
     mkdirSync(folder);
-    const words = [folder, BASH, 'sleep 300', 'heard', bootAndFolderId(folder), '60'];
+    const words = [folder, BASH, 'sleep 300', 'control', bootAndFolderId(folder), '60'];
     const supervisor = begun(BASH, folder, { words, cwd: work, env: { PATH: process.env['PATH'] } });
     await eventually(() => readSupervisorIdentity(folder) !== null);
     const group = readSupervisorIdentity(folder)?.pid ?? Number.NaN;
@@ -151,7 +151,7 @@ testForkServer('a command of any characters and 100 KB arrives as it was written
   expect(readFileSync(join(work, 'text'), 'utf8')).toBe(`${text}\n`);
 });
 
-testForkServer('where the work folder is gone, nothing is begun and the reason is told', async () => {
+testForkServer('where the work folder is gone, nothing is begun and the reason is reported', async () => {
   const { use, work } = setup();
   rmSync(work, { recursive: true });
   expect(await use('shell', { command: 'true' })).toMatchObject({ ok: false, text: expect.stringContaining(work) });
@@ -162,17 +162,17 @@ testForkServer('half a request begins nothing, and a fork server ends with who a
   const words = [work, '--', join(root, 'call'), BASH, 'touch ran', 'alone', currentBootId(), '60'];
   const request = words.map((word) => `'${word}'`).join(' ');
   mkdirSync(join(root, 'call'));
-  const tell = async (reported: string): Promise<void> => {
+  const runForkServer = async (input: string): Promise<void> => {
     const child = spawn(BASH, ['-c', FORK_SERVER_SCRIPT], { env: {}, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
     onTestFinished(() => void child.kill('SIGKILL'));
     const control = child.stdio[3];
     if (!(control instanceof Writable)) throw new Error('no pipe');
     const ended = once(child, 'exit');
-    control.end(reported);
+    control.end(input);
     await ended;
   };
-  await tell(`call 1 ${request.length}\n${request.slice(0, -1)}`);
+  await runForkServer(`call 1 ${request.length}\n${request.slice(0, -1)}`);
   expect(existsSync(join(work, 'ran'))).toBe(false);
-  await tell(`call 1 ${request.length}\n${request}`);
+  await runForkServer(`call 1 ${request.length}\n${request}`);
   expect(existsSync(join(work, 'ran'))).toBe(true);
 });

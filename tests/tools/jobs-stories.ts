@@ -38,7 +38,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
       expect((await on.use('jobs', {})).text).toMatch(/^job_1: exit 3/);
     });
 
-    test('what fails at once is told with its exit code and output', async () => {
+    test('what fails at once is reported with its exit code and output', async () => {
       const on = setup();
       const failed = await begin(on, 'echo no such thing >&2; exit 7');
       expect(failed).toMatchObject({ ok: false, exit: 7 });

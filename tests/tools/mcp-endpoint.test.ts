@@ -13,20 +13,20 @@ async function everything(way: 'streamableHttp' | 'sse', port = 0) {
     const at = port || (await freePort());
     const child = spawn(command, args, { env: { PATH: process.env['PATH'], PORT: String(at) }, stdio: 'pipe' });
     onTestFinished(() => void child.kill('SIGKILL'));
-    let said = '';
+    let output = '';
     const listens = await new Promise<boolean>((settle) => {
       for (const stream of [child.stdout, child.stderr]) {
         stream.on('data', (data: Buffer) => {
-          said += data.toString();
-          if (/listening on|running on port/i.test(said)) settle(true);
+          output += data.toString();
+          if (/listening on|running on port/i.test(output)) settle(true);
         });
       }
       child.once('exit', () => settle(false));
     });
     const url = `http://127.0.0.1:${at}/${way === 'sse' ? 'sse' : 'mcp'}`;
-    if (listens) return { port: at, child, url, posts: () => said.split('Received MCP POST request').length - 1 };
+    if (listens) return { port: at, child, url, posts: () => output.split('Received MCP POST request').length - 1 };
     // Somebody else may have taken the port in the meantime.
-    if (tries === 5) throw new Error(`the server does not start: ${said}`);
+    if (tries === 5) throw new Error(`the server does not start: ${output}`);
   }
 }
 
@@ -95,7 +95,7 @@ test('of an endpoint that speaks only SSE the notice says what to do', async () 
   expect((await at.ready()).join('\n')).toMatch(/`old` is not connected.*404.*\/mcp where SSE has \/sse.*`command`/s);
 });
 
-test('a server that dies in the middle of a call over HTTP is told at once', async () => {
+test('a server that dies in the middle of a call over HTTP is reported at once', async () => {
   const { url, child, posts } = await everything('streamableHttp');
   const at = mcpSetup({ web: { url } });
   await at.ready();

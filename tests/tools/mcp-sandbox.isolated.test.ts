@@ -7,7 +7,7 @@ import { hasSandbox, whyNot } from './sandbox.ts';
 import { eventually, marked, runs } from './tool-setup.ts';
 
 if (!hasSandbox) console.warn(`tests of MCP servers in the sandbox skip: ${whyNot}`);
-const held = test.runIf(hasSandbox);
+const sandboxTest = test.runIf(hasSandbox);
 
 /** As settings write a variable. */
 const variable = (name: string) => `\${${name}}`;
@@ -104,8 +104,8 @@ test('a server outside the sandbox names nothing that is writable inside, of its
   expect((await at.ready()).join('\n')).not.toContain('`y`');
 });
 
-held('a server sees and reaches only what its entry allows', async () => {
-  const received = createServer((socket) => socket.end('heard\n')).listen(0, '127.0.0.1');
+sandboxTest('a server sees and reaches only what its entry allows', async () => {
+  const received = createServer((socket) => socket.end('reached\n')).listen(0, '127.0.0.1');
   onTestFinished(() => void received.close());
   await new Promise((ready) => received.once('listening', ready));
   const address = received.address();
@@ -134,7 +134,7 @@ held('a server sees and reaches only what its entry allows', async () => {
   ].map((line) => `(bash -c '${line.replaceAll("'", `'\\''`)}')`);
   const out = await sh('bare', everything.join('; '));
   expect(out).toContain('No such file');
-  expect(out).not.toMatch(/bait|ours|heard/);
+  expect(out).not.toMatch(/bait|ours|reached/);
   // Of the home folder only the name of the workspace is there, which is empty.
   expect(await sh('bare', 'pwd; ls -A . workspace; touch x && ls')).toBe(
     `${at.root}\n.:\nworkspace\n\nworkspace:\nworkspace\nx\n`,
@@ -144,7 +144,7 @@ held('a server sees and reaches only what its entry allows', async () => {
     /^bait\nours\n.*papers\/x.*Read-only file system\n.*work\/x.*Read-only file system\n$/,
   );
   const wrote = `pwd; touch ${made}/x ${at.work}/x ${papers}/x; bash -c 'exec 3<>/dev/tcp/127.0.0.1/${port}; cat <&3'`;
-  expect(await sh('writes', wrote)).toMatch(new RegExp(`^${papers}\nheard\n.*papers/x.*Read-only`));
+  expect(await sh('writes', wrote)).toMatch(new RegExp(`^${papers}\nreached\n.*papers/x.*Read-only`));
   for (const folder of [made, at.work]) expect(existsSync(join(folder, 'x'))).toBe(true);
   expect(existsSync(join(at.work, '../x'))).toBe(false);
   // The descriptor by which it was shown `work/` leads to what is around that.
@@ -152,27 +152,30 @@ held('a server sees and reaches only what its entry allows', async () => {
   for (const server of ['reads', 'writes']) expect(await sh(server, around)).not.toContain('bait');
 });
 
-held('a server in the sandbox that is let go ends with all it started, and so does one that is killed', async () => {
-  const at = mcpSetup({}, { mode: 'auto' });
-  const beacon = join(at.root, 'beacon');
-  mkdirSync(beacon);
-  at.wanted.servers = { odd: { ...odd('--stubborn'), write: [beacon] } };
-  const mark = `agentd-beat-${process.pid}`;
-  const command = `setsid sh -c 'while :; do date +%N >${beacon}/beat; sleep 0.02; done' ${mark} >/dev/null 2>&1 &`;
-  await at.use('mcp__odd__sh', { command });
-  const beat = () => (existsSync(join(beacon, 'beat')) ? readFileSync(join(beacon, 'beat'), 'utf8') : '');
-  await eventually(() => beat() !== '');
-  expect(marked(mark)).toBeGreaterThan(0);
-  await at.mcp.close();
-  expect(marked(mark)).toBe(0);
-});
+sandboxTest(
+  'a server in the sandbox that is let go ends with all it started, and so does one that is killed',
+  async () => {
+    const at = mcpSetup({}, { mode: 'auto' });
+    const beacon = join(at.root, 'beacon');
+    mkdirSync(beacon);
+    at.wanted.servers = { odd: { ...odd('--stubborn'), write: [beacon] } };
+    const mark = `agentd-beacon-${process.pid}`;
+    const command = `setsid sh -c 'while :; do date +%N >${beacon}/time; sleep 0.02; done' ${mark} >/dev/null 2>&1 &`;
+    await at.use('mcp__odd__sh', { command });
+    const beaconText = () => (existsSync(join(beacon, 'time')) ? readFileSync(join(beacon, 'time'), 'utf8') : '');
+    await eventually(() => beaconText() !== '');
+    expect(marked(mark)).toBeGreaterThan(0);
+    await at.mcp.close();
+    expect(marked(mark)).toBe(0);
+  },
+);
 
-held('only its own entry takes a server out of a sandbox that works', async () => {
+sandboxTest('only its own entry takes a server out of a sandbox that works', async () => {
   for (const mode of ['auto', 'none', 'bwrap'] as const) {
-    const at = mcpSetup({ held: odd(), free: { ...odd(), sandbox: 'none' } }, { mode });
+    const at = mcpSetup({ sandboxed: odd(), free: { ...odd(), sandbox: 'none' } }, { mode });
     writeFileSync(join(at.root, 'letter'), 'mine\n');
     const command = `cat ${at.root}/letter`;
-    expect((await at.use('mcp__held__sh', { command })).text, mode).toContain('No such file');
+    expect((await at.use('mcp__sandboxed__sh', { command })).text, mode).toContain('No such file');
     expect((await at.use('mcp__free__sh', { command })).text).toBe('mine\n');
   }
 });
@@ -204,7 +207,7 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-held('a server that cannot start in its sandbox says what its entry may lack', async () => {
+sandboxTest('a server that cannot start in its sandbox says what its entry may lack', async () => {
   const at = mcpSetup({ lost: { ...odd(), read: [] }, odd: { ...odd(), read: ['/proc'] } }, { mode: 'auto' });
   const notices = (await at.ready()).join('\n');
   expect(notices).toMatch(/`lost` is not connected.*exit code 1.*`read`, `write` and `network` of its entry/);

@@ -29,7 +29,7 @@ export const reference = (name: string, ...args: string[]) => ({
 
 type SetupOptions = Partial<SessionServersOptions> & {
   permissions?: () => Permissions;
-  /** The session's `sandbox`; left out: programs are held by nothing, whatever their entries say. */
+  /** The session's `sandbox`; left out: programs have no sandbox, whatever their entries say. */
   mode?: SandboxSettings['mode'];
 };
 

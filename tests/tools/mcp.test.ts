@@ -50,10 +50,10 @@ test('a program that is not there, and one that ends at once, cost their own too
   expect(notices).toMatch(/`dies`.*exit code 7/);
   expect(notices).not.toContain('I am broken');
   expect(at.logged.join('\n')).toContain('I am broken');
-  expect(await at.use('mcp__good__echo', { text: 'x' })).toEqual({ ok: true, text: 'heard x' });
+  expect(await at.use('mcp__good__echo', { text: 'x' })).toEqual({ ok: true, text: 'received x' });
 });
 
-test('a server killed in the middle of a call is told as such, and the next call has a new one', async () => {
+test('a server killed in the middle of a call is reported as such, and the next call has a new one', async () => {
   const at = mcpSetup({});
   const file = join(at.root, 'pids');
   at.wanted.servers = { odd: odd('--pids', file) };
@@ -74,7 +74,7 @@ test('a server killed between two calls is started again', async () => {
   expect(second.text).not.toBe(String(first));
 });
 
-test('one that dies at each call is given pauses, and is told as not connected meanwhile', async () => {
+test('one that dies at each call is given pauses, and is reported as not connected meanwhile', async () => {
   const at = mcpSetup({ odd: odd() });
   for (let n = 0; n < 2; n++)
     expect(await at.use('mcp__odd__die')).toMatchObject({ ok: false, text: /may or may not/ });
@@ -99,7 +99,7 @@ test('a person’s stop ends a call at once', async () => {
   stop.abort(new Error('stopped by a person'));
   await expect(call).rejects.toThrow('stopped by a person');
   await expect(at.ready(NOT_BEGUN)).rejects.toThrow('stopped by a person');
-  expect((await at.use('mcp__odd__echo', { text: 'still' })).text).toBe('heard still');
+  expect((await at.use('mcp__odd__echo', { text: 'still' })).text).toBe('received still');
 });
 
 test('a flood comes whole, and one past all measure costs the connection, not the daemon', async () => {
@@ -108,7 +108,7 @@ test('a flood comes whole, and one past all measure costs the connection, not th
   const huge = await at.use('mcp__odd__huge');
   expect(huge.text.slice(0, 500)).toMatch(/more than 16777216 bytes/);
   expect(huge.ok).toBe(false);
-  expect((await at.use('mcp__odd__echo', { text: 'again' })).text).toBe('heard again');
+  expect((await at.use('mcp__odd__echo', { text: 'again' })).text).toBe('received again');
 });
 
 test('a program that writes anything but messages is no server', async () => {
@@ -160,7 +160,7 @@ test('a server nobody asks for is closed, and comes back when it is wanted', asy
   const at = mcpSetup({ odd: odd() }, { idleMs: 50 });
   const pid = Number((await at.use('mcp__odd__pid')).text);
   await eventually(() => !runs(pid));
-  expect((await at.use('mcp__odd__echo', { text: 'back' })).text).toBe('heard back');
+  expect((await at.use('mcp__odd__echo', { text: 'back' })).text).toBe('received back');
 });
 
 test('closing ends a server that ignores signals, and what it started', async () => {
@@ -208,7 +208,7 @@ test('an image does not leave work/ through a link that lies in its way', async 
   expect(readdirSync(outside)).toEqual([]);
 });
 
-test('what a server refuses and what fails are told to the model in its words', async () => {
+test('what a server refuses and what fails are reported to the model in its words', async () => {
   const at = mcpSetup({ odd: odd() });
   expect(await at.use('mcp__odd__refuse')).toMatchObject({ ok: false, text: /refused the call: .*no such city/ });
   expect(await at.use('mcp__odd__fail')).toEqual({ ok: false, text: 'the printer is on fire' });

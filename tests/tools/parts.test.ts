@@ -99,7 +99,7 @@ test('more than can be grouped is refused with the number and what to do', async
   expect(text).toContain(`${lines} lines; 20000 are the most`);
 });
 
-test('a folder that is not there, is a file or lies outside is told in words; an empty one is an empty list', async () => {
+test('a folder that is not there, is a file or lies outside is reported in words; an empty one is an empty list', async () => {
   const at = setup();
   mkdirSync(join(at.work, 'empty'));
   writeFileSync(join(at.work, 'file'), '');

@@ -177,7 +177,7 @@ test('a folder swapped for a link while a tool is at it lets nothing in or out',
   mkdirSync(join(work, 'd'));
   writeFileSync(join(work, 'd/x'), 'inside');
   symlinkSync(outside, join(work, 'link'));
-  // A write may make the folder anew in the moment before a rename; then it is taken away again.
+  // A write may make the folder again in the moment before a rename; then it is taken away again.
   const put = (from: string, to: string) => {
     for (let done = false; !done; ) {
       rmSync(join(work, to), { recursive: true, force: true });

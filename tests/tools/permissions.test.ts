@@ -337,12 +337,14 @@ test('without a working sandbox each command asks, whatever approvals say, unles
   const no = { isSandboxed: false, why: 'no bwrap', isRefused: false } as const;
   const unsandboxed = effectsOfCommand({ ...no, isChosen: false }, { mode: 'auto', network: false });
   const chosen = effectsOfCommand({ ...no, isChosen: true }, { mode: 'none', network: false });
-  const held = effectsOfCommand({ isSandboxed: true, gaps: [] }, { mode: 'auto', network: false });
+  const sandboxed = effectsOfCommand({ isSandboxed: true, gaps: [] }, { mode: 'auto', network: false });
   const online = effectsOfCommand({ isSandboxed: true, gaps: [] }, { mode: 'auto', network: true });
   const refused = effectsOfCommand({ ...no, isChosen: false, isRefused: true }, { mode: 'bwrap', network: false });
   expect(is(shell('ls', unsandboxed), rules([], [], 'auto'))).toBe('ask');
   expect(is(shell('ls', unsandboxed), rules([], [], 'ask'))).toBe('ask');
   expect(is(shell('ls', unsandboxed), rules([{ allow: 'shell(ls*)' }], [], 'ask'))).toBe('allow');
-  for (const fine of [chosen, held, online, refused]) expect(is(shell('ls', fine), rules([], [], 'ask'))).toBe('allow');
-  for (const changes of [chosen, held, online]) expect(is(shell('ls', changes), rules([], [], 'safe'))).toBe('ask');
+  for (const fine of [chosen, sandboxed, online, refused])
+    expect(is(shell('ls', fine), rules([], [], 'ask'))).toBe('allow');
+  for (const changes of [chosen, sandboxed, online])
+    expect(is(shell('ls', changes), rules([], [], 'safe'))).toBe('ask');
 });

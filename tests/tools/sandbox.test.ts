@@ -24,13 +24,13 @@ import { hasSandbox, whyNot } from './sandbox.ts';
 import { setup } from './tool-setup.ts';
 
 if (!hasSandbox) console.warn(`tests of the sandbox skip: ${whyNot}`);
-const held = test.runIf(hasSandbox);
+const sandboxTest = test.runIf(hasSandbox);
 const isRoot = process.getuid?.() === 0;
 const ONLY_ROOT = 'only root can be another user, and write where programs are installed';
 const on = { sandbox: { mode: 'auto' } } as const;
 
-held(
-  'every way out that is tried is held',
+sandboxTest(
+  'every way out that is tried is blocked',
   async () => {
     const out: string[] = [];
     for await (const trial of runEscapeAttempts(process.env, { mode: 'auto', network: false }))
@@ -40,8 +40,8 @@ held(
   120_000,
 );
 
-held(
-  'every way out is held for a daemon that is not run by root, too',
+sandboxTest(
+  'every way out is blocked for a daemon that is not run by root, too',
   ({ skip }) => {
     skip(!isRoot, ONLY_ROOT);
     const run = asNobody(
@@ -85,19 +85,22 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-held('ordinary tools work, what they write to work/ stays, and home and /tmp begin empty each time', async () => {
-  const { use, work } = setup(on);
-  const command = [
-    'node -e "console.log(process.version)" && npm --version && git init -q . && git --version',
-    'echo kept > kept; echo x > ~/gone && echo x > /tmp/gone && echo x > /dev/shm/gone && echo written',
-  ].join('\n');
-  const { text } = await use('shell', { command });
-  expect(text).toMatch(/^exit 0\nv\d+.*\n\d+\.\d+\.\d+\ngit version .*\nwritten\n$/);
-  expect(readFileSync(join(work, 'kept'), 'utf8')).toBe('kept\n');
-  expect((await use('shell', { command: 'ls ~/gone /tmp/gone /dev/shm/gone | wc -l' })).text).toMatch(/\n0\n$/);
-});
+sandboxTest(
+  'ordinary tools work, what they write to work/ stays, and home and /tmp begin empty each time',
+  async () => {
+    const { use, work } = setup(on);
+    const command = [
+      'node -e "console.log(process.version)" && npm --version && git init -q . && git --version',
+      'echo kept > kept; echo x > ~/gone && echo x > /tmp/gone && echo x > /dev/shm/gone && echo written',
+    ].join('\n');
+    const { text } = await use('shell', { command });
+    expect(text).toMatch(/^exit 0\nv\d+.*\n\d+\.\d+\.\d+\ngit version .*\nwritten\n$/);
+    expect(readFileSync(join(work, 'kept'), 'utf8')).toBe('kept\n');
+    expect((await use('shell', { command: 'ls ~/gone /tmp/gone /dev/shm/gone | wc -l' })).text).toMatch(/\n0\n$/);
+  },
+);
 
-held(
+sandboxTest(
   'folders of PATH in the home can be used with what they are made of, and nothing beside them is there',
   async () => {
     const home = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-home-'));
@@ -114,7 +117,7 @@ held(
   },
 );
 
-held(
+sandboxTest(
   'a folder in read_also can be read and not written, whatever it is told, and what is hidden stays so',
   async () => {
     const first = setup(on);
@@ -132,8 +135,8 @@ held(
   },
 );
 
-held('the network is there only where it is granted, and loopback with it', async () => {
-  const server = createServer((socket) => socket.end('heard\n')).listen(0, '127.0.0.1');
+sandboxTest('the network is there only where it is granted, and loopback with it', async () => {
+  const server = createServer((socket) => socket.end('reached\n')).listen(0, '127.0.0.1');
   onTestFinished(() => void server.close());
   await new Promise((ready) => server.once('listening', ready));
   const address = server.address();
@@ -141,7 +144,7 @@ held('the network is there only where it is granted, and loopback with it', asyn
   const command = `exec 3<>/dev/tcp/127.0.0.1/${port}; cat <&3`;
   expect((await setup(on).use('shell', { command })).ok).toBe(false);
   const granted = setup({ sandbox: { mode: 'auto', network: true } });
-  expect((await granted.use('shell', { command })).text).toBe('exit 0\nheard\n');
+  expect((await granted.use('shell', { command })).text).toBe('exit 0\nreached\n');
 });
 
 test('what a session left in work/ is not run in place of a program of the system, though PATH begins with a dot', async () => {
@@ -157,7 +160,7 @@ test('what a session left in work/ is not run in place of a program of the syste
   }
 });
 
-held(
+sandboxTest(
   'what an ordinary user may not use of the system is not there for a command of a daemon run by root',
   async ({ skip }) => {
     skip(!isRoot, ONLY_ROOT);
@@ -205,7 +208,7 @@ held(
   60_000,
 );
 
-held(
+sandboxTest(
   'what root makes private after the daemon has started cannot be read by the next command, nor by one that runs',
   async ({ skip }) => {
     skip(!isRoot, ONLY_ROOT);
@@ -265,7 +268,7 @@ test.runIf(hasSandbox)(
   },
 );
 
-held('a work folder that a link has taken the place of is not run in', async () => {
+sandboxTest('a work folder that a link has taken the place of is not run in', async () => {
   const { work, outside, box, root } = setup(on);
   symlinkSync(outside, join(work, 'sub'));
   const call = { name: 'shell', args: '{"command":"touch made"}' };
@@ -275,7 +278,7 @@ held('a work folder that a link has taken the place of is not run in', async () 
   expect(existsSync(join(outside, 'made'))).toBe(false);
 });
 
-held('a link that takes the place of the work folder after it was looked at leads nowhere', async () => {
+sandboxTest('a link that takes the place of the work folder after it was looked at leads nowhere', async () => {
   const { work, outside, root } = setup();
   const program = { shell: '/bin/sh', command: 'touch made', cwd: work, env: { PATH: process.env['PATH'] } };
   const fenced = await openSandbox({ env: process.env, hidden: [root] }).wrapCommand(
@@ -315,12 +318,12 @@ test.runIf(process.platform === 'linux')(
     const { ok, text } = await use('shell', { command: 'echo ran' });
     expect(ok).toBe(false);
     expect(text).toContain('bubblewrap is not installed');
-    const said: string[] = [];
-    const open = openSandbox({ env, hidden: [], warn: (line) => said.push(line) });
+    const warnings: string[] = [];
+    const open = openSandbox({ env, hidden: [], warn: (line) => warnings.push(line) });
     const program = { shell: '/bin/sh', command: 'true', cwd: '/', env };
     for (let n = 0; n < 2; n++)
       expect(await open.wrapCommand(program, { mode: 'auto', network: false }, [])).toBe(null);
-    expect(said).toEqual([expect.stringContaining('without a sandbox: bubblewrap is not installed')]);
+    expect(warnings).toEqual([expect.stringContaining('without a sandbox: bubblewrap is not installed')]);
     const wish = { mode: 'auto', network: false } as const;
     expect(open.statusFor(wish)).toMatchObject({ isSandboxed: false, isChosen: false, isRefused: false });
     expect(open.statusFor({ ...wish, mode: 'none' })).toMatchObject({ isSandboxed: false, isChosen: true });

@@ -19,7 +19,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
   'commands, with the sandbox on %s:',
   (mode) => {
     const setup = (options: Parameters<typeof setupWith>[0] = {}) => setupWith({ sandbox: { mode }, ...options });
-    const isHeld = mode !== 'none';
+    const isSandboxed = mode !== 'none';
     test('a command runs in the work folder and answers with its exit code and output', async () => {
       const { use, work } = setup();
       writeFileSync(join(work, 'a.txt'), 'one\n');
@@ -52,7 +52,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       expect((await use('shell', { command })).text).toBe('exit 0\nout1\nerr1\nout2\nerr2\nout3\nerr3\n\ufffd\n');
     });
 
-    test('a line that bash cannot read or run is told by its number, the first one too', async () => {
+    test('a line that bash cannot read or run is reported by its number, the first one too', async () => {
       const { use } = setup();
       expect((await use('shell', { command: 'fi' })).text).toMatch(/^exit 2\n.*line 1: syntax error near .*`fi'/);
       expect((await use('shell', { command: 'for i in 1; do\nfi' })).text).toMatch(/^exit 2\n.*line 2: syntax error/);
@@ -92,9 +92,9 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
         'LC_ALL',
         'PATH',
         'TERM',
-        ...(isHeld ? [] : ['TMPDIR']),
+        ...(isSandboxed ? [] : ['TMPDIR']),
       ]);
-      expect(text).toContain(`HOME=${isHeld ? '/home/of/the/daemon' : work}\n`);
+      expect(text).toContain(`HOME=${isSandboxed ? '/home/of/the/daemon' : work}\n`);
       expect(text).toContain('TERM=dumb\n');
     });
 
@@ -158,7 +158,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       const { text } = await use('shell', {
         command: 'setsid sh -c "echo \\$\\$ > pid; exec sleep 300" & sleep 0.1; echo ready',
       });
-      if (isHeld) return expect(text).toContain('processes were ended');
+      if (isSandboxed) return expect(text).toContain('processes were ended');
       process.kill((await pidIn(work)) ?? Number.NaN);
       expect(text).toContain('it was not ended');
     });
@@ -222,7 +222,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
           command: 'ls /proc/self/fd | grep -x .; readlink /proc/$$/fd/[0-9]; ulimit -f',
         });
         expect(text).toMatch(/^exit 0\n0\n1\n2\n3\n\/dev\/null\npipe:\S+\npipe:\S+\n(\w+)\n$/);
-        expect(text.endsWith(isHeld ? '\n4194304\n' : '\nunlimited\n')).toBe(true);
+        expect(text.endsWith(isSandboxed ? '\n4194304\n' : '\nunlimited\n')).toBe(true);
       },
     );
 

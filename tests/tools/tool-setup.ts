@@ -27,7 +27,7 @@ import {
 type SetupOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
   tools?: Tool[];
   blobs?: Record<string, string>;
-  /** Where commands run; as the tests' user, held by nothing, if left out. */
+  /** Where commands run; as the tests' user, without a sandbox, if left out. */
   sandbox?: Partial<SandboxSettings>;
   /** What may run without a person being asked; everything where this is left out. */
   permissions?: Permissions;
@@ -47,10 +47,10 @@ export function setup({ sandbox, permissions = ALL, settleMs, ...options }: Setu
   mkdirSync(work);
   mkdirSync(outside);
   const wish = { mode: 'none' as const, network: false, ...sandbox };
-  const held = { of: openSandbox({ env: options.env ?? process.env, hidden: [root] }), settings: () => wish };
+  const opened = { of: openSandbox({ env: options.env ?? process.env, hidden: [root] }), settings: () => wish };
   const jobs = openJobStore(join(root, 'jobs'), { settleMs });
   const box = createToolbox(
-    options.tools ?? builtinTools({ readAlso: [], jobs, ...options, sandbox: held }),
+    options.tools ?? builtinTools({ readAlso: [], jobs, ...options, sandbox: opened }),
     undefined,
     () => permissions,
   );

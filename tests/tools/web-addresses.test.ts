@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Permissions } from '../../src/protocol/settings/permissions.ts';
 import { isPublicAddress } from '../../src/tools/web/destination.ts';
-import { fetchSetup, says, sendsOn, server } from './web-server.ts';
+import { fetchSetup, respondWith, sendsOn, server } from './web-server.ts';
 
 const PRIVATE = [
   ...[
@@ -63,7 +63,7 @@ test('redirects are followed, and the answer names where it came from in the end
   const { url, asked } = await server({
     '/1': sendsOn('/2', 301),
     '/2': sendsOn('3?x=y#z', 308),
-    '/3': says('arrived', 'text/plain'),
+    '/3': respondWith('arrived', 'text/plain'),
   });
   const { text } = await fetchSetup().use('web_fetch', { url: url('/1') });
   expect(text).toBe(`${url('/3?x=y')}\n7 bytes, text/plain\n\narrived`);
@@ -87,7 +87,7 @@ test.each([
   ['a file', 'file:///etc/passwd'],
   ['a password', 'http://a:b@127.0.0.1:PORT/'],
 ])('a redirect to %s that is not allowed is not followed', async (_, to) => {
-  const routes = { '/secret': says('secret', 'text/plain') };
+  const routes = { '/secret': respondWith('secret', 'text/plain') };
   const front = await server({ '/': (_request, response) => response.writeHead(302, { location: target() }).end() });
   const inside = await server(routes, { host: '127.0.0.2', port: front.port });
   const target = () => to.replace('PORT', String(front.port));
@@ -99,8 +99,8 @@ test.each([
 });
 
 test('the connection goes to the address that was checked, whatever the name answers a moment later', async () => {
-  const outside = await server({ '/': says('outside', 'text/plain'), '/on': sendsOn('/') });
-  const inside = await server({ '/': says('inside', 'text/plain') }, { host: '127.0.0.2', port: outside.port });
+  const outside = await server({ '/': respondWith('outside', 'text/plain'), '/on': sendsOn('/') });
+  const inside = await server({ '/': respondWith('inside', 'text/plain') }, { host: '127.0.0.2', port: outside.port });
   let asked = 0;
   // 127.0.0.1 is allowed here and stands for the public network, 127.0.0.2 for the private one.
   const resolve = async () => [{ address: asked++ === 0 ? '127.0.0.1' : '127.0.0.2', family: 4 }];
@@ -115,7 +115,7 @@ test('the connection goes to the address that was checked, whatever the name ans
 });
 
 test('a name with one private address among its public ones is refused', async () => {
-  const inside = await server({ '/': says('inside', 'text/plain') });
+  const inside = await server({ '/': respondWith('inside', 'text/plain') });
   const resolve = async () => [
     { address: '1.1.1.1', family: 4 },
     { address: '127.0.0.1', family: 4 },
@@ -134,14 +134,14 @@ test.each([
   ['another range', '10.0.0.0/8', false],
   ['another name', 'example', false],
 ])('a private host is reached where the settings name %s', async (_, entry, reached) => {
-  const { port } = await server({ '/': says('intern', 'text/plain') });
+  const { port } = await server({ '/': respondWith('intern', 'text/plain') });
   const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
   const { use } = fetchSetup({ network: { allow_private: [entry] }, resolve });
   expect((await use('web_fetch', { url: `http://intern.example:${port}/` })).ok).toBe(reached);
 });
 
 test('a redirect to another host is followed only where that one would not be asked about', async () => {
-  const other = await server({ '/': says('the other', 'text/plain') });
+  const other = await server({ '/': respondWith('the other', 'text/plain') });
   const front = await server({ '/': sendsOn(other.url('/')) });
   const asks = { mode: 'ask', workspace: [] } as const;
   const reported = await fetchSetup({ permissions: { ...asks, session: [] } }).use('web_fetch', {
@@ -157,9 +157,9 @@ test('a redirect to another host is followed only where that one would not be as
 test('a redirect on the same host, from an allowed path to a denied one or to one that a rule asks about, is not followed', async () => {
   const front = await server({
     '/open': sendsOn('/private/x'),
-    '/private/x': says('secret', 'text/plain'),
+    '/private/x': respondWith('secret', 'text/plain'),
     '/free': sendsOn('/open2'),
-    '/open2': says('the page', 'text/plain'),
+    '/open2': respondWith('the page', 'text/plain'),
   });
   for (const word of ['deny', 'ask'] as const) {
     const session = [{ [word]: `web_fetch(${front.url('/private/*')})` }];
@@ -172,7 +172,7 @@ test('a redirect on the same host, from an allowed path to a denied one or to on
 });
 
 test('a page that was kept is not shown again once a rule denies the way it came by', async () => {
-  const front = await server({ '/': sendsOn('/new'), '/new': says('the page', 'text/plain') });
+  const front = await server({ '/': sendsOn('/new'), '/new': respondWith('the page', 'text/plain') });
   const permissions: Permissions = { mode: 'auto', session: [], workspace: [] };
   const { use } = fetchSetup({ permissions });
   expect((await use('web_fetch', { url: front.url('/') })).text).toContain('the page');

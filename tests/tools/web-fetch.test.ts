@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 import { smallPdf } from './small-pdf.ts';
-import { fetchSetup, says, server } from './web-server.ts';
+import { fetchSetup, respondWith, server } from './web-server.ts';
 
 const SENTENCE =
   'The harbour was built in 1884, after long quarrels about who was to pay for it, and opened in spring. ';
@@ -18,7 +18,7 @@ const ARTICLE = `<!doctype html><html><head><title>The harbour</title><script>al
   <a href="javascript:steal()">do not</a>${PARAGRAPH}</article><footer>all rights</footer></body></html>`;
 
 test('an article comes as Markdown, with its links made whole, its table and its code', async () => {
-  const { url } = await server({ '/a/page': says(ARTICLE) });
+  const { url } = await server({ '/a/page': respondWith(ARTICLE) });
   const { ok, text } = await fetchSetup().use('web_fetch', { url: url('/a/page#part') });
   expect(ok).toBe(true);
   expect(text).toMatch(
@@ -32,7 +32,7 @@ test('an article comes as Markdown, with its links made whole, its table and its
 });
 
 test('`whole` gives the page with its menus, and asks the server no second time', async () => {
-  const { url, asked } = await server({ '/page': says(ARTICLE) });
+  const { url, asked } = await server({ '/page': respondWith(ARTICLE) });
   const { use } = fetchSetup();
   const part = await use('web_fetch', { url: url('/page') });
   const whole = await use('web_fetch', { url: url('/page'), whole: true });
@@ -56,7 +56,7 @@ test('the same URL again is given from memory, unless it is to be fresh', async 
 
 test('a page that is no article comes as a whole', async () => {
   const { url } = await server({
-    '/list': says('<base href="/deep/"><ul><li><a href=one>One</a><li><a href="http://[bad">Two</a></ul>'),
+    '/list': respondWith('<base href="/deep/"><ul><li><a href=one>One</a><li><a href="http://[bad">Two</a></ul>'),
   });
   const { text } = await fetchSetup().use('web_fetch', { url: url('/list') });
   expect(text).toContain('the whole page');
@@ -67,7 +67,7 @@ test('a page that is no article comes as a whole', async () => {
 test('a table comes as one whatever its cells hold, and one that is there for the layout does not', async () => {
   const cells = '<tr><th><h5>Name</h5><th>What<tr><td><code>a|b</code><td><ul><li>one<li>two</ul>';
   const { url } = await server({
-    '/': says(`<title>Tables</title><table><tr><td><h2>Left</h2><td><table>${cells}</table></table>`),
+    '/': respondWith(`<title>Tables</title><table><tr><td><h2>Left</h2><td><table>${cells}</table></table>`),
   });
   const { text } = await fetchSetup().use('web_fetch', { url: url('/') });
   expect(text).toContain(' — Tables\n');
@@ -100,7 +100,7 @@ test.each([
     '你好',
   ],
 ])('the characters are right: %s', async (_, body, type, words) => {
-  const { url } = await server({ '/': says(body, type) });
+  const { url } = await server({ '/': respondWith(body, type) });
   expect((await fetchSetup().use('web_fetch', { url: url('/') })).text).toContain(words);
 });
 
@@ -108,15 +108,15 @@ test.each([
   ['gzip', gzipSync('packed words')],
   ['br', brotliCompressSync('packed words')],
 ])('an answer compressed with %s is read', async (coding, body) => {
-  const { url } = await server({ '/': says(body, 'text/plain', { 'content-encoding': coding }) });
+  const { url } = await server({ '/': respondWith(body, 'text/plain', { 'content-encoding': coding }) });
   const { ok, text } = await fetchSetup().use('web_fetch', { url: url('/') });
   expect({ ok, text }).toEqual({ ok: true, text: `${url('/')}\n12 bytes, text/plain\n\npacked words` });
 });
 
 test('JSON comes as it is, and so does text whose type says nothing', async () => {
   const { url } = await server({
-    '/json': says('{"a": [1,  2]}', 'application/ld+json'),
-    '/raw': says('key = 1\n', 'application/octet-stream'),
+    '/json': respondWith('{"a": [1,  2]}', 'application/ld+json'),
+    '/raw': respondWith('key = 1\n', 'application/octet-stream'),
   });
   const { use } = fetchSetup();
   expect((await use('web_fetch', { url: url('/json') })).text).toMatch(/\n\n\{"a": \[1, {2}2\]\}$/);
@@ -125,7 +125,7 @@ test('JSON comes as it is, and so does text whose type says nothing', async () =
 
 test('a PDF comes as text, page by page, whatever its type says', async () => {
   const paper = smallPdf(['First words', 'Second words']);
-  const { url } = await server({ '/a.pdf': says(paper, 'application/octet-stream') });
+  const { url } = await server({ '/a.pdf': respondWith(paper, 'application/octet-stream') });
   const { text } = await fetchSetup().use('web_fetch', { url: url('/a.pdf') });
   expect(text).toBe(
     `${url('/a.pdf')} — A small paper\n${paper.length} bytes, application/octet-stream; a PDF of 2 pages\n\n` +
@@ -133,10 +133,10 @@ test('a PDF comes as text, page by page, whatever its type says', async () => {
   );
 });
 
-test('a PDF without text and a broken one are said to be so', async () => {
+test('a PDF without text and a broken one are reported to be so', async () => {
   const { url } = await server({
-    '/scan.pdf': says(smallPdf(['']), 'application/pdf'),
-    '/broken.pdf': says('%PDF-1.4 and nothing more', 'application/pdf'),
+    '/scan.pdf': respondWith(smallPdf(['']), 'application/pdf'),
+    '/broken.pdf': respondWith('%PDF-1.4 and nothing more', 'application/pdf'),
   });
   const { use } = fetchSetup();
   expect((await use('web_fetch', { url: url('/scan.pdf') })).text).toContain('a PDF of 1 page without any text');
@@ -147,7 +147,7 @@ test('a PDF without text and a broken one are said to be so', async () => {
 
 test('a picture is named, and saved byte for byte where that is asked for', async () => {
   const picture = Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), Buffer.from([0, 255, 7])]);
-  const { url, asked } = await server({ '/p.png': says(picture, 'image/png') });
+  const { url, asked } = await server({ '/p.png': respondWith(picture, 'image/png') });
   const { use, work } = fetchSetup();
   const seen = await use('web_fetch', { url: url('/p.png') });
   expect(seen.text).toBe(
@@ -160,7 +160,7 @@ test('a picture is named, and saved byte for byte where that is asked for', asyn
 });
 
 test('a file is saved inside the work folder only', async () => {
-  const { url } = await server({ '/': says('x', 'text/plain') });
+  const { url } = await server({ '/': respondWith('x', 'text/plain') });
   const { use, outside } = fetchSetup();
   for (const save_as of ['../outside/x', join(outside, 'x'), '.']) {
     expect(await use('web_fetch', { url: url('/'), save_as })).toMatchObject({ ok: false });
@@ -168,7 +168,7 @@ test('a file is saved inside the work folder only', async () => {
 });
 
 test('a page longer than is fetched says so, and is not saved in part', async () => {
-  const { url } = await server({ '/long': says('word '.repeat(1000), 'text/plain') });
+  const { url } = await server({ '/long': respondWith('word '.repeat(1000), 'text/plain') });
   const { use } = fetchSetup({ limits: { bytes: 1000 } });
   const { ok, text } = await use('web_fetch', { url: url('/long') });
   expect(ok).toBe(true);
@@ -181,7 +181,7 @@ test('a page longer than is fetched says so, and is not saved in part', async ()
 });
 
 test('of a text longer than a book the beginning is given, cut between characters', async () => {
-  const { url } = await server({ '/': says(`x${'😀'.repeat(1_100_000)}`, 'text/plain; charset=utf-8') });
+  const { url } = await server({ '/': respondWith(`x${'😀'.repeat(1_100_000)}`, 'text/plain; charset=utf-8') });
   const { text } = await fetchSetup().use('web_fetch', { url: url('/') });
   expect(text).toContain('this is the first 2 million characters');
   expect(text.endsWith('😀')).toBe(true);
@@ -191,19 +191,19 @@ test('of a text longer than a book the beginning is given, cut between character
 test('a gzip bomb is read as far as the limit', async () => {
   const bomb = gzipSync(Buffer.alloc(200 * 1024 * 1024, 'a'));
   expect(bomb.length).toBeLessThan(1024 * 1024);
-  const { url } = await server({ '/bomb': says(bomb, 'text/plain', { 'content-encoding': 'gzip' }) });
+  const { url } = await server({ '/bomb': respondWith(bomb, 'text/plain', { 'content-encoding': 'gzip' }) });
   const { ok, text } = await fetchSetup({ limits: { bytes: 100_000 } }).use('web_fetch', { url: url('/bomb') });
   expect(ok).toBe(true);
   expect(text.length).toBeLessThan(101_000);
 });
 
-test('an answer broken off in the middle is told, compressed or not', async () => {
+test('an answer broken off in the middle is reported, compressed or not', async () => {
   const { url } = await server({
     '/plain': (_, response) => {
       response.writeHead(200, { 'content-length': '1000' }).write('half', () => response.destroy());
     },
-    '/gzip': says(gzipSync('word '.repeat(5000)).subarray(0, 40), 'text/plain', { 'content-encoding': 'gzip' }),
-    '/odd': says('x', 'text/plain', { 'content-encoding': 'zstd' }),
+    '/gzip': respondWith(gzipSync('word '.repeat(5000)).subarray(0, 40), 'text/plain', { 'content-encoding': 'gzip' }),
+    '/odd': respondWith('x', 'text/plain', { 'content-encoding': 'zstd' }),
   });
   const { use } = fetchSetup();
   expect(await use('web_fetch', { url: url('/plain') })).toMatchObject({
@@ -243,7 +243,7 @@ test('a stop ends a fetch at once, as a stop and not as an answer', async () => 
   await expect(call).rejects.toThrow('stopped');
 });
 
-test('what the server refuses is told with its status and its words', async () => {
+test('what the server refuses is reported with its status and its words', async () => {
   const { url } = await server({
     '/500': (_, response) => {
       response.writeHead(500, { 'content-type': 'application/json' }).end('{"error":"the database is away"}');
@@ -265,7 +265,7 @@ test('what the server refuses is told with its status and its words', async () =
   );
 });
 
-test('a host that does not answer is told in words', async () => {
+test('a host that does not answer is reported in words', async () => {
   const { url } = await server({});
   const closed = url('/').replace(/:\d+/, ':1');
   const { use } = fetchSetup({
@@ -291,7 +291,7 @@ test('a PDF that unfolds to gigabytes is given up on', async () => {
     paper.replace('<< /Length 0 >>\nstream\n', () => drawing),
     'latin1',
   );
-  const { url } = await server({ '/': says(file, 'application/pdf') });
+  const { url } = await server({ '/': respondWith(file, 'application/pdf') });
   const { ok, text } = await fetchSetup({ limits: { convertMs: 15_000 } }).use('web_fetch', { url: url('/') });
   expect(ok).toBe(false);
   expect(text).toMatch(/takes (?:too much memory|more than 15 s)/);
@@ -301,7 +301,7 @@ test.each([
   ['a page made to be slow', '<table><tr><td>'.repeat(4000), 'takes more than 0.5 s'],
   ['a page nested without end', `<div>${'<div>'.repeat(20_000)}x`, 'save_as'],
 ])('%s costs its own thread only', async (_, html, reported) => {
-  const { url } = await server({ '/': says(html) });
+  const { url } = await server({ '/': respondWith(html) });
   const turns: number[] = [];
   const timer = setInterval(() => turns.push(1), 20);
   const { ok, text } = await fetchSetup({ limits: { convertMs: 500 } }).use('web_fetch', { url: url('/') });

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { Config, type SearchSettings } from '../../src/protocol/settings/config.ts';
 import { webSearchTool } from '../../src/tools/web/web-search.ts';
 import { setup } from './tool-setup.ts';
-import { says, sendsOn, server } from './web-server.ts';
+import { respondWith, sendsOn, server } from './web-server.ts';
 
 const KEY = 'k-1234567890';
 const ENV = { BRAVE_API_KEY: KEY, TAVILY_API_KEY: `${KEY}\n`, MY_KEY: 'mine' };
@@ -100,7 +100,7 @@ test.each([
   ['a redirect', 302, { location: 'https://elsewhere.example/' }, '', 'is to name that', 'elsewhere.example'],
   ['garbage', 200, {}, '<html>Log in</html>', 'not search results', ''],
   ['JSON of another kind', 200, {}, '{"results":[{"link":1}]}', 'not search results', ''],
-])('%s is told in words, without the key', async (_, status, headers, body, ...reported) => {
+])('%s is reported in words, without the key', async (_, status, headers, body, ...reported) => {
   const { url } = await server({
     '/search': (_request, response) => {
       response.writeHead(status, headers).end(body);
@@ -121,7 +121,7 @@ test('a SearXNG that gives no JSON says where that is switched on', async () => 
 test('an engine that is silent, closed or floods is given up on', async () => {
   const { url } = await server({
     '/silent/search': () => undefined,
-    '/flood/search': says(Buffer.alloc(5 * 1024 * 1024, '['), 'application/json'),
+    '/flood/search': respondWith(Buffer.alloc(5 * 1024 * 1024, '['), 'application/json'),
     '/sent/search': sendsOn('http://127.0.0.1:1/'),
   });
   const answer = async (base_url: string) =>

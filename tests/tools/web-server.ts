@@ -27,7 +27,7 @@ export async function server(routes: Record<string, Route>, { host = '127.0.0.1'
 }
 
 /** A route that answers with this. */
-export const says =
+export const respondWith =
   (body: string | Buffer, type = 'text/html; charset=utf-8', headers: Record<string, string> = {}): Route =>
   (_request, response) => {
     response.writeHead(200, { 'content-type': type, ...headers }).end(body);
@@ -39,7 +39,7 @@ export const sendsOn =
     response.writeHead(status, { location: to }).end();
   };
 
-/** Tools with `web_fetch`, which may reach 127.0.0.1 where nothing else is said. */
+/** Tools with `web_fetch`, which may reach 127.0.0.1 unless something else is given. */
 export function fetchSetup(
   options: Partial<Omit<Parameters<typeof webFetchTool>[0], 'settings'>> & {
     network?: NetworkSettings;

@@ -141,7 +141,7 @@ webTest(
   },
 );
 
-/** Turns them on, as a page in the background until `inFront`. `told` has the body of every one there was. */
+/** Turns them on, as a page in the background until `inFront`. `shownBodies` has the body of every one there was. */
 async function useNotifications(page: Page) {
   const workers = 'navigator.serviceWorker.getRegistrations().then((all) => all.length)';
   await page.context().grantPermissions(['notifications']);
@@ -154,15 +154,15 @@ async function useNotifications(page: Page) {
   expect(await page.evaluate(workers)).toBe(1);
   await page.evaluate(`
     document.hasFocus = () => false;
-    window.told = [];
+    window.shownBodies = [];
     const { showNotification } = ServiceWorkerRegistration.prototype;
     ServiceWorkerRegistration.prototype.showNotification = function (title, options) {
-      window.told.push(options.body);
+      window.shownBodies.push(options.body);
       return showNotification.call(this, title, options);
     };
   `);
   const inFront = () => page.evaluate('document.hasFocus = () => true');
-  const told = () => page.evaluate('window.told');
+  const shownBodies = () => page.evaluate('window.shownBodies');
   const shown = () =>
     page.evaluate(
       'navigator.serviceWorker.ready.then((it) => it.getNotifications()).then((all) => all.map(({ tag, title, body }) => [tag, title, body]))',
@@ -172,7 +172,7 @@ async function useNotifications(page: Page) {
       // It is left open, so that it can be seen to be taken back.
       "Notification.prototype.close = () => {}; registration.getNotifications().then(([notification]) => dispatchEvent(new NotificationEvent('notificationclick', { notification })))",
     );
-  return { shown, click, inFront, told };
+  return { shown, click, inFront, shownBodies };
 }
 
 webTest(
@@ -216,6 +216,6 @@ webTest(
     await page.getByRole('textbox', { name: 'Message' }).waitFor();
     await eventually(() => page.title()).toBe('demo – agentd');
     await eventually(notifications.shown).toEqual([]);
-    expect(await notifications.told()).toEqual(['Which **format**?']);
+    expect(await notifications.shownBodies()).toEqual(['Which **format**?']);
   },
 );

@@ -148,7 +148,7 @@ export async function findAnsweredCall(
   // A call of a child session is not answered by a message to its parent.
   const own = waiting.find(({ session }) => session === name);
   if (own || !isApprovalAnswer(message)) return own;
-  // With a question open the session is at rest until that is answered.
+  // With a question open the session is idle until that is answered.
   const asksQuestion = name !== undefined && (await sessions.show(name)).session.question !== null;
   return asksQuestion ? undefined : 'words';
 }

@@ -127,11 +127,11 @@ function decideOnReply(session: Session, rules: Rules, step: Step, { child, amon
     case 'waiting':
       return child.state === 'suspended'
         ? continueChild(session, rules, { child, among })
-        : restWithChildren(session, rules, 'waiting');
+        : endRunForChildren(session, rules, 'waiting');
     case 'paused':
       return child.state === 'suspended' || reply.reason === RUN_END.limit
         ? continueChild(session, rules, { child, among })
-        : restWithChildren(session, rules, 'paused');
+        : endRunForChildren(session, rules, 'paused');
     default:
       // "Continue" means that what ended in the meantime is to be tried again.
       return child.state === 'suspended'
@@ -184,7 +184,7 @@ function completedByChild(step: Step, { name, reply }: ChildSession): EventBody 
 }
 
 /** All children that have stopped in this way by now are reported together: the next message answers each of them. */
-function restWithChildren(session: Session, rules: Rules, status: 'waiting' | 'paused'): Decision {
+function endRunForChildren(session: Session, rules: Rules, status: 'waiting' | 'paused'): Decision {
   const others = Object.values(session.children).filter((it) => it.state === 'replied' && it.reply?.status === status);
   const text = others.map(({ name, reply }) => `${name}: ${reply?.text ?? ''}`).join('\n\n');
   const why = { status, reason: status === 'waiting' ? RUN_END.question : RUN_END.child, text };

@@ -151,11 +151,11 @@ function joinedReply(session: Session, message: string, rules: Rules): EventBody
 function nextMessageEvents(session: Session, rules: Rules): EventBody[] {
   const message = session.queue
     .flatMap((id) => mapGet(session.messages, id) ?? [])
-    .find((one) => !isHeldBack(session, one));
+    .find((one) => !isBlockedByApproval(session, one));
   return message ? respondToMessage(session, message, rules) : [];
 }
 
-function isHeldBack(session: Session, message: Message): boolean {
+function isBlockedByApproval(session: Session, message: Message): boolean {
   const kind = messageKind(session, message);
   return waitsForApproval(session, message, 'kind' in kind ? kind.kind : null);
 }

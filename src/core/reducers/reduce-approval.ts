@@ -49,7 +49,7 @@ function approvalAnswered(session: Session, event: EventOf<'approval.answered'>)
     ...session,
     approvals: { ...approvals, open: null, denials: denied, lastDecided: { ...about, run: null, verdict } },
   };
-  return open?.run && !session.run ? resumeHeldRun(decided, open.run, event) : decided;
+  return open?.run && !session.run ? resumeBlockedRun(decided, open.run, event) : decided;
 }
 
 /** A call that a rule denied without asking anybody. */
@@ -64,7 +64,7 @@ function approvalDeniedByRule(
   return { ...asked, at, expires_at: at, run: null, queuedBefore: [] };
 }
 
-function resumeHeldRun(session: Session, run: Run, event: EventOf<'approval.answered'>): Session {
+function resumeBlockedRun(session: Session, run: Run, event: EventOf<'approval.answered'>): Session {
   const { message, name, at } = event;
   const stands =
     name !== undefined && message !== undefined ? addStandInMessage(session, { id: message, name, at }) : session;

@@ -69,7 +69,7 @@ type OpenSession = SessionSetup & {
   /** Names of messages that were taken back before any daemon took them, by id. */
   withdrawn: Set<string>;
   /** A reply that is not sent, since the editor asks the same question. */
-  heldReply: Reply | null;
+  pendingReply: Reply | null;
 };
 
 export function openEditorSession(setup: SessionSetup): EditorSession {
@@ -117,15 +117,15 @@ function openParts(setup: SessionSetup): OpenSession {
     async send(updates) {
       for (const update of updates) await editor.notify(methods.client.session.update, { sessionId: name, update });
     },
-    ...{ state: undefined, withdrawn: new Set(), heldReply: null },
+    ...{ state: undefined, withdrawn: new Set(), pendingReply: null },
   };
   return it;
 }
 
 /** The person dismissed what they were asked: the turn is over, and what waits can be answered elsewhere. */
 async function leaveUnanswered(it: OpenSession): Promise<void> {
-  await it.send(it.heldReply ? it.conversation.reply(it.heldReply) : []);
-  it.heldReply = null;
+  await it.send(it.pendingReply ? it.conversation.reply(it.pendingReply) : []);
+  it.pendingReply = null;
   if (it.state) it.turns.endFinished(it.state, it.requests.isOpen());
 }
 
@@ -178,8 +178,8 @@ async function sendEvent(it: OpenSession, event: Event, session: SessionState): 
   if (event.type === 'reply.committed') {
     const { reply } = event;
     const isError = reply.status === 'failed' || reply.status === 'rejected';
-    it.heldReply = reply.status === 'waiting' && requests.isOpen() ? reply : null;
-    if (!it.heldReply && !(isError && turns.ids().includes(event.message))) await send(conversation.reply(reply));
+    it.pendingReply = reply.status === 'waiting' && requests.isOpen() ? reply : null;
+    if (!it.pendingReply && !(isError && turns.ids().includes(event.message))) await send(conversation.reply(reply));
   }
   turns.event(event, session, requests.isOpen());
 }

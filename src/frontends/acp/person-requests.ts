@@ -75,18 +75,18 @@ export function openPersonRequests(context: RequestContext): PersonRequests {
   };
 }
 
-/** Everything that can be answered now. A call can be once its run has come to rest over it. */
+/** Everything that can be answered now. A call can be once its run has ended over it. */
 function requestsFor(
   context: RequestContext,
   { run, runEnd, approvals: { open }, question }: SessionState,
   children: readonly ApprovalRequest[],
 ): PersonRequest[] {
-  const isAtRest = run === null;
-  const own = isAtRest && open ? [{ ...open, session: context.sessionId, tool: open.name }] : [];
+  const isIdle = run === null;
+  const own = isIdle && open ? [{ ...open, session: context.sessionId, tool: open.name }] : [];
   return [
     ...own.map((one) => permissionRequest(context, one, one)),
     ...children.map((one) => permissionRequest(context, one)),
-    ...(isAtRest && question && runEnd?.status === 'waiting' && context.showsForms
+    ...(isIdle && question && runEnd?.status === 'waiting' && context.showsForms
       ? [questionRequest(context, question.call, question)]
       : []),
   ];

@@ -45,7 +45,7 @@ export const AG_UI_PROTOCOL: HttpProtocol = {
 };
 
 /** Throws a problem for what is no request, and for one whose last message is none of the user with text. */
-function readRun(json: unknown): RunInput & { said: string } {
+function readRun(json: unknown): RunInput & { text: string } {
   const read = RunInput.safeParse(json);
   if (!read.success) {
     const [issue] = read.error.issues;
@@ -59,9 +59,9 @@ function readRun(json: unknown): RunInput & { said: string } {
     .safeParse(last.content)
     .data?.find(({ type }) => type !== 'text');
   if (other) throw badInput(wanted, `a part of the type ${JSON.stringify(other.type)}`);
-  const said = textOf(last);
-  if (said.trim() === '') throw badInput(wanted, 'one without text');
-  return { ...read.data, said };
+  const text = textOf(last);
+  if (text.trim() === '') throw badInput(wanted, 'one without text');
+  return { ...read.data, text };
 }
 
 const badInput = (wanted: string, came: string): HttpProblem =>
@@ -78,21 +78,21 @@ function textOf({ content }: Message): string {
  * Sends the last message, with what the session has not received quoted behind it. Its id is made from that of the
  * client, so a run that is asked for again runs nothing twice and gets the same answer.
  */
-async function send(services: HttpServices, { threadId, said, messages, context }: RunInput & { said: string }) {
+async function send(services: HttpServices, { threadId, text, messages, context }: RunInput & { text: string }) {
   const { client } = services;
   const facts = (context ?? []).map(({ description, value }) => `${description}: ${value}`);
-  const id = PREFIX + sha256(JSON.stringify([messages.at(-1)?.id, said, facts])).slice(0, 32);
+  const id = PREFIX + sha256(JSON.stringify([messages.at(-1)?.id, text, facts])).slice(0, 32);
   const sent = await sentMessages(client, threadId, PREFIX);
   const turns: ChatTurn[] = [
     ...messages.slice(0, -1).flatMap(turnOf),
     ...facts.map((text) => ({ role: 'system' as const, text })),
-    { role: 'user', text: said },
+    { role: 'user', text },
   ];
-  const isHeard = sent.some((one) => one.id !== id);
+  const isContinued = sent.some((one) => one.id !== id);
   const isKnown = sent.some((one) => one.id === id);
   return sendRequest(services, {
     ...{ session: threadId, id, isKnown, isSide: false, images: [] },
-    text: messageText(turns, isHeard),
+    text: messageText(turns, isContinued),
   });
 }
 

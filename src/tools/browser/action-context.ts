@@ -19,7 +19,7 @@ export type ActionContext = { browser: Browser; work: string; signal: AbortSigna
 /** What an action reports, before the page is shown. */
 export type ActionResult = {
   ok: boolean;
-  says: string[];
+  messages: string[];
   /** How much of the page to show, and from which line. */
   page: 'changes' | 'all' | 'none';
   from?: number | undefined;
@@ -32,7 +32,7 @@ export type ActionResult = {
 /** A navigation that turns out to be a download fails with this Playwright error. */
 export const isDownloadError = (error: unknown): boolean => /Download is starting/.test(errorText(error));
 
-export const pageChanged = (...says: string[]): ActionResult => ({ ok: true, says, page: 'changes' });
+export const pageChanged = (...messages: string[]): ActionResult => ({ ok: true, messages, page: 'changes' });
 
 /** The element that was shown with this number. Throws UserError if it no longer exists. */
 export async function findElement(asked: string, tab: Tab): Promise<Locator> {

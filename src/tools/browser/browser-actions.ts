@@ -32,7 +32,7 @@ type ActionHandler<Action extends BrowserAction['action']> = (
 
 const ACTION_HANDLERS: { [Action in BrowserAction['action']]: ActionHandler<Action> } = {
   navigate,
-  snapshot: async ({ from }) => ({ ok: true, says: [], page: 'all', from }),
+  snapshot: async ({ from }) => ({ ok: true, messages: [], page: 'all', from }),
   click: (request, tab, context) => onElement(request.ref, tab, context, (found, within) => found.click(within)),
   type: (request, tab, context) =>
     onElement(request.ref, tab, context, (found, within) => typeText(found, request, within)),
@@ -44,8 +44,8 @@ const ACTION_HANDLERS: { [Action in BrowserAction['action']]: ActionHandler<Acti
   back: (_request, tab, context) => goBack(tab, context),
   async screenshot({ whole = false, ref }, tab, context) {
     const found = ref === undefined ? undefined : await findElement(ref, tab);
-    const { says, images } = await takeScreenshot(tab.page, { ...context, found, whole });
-    return { ok: true, says: [says], page: 'none', images };
+    const { message, images } = await takeScreenshot(tab.page, { ...context, found, whole });
+    return { ok: true, messages: [message], page: 'none', images };
   },
   async download({ url, ref }, tab, context) {
     if (url !== undefined) return downloadUrl(parseFetchUrl(url), context);
@@ -53,11 +53,11 @@ const ACTION_HANDLERS: { [Action in BrowserAction['action']]: ActionHandler<Acti
   },
   async tab({ number }, _tab, { browser: { tabs } }) {
     if (!tabs.select(number)) throw new UserError(`There is no tab ${number}: ${tabs.count()} are open.`);
-    return { ok: true, says: [], page: 'all' };
+    return { ok: true, messages: [], page: 'all' };
   },
   async close(_request, _tab, { browser: { tabs } }) {
     await tabs.closeCurrent();
-    return { ok: true, says: ['The tab was closed.'], page: tabs.count() > 0 ? 'all' : 'none' };
+    return { ok: true, messages: ['The tab was closed.'], page: tabs.count() > 0 ? 'all' : 'none' };
   },
 };
 
@@ -107,12 +107,12 @@ async function navigate(
     });
   if (response === 'a file') {
     await browser.tabs.downloads.waitForOne(NAVIGATION_MS, signal);
-    return { ok: true, says: ['That is a file, not a page.'], page: 'none' };
+    return { ok: true, messages: ['That is a file, not a page.'], page: 'none' };
   }
   await waitForLoad(tab, context);
   const status = response?.status() ?? 200;
-  if (status < 400) return { ok: true, says: [], page: 'all' };
-  return { ok: false, says: [`The server answered ${status} ${response?.statusText() ?? ''}`.trim()], page: 'all' };
+  if (status < 400) return { ok: true, messages: [], page: 'all' };
+  return { ok: false, messages: [`The server answered ${status} ${response?.statusText() ?? ''}`.trim()], page: 'all' };
 }
 
 async function goBack({ page, traffic }: Tab, context: ActionContext): Promise<ActionResult> {
@@ -121,7 +121,7 @@ async function goBack({ page, traffic }: Tab, context: ActionContext): Promise<A
   const response = await page.goBack({ timeout: NAVIGATION_MS, waitUntil: 'domcontentloaded', signal });
   if (response === null && traffic.arrived === before) throw new UserError('There is no page to go back to.');
   await waitForLoad(await browser.tabs.current(), context);
-  return { ok: true, says: [], page: 'all' };
+  return { ok: true, messages: [], page: 'all' };
 }
 
 async function typeText(
@@ -200,7 +200,7 @@ async function waitFor(
     return pageChanged();
   }
   if (await waitForText(text, tab.page, timeout, signal)) return pageChanged();
-  return { ok: false, says: [`The text did not appear within ${seconds} s.`], page: 'changes' };
+  return { ok: false, messages: [`The text did not appear within ${seconds} s.`], page: 'changes' };
 }
 
 /** Includes frames, also those that appear while waiting. */
@@ -234,7 +234,7 @@ async function clickAndDownload(found: Locator, { browser, signal, patience }: A
     throw new UserError('No download began. The page after the click:');
   }
   await downloads.wait(DOWNLOAD_MS, signal);
-  return { ok: true, says: [], page: 'changes', wantsFile: true };
+  return { ok: true, messages: [], page: 'changes', wantsFile: true };
 }
 
 /** Opens a URL in a separate tab with this browser's cookies, and saves the response as a file. */
@@ -244,7 +244,7 @@ async function downloadUrl(url: URL, context: ActionContext): Promise<ActionResu
   const { page } = await browser.tabs.open();
   try {
     const outcome = await downloadInto(page, url, context);
-    return { ok: true, says: outcome, page: 'none', wantsFile: outcome.length === 0 };
+    return { ok: true, messages: outcome, page: 'none', wantsFile: outcome.length === 0 };
   } finally {
     await browser.tabs.downloads.wait(DOWNLOAD_MS, signal).catch(() => undefined);
     await closePage(page);

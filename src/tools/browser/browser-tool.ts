@@ -90,7 +90,11 @@ async function leaveDenied(
   if (why === undefined) return did;
   await page.goto('about:blank');
   const { images: _, ...rest } = did;
-  return { ...rest, ok: false, says: [...did.says, `${truncate(url, 300)} is denied: ${why}. The page was left`] };
+  return {
+    ...rest,
+    ok: false,
+    messages: [...did.messages, `${truncate(url, 300)} is denied: ${why}. The page was left`],
+  };
 }
 
 /** An error is reported together with the page's current state, if that can still be read. */
@@ -119,7 +123,7 @@ async function attempt(
     const show = startDeadline(outer, SHOW_MS);
     try {
       const shown = await raceAbort(
-        leaveDenied(context, { ok: false, says: [], page: tab.isStuck ? 'none' : 'all' }, denied).then((left) =>
+        leaveDenied(context, { ok: false, messages: [], page: tab.isStuck ? 'none' : 'all' }, denied).then((left) =>
           browserResult({ ...context, signal: show.signal }, left),
         ),
         show.signal,
@@ -162,12 +166,12 @@ function describePlaywrightError(error: unknown): string {
 /** The answer for the model: the current address, events since the last call, and the page or its changes. */
 async function browserResult(
   { browser, work, signal }: ActionContext,
-  { ok, says, page, from = 1, wantsFile = false, images }: ActionResult,
+  { ok, messages, page, from = 1, wantsFile = false, images }: ActionResult,
 ): Promise<ToolResult> {
   const { tabs } = browser;
   const shown = page === 'none' ? [] : await describePage(browser, page, from, signal);
   const files = await tabs.downloads.saveFinished(work);
-  const notes = [...says, ...files.texts, ...tabs.takeNotes()];
+  const notes = [...messages, ...files.texts, ...tabs.takeNotes()];
   const head = await pageHeading(browser);
   return {
     ok: ok && (!wantsFile || files.saved > 0),

@@ -219,7 +219,7 @@ const MAX_HEIGHT = 16_384;
 
 type ScreenshotOptions = { work: string; signal: AbortSignal; found: Locator | undefined; whole: boolean };
 
-export type Screenshot = { says: string; images: ImageFile[] };
+export type Screenshot = { message: string; images: ImageFile[] };
 
 /**
  * Takes a screenshot of the view, the whole page or one element and saves it in `work/screenshots/`; reports its path.
@@ -242,7 +242,7 @@ export async function takeScreenshot(
   const sha256 = createHash('sha256').update(png).digest('hex');
   const image = { path: resolved.displayName, type: 'image/png' as const, bytes: png.length, sha256 };
   return {
-    says: `saved \`${resolved.displayName}\`, ${size}, ${formatBytes(png.length)}${cut}`,
+    message: `saved \`${resolved.displayName}\`, ${size}, ${formatBytes(png.length)}${cut}`,
     images: png.length <= MAX_IMAGE_BYTES ? [image] : [],
   };
 }

@@ -210,7 +210,7 @@ function trackTraffic({ page, refs, traffic }: Tab, failed: (url: string) => voi
 }
 
 /**
- * The numbers by which a model refers to elements. A number is never reused during the life of a browser, so one from a
+ * The numbers by which a model refers to elements. A number is never reused while a browser runs, so one from a
  * closed page or another tab is recognized and never hits a different element.
  */
 type ElementNumbers = {

@@ -27,7 +27,7 @@ export function stdioTransport(started: ServerLaunch, onStderr: (text: string) =
   const child = serverProcess(started);
   const buffer = lineBuffer(MAX_MESSAGE_BYTES);
   let noise = 0;
-  let isDeaf = false;
+  let ignoresOutput = false;
   let closing: Promise<void> | null = null;
   const transport: Transport = { start, send, close: () => end(undefined) };
 
@@ -43,7 +43,7 @@ export function stdioTransport(started: ServerLaunch, onStderr: (text: string) =
 
   function take(chunk: Buffer): void {
     try {
-      for (const line of buffer.take(chunk)) if (!isDeaf) takeLine(line);
+      for (const line of buffer.take(chunk)) if (!ignoresOutput) takeLine(line);
     } catch {
       stopListening(`it sent a message of more than ${MAX_MESSAGE_BYTES} bytes`);
     }
@@ -59,7 +59,7 @@ export function stdioTransport(started: ServerLaunch, onStderr: (text: string) =
 
   /** A flood of output would block everything else until its source has ended. */
   function stopListening(why: string): void {
-    isDeaf = true;
+    ignoresOutput = true;
     child.hush();
     void end(new Error(why));
   }

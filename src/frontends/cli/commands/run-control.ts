@@ -106,10 +106,10 @@ type ApprovalArgs = GlobalOptions & Parameters<typeof sendAndWait>[3] & { sessio
  * Finds the call first, since it may wait in a session that works for the one that is named, and sends that one the
  * answer.
  */
-async function answerApproval(args: ApprovalArgs, says: (id: number) => string): Promise<ExitName> {
+async function answerApproval(args: ApprovalArgs, commandFor: (id: number) => string): Promise<ExitName> {
   const { client, session: named } = await openSession(args);
   const { session, id } = await client.approvalRequest(named, args.id);
-  return sendAndWait(client, session, { command: says(id) }, args, { mustExist: true });
+  return sendAndWait(client, session, { command: commandFor(id) }, args, { mustExist: true });
 }
 
 export const approvals = defineCommand({

@@ -18,7 +18,7 @@ export function nextCommands(details: SessionDetails, isServed: boolean): string
     return calls.slice(0, MOST_CALLS).flatMap(([at, id]) => ['approve', 'deny'].map((answer) => [answer, at, `${id}`]));
   if (!isServed && (session.run || inbox > 0)) return [['start']];
   if (session.run || inbox > 0) return [['watch', name]];
-  return commandsAtRest(details);
+  return commandsWhenIdle(details);
 }
 
 /** Session and number of each call that waits for a person, here and in the child sessions. */
@@ -28,7 +28,7 @@ function waitingCalls({ asked, session, children }: SessionDetails): Array<[stri
   return asked && !session.run ? [[asked.session, asked.id], ...below] : below;
 }
 
-function commandsAtRest({ name, session: { question, runEnd }, standing }: SessionDetails): string[][] {
+function commandsWhenIdle({ name, session: { question, runEnd }, standing }: SessionDetails): string[][] {
   switch (standing) {
     case 'waiting':
       if (question) return [['send', name, question.choices[0] ?? 'your answer']];

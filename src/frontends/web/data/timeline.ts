@@ -59,7 +59,7 @@ function createRecorder() {
   };
 }
 
-/** One wait at a time: a run that rests because a call waits for approval waits for the approval. */
+/** One wait at a time: a run that ended because a call waits for approval waits for the approval. */
 function wait(times: Recorded, kind: WaitKind, from: number, to?: number): void {
   if (!isOpen(times.waits)) times.waits.push({ kind, from, to });
 }

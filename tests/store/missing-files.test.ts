@@ -29,9 +29,9 @@ test('a link is what lies at a path, wherever it points', () => {
 test('a file that goes between the look and the job is not there', () => {
   const path = join(folder, 'file');
   fs.writeFileSync(path, 'text');
-  const read = (there: string) => {
-    fs.rmSync(there);
-    return fs.readFileSync(there);
+  const read = (gone: string) => {
+    fs.rmSync(gone);
+    return fs.readFileSync(gone);
   };
   expect(useIfExists(path, read)).toBeUndefined();
 });

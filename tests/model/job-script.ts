@@ -10,16 +10,16 @@ export const askAbout = (job: string) => `What about job-${job}?`;
 export const linesOf = (job: string) => [`${job}-1`, `${job}-2`];
 
 /**
- * A model that is a pure function of the conversation, so that it goes on where it was in whatever life of the daemon it is
+ * A model that is a pure function of the conversation, so that it goes on where it was in whatever run of the daemon it is
  * asked. The newest job of a person counts; how far it is, is told by the answers after it.
  */
-export function mind(ledger: string, delayMs: () => number): ScriptEntry {
+export function jobScript(ledger: string, delayMs: () => number): ScriptEntry {
   return ({ body }) => {
-    const said = body.messages.map(({ role, content }) =>
+    const jobs = body.messages.map(({ role, content }) =>
       role === 'user' && !isDaemonBlock(content ?? '') ? [...(content ?? '').matchAll(JOB)].at(-1) : undefined,
     );
-    const at = said.findLastIndex((one) => one !== undefined);
-    const [, what, job = ''] = said[at] ?? [];
+    const at = jobs.findLastIndex((one) => one !== undefined);
+    const [, what, job = ''] = jobs[at] ?? [];
     const answers = body.messages.slice(at + 1).filter(({ role }) => role === 'assistant').length;
     return {
       delayMs: delayMs(),
