@@ -33,21 +33,21 @@ export async function servedSession() {
 
 type Held = { descriptors: number; watches: number };
 
-/** What this process holds, once it is no more than that. */
-export async function atRest(most: Held): Promise<Held> {
+/** What a process holds, by default this one, once it is no more than that. */
+export async function atRest(most: Held, pid: number | 'self' = 'self'): Promise<Held> {
   for (;;) {
-    const now = heldByProcess();
+    const now = heldByProcess(pid);
     if (now.descriptors <= most.descriptors && now.watches <= most.watches) return now;
     await new Promise((later) => setTimeout(later, 20));
   }
 }
 
 /** Open descriptors and inotify watches. */
-function heldByProcess(): Held {
-  const names = fs.readdirSync('/proc/self/fd');
+function heldByProcess(pid: number | 'self'): Held {
+  const names = fs.readdirSync(`/proc/${pid}/fd`);
   const infos = names.map((name) => {
     try {
-      return fs.readFileSync(`/proc/self/fdinfo/${name}`, 'utf8');
+      return fs.readFileSync(`/proc/${pid}/fdinfo/${name}`, 'utf8');
     } catch {
       return '';
     }
