@@ -5,9 +5,7 @@ import type { LogPosition } from '../../protocol/session/log-entry.ts';
 import { isLogEmpty, logEndsAt } from '../../store/event-log/segments.ts';
 import { readSnapshot } from '../../store/event-log/snapshot-file.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
-
-/** A state, and the place in the event log that it stands for. */
-export type KnownState = { session: Session; mark: LogPosition };
+import type { KnownState } from './replay.ts';
 
 /**
  * What a client read last, by folder: a server asks for the same sessions with every request. A state is used only if

@@ -6,13 +6,14 @@ import type { Message } from '../../core/session/session-messages.ts';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
 import { stateFromSnapshot } from '../../core/session/snapshot.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
-import { LOG_START } from '../../protocol/session/log-entry.ts';
+import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts';
 import { readEventLog } from '../../store/event-log/log-reader.ts';
 import { snapshotsNewestFirst, snapshotsOldestFirst } from '../../store/event-log/snapshots.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
-import type { KnownState } from './read-session.ts';
 
 type NamedSession = SessionPaths & { name: string };
+/** A state, and the place in the event log that it stands for. */
+export type KnownState = { session: Session; mark: LogPosition };
 
 /** The same as `readSession`, for an event log that has to be read: from `known` on if the log still has its place. */
 export async function readSessionFromLog(paths: NamedSession, known?: KnownState): Promise<KnownState> {
