@@ -35,8 +35,11 @@ export function startAgentd(workspace: string, url: string, nodeFlags: string[])
 }
 
 /** `agentctl serve` of a workspace, with the OpenAI API, and where it is. */
-export async function startServer(workspace: string): Promise<Child & { url: string; token: string }> {
-  const child = await start([AGENTCTL, '--workspace', workspace, 'serve', '--port', '0', '--openai']);
+export async function startServer(
+  workspace: string,
+  nodeFlags: string[] = [],
+): Promise<Child & { url: string; token: string }> {
+  const child = await start([...nodeFlags, AGENTCTL, '--workspace', workspace, 'serve', '--port', '0', '--openai']);
   const token = readFileSync(join(workspace, '.agentd', 'token'), 'utf8').trim();
   return { ...child, url: child.said.replace('SERVING ', ''), token };
 }

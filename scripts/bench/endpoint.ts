@@ -1,14 +1,15 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
-/** What the model says: words, or one tool call. */
-export type Say = { text: string } | { tool: string; args: object };
+/** What the model says: words, with the rest of them after a pause in ms, or one tool call. */
+export type Say = { text: string; rest?: string; pauseMs?: number } | { tool: string; args: object };
 
 /**
- * One request and its answer, in ms of the bench's own clock: headers in, last byte handed to the kernel (NaN until then).
- * `who`: what stands behind the first MARK in the request.
+ * One request and its answer, in ms of the bench's own clock: headers in, first and last byte handed to the kernel (NaN
+ * until then). `who`: what stands behind the first MARK in the request.
  */
-export type Exchange = { arrived: number; answered: number; who: string };
+export type Exchange = { arrived: number; began: number; answered: number; who: string };
 
 /** Begins the name of a session in the text of its task, where several are at work. */
 export const MARK = '@session-';
@@ -43,7 +44,7 @@ export async function openEndpoint(): Promise<Endpoint> {
   const server = createServer((request, response) => {
     // What the endpoint is and has is asked besides; that is no call of the model.
     if (request.method !== 'POST') return void response.writeHead(404).end();
-    const exchange = { arrived: performance.now(), answered: Number.NaN, who: '' };
+    const exchange = { arrived: performance.now(), began: Number.NaN, answered: Number.NaN, who: '' };
     const index = exchanges.push(exchange) - 1;
     const answer = say;
     for (const one of arrivals.splice(0)) one(exchange.arrived);
@@ -52,7 +53,8 @@ export async function openEndpoint(): Promise<Endpoint> {
       exchange.who = whoIn(bytes);
       const said = await answer(index, exchange.who);
       if (response.destroyed) return;
-      stream(response, said, index);
+      exchange.began = performance.now();
+      await stream(response, said, index);
       exchange.answered = performance.now();
     }, gone);
   });
@@ -103,7 +105,7 @@ async function received(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-function stream(response: ServerResponse, say: Say, index: number): void {
+async function stream(response: ServerResponse, say: Say, index: number): Promise<void> {
   const piece = (delta: object, finish: string | null = null): string =>
     `data: ${JSON.stringify({
       id: `answer-${index}`,
@@ -115,6 +117,10 @@ function stream(response: ServerResponse, say: Say, index: number): void {
   response.writeHead(200, { 'content-type': 'text/event-stream' });
   if ('text' in say) {
     response.write(piece({ role: 'assistant', content: say.text }));
+    if (say.rest !== undefined) {
+      await sleep(say.pauseMs ?? 0);
+      response.write(piece({ content: say.rest }));
+    }
     response.write(piece({}, 'stop'));
   } else {
     const call = { index: 0, id: `call_${index}`, type: 'function', function: { name: say.tool, arguments: '' } };

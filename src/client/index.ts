@@ -134,7 +134,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
   /** The folder name of the session with this key, created if it does not exist. */
   const ensureSession = async (key: string): Promise<string> => {
     const session = folders.folderName(key);
-    if (!folders.names().includes(session)) {
+    if (!folders.has(session)) {
       const { createSession } = await import('./actions/session-admin.ts');
       await createSession(await workspace(), session);
     }
@@ -247,7 +247,7 @@ function inspection(folders: SessionFolders) {
     async show(key) {
       const session = folders.get(key);
       const { readSessionDetails } = await import('./inspect/session-details.ts');
-      return readSessionDetails(session, (name) => (folders.names().includes(name) ? folders.get(name) : undefined));
+      return readSessionDetails(session, (name) => (folders.has(name) ? folders.get(name) : undefined));
     },
     events: (key, options = {}) => streamEvents(folders.get(key), options),
     async removedEventCount(key) {

@@ -9,7 +9,7 @@ import { openSessionLog } from '../../src/engine/state/session-log.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { applyRetention, openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 import { countRemovedEvents } from '../../src/store/session/retention.ts';
-import { ended, now, planned, received, rig, started } from './rig.ts';
+import { ended, now, planned, received, record, rig, started } from './rig.ts';
 
 const KEEP = { recordDays: 90, filesDays: 0 };
 const inDays = (days: number) => new Date(Date.now() + days * 24 * 60 * 60 * 1000);
@@ -47,7 +47,7 @@ async function session(keepAt: number[], sweepAt?: number) {
 /** All that `replayLog` tells, and what it ends with. */
 async function whole(paths: Awaited<ReturnType<typeof session>>) {
   const seqs: number[] = [];
-  const result = await replayLog(paths, (event, before, after) => {
+  const { session: result } = await replayLog(paths, (event, before, after) => {
     expect([before.seq, after.seq]).toEqual([event.seq - 1, event.seq]);
     seqs.push(event.seq);
   });
@@ -89,6 +89,28 @@ test('a snapshot of the end is believed only where the record still ends with th
     const [read] = await Promise.allSettled([readSession(paths)]);
     expect(reported).toEqual(read);
   }
+});
+
+test('a client that has read a session before reads on from there, and the whole where its place in the log is gone', async () => {
+  const paths = { ...(await session([11])), known: new Map() };
+  const [log, lines] = [paths.events, fs.readFileSync(paths.events, 'utf8')];
+  const { session: all } = await whole(paths);
+  expect(await readSession(paths)).toEqual(all);
+  await record(paths, [received('5.md', 'Message 5')]);
+  const first = fs.readFileSync(paths.segment(1));
+  fs.writeFileSync(paths.segment(1), Buffer.from(first).fill('x', 100, 200));
+  fs.rmSync(paths.snapshot);
+  // What was read is not read again.
+  expect(await readSession(paths)).toMatchObject({ seq: 42, unanswered: ['5.md'], plan: { id: 'plan_4' } });
+  expect(await readSession(paths)).toBe(await readSession(paths));
+  // The last event is taken back, as where its append failed, and another takes its place.
+  fs.writeFileSync(log, lines);
+  await expect(readSession(paths)).rejects.toThrow('cannot be trusted');
+  fs.writeFileSync(paths.segment(1), first);
+  expect(await readSession(paths)).toEqual(all);
+  await record(paths, [received('6.md', 'Message 6')]);
+  expect(await readSession(paths)).toMatchObject({ seq: 42, unanswered: ['6.md'] });
+  expect(await readSession(paths)).toEqual((await whole(paths)).session);
 });
 
 test('where nothing was ever recorded, or only a link lies in place of the record, the one is empty and the other is refused', async () => {

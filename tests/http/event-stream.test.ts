@@ -4,8 +4,12 @@ import { createServer, request } from 'node:http';
 import { EventSource } from 'eventsource';
 import { expect, onTestFinished, test } from 'vitest';
 import { sseResponse } from '../../src/frontends/http/common/sse-response.ts';
+import { sessionPaths } from '../../src/store/index.ts';
 import { record } from '../client/rig.ts';
+import { setup } from '../support/agentctl.ts';
+import { everything } from '../support/all.ts';
 import { opened, progress, servedSession, waitForHandles } from './served-session.ts';
+import { serveWorkspace } from './serving.ts';
 
 const upTo = (count: number) => Array.from({ length: count }, (_, n) => n + 1);
 
@@ -146,6 +150,38 @@ test('200 streams that are opened and killed leave no listener, descriptor or wa
   expect(signals.size).toBe(205);
   expect([...signals].filter((one) => !one.aborted || getEventListeners(one, 'abort').length > 0)).toEqual([]);
   expect(complaints).toEqual([]);
+});
+
+/** A real server has one descriptor for each connection, and one watch for all streams of a session. */
+const STREAMS = everything ? 1000 : 100;
+
+test(`a server in which ${STREAMS} streams of 20 sessions were open at once and killed holds what it held before`, async () => {
+  const place = setup();
+  const { url, token, child, ended, ask } = await serveWorkspace(place);
+  const headers = { authorization: `Bearer ${token}` };
+  const { pid = 0 } = child;
+  const sessions = upTo(20).map((n) => `demo-${n}`);
+  for (const name of sessions) {
+    await ask('POST', `/api/sessions/${name}/messages`, { body: { text: 'x' } });
+    await record(sessionPaths(place.path('.sessions', name)), [opened, ...progress(3)]);
+  }
+  const round = async (count: number) => {
+    const streams = upTo(count).map((n) =>
+      openStream(`${url}/api/sessions/${sessions[n % sessions.length]}/events`, headers),
+    );
+    await Promise.all(streams.map((one) => one.until('id: 4\n')));
+    return streams;
+  };
+  for (const one of await round(sessions.length)) one.cut();
+  const before = await waitForHandles({ descriptors: Number.POSITIVE_INFINITY, watches: 0 }, pid);
+  const streams = await round(STREAMS);
+  const open = await waitForHandles({ descriptors: Number.POSITIVE_INFINITY, watches: Number.POSITIVE_INFINITY }, pid);
+  expect(open.descriptors).toBeGreaterThanOrEqual(before.descriptors + STREAMS);
+  expect(open.watches).toBe(sessions.length);
+  for (const one of streams) one.cut();
+  await waitForHandles(before, pid);
+  child.kill('SIGTERM');
+  expect(await ended).toMatchObject({ code: 0, err: '' });
 });
 
 /** Passes answers on, and cuts each connection in the middle of the event after so many. */

@@ -33,21 +33,21 @@ export async function servedSession() {
 
 type OpenHandles = { descriptors: number; watches: number };
 
-/** What this process holds, once it is no more than that. */
-export async function waitForHandles(most: OpenHandles): Promise<OpenHandles> {
+/** What a process holds, by default this one, once it is no more than that. */
+export async function waitForHandles(most: OpenHandles, pid: number | 'self' = 'self'): Promise<OpenHandles> {
   for (;;) {
-    const now = openHandles();
+    const now = openHandles(pid);
     if (now.descriptors <= most.descriptors && now.watches <= most.watches) return now;
     await new Promise((later) => setTimeout(later, 20));
   }
 }
 
 /** Open descriptors and inotify watches. */
-function openHandles(): OpenHandles {
-  const names = fs.readdirSync('/proc/self/fd');
+function openHandles(pid: number | 'self'): OpenHandles {
+  const names = fs.readdirSync(`/proc/${pid}/fd`);
   const infos = names.map((name) => {
     try {
-      return fs.readFileSync(`/proc/self/fdinfo/${name}`, 'utf8');
+      return fs.readFileSync(`/proc/${pid}/fdinfo/${name}`, 'utf8');
     } catch {
       return '';
     }

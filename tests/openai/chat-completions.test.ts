@@ -145,6 +145,6 @@ test('when the server ends, a stream says so, and the same request to the next s
   await expect(read()).rejects.toThrow(/the end of the server; the run goes on/);
   writeFileSync(place.path('.sessions', 'demo', 'work', 'go'), '');
   const next = clientOf(await serveHere(place, 'openai'));
-  expect((await ask({ openai: next }, says('Wait'), { model: 'agentd/demo' })).text).toBe('It is done.');
+  expect((await ask({ openai: next }, userMessages('Wait'), { model: 'agentd/demo' })).text).toBe('It is done.');
   expect(await place.received('demo')).toEqual(['Wait']);
 });

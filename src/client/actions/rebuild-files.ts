@@ -35,7 +35,7 @@ export async function rebuildFiles(
   const file = openPlanFile(paths, () => performance.now(), { alone });
   const seen = await file.detectEdits();
   const replay = collectProjections(seen.is === 'edited' ? seen.saves : []);
-  const session = await replayLog(paths, replay.read);
+  const { session } = await replayLog(paths, replay.read);
   const { left, published, unknown } = replay.result();
   for (const save of replay.known()) file.markSeen(save);
   return [

@@ -110,6 +110,7 @@ export type LogLine = { event: Event; line: string; supersedes: boolean };
 export function openLogTail(paths: SessionPaths, first = 1): LogTail {
   let mark: LogPosition | undefined;
   let reported = { seq: 0, epoch: 0 };
+  let readUpTo: string | undefined;
 
   async function* fresh(): AsyncGenerator<LogLine> {
     // A failed append is removed from the log. What was yielded of it stands; what replaces it is yielded from there
@@ -134,7 +135,21 @@ export function openLogTail(paths: SessionPaths, first = 1): LogTail {
     }
   }
 
-  return { readNew: fresh };
+  return {
+    async *readNew() {
+      // Most changes in a session's folder are none of its event log, and most looks of an idle reader find none.
+      const now = versionOf(paths.events);
+      if (now === readUpTo) return;
+      yield* fresh();
+      readUpTo = now;
+    },
+  };
+}
+
+/** Differs after every change of the file; empty if there is none. */
+function versionOf(path: string): string {
+  const stat = fs.lstatSync(path, { throwIfNoEntry: false, bigint: true });
+  return stat ? `${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}` : '';
 }
 
 export type LiveTail = {
@@ -146,6 +161,7 @@ export type LiveTail = {
 
 /** This many bytes at its beginning distinguish the text of one call from that of another. */
 const HEAD_BYTES = 256;
+const NOTHING: Buffer = Buffer.alloc(0);
 
 /**
  * The text of the call in flight. The file is emptied when a call begins, so if it shrank or begins differently, it
@@ -153,23 +169,28 @@ const HEAD_BYTES = 256;
  */
 export function openLiveTail(path: string): LiveTail {
   let offset = 0;
-  let head = Buffer.alloc(0);
-  let decoder = new StringDecoder();
+  let head = NOTHING;
+  // Made where there is text: most of a thousand readers wait for none.
+  let decoder: StringDecoder | undefined;
+  let readUpTo = '';
   const readNew = () => {
-    const fd = openIfThere(path);
+    const now = versionOf(path);
+    const fd = now === readUpTo ? undefined : openIfThere(path);
     if (fd === undefined) return { text: '', began: false };
+    readUpTo = now;
     try {
       const { size } = fs.fstatSync(fd);
       // Where nothing was read yet, this may already be the text of the call after the one that was expected.
       const began = offset === 0 || size < offset || !readBytes(fd, 0, head.length).equals(head);
       if (began) {
         offset = 0;
-        head = Buffer.alloc(0);
-        decoder = new StringDecoder();
+        head = NOTHING;
+        decoder = undefined;
       }
       const bytes = readBytes(fd, offset, size - offset);
       if (head.length < HEAD_BYTES) head = Buffer.concat([head, bytes.subarray(0, HEAD_BYTES - head.length)]);
       offset += bytes.length;
+      decoder ??= new StringDecoder();
       return { text: decoder.write(bytes), began };
     } finally {
       fs.closeSync(fd);
@@ -179,7 +200,7 @@ export function openLiveTail(path: string): LiveTail {
     readNew,
     skipToEnd() {
       readNew();
-      decoder = new StringDecoder();
+      decoder = undefined;
     },
   };
 }

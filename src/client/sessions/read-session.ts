@@ -1,10 +1,22 @@
+import * as fs from 'node:fs';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
 import { stateFromSnapshot } from '../../core/session/snapshot.ts';
+import type { LogPosition } from '../../protocol/session/log-entry.ts';
 import { isLogEmpty, logEndsAt } from '../../store/event-log/segments.ts';
 import { readSnapshot } from '../../store/event-log/snapshot-file.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
+import type { KnownState } from './replay.ts';
 
-type NamedSession = SessionPaths & { name: string };
+/**
+ * What a client read last, by folder: a server asks for the same sessions with every request. A state is used only if
+ * the event log still has its place, and then what was appended since is all that is read.
+ */
+export type KnownStates = Map<string, KnownState>;
+const MAX_KNOWN = 16;
+/** From this many bytes on the snapshot is nearer. */
+const MAX_APPENDED = 256 * 1024;
+
+type NamedSession = SessionPaths & { name: string; known?: KnownStates };
 
 /**
  * A session's state, from its snapshot and the events after it; without a snapshot the whole event log is read: a
@@ -13,11 +25,28 @@ type NamedSession = SessionPaths & { name: string };
  * most of its time on loading.
  */
 export async function readSession(paths: NamedSession): Promise<Session> {
-  const snapshot = readSnapshot(paths.snapshot);
+  const earlier = paths.known?.get(paths.folder);
+  if (earlier && logEndsAt(paths, earlier.mark)) return earlier.session;
+  const isNear = earlier !== undefined && appendedTo(paths, earlier.mark) <= MAX_APPENDED;
+  const snapshot = isNear ? undefined : readSnapshot(paths.snapshot);
   const meaning = snapshot && stateFromSnapshot(snapshot.state, paths.name);
-  if (snapshot && meaning?.current && meaning.session.seq === snapshot.mark.seq && logEndsAt(paths, snapshot.mark)) {
-    return meaning.session;
-  }
+  if (snapshot && meaning?.current && meaning.session.seq === snapshot.mark.seq && logEndsAt(paths, snapshot.mark))
+    return keep(paths, { session: meaning.session, mark: snapshot.mark });
   if (isLogEmpty(paths)) return emptySession(paths.name);
-  return (await import('./replay.ts')).readSessionFromLog(paths);
+  const { readSessionFromLog } = await import('./replay.ts');
+  return keep(paths, await readSessionFromLog(paths, isNear ? earlier : undefined));
+}
+
+const appendedTo = ({ events }: SessionPaths, { offset }: LogPosition): number =>
+  (fs.statSync(events, { throwIfNoEntry: false })?.size ?? 0) - offset;
+
+function keep({ folder, known }: NamedSession, state: KnownState): Session {
+  if (!known) return state.session;
+  known.delete(folder);
+  known.set(folder, state);
+  for (const oldest of known.keys()) {
+    if (known.size <= MAX_KNOWN) break;
+    known.delete(oldest);
+  }
+  return state.session;
 }

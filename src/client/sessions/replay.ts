@@ -6,28 +6,37 @@ import type { Message } from '../../core/session/session-messages.ts';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
 import { stateFromSnapshot } from '../../core/session/snapshot.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
+import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts';
 import { readEventLog } from '../../store/event-log/log-reader.ts';
 import { snapshotsNewestFirst, snapshotsOldestFirst } from '../../store/event-log/snapshots.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 
 type NamedSession = SessionPaths & { name: string };
+/** A state, and the place in the event log that it stands for. */
+export type KnownState = { session: Session; mark: LogPosition };
 
-/** The same as `readSession`, for an event log that has to be read. */
-export async function readSessionFromLog(paths: NamedSession): Promise<Session> {
+/** The same as `readSession`, for an event log that has to be read: from `known` on if the log still has its place. */
+export async function readSessionFromLog(paths: NamedSession, known?: KnownState): Promise<KnownState> {
+  const later = known && (await readOn(paths, known));
+  if (later) return later;
   const snapshot = snapshotsNewestFirst(paths).next().value;
   const meaning = snapshot && stateFromSnapshot(snapshot.state, paths.name);
-  if (!snapshot || !meaning?.current || meaning.session.seq !== snapshot.mark.seq) {
-    return replayLog(paths, () => {});
-  }
-  let { session } = meaning;
-  await readEventLog(
+  const isUsable = snapshot && meaning?.current && meaning.session.seq === snapshot.mark.seq;
+  const read = isUsable ? await readOn(paths, { session: meaning.session, mark: snapshot.mark }) : undefined;
+  return read ?? replayLog(paths, () => {});
+}
+
+/** A state with the events after its place; undefined if the log does not have that. */
+async function readOn(paths: NamedSession, { session: from, mark }: KnownState): Promise<KnownState | undefined> {
+  let session = from;
+  const extent = await readEventLog(
     paths,
     (event) => {
       session = reduceEvent(session, event);
     },
-    snapshot.mark,
+    mark,
   );
-  return session;
+  return extent === 'unfit' ? undefined : { session, mark: extent.mark };
 }
 
 /**
@@ -37,10 +46,10 @@ export async function readSessionFromLog(paths: NamedSession): Promise<Session> 
 export async function replayLog(
   paths: NamedSession,
   each: (event: Event, before: Session, after: Session) => void,
-): Promise<Session> {
+): Promise<KnownState> {
   const removed = sessionBeforeOldest(paths);
   let session = emptySession(paths.name);
-  await readEventLog(
+  const extent = await readEventLog(
     paths,
     (event) => {
       if (session.seq === 0 && event.seq > 1) session = removed(event.seq);
@@ -51,7 +60,7 @@ export async function replayLog(
     },
     'oldest',
   );
-  return session;
+  return { session, mark: extent === 'unfit' ? LOG_START : extent.mark };
 }
 
 /** The session before the oldest event that is kept. Throws UserError if there is no snapshot for what was removed. */

@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import { isSessionFolder, sessionFolder } from '../../protocol/workspace/session-names.ts';
 import { existingRootOf, type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { NoSuchSession } from './client-errors.ts';
+import type { KnownStates } from './read-session.ts';
 
 /** The session folders of a workspace. */
 export type SessionFolders = {
@@ -10,6 +11,8 @@ export type SessionFolders = {
    * nothing.
    */
   names(): string[];
+  /** Whether there is a session folder of this name. */
+  has(name: string): boolean;
   /** Sessions without a parent, most recently changed event log first; `most` at most. */
   newest(most: number): string[];
   /** This session and its child sessions, at any depth: parents before their children. */
@@ -17,7 +20,7 @@ export type SessionFolders = {
   /** The folder of a key; if there is none, the one it would get. */
   folderName(key: string): string;
   /** Paths of an existing session. Throws `NoSuchSession`. */
-  get(key: string): SessionPaths & { name: string };
+  get(key: string): SessionPaths & { name: string; known: KnownStates };
   /** Paths of its topmost parent, whose `work/` and settings its child sessions use. Throws `NoSuchSession`. */
   rootOf(key: string): SessionPaths;
 };
@@ -27,6 +30,7 @@ export type SessionFolders = {
  * the folder `sessionFolder` gives it, except that capitals and spaces stay if nothing else needs to be escaped.
  */
 export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
+  const known: KnownStates = new Map();
   const isThere = (name: string) =>
     isSessionFolder(name) && fs.lstatSync(paths.session(name), { throwIfNoEntry: false })?.isDirectory() === true;
   const names = () =>
@@ -39,10 +43,11 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   const get = (key: string) => {
     const name = nameOf(key);
     if (!isThere(name)) throw new NoSuchSession(key, names());
-    return { ...sessionPaths(paths.session(name)), name };
+    return { ...sessionPaths(paths.session(name)), name, known };
   };
   return {
     names,
+    has: isThere,
     newest(most) {
       const changed = (name: string) =>
         fs.statSync(sessionPaths(paths.session(name)).events, { throwIfNoEntry: false })?.mtimeMs ?? 0;

@@ -140,6 +140,8 @@ export const serve = defineCommand({
       .option('mcp', { type: 'boolean', default: false, describe: 'Serve clients of MCP too, as /mcp' })
       .option('ag-ui', { type: 'boolean', default: false, describe: 'Serve clients of AG-UI too, as /ag-ui' }),
   async run(args) {
+    // The space for young objects would grow with a burst of requests, and stay as large while a thousand streams wait.
+    (await import('node:v8')).setFlagsFromString('--semi-space-growth-factor=1');
     const client = await openWorkspaceClient(args);
     const stopped = new Promise<void>((stop) => {
       for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop());

@@ -1,3 +1,4 @@
+import type { OutgoingMessage } from 'node:http';
 import type { Context } from 'hono';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
@@ -7,10 +8,14 @@ import { HttpProblem, type ProblemStatus } from './http-problem.ts';
 /**
  * What is known of every request. `owner`: it came in where no token is needed. `client`: what its sender may use;
  * `currentClient`: what they may use by now, undefined once the token was removed. `acceptSocket`: the request asks for
- * a WebSocket, and gets it after this was called.
+ * a WebSocket, and gets it after this was called. `outgoing`: what the response is written to.
  */
 export type HttpEnv = {
-  Bindings: { owner?: Client; acceptSocket?: (take: (socket: WebSocket) => void) => void };
+  Bindings: {
+    owner?: Client;
+    acceptSocket?: (take: (socket: WebSocket) => void) => void;
+    outgoing?: OutgoingMessage;
+  };
   Variables: { client: Client; currentClient: () => Client | undefined };
 };
 

@@ -45,8 +45,9 @@ export function createHttpApp(
   app.onError((error, c) => respond(problemOf(error, services.complain), c.req.path));
   app.notFound((c) => respond(noSuchPath(c.req.method, c.req.path), c.req.path));
   app.use(async (c, next) => {
+    // A header that is added to the response afterwards makes two copies of that, which a stream then keeps.
+    c.env.outgoing?.setHeader('x-content-type-options', 'nosniff');
     await next();
-    c.header('x-content-type-options', 'nosniff');
   });
   app.use(checkSource, checkToken(access, services));
   for (const path of new Set(OPERATIONS.map((one) => one.path))) app.use(honoPath(path), checkMethod(path));
