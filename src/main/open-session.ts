@@ -7,7 +7,7 @@ import type { OpenedSession } from '../daemon/sessions/pool-options.ts';
 import { type Model, ModelError } from '../engine/ports/model-port.ts';
 import type { RunGuarded, SessionPorts } from '../engine/ports/session-ports.ts';
 import type { SessionStore } from '../engine/ports/store-ports.ts';
-import type { ModelSettings } from '../protocol/settings/config.ts';
+import type { Config, ModelSettings } from '../protocol/settings/config.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import { openChildSessions, parentSessionOf, rootSessionOf, sessionPaths, type Workspace } from '../store/index.ts';
 import {
@@ -26,6 +26,7 @@ type SessionDeps = {
   workspace: Workspace;
   owner: WorkspaceOwnership;
   settings: LiveSettings;
+  config: () => Config;
   env: NodeJS.ProcessEnv;
   runSemaphore: SessionPorts['runSemaphore'];
   room: SessionPorts['diskCapacity'];
@@ -43,11 +44,10 @@ type SessionDeps = {
 };
 
 export async function openSessionWorld(name: string, deps: SessionDeps): Promise<OpenedSession | null> {
-  const { workspace, owner, settings, log } = deps;
+  const { workspace, owner, settings, config, log } = deps;
   if (!workspace.has(name)) return null;
   // A session that waits for a file has to see its repair in the turn that wakes it.
   const effective = oncePerTurn(settings.forSession(name), ({ waits }) => waits === null);
-  const config = oncePerTurn(settings.config);
   const model = () => deps.models(effective().model);
   const root = rootSessionOf(name);
   // A child that works in a folder of its own reads what its family wrote.
@@ -55,7 +55,7 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   const readAlso = [...effective().readAlso, ...shared];
   const web = () => ({ network: config().network, search: config().search });
   const sandbox = { of: deps.sandbox, settings: () => effective().sandbox };
-  const notes = openSessionNotes(name, { ...deps, effective, config, clock: realClock });
+  const notes = openSessionNotes(name, { ...deps, effective, clock: realClock });
   const jobs = openJobStore(sessionPaths(workspace.paths.session(name)).jobs);
   const builtin = builtinTools({ readAlso, env: deps.env, web, sandbox, jobs, notes: notes.tools });
   const browser = deps.browsers.toolFor(sessionPaths(workspace.paths.session(name)).browser, () => ({

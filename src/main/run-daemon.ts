@@ -11,6 +11,7 @@ import type { SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
 import type { Config, ModelSettings } from '../protocol/settings/config.ts';
 import { type EffectiveSettings, resolveSettings } from '../protocol/settings/effective-settings.ts';
+import { oncePerTurn } from '../store/fs/file-reads.ts';
 import {
   applyRetention,
   openSkillStore,
@@ -78,7 +79,8 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     runGuarded: (name, what, run) => hands.runGuarded(name, what, run),
   });
   const config = settings.config();
-  const disk = openDisk(workspace, settings.config, log);
+  const currentConfig = oncePerTurn(settings.config);
+  const disk = openDisk(workspace, currentConfig, log);
   const allowed = limitsFor(config.concurrency?.runs ?? DEFAULT_RUNS, log);
   const runSemaphore = createRunSemaphore(allowed.runs);
   const models = cacheModels(env);
@@ -94,12 +96,14 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
       workspace,
       owner,
       settings,
+      config: currentConfig,
       env,
       runSemaphore,
       models,
       sandbox,
       log,
-      room: disk.capacity,
+      // A disk that has become full meanwhile refuses the write itself.
+      room: oncePerTurn(disk.capacity, (capacity) => capacity === 'ok'),
       parents,
       skills,
       complain,

@@ -68,6 +68,10 @@ describe('a script', () => {
     expect((await ask(model, [user('hello'), answer('one')])).text).toBe('The script has ended.');
   });
 
+  test("an answer of nothing is malformed, as an endpoint's is", async () => {
+    expect(await fault(scripted([{ text: ' ' }]))).toMatchObject({ kind: 'malformed', retry: true });
+  });
+
   test('a delay ends at once with an abort', async () => {
     const stop = new AbortController();
     const model = scripted([{ text: 'late', delay_ms: 3_600_000 }]);
