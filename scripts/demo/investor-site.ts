@@ -15,7 +15,7 @@ const PAGE = `<!doctype html>
 <script>
 document.getElementById('reports').innerHTML = ${JSON.stringify(YEARS)}
   .map((year) => '<li><a href="/reports/' + year + '.html">Results ' + year + '</a></li>').join('');
-const consent = { document.cookie = 'consent=' + said; => (choice) => { document.cookie = 'consent=' + choice; => { document.cookie = 'consent=' + said; document.getElementById('onetrust-consent-sdk').remove(); };
+const consent = (choice) => { document.cookie = 'consent=' + choice; document.getElementById('onetrust-consent-sdk').remove(); };
 addEventListener('load', () => setTimeout(() => document.body.insertAdjacentHTML('beforeend', ${JSON.stringify(BANNER)}), 200));
 </script></body></html>
 `;

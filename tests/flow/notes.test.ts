@@ -93,12 +93,12 @@ test('a skill is offered where there is one, its body is read on demand, and the
 });
 
 test('read_also of session.json holds from the first message on', async () => {
-  const jobStore = mkdtempSync(join(tmpdir(), 'agentd-jobs-'));
-  onTestFinished(() => rmSync(jobStore, { recursive: true, force: true }));
-  writeFileSync(join(jobStore, 'a.txt'), 'from a job');
-  const { server, on, say } = await obedient({ read: { name: 'read_file', args: { path: join(jobStore, 'a.txt') } } });
-  on.sh('ann', `echo '{ "read_also": ["${jobStore}"] }' > session.json`);
+  const shared = mkdtempSync(join(tmpdir(), 'agentd-shared-'));
+  onTestFinished(() => rmSync(shared, { recursive: true, force: true }));
+  writeFileSync(join(shared, 'a.txt'), 'from elsewhere');
+  const { server, on, say } = await obedient({ read: { name: 'read_file', args: { path: join(shared, 'a.txt') } } });
+  on.sh('ann', `echo '{ "read_also": ["${shared}"] }' > session.json`);
   await on.serve();
-  expect(await say('ann', '1.md', 'read it')).toContain('It said: from the shelf');
+  expect(await say('ann', '1.md', 'read it')).toContain('It said: from elsewhere');
   await server.close();
 });
