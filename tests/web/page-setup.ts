@@ -117,6 +117,16 @@ export async function openSession({ on, url, token }: PageSetup, events: EventBo
   await record(sessionPaths(on.session('demo')), events);
 }
 
+/** Shows the transcript from its beginning. */
+export async function showAllEntries(page: Page): Promise<void> {
+  const earlier = page.getByRole('log').getByRole('button', { name: 'Show earlier' });
+  while ((await earlier.count()) > 0) {
+    // It may be gone by then.
+    await earlier.press('Enter', { timeout: 1000 }).catch(() => {});
+    await page.evaluate('new Promise(requestAnimationFrame)');
+  }
+}
+
 /** Waits until what `look` finds is as the matcher says. */
 export const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 30_000 });
 

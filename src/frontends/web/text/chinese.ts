@@ -41,7 +41,7 @@ export const chinese: Words = {
   plan: '计划',
   noPlan: '还没有计划。',
   history: '记录',
-  earlier: (count) => `显示更早的内容（还有 ${count} 条）`,
+  earlier: '显示更早的内容',
   removed: '更早的事件已按设置删除。',
   evidence: '依据',
   result: '结果',

@@ -40,7 +40,7 @@ export const english = {
   plan: 'Plan',
   noPlan: 'No plan yet.',
   history: 'Transcript',
-  earlier: (count: number) => `Show earlier (${count} more)`,
+  earlier: 'Show earlier',
   removed: 'Earlier events were removed, as the settings say.',
   evidence: 'Evidence',
   result: 'Result',

@@ -41,7 +41,7 @@ export const german: Words = {
   plan: 'Plan',
   noPlan: 'Noch kein Plan.',
   history: 'Verlauf',
-  earlier: (count) => `Früheres zeigen (noch ${count})`,
+  earlier: 'Früheres zeigen',
   removed: 'Frühere Ereignisse wurden entfernt, wie es die Einstellungen vorsehen.',
   evidence: 'Beleg',
   result: 'Ergebnis',
