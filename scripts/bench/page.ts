@@ -1,6 +1,9 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Browser, chromium, type Page } from 'playwright-core';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
+import { snapshotFromState } from '../../src/core/session/snapshot.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 import { findBrowser } from '../../src/tools/browser/find-browser.ts';
@@ -10,6 +13,9 @@ import { count, median, mib, ms, quantile, table, times } from './numbers.ts';
 import type { Setting } from './setting.ts';
 
 const SIZES = { quick: { n: 2, events: 1000 }, usual: { n: 7, events: 10_000 } };
+/** Events from the end of the log to its snapshot, of 500 at most, and from one folding of the conversation to the next. */
+const SINCE_SNAPSHOT = 250;
+const FOLD_EVERY = 600;
 /** A session as short as this is the floor: what the browser and the page take in any case. */
 const SHORT = 10;
 
@@ -63,7 +69,7 @@ async function launch(): Promise<Browser | string> {
   }
 }
 
-/** A session with so many events: answers in Markdown, each with a call. */
+/** A session with so many events: answers in Markdown, each with a call, and what a daemon does about a long one. */
 async function record(workspace: string, length: number): Promise<void> {
   const store = openSessionFolder(makeSession(workspace, `of-${length}`), sessionTokens().take(`of-${length}`), {
     now: () => new Date(),
@@ -71,6 +77,8 @@ async function record(workspace: string, length: number): Promise<void> {
   const usage = { tokens: 1, cost: null };
   const events: EventBody[] = [{ type: 'session.opened', format: 1, key: 'demo' }];
   while (events.length < length) {
+    if (events.length % FOLD_EVERY === 1)
+      events.push({ type: 'context.compacted', upto: events.length, summary: 'The words of many files were counted.' });
     const text = `Answer **${events.length}**: \`notes.txt\` has seven words.\n\n- first\n- second\n`;
     const calls = [{ id: 'c', name: 'shell', args: '{"command":"wc -w notes.txt"}' }];
     const call = `${events.length + 1}.0`;
@@ -80,8 +88,15 @@ async function record(workspace: string, length: number): Promise<void> {
       { type: 'tool.finished', call, ok: true, output: { text: '7 notes.txt\n'.repeat(20) }, ms: 1 },
     );
   }
+  store.eventLog.append(events.splice(0, Math.max(0, length - SINCE_SNAPSHOT)));
+  let session = emptySession(`of-${length}`);
+  await store.eventLog.read((event) => {
+    session = reduceEvent(session, event);
+  });
+  if (session.seq > 0)
+    await store.snapshots.save(store.eventLog.position(), snapshotFromState({ session, left: null }));
   store.eventLog.append([
-    ...events.slice(0, length - 1),
+    ...events.slice(0, length - 1 - session.seq),
     { type: 'model.answered', text: 'The newest.', ...{ calls: [], usage, model: 'm', ms: 1, delivered: [], seen: 1 } },
   ]);
   await store.eventLog.sync();

@@ -62,6 +62,28 @@ test('a stream begins with the pause to come back after, tells each event by its
   stream.cut();
 });
 
+test('a stream begins with the newest events, or ends before one; a place to go on from comes before how many', async () => {
+  const { url, headers, paths, complaints } = await servedSession();
+  await record(paths, [opened, ...progress(9)]);
+  const told = async (query: string, more: Record<string, string> = {}) => {
+    const text = await (await fetch(url + query, { headers: { ...headers, ...more } })).text();
+    return [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
+  };
+  expect(await told('?before=8&last=3')).toEqual([5, 6, 7]);
+  expect(await told('?before=4&last=100')).toEqual([1, 2, 3]);
+  expect(await told('?before=8&last=3&after=5')).toEqual([6, 7]);
+  expect(await told('?before=99')).toEqual(upTo(10));
+  expect(await told('?before=4&last=1', { 'last-event-id': '1' })).toEqual([2, 3]);
+  expect((await fetch(`${url}?last=0`, { headers })).status).toBe(400);
+  const stream = openStream(`${url}?last=2`, headers);
+  await stream.until('id: 10\n');
+  await record(paths, progress(1));
+  const all = await stream.until('id: 11\n');
+  expect([...all.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id))).toEqual([9, 10, 11]);
+  stream.cut();
+  expect(complaints).toEqual([]);
+});
+
 test('frames that are ready are sent together, up to a bound; one that is late keeps none back, and none is made unasked', async () => {
   const frame = `data: ${'x'.repeat(93)}\n\n`;
   let release = () => {};

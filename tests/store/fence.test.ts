@@ -4,7 +4,7 @@ import type { Event } from '../../src/protocol/session/event.ts';
 import { LOG_START, type LogPosition } from '../../src/protocol/session/log-entry.ts';
 import { stampEvents } from '../../src/store/event-log/event-codec.ts';
 import { crcOfLine } from '../../src/store/event-log/log-lines.ts';
-import { readEventLog } from '../../src/store/event-log/log-reader.ts';
+import { type ReadStart, readEventLog, readStartFor } from '../../src/store/event-log/log-reader.ts';
 import { FencedError, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
 import fc from '../support/property.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
@@ -12,7 +12,7 @@ import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts'
 /** Every event of these tests is known by a number nobody else writes. */
 const idOf = (event: Event) => (event.type === 'step.progressed' ? event.progress.current : 0);
 
-async function reported(paths: SessionPaths, from?: LogPosition): Promise<number[] | 'unfit'> {
+async function reported(paths: SessionPaths, from?: ReadStart): Promise<number[] | 'unfit'> {
   const ids: number[] = [];
   return (await readEventLog(paths, (event) => ids.push(idOf(event)), from)) === 'unfit' ? 'unfit' : ids;
 }
@@ -83,6 +83,12 @@ async function play(turns: number[]): Promise<void> {
   for (const { mark, view } of moments) {
     const later = await reported(paths, mark);
     if (later !== 'unfit') expect([...view, ...later]).toEqual(whole);
+  }
+  // Also behind the end, where lines of an earlier owner may still be.
+  for (let place = 0; place < whole.length + 4; place++) {
+    const start = await readStartFor(paths, place + 1);
+    const rest = await reported(paths, start);
+    if (rest !== 'unfit') expect(rest).toEqual(whole.slice(start === 'oldest' ? 0 : place));
   }
 }
 

@@ -65,7 +65,7 @@ describe('old segments of the record', () => {
     await applyRetention(paths, KEEP, inDays(91));
     await expect(reported(paths)).rejects.toThrow('which retention removed');
     await expect(diskRig(folder, SMALL).store.eventLog.read(() => {})).rejects.toThrow(CorruptLogError);
-    for (const seq of [1, 2, 15, 20]) expect((await reported(paths, readStartFor(paths, seq))).at(-1)).toBe(20);
+    for (const seq of [1, 2, 15, 20]) expect((await reported(paths, await readStartFor(paths, seq))).at(-1)).toBe(20);
   });
 
   test('are stood for by a copy of the snapshot, where the newest is damaged', async () => {

@@ -117,10 +117,23 @@ export async function openSession({ on, url, token }: PageSetup, events: EventBo
   await record(sessionPaths(on.session('demo')), events);
 }
 
+/** Shows the transcript from its beginning. */
+export async function showAllEntries(page: Page): Promise<void> {
+  const earlier = page.getByRole('log').getByRole('button', { name: 'Show earlier' });
+  while ((await earlier.count()) > 0) {
+    // It may be gone by then.
+    await earlier.press('Enter', { timeout: 1000 }).catch(() => {});
+    await page.evaluate('new Promise(requestAnimationFrame)');
+  }
+}
+
 /** Waits until what `look` finds is as the matcher says. */
 export const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 30_000 });
 
-/** Checks the page by the rules of axe-core, on a phone and a desktop, light and dark, and that it fits both widths. */
+/**
+ * Checks the page by the rules of axe-core, on a phone and a desktop, light and dark, that it fits both widths, and that
+ * text of twice the size leaves nothing out.
+ */
 export async function expectAccessible(page: Page, looks: readonly Look[] = SOME_LOOKS): Promise<void> {
   await page.evaluate(axe.source);
   for (const [width, colorScheme] of looks) {
@@ -131,7 +144,28 @@ export async function expectAccessible(page: Page, looks: readonly Look[] = SOME
     expect(reported, `${width} px, ${colorScheme}`).toEqual([]);
     expect(await page.evaluate('document.documentElement.scrollWidth'), `${width} px`).toBeLessThanOrEqual(width);
   }
+  const devtools = await page.context().newCDPSession(page);
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await devtools.send('Page.setFontSizes', { fontSizes: { standard: 32, fixed: 26 } });
+  expect(await page.evaluate('getComputedStyle(document.documentElement).fontSize')).toBe('32px');
+  expect(await page.evaluate(CUT_OFF), 'text of 200 %').toEqual([]);
+  await devtools.send('Page.setFontSizes', { fontSizes: { standard: 16, fixed: 13 } });
+  await devtools.detach();
 }
+
+/** Runs in the page: what does not fit where it stands and cannot be scrolled to. A line that ends in "…" unfolds. */
+const CUT_OFF = `[...document.querySelectorAll('body *')].flatMap((one) => {
+  const { overflowX, overflowY, textOverflow } = getComputedStyle(one);
+  const hides = (overflow) => overflow === 'hidden' || overflow === 'clip';
+  const isWider = hides(overflowX) && textOverflow !== 'ellipsis' && one.scrollWidth > one.clientWidth + 1;
+  const isHigher = hides(overflowY) && one.scrollHeight > one.clientHeight + 1;
+  const right = one.matches('svg *') ? 0 : one.getBoundingClientRect().right;
+  const isOutside = right > innerWidth + 1 && !one.parentElement.closest('.graph, .timeline, .table, pre');
+  const [text, box] = one.matches('.graph .node') ? [...one.querySelectorAll('text, rect')].map((it) => it.getBBox()).reverse() : [];
+  const isOver = text && (text.x + text.width > box.x + box.width || text.y + text.height > box.y + box.height);
+  const isSmall = text && one.getBoundingClientRect().width < 1.9 * box.width;
+  return isWider || isHigher || isOutside || isOver || isSmall ? [one.outerHTML.slice(0, 200)] : [];
+})`;
 
 type Look = readonly [width: number, colorScheme: 'light' | 'dark'];
 const SOME_LOOKS: readonly Look[] = [

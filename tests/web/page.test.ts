@@ -188,6 +188,9 @@ webTest(
     const page = await setup.open({ hash: '#/s/demo' });
     await page.getByText('does not exist, or was removed').waitFor();
     const notifications = await useNotifications(page);
+    await page.goto(`${setup.url}/#/`);
+    await page.getByRole('button', { name: 'Notifications' }).waitFor();
+    await expectAccessible(page);
     await page.goto(`${setup.url}/#/new`);
     await expectAccessible(page);
     await page.getByLabel('Name of the session').fill('demo');

@@ -186,6 +186,42 @@ webTest(
 );
 
 webTest(
+  'of a plan of hundreds of steps the graph shows what is worked on, or the step that is looked at, with what is near',
+  [],
+  async (setup) => {
+    const limits = { iterations: 9, step_iterations: 5 };
+    const status = (place: number) => (place < 150 ? 'completed' : place === 150 ? 'running' : 'pending');
+    const parts = [1, 2, 3].map((place) => step(`part${place}`, `Part ${place}`, { parent: 's299' }));
+    const steps = [
+      ...Array.from({ length: 300 }, (_, place) => step(`s${place}`, `Step ${place}`, { status: status(place) })),
+      ...parts,
+    ];
+    await openSession(setup, [
+      ...[opened, received('1.md'), started('1.md')],
+      { type: 'plan.started', id: 'p', goal: 'Report', mode: 'linear', limits, steps },
+    ]);
+    const page = await setup.open({ hash: '#/s/demo' });
+    const plan = page.getByRole('region', { name: 'Plan' });
+    await plan.getByRole('button', { name: 'Graph' }).press('Enter');
+    const graph = plan.getByRole('group', { name: 'Graph' });
+    const shown = async () =>
+      (await graph.getByRole('link').allTextContents()).map((text) => Number(/(?:Step|Part) (\d+)$/.exec(text)?.[1]));
+    const places = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, at) => from + at);
+    await eventually(shown).toEqual(places(120, 179));
+    await plan.getByText(/^60 of 303 steps/).waitFor();
+    await expectAccessible(page);
+    await graph.getByRole('link', { name: /^180 / }).press('Enter');
+    await eventually(shown).toEqual(places(135, 194));
+    await page.goto(`${setup.url}/#/s/demo/run/part2`);
+    await eventually(async () => (await shown()).slice(-4)).toEqual([299, 1, 2, 3]);
+    expect(await graph.locator('[aria-current]').getAttribute('aria-label')).toMatch(/^302 .*Part of: Step 299/);
+    await graph.locator('rect.group').waitFor();
+    expect(await shown()).toContain(150);
+    expect(await graph.getByRole('link').count()).toBe(60);
+  },
+);
+
+webTest(
   'the plan over time: a bar for each step, what it waited for and how long; a night without work takes little room',
   [],
   async (setup) => {

@@ -1,8 +1,11 @@
 import * as fs from 'node:fs';
 import { expect } from 'vitest';
+import type { EventBody } from '../../src/protocol/session/event.ts';
 import type { Plan } from '../../src/protocol/session/plan.ts';
+import { sessionPaths } from '../../src/store/index.ts';
+import { opened, record } from '../client/rig.ts';
 import { ask } from '../http/serving.ts';
-import { eventually, expectAccessible, useBrowser } from './page-setup.ts';
+import { eventually, expectAccessible, openSession, showAllEntries, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 const shell = (command: string) => [{ id: 'c', name: 'shell', args: JSON.stringify({ command }) }];
@@ -210,5 +213,60 @@ webTest(
     // Nothing else stands in the way: a browser of a test is private.
     const { installabilityErrors } = await devtools.send('Page.getInstallabilityErrors');
     expect(installabilityErrors.map(({ errorId }) => errorId)).toEqual(['in-incognito']);
+  },
+);
+
+webTest(
+  'of a long session the newest entries come first, earlier ones when a reader scrolls up or asks; none is lost or doubled, also while more comes',
+  [],
+  async (setup) => {
+    const usage = { tokens: 1, cost: null };
+    const says = (text: string): EventBody => ({
+      ...{ type: 'model.answered', text, calls: [], usage, model: 'm', ms: 1, delivered: [], seen: 1 },
+    });
+    const numbered = (from: number, to: number) =>
+      Array.from({ length: to - from + 1 }, (_, place) => says(`Answer ${from + place}.`));
+    const call = { call: '2.0', name: 'shell' };
+    await openSession(setup, [
+      ...[opened, ...numbered(2, 440)],
+      // Its beginning and its end are read apart.
+      { type: 'tool.started', ...call, args: '{"command":"sleep 9"}', replay: 'safe' },
+      ...numbered(442, 890),
+      { type: 'tool.finished', ...call, ok: true, output: { text: 'the output' }, ms: 9000 },
+      ...numbered(892, 930),
+    ]);
+    const page = await setup.open();
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(...(/events(.*)/.exec(request.url()) ?? []).slice(1)));
+    await page.goto(`${setup.url}/#/s/demo`);
+    const log = page.getByRole('log');
+    await log.getByText('Answer 930.').waitFor();
+    expect(await log.locator('article').first().textContent()).toContain('Answer 871.');
+    expect(asked).toEqual(['?last=60']);
+
+    // What is looked at stays where it is.
+    const place = (text: string) =>
+      log
+        .getByText(text)
+        .boundingBox()
+        .then((box) => Math.round(box?.y ?? 0));
+    await page.evaluate("document.querySelector('.transcript').scrollTo(0, 200)");
+    const before = await place('Answer 880.');
+    await page.evaluate("document.querySelector('.transcript').scrollTo(0, 0)");
+    await log.getByText('Answer 831.').waitFor();
+    expect(asked).toEqual(['?last=60', '?before=871&last=400']);
+    await page.evaluate("document.querySelector('.transcript').scrollBy(0, 200)");
+    expect(await place('Answer 880.')).toBe(before);
+
+    await record(sessionPaths(setup.on.session('demo')), [says('Answer 931.')]);
+    await showAllEntries(page);
+    await log.getByText('Answer 931.').waitFor();
+    const numbers = await log
+      .locator('article')
+      .evaluateAll((all) => all.map((one) => Number(/Answer (\d+)\./.exec(one.textContent ?? '')?.[1])));
+    expect(numbers).toEqual(Array.from({ length: 930 }, (_, at) => at + 2).filter((it) => it !== 441 && it !== 891));
+    expect(await log.locator('.call').count()).toBe(1);
+    await log.locator('summary', { hasText: 'sleep 9' }).getByText('done').waitFor();
+    expect(asked).toEqual(['?last=60', '?before=871&last=400', '?before=471&last=400', '?before=71&last=400']);
   },
 );

@@ -1,8 +1,7 @@
 import { expect } from 'vitest';
 import type { EventBody } from '../../src/protocol/session/event.ts';
-import { sessionPaths } from '../../src/store/index.ts';
-import { opened, planned, received, record, started } from '../client/rig.ts';
-import { eventually, openSession, useBrowser } from './page-setup.ts';
+import { opened, planned, received, started } from '../client/rig.ts';
+import { openSession, showAllEntries, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
@@ -99,6 +98,7 @@ webTest(
     await openSession(setup, events);
     const page = await setup.open({ hash: '#/s/demo' });
     await page.getByText('gnp.exe').last().waitFor();
+    await showAllEntries(page);
     await page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true');
     await page.getByText('Reopen').last().waitFor();
     const bad =
@@ -123,6 +123,7 @@ webTest(
     expect(await page.evaluate('window.pwn ?? null')).toBeNull();
     await page.goto(`${setup.url}/#/s/demo`);
     await page.getByText('gnp.exe').last().waitFor();
+    await showAllEntries(page);
     const links = await page
       .locator('.transcript a')
       .evaluateAll((all) => all.map((one) => one.getAttribute('href') ?? ''));
@@ -133,18 +134,3 @@ webTest(
     expect(await page.locator('.transcript strong', { hasText: 'bold' }).count()).toBe(1);
   },
 );
-
-webTest('of a long event log the last entries are shown first, and earlier ones when asked for', [], async (setup) => {
-  const events: EventBody[] = [opened, received('1.md'), started('1.md'), ...planned('p', 'Count')];
-  while (events.length < 2000) events.push(answered(`Answer **${events.length}**`));
-  await openSession(setup, events);
-  const page = await setup.open({ hash: '#/s/demo' });
-  const log = page.getByRole('log');
-  await log.getByText('Answer 1999').waitFor();
-  await eventually(() => log.locator('article').count()).toBe(200);
-  expect(await log.evaluate((it) => it.scrollHeight - it.scrollTop - it.clientHeight)).toBeLessThan(80);
-  await log.getByRole('button', { name: /^Show earlier/ }).press('Enter');
-  await eventually(() => log.locator('article').count()).toBe(400);
-  await record(sessionPaths(setup.on.session('demo')), [answered('The **newest** answer')]);
-  await log.getByText('The newest answer').waitFor();
-});

@@ -107,22 +107,24 @@ export type LogLine = { event: Event; line: string; supersedes: boolean };
 /**
  * The growing end of an event log, for readers beside its writer. Throws CorruptLogError if the log cannot be trusted.
  */
-export function openLogTail(paths: SessionPaths, first = 1): LogTail {
+export function openLogTail(paths: SessionPaths, from = 1): LogTail {
   let mark: LogPosition | undefined;
+  let first = from;
   let reported = { seq: 0, epoch: 0 };
   let readUpTo: string | undefined;
 
   async function* fresh(): AsyncGenerator<LogLine> {
     // A failed append is removed from the log. What was yielded of it stands; what replaces it is yielded from there
     // on.
-    const from = mark && hasPosition(paths, mark) ? mark : readStartFor(paths, first);
-    const source = streamEventLog(paths, from);
+    const start = mark && hasPosition(paths, mark) ? mark : await readStartFor(paths, first);
+    const source = streamEventLog(paths, start);
     for (;;) {
       const { done, value } = await source.next();
       if (done && value !== 'unfit') return;
       if (done) {
         mark = undefined;
-        if (from !== 'oldest') yield* fresh();
+        first = 1;
+        if (start !== 'oldest') yield* fresh();
         return;
       }
       for (const { event, bytes, segment, end } of value) {

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import type { Event } from '../../protocol/session/event.ts';
+import { readLastEvent } from '../../store/event-log/log-reader.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { countRemovedEvents } from '../../store/session/retention.ts';
 import { readSession } from '../sessions/read-session.ts';
@@ -9,6 +10,10 @@ import { openLiveTail, openLogTail, wasWrittenBefore } from './follow-log.ts';
 export type StreamOptions = {
   /** The seq to continue after: what a reconnecting reader has read last; default 0. */
   after?: number | undefined;
+  /** Begins with so many of the newest events, or of those before `before`. */
+  last?: number | undefined;
+  /** Ends before the event with this seq, and waits for none. */
+  before?: number | undefined;
   /** Interval of heartbeats, in ms; default: none. */
   heartbeatMs?: number | undefined;
   signal?: AbortSignal | undefined;
@@ -33,8 +38,9 @@ export type StreamUpdate =
  */
 export async function* streamSession(
   paths: SessionPaths & { name: string },
-  { after = 0, heartbeatMs = Number.POSITIVE_INFINITY, signal }: StreamOptions,
+  { before, heartbeatMs = Number.POSITIVE_INFINITY, signal, ...start }: StreamOptions,
 ): AsyncGenerator<StreamUpdate> {
+  const after = seqBefore(paths, before, start);
   const record = openLogTail(paths, after + 1);
   const words = openWords(paths);
   const changes = watchFolders([paths.folder]);
@@ -42,8 +48,6 @@ export async function* streamSession(
   try {
     const removed = countRemovedEvents(paths);
     if (after < removed) yield { is: 'removed', first: removed + 1 };
-    const { run, at } = await readSession(paths);
-    if (!run || wasWrittenBefore(paths.live, at)) words.skip();
     let isFirst = true;
     while (!signal?.aborted && fs.existsSync(paths.folder)) {
       // Text of this call comes before the event that ends it; text of the next one after the events that led to it.
@@ -53,13 +57,16 @@ export async function* streamSession(
       for await (const { event, supersedes } of record.readNew()) {
         if (supersedes) yield { is: 'void', from: event.seq };
         else if (event.seq <= after) continue;
+        if (before !== undefined && event.seq >= before) return;
         if (event.type === 'model.answered' || event.type === 'model.failed') answeredAt = event.at;
         // The event of a call that began and ended since the last look has the whole text.
         if (event.type === 'model.answered' && liveText?.from === 0 && event.text.startsWith(liveText.text))
           liveText = null;
         yield { is: 'event', event };
       }
+      if (before !== undefined) return;
       if (liveText?.from === 0) yield liveText;
+      if (isFirst && !(await isInCall(paths))) words.skip();
       if (answeredAt !== undefined && wasWrittenBefore(paths.live, answeredAt)) words.skip();
       if (performance.now() >= heartbeatAt) {
         heartbeatAt = performance.now() + heartbeatMs;
@@ -71,6 +78,19 @@ export async function* streamSession(
   } finally {
     changes.close();
   }
+}
+
+/** The seq of the event before the first that is wanted. */
+function seqBefore(paths: SessionPaths, before: number | undefined, { after = 0, last }: StreamOptions): number {
+  if (last === undefined) return after;
+  const newest = before === undefined ? (readLastEvent(paths)?.seq ?? 0) : before - 1;
+  return Math.max(after, newest - last);
+}
+
+/** Whether the text that is there may be of a call that goes on; of one that is over, the event has it. */
+async function isInCall(paths: SessionPaths & { name: string }): Promise<boolean> {
+  const { run, at } = await readSession(paths);
+  return run !== null && !wasWrittenBefore(paths.live, at);
 }
 
 /** The text of the call in flight, each piece with its position. */

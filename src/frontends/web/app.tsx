@@ -18,7 +18,10 @@ function App() {
   const { value: now } = route;
   return (
     <div class={`app at-${now.page}`}>
-      <SessionList />
+      {/* Alone on the page, it is what the page is about. The element stays, and with it the focus. */}
+      <div class="aside" role={now.page === 'list' ? 'main' : undefined}>
+        <SessionList />
+      </div>
       {now.page === 'session' && <SessionPage key={now.name} name={now.name} />}
       {now.page === 'new' && <NewSession />}
       {now.page === 'details' && <DetailsPage />}

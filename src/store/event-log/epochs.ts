@@ -1,7 +1,7 @@
 import type { LogOffset, LogPosition } from '../../protocol/session/log-entry.ts';
-import { decodeEventLine, epochOfLine } from './event-codec.ts';
-import { readLines } from './log-lines.ts';
-import type { SegmentFiles } from './segments.ts';
+import { decodeEventLine, epochOfLine, stampOfLine } from './event-codec.ts';
+import { crcOfLine, readLines } from './log-lines.ts';
+import type { Segment, SegmentFiles } from './segments.ts';
 
 /** The first line of an epoch: its offset, and the offset up to which its writer had read when it began. */
 type EpochRange = { epoch: number; at: LogOffset; from: LogOffset };
@@ -66,4 +66,21 @@ async function findEpochRanges(segments: SegmentFiles, mark: LogPosition, since:
     }
   }
   return ranges;
+}
+
+/** The end of an event in a segment. A line of an owner that a later one had followed by then is not it. */
+export async function findEventEnd(
+  { number, file, start, end, header }: Segment,
+  wanted: number,
+): Promise<LogPosition | undefined> {
+  let newest = header?.epoch ?? 0;
+  for await (const batch of readLines(file, start.offset, end)) {
+    for (const { bytes, offset, hasLineFeed } of batch) {
+      const { seq, epoch } = stampOfLine(bytes);
+      newest = Math.max(newest, epoch);
+      const crc = seq === wanted && epoch === newest && hasLineFeed ? crcOfLine(bytes) : undefined;
+      if (crc !== undefined) return { seq, segment: number, offset: offset + bytes.length + 1, crc };
+    }
+  }
+  return undefined;
 }

@@ -20,10 +20,13 @@ export function encodeEventLine(stamp: EventStamp, body: EventBody): string {
  */
 export type DecodedLine = { ok: true; event: Event } | { ok: false; torn: boolean; why: string };
 
-/** The epoch of an event's line, read from its beginning alone; 0 if it has none. */
-export function epochOfLine(bytes: Buffer): number {
-  return Number(/^\{"v":[12],"seq":\d+,"epoch":(\d+),/.exec(bytes.toString('latin1', 0, 64))?.[1] ?? 0);
+/** The number and the epoch of an event's line, read from its beginning alone; 0 if it has none. */
+export function stampOfLine(bytes: Buffer): { seq: number; epoch: number } {
+  const [, seq, epoch] = /^\{"v":[12],"seq":(\d+),"epoch":(\d+),/.exec(bytes.toString('latin1', 0, 64)) ?? [];
+  return { seq: Number(seq ?? 0), epoch: Number(epoch ?? 0) };
 }
+
+export const epochOfLine = (bytes: Buffer): number => stampOfLine(bytes).epoch;
 
 /** Decodes one line, given without its line feed. Never throws. */
 export function decodeEventLine(bytes: Buffer): DecodedLine {

@@ -4,7 +4,7 @@ import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts
 import { openRegularFile } from '../fs/file-reads.ts';
 import type { CorruptLogError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
-import { type EpochView, openEpochView } from './epochs.ts';
+import { type EpochView, findEventEnd, openEpochView } from './epochs.ts';
 import { type DecodedLine, decodeEventLine, epochOfLine } from './event-codec.ts';
 import { crcOfLine, lineNumberAt, readBytes, readLineBefore, readLines } from './log-lines.ts';
 import {
@@ -64,16 +64,18 @@ export async function* streamEventLog(
 }
 
 /**
- * Where to start reading to get event `seq`, with nothing before it except the start of its segment. Creates and checks
- * nothing.
+ * Where to start reading to get event `seq`: at the end of the one before it, or as near before that as is known. Of
+ * one segment the beginnings of the lines are read, and nothing is checked: a start may turn out 'unfit'.
  */
-export function readStartFor(paths: SessionPaths, seq: number): ReadStart {
+export async function readStartFor(paths: SessionPaths, seq: number): Promise<ReadStart> {
   const segments = seq > 1 ? openSegments(paths) : undefined;
   if (!segments) return 'oldest';
   try {
-    for (let number = segments.current.number; number > segments.oldest; number--) {
-      const { start } = segments.open(number);
-      if (start.seq < seq) return start;
+    for (let number = segments.current.number; number >= segments.oldest; number--) {
+      const segment = segments.open(number);
+      const start = number === segments.oldest ? 'oldest' : segment.start;
+      if (segment.start.seq === seq - 1) return start;
+      if (segment.start.seq < seq || start === 'oldest') return (await findEventEnd(segment, seq - 1)) ?? start;
     }
     return 'oldest';
   } finally {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Client } from '../../../client/index.ts';
+import type { StreamOptions } from '../../../client/inspect/stream-session.ts';
 import { problemBody, problemOf } from '../common/http-problem.ts';
 import { defineOperation, type HttpOperation } from '../common/operation.ts';
 import { InSession, wholeNumber } from '../common/path-schemas.ts';
@@ -10,21 +11,28 @@ export const HEARTBEAT_MS = 10_000;
 /** How long a reader waits before it comes back: after a cut connection, and after a fault that will still be there. */
 const RETRY_MS = { cut: 1000, fault: 30_000 };
 
-const Place = wholeNumber(0, 9_999_999_999).optional();
+const MOST = 9_999_999_999;
+const Place = wholeNumber(0, MOST).optional();
+const Count = wholeNumber(1, MOST).optional();
 
 /** The record of a session as server-sent events. */
 export const STREAM_OPERATION: HttpOperation = defineOperation({
   ...{ method: 'get', path: '/api/sessions/{session}/events', id: 'streamEvents', params: InSession },
   summary: 'The event log of a session as server-sent events, from a given event on',
-  query: z.strictObject({ after: Place.describe('Sends the events after this seq; 0 is the beginning.') }),
-  headers: z.object({ 'last-event-id': Place.describe('Like "after", and takes precedence over it.') }),
+  query: z.strictObject({
+    after: Place.describe('Sends the events after this seq; 0 is the beginning.'),
+    last: Count.describe('Begins with so many of the newest events, or of those before "before".'),
+    before: Count.describe('Ends before the event with this seq.'),
+  }),
+  headers: z.object({ 'last-event-id': Place.describe('Like "after", and takes precedence over it and "last".') }),
   answers: { 200: { describe: 'Server-sent events.', type: 'text/event-stream' } },
   problems: [404],
   run({ client, params, query, headers, services: { complain }, signal }) {
     // A session that is not there is a problem now, and not in the stream.
     client.folder(params.session);
-    const after = headers['last-event-id'] ?? query.after;
-    const options = { after, heartbeatMs: HEARTBEAT_MS, complain };
+    const came = headers['last-event-id'];
+    const start = came === undefined ? query : { before: query.before, after: came };
+    const options = { ...start, heartbeatMs: HEARTBEAT_MS, complain };
     return sseResponse(
       (ends) => eventStream(sessionFrames(client, params.session, { ...options, signal: ends })),
       signal,
@@ -38,12 +46,7 @@ export const STREAM_OPERATION: HttpOperation = defineOperation({
  */
 export type StreamFrame = { id?: number; event: string; data: unknown };
 
-type FrameOptions = {
-  after: number | undefined;
-  heartbeatMs?: number;
-  signal: AbortSignal;
-  complain: (text: string) => void;
-};
+type FrameOptions = StreamOptions & { signal: AbortSignal; complain: (text: string) => void };
 
 /**
  * The frames of a session from a place in its record on, until the signal is aborted, the session is gone, or its

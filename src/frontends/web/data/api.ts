@@ -125,22 +125,23 @@ const SILENCE_MS = 25_000;
 const RETRY_MS = { first: 500, most: 5000 };
 
 /**
- * Reads the event log of a session from the event after `after`, until `signal` is aborted. A lost connection is
- * opened again after the last event that came, so nothing is missed and nothing comes twice. `take` gets what has
- * arrived together. Throws ApiProblem where the session is gone or access has ended.
+ * Reads the event log of a session, beginning with its newest events, `most` of them, until `signal` is aborted. A lost
+ * connection is opened again after the last event that came, so nothing is missed and nothing comes twice. `take` gets
+ * what has arrived together. Throws ApiProblem where the session is gone or access has ended.
  */
 export async function readEventStream(
   session: string,
-  after: number,
+  most: number,
   take: (messages: StreamMessage[]) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  let last = after;
+  let start = `last=${most}`;
   let pauseMs = RETRY_MS.first;
   while (!signal.aborted) {
     try {
-      for await (const messages of connection(session, last, signal)) {
-        last = messages.findLast(({ id }) => id !== undefined)?.id ?? last;
+      for await (const messages of connection(session, start, signal)) {
+        const last = messages.findLast(({ id }) => id !== undefined)?.id;
+        if (last !== undefined) start = `after=${last}`;
         pauseMs = RETRY_MS.first;
         take(messages);
       }
@@ -155,13 +156,28 @@ export async function readEventStream(
   }
 }
 
+/** The events before one, at most `most` of them; all without. Throws ApiProblem, Unreachable, or what aborted it. */
+export async function readEarlierEvents(
+  session: string,
+  before: number,
+  most: number | undefined,
+  signal: AbortSignal,
+): Promise<StreamMessage[]> {
+  const read: StreamMessage[] = [];
+  const range = `before=${before}${most === undefined ? '' : `&last=${most}`}`;
+  for await (const messages of connection(session, range, signal)) read.push(...messages);
+  const problem = read.find(({ event }) => event === 'problem');
+  if (problem) throw new ApiProblem(500, Object(problem.data).detail);
+  return read;
+}
+
 /** The messages of one connection, until it ends, falls silent or is aborted. */
-async function* connection(session: string, after: number, signal: AbortSignal): AsyncGenerator<StreamMessage[]> {
+async function* connection(session: string, range: string, signal: AbortSignal): AsyncGenerator<StreamMessage[]> {
   const silence = new AbortController();
   const ends = AbortSignal.any([signal, silence.signal]);
   let timer = setTimeout(() => silence.abort(), SILENCE_MS);
   try {
-    const response = await request(sessionPath(session, `/events?after=${after}`), { signal: ends });
+    const response = await request(sessionPath(session, `/events?${range}`), { signal: ends });
     const reader = response.body?.getReader();
     const decoder = new TextDecoder();
     let rest = '';

@@ -118,6 +118,8 @@ function readStored<T>(key: string, otherwise: T): T {
  * wait; and how many times as long as the look itself it is at least.
  */
 const LOOK_MS = { shown: 2000, hidden: 10_000 };
+/** The session on screen is read before the list, in ms. */
+const SESSION_FIRST_MS = 150;
 const LOOK_SHARE = 10;
 
 /** Follows the address and the list of sessions for as long as the page is open. */
@@ -133,7 +135,8 @@ export function startOverview(): void {
     localStorage.setItem(STORED_SEEN, JSON.stringify(seen.value));
   });
   effect(() => {
-    if (isLoggedIn.value) void look();
+    clearTimeout(timer);
+    if (isLoggedIn.value) timer = setTimeout(() => void look(), openSession.peek() ? SESSION_FIRST_MS : 0);
   });
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) void look();

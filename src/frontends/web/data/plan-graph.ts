@@ -53,6 +53,59 @@ export function planGraph({ steps, mode }: Pick<Plan, 'steps' | 'mode'>): PlanGr
   return { nodes, edges: known, groups };
 }
 
+type GraphSize = { nodes: number; edges: number };
+
+export const isLarger = ({ nodes, edges }: PlanGraph, most: GraphSize): boolean =>
+  nodes.length > most.nodes || edges.length > most.edges;
+
+/**
+ * The part of a large graph that a person looks for: the selected step and those that something happens in, with what
+ * is nearest to them by its lines; then what is open, and what ended last.
+ */
+export function nearestPart(graph: PlanGraph, most: GraphSize, selected: string): PlanGraph {
+  const nodes = new Map(graph.nodes.map((node) => [node.id, node]));
+  const near = new Map(graph.nodes.map(({ id }): [string, string[]] => [id, []]));
+  const join = (one: string, other: string) => {
+    near.get(one)?.push(other);
+    near.get(other)?.push(one);
+  };
+  for (const { cause, effect } of graph.edges) join(cause, effect);
+  for (const { id, group } of graph.nodes) if (group !== undefined && group !== id) join(group, id);
+  const groupOf = new Map(graph.groups.map(({ id, within }) => [id, within]));
+
+  const kept = new Set<string>();
+  let edges = 0;
+  const keep = (id: string): boolean => {
+    const outer = groupOf.has(id) ? groupOf.get(id) : nodes.get(id)?.group;
+    // What is in a group is not shown without it.
+    if (outer !== undefined && !kept.has(outer) && !keep(outer)) return false;
+    const added = near.get(id)?.filter((other) => kept.has(other)).length ?? 0;
+    if (kept.size >= most.nodes || edges + added > most.edges) return false;
+    kept.add(id);
+    edges += added;
+    return true;
+  };
+  for (const seeds of seedsOf(graph, selected)) {
+    const queue = seeds.filter((id) => !kept.has(id) && keep(id));
+    for (const id of queue)
+      for (const other of near.get(id) ?? []) if (!kept.has(other) && keep(other)) queue.push(other);
+  }
+  return {
+    nodes: graph.nodes.filter(({ id }) => kept.has(id)),
+    edges: graph.edges.filter(({ cause, effect }) => kept.has(cause) && kept.has(effect)),
+    groups: graph.groups.filter(({ id }) => kept.has(id)),
+  };
+}
+
+/** Where to begin, and, as long as there is room, where to go on. */
+function seedsOf({ nodes }: PlanGraph, selected: string): string[][] {
+  const steps = nodes.flatMap((node) => (node.kind === 'step' ? [node.step] : []));
+  const first = steps.filter(({ id, status }) => id === selected || stageOf(status) === 0);
+  const open = steps.filter(({ status }) => stageOf(status) === 1);
+  const done = steps.filter(({ status }) => stageOf(status) === 2).reverse();
+  return [first, ...[...open, ...done].map((step) => [step])].map((some) => some.map(({ id }) => id));
+}
+
 /** The group of each step; a group that would be a part of itself through others is none. */
 function groupsIn(steps: readonly Step[]): (step: Step) => string | undefined {
   const parents = new Map(steps.map(({ id, parent }) => [id, parent]));
@@ -82,10 +135,12 @@ const childNodeId = (step: string): string => `${step} child`;
 /** Those that something happens in first, then the others in their order. */
 function chooseParts(parts: readonly Step[]): readonly Step[] {
   if (parts.length <= MOST_PARTS) return parts;
-  const rank = ({ status }: Step) =>
-    status === 'completed' || status === 'skipped' ? 2 : status === 'pending' ? 1 : 0;
-  return [...parts].sort((a, b) => rank(a) - rank(b)).slice(0, MOST_PARTS);
+  return [...parts].sort((a, b) => stageOf(a.status) - stageOf(b.status)).slice(0, MOST_PARTS);
 }
+
+/** 0: something happens in it, or it needs a person; 1: not begun; 2: over. */
+const stageOf = (status: Step['status']): 0 | 1 | 2 =>
+  status === 'completed' || status === 'skipped' ? 2 : status === 'pending' ? 1 : 0;
 
 function countStatuses(steps: readonly Step[]): Array<readonly [Step['status'], number]> {
   return Array.from(

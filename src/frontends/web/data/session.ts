@@ -4,6 +4,7 @@ import type { Usage, UserQuestion } from '../../../protocol/session/reply.ts';
 import { words } from '../text/wording.ts';
 import {
   ApiProblem,
+  readEarlierEvents,
   readEventStream,
   requestJson,
   type StreamMessage,
@@ -76,6 +77,9 @@ export function showSession(name: string | undefined): void {
   void follow(name, transcript, closing.signal);
 }
 
+/** Events that are read before the newest entry is shown, and each time a reader wants to see earlier ones. */
+const EVENTS = { first: 60, more: 400 };
+
 /**
  * Events are shown together once none has come for `pause`, and after `most` in any case, in ms: a long log must not be
  * drawn again and again while it is read.
@@ -84,7 +88,9 @@ const GATHER_MS = { pause: 16, most: 250 };
 
 async function follow(name: string, transcript: Transcript, signal: AbortSignal): Promise<void> {
   const refresh = createRefresh(name, signal);
-  refresh();
+  // The newest events come first, and have the state read; where there are none yet, nothing else does.
+  const none = setTimeout(refresh, GATHER_MS.most);
+  signal.addEventListener('abort', () => clearTimeout(none));
   let gathered: StreamMessage[] = [];
   let since = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -94,15 +100,37 @@ async function follow(name: string, transcript: Transcript, signal: AbortSignal)
     if (!signal.aborted) takeMessages(name, transcript, messages, refresh);
   };
   const gather = (messages: StreamMessage[]) => {
+    clearTimeout(none);
     if (gathered.length === 0) since = performance.now();
     gathered.push(...messages);
     clearTimeout(timer);
-    timer = setTimeout(show, Math.min(GATHER_MS.pause, since + GATHER_MS.most - performance.now()));
+    const most = transcript.last === 0 ? 0 : since + GATHER_MS.most - performance.now();
+    timer = setTimeout(show, Math.min(GATHER_MS.pause, most));
   };
   try {
-    await readEventStream(name, 0, gather, signal);
+    await readEventStream(name, EVENTS.first, gather, signal);
   } catch (error) {
     update(name, { problem: error instanceof ApiProblem ? error : new ApiProblem(0, String(error)) });
+  }
+}
+
+let earlier = Promise.resolve();
+
+/** Reads events before those that have been read, or `all` of them; one request after another. */
+export function readEarlier(all = false): Promise<void> {
+  earlier = earlier.then(() => addEarlier(all));
+  return earlier;
+}
+
+async function addEarlier(all: boolean): Promise<void> {
+  const { name, transcript } = openSession.peek() ?? {};
+  if (name === undefined || transcript?.first === undefined) return;
+  try {
+    const most = all ? undefined : EVENTS.more;
+    if (transcript.takeEarlier(await readEarlierEvents(name, transcript.first, most, closing.signal)))
+      transcriptVersion.value++;
+  } catch (error) {
+    if (openSession.peek()?.transcript === transcript) actionProblem.value = describeProblem(error);
   }
 }
 

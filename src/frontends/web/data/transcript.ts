@@ -44,18 +44,40 @@ export type Transcript = {
   last: number;
   /** Whether retention removed the beginning. */
   isCut: boolean;
+  /** The seq of the first event that has been read, if earlier ones can be; undefined if none can. */
+  readonly first: number | undefined;
   take(message: StreamMessage): void;
+  /** Puts what came before in front. Whether it fits there. */
+  takeEarlier(messages: readonly StreamMessage[]): boolean;
 };
 
 /** The events are kept as well, since a later daemon may declare the last of them void. */
 export function createTranscript(): Transcript {
   let events: LogEvent[] = [];
   let entries = newEntries();
+  const show = (shown: LogEvent[]) => {
+    events = shown;
+    entries = newEntries();
+    for (const event of events) addEvent(entries, event);
+    transcript.items = entries.items;
+  };
 
   const transcript: Transcript = {
     ...{ items: entries.items, live: '', last: 0, isCut: false },
     get events() {
       return events;
+    },
+    get first() {
+      const seq = events[0]?.seq ?? 1;
+      return transcript.isCut || seq === 1 ? undefined : seq;
+    },
+    takeEarlier(messages) {
+      const earlier = messages.filter(({ id }) => id !== undefined).map(({ data }) => data as LogEvent);
+      // Events may have been declared void meanwhile, or the connection was cut.
+      if (earlier.at(-1)?.seq !== (transcript.first ?? 0) - 1) return false;
+      transcript.isCut = messages.some(({ event }) => event === 'removed');
+      show([...earlier, ...events]);
+      return true;
     },
     take({ id, event, data }) {
       if (event === 'live') {
@@ -63,10 +85,7 @@ export function createTranscript(): Transcript {
         transcript.live = transcript.live.slice(0, from) + text;
       } else if (event === 'void') {
         const { from } = data as { from: number };
-        events = events.filter(({ seq }) => seq < from);
-        entries = newEntries();
-        for (const kept of events) addEvent(entries, kept);
-        transcript.items = entries.items;
+        show(events.filter(({ seq }) => seq < from));
         transcript.live = '';
         transcript.last = events.at(-1)?.seq ?? 0;
       } else if (event === 'removed') transcript.isCut = true;

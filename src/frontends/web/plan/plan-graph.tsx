@@ -3,14 +3,23 @@ import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { isConnected } from '../data/api.ts';
 import { hrefOf, sessions } from '../data/overview.ts';
-import { EDGE_KINDS, type EdgeKind, type GraphNode, type PlanGraph, planGraph } from '../data/plan-graph.ts';
+import {
+  EDGE_KINDS,
+  type EdgeKind,
+  type GraphNode,
+  isLarger,
+  nearestPart,
+  type PlanGraph,
+  planGraph,
+} from '../data/plan-graph.ts';
 import { Notice, signOf, useAnswer } from '../parts/controls.tsx';
 import { words } from '../text/wording.ts';
 import type { DrawnGraph, drawGraph } from './graph-layout.ts';
 
 const NODE = { width: 208, padding: 8, line: 16 };
-/** A larger graph would hold up the page while it is laid out, and be no map either. */
+/** A larger graph would hold up the page while it is laid out, and be no map either: then a part of it is drawn. */
 const MOST = { nodes: 120, edges: 300 };
+const PART = { nodes: 60, edges: 150 };
 /** From here on there is room for a graph that goes from left to right. */
 const WIDE = '(min-width: 48rem)';
 
@@ -19,20 +28,27 @@ type GraphProps = { session: string; plan: Plan; selected: string };
 /** The plan as a graph; what places it is loaded once it is wanted. */
 export function PlanGraphView(props: GraphProps) {
   const { value, problem } = useAnswer(() => import('./graph-layout.ts'), [isConnected.value]);
-  const graph = planGraph(props.plan);
-  if (graph.nodes.length > MOST.nodes || graph.edges.length > MOST.edges)
-    return <p class="quiet">{words.value.tooManySteps}</p>;
   if (problem !== undefined) return <Notice isProblem>{words.value.lost}</Notice>;
-  return value ? <Drawing {...props} graph={graph} draw={value.drawGraph} /> : null;
+  if (!value) return null;
+  const whole = planGraph(props.plan);
+  const isPart = isLarger(whole, MOST);
+  const graph = isPart ? nearestPart(whole, PART, props.selected) : whole;
+  const shown = graph.nodes.filter(({ kind }) => kind === 'step').length;
+  return (
+    <>
+      {isPart && <p class="quiet">{words.value.partOfGraph(shown, props.plan.steps.length)}</p>}
+      <Drawing {...props} {...{ graph, isPart }} draw={value.drawGraph} />
+    </>
+  );
 }
 
-type DrawingProps = GraphProps & { graph: PlanGraph; draw: typeof drawGraph };
+type DrawingProps = GraphProps & { graph: PlanGraph; isPart: boolean; draw: typeof drawGraph };
 
 /**
  * Its steps are links, which arrow keys go to as well, with lines from what comes first to what waits for it. What a
  * line says to the eye, a step says in its name.
  */
-function Drawing({ session, graph, selected, draw }: DrawingProps) {
+function Drawing({ session, graph, isPart, selected, draw }: DrawingProps) {
   const isWide = useMedia(WIDE);
   const scroller = useRef<HTMLDivElement>(null);
   const { nodes, edges } = graph;
@@ -40,7 +56,7 @@ function Drawing({ session, graph, selected, draw }: DrawingProps) {
   const drawn = useMemo(() => draw(graph, isWide, nodeText, NODE), [shape]);
   const { width, height } = drawn;
   const first = nodes.find((one) => one.kind === 'step' && one.step.status === 'running') ?? nodes[0];
-  useEffect(() => scrollTo(scroller.current, selected || first?.id), [isWide]);
+  useEffect(() => scrollTo(scroller.current, selected || first?.id), [isWide, isPart && selected]);
   return (
     <>
       <div class="graph" ref={scroller}>

@@ -1,8 +1,9 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { Plan } from '../../../protocol/session/plan.ts';
+import { isConnected } from '../data/api.ts';
 import { hasDaemon, hrefOf } from '../data/overview.ts';
-import { openSession, transcriptVersion } from '../data/session.ts';
+import { openSession, readEarlier, transcriptVersion } from '../data/session.ts';
 import { lengthOf, planTimes, type StepTimes, type TimeScale, timeScale, WAIT_KINDS } from '../data/timeline.ts';
 import { StateLabel, Table } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
@@ -13,6 +14,10 @@ export function PlanTimeline({ session, plan, selected }: { session: string; pla
   const { planViews, step, took, waited, waitKinds, usageColumns, notBegun } = words.value;
   // The transcript changes in place; this says when.
   transcriptVersion.value;
+  const isWhole = openSession.value?.transcript.first === undefined;
+  useEffect(() => {
+    if (!isWhole && isConnected.value) void readEarlier(true);
+  }, [isWhole, isConnected.value]);
   const times = planTimes(plan, openSession.value?.transcript.events ?? [], hasDaemon.value);
   const now = useNow(times.some(({ tries }) => tries.some(({ to }) => to === undefined)));
   const scale = timeScale(times, now);

@@ -41,7 +41,7 @@ export const chinese: Words = {
   plan: '计划',
   noPlan: '还没有计划。',
   history: '记录',
-  earlier: (count) => `显示更早的内容（还有 ${count} 条）`,
+  earlier: '显示更早的内容',
   removed: '更早的事件已按设置删除。',
   evidence: '依据',
   result: '结果',
@@ -64,7 +64,8 @@ export const chinese: Words = {
   waited: '等待',
   waitKinds: { approval: '批准', person: '人的回答', paused: '暂停', down: '守护进程' },
   notBegun: '还没有步骤开始。',
-  tooManySteps: '计划的步骤太多，无法绘制。列表显示全部步骤。',
+  partOfGraph: (shown, all) =>
+    `显示 ${all} 个步骤中的 ${shown} 个：正在进行的步骤及其相邻步骤。选择一个步骤可查看它的相邻步骤；列表显示全部步骤。`,
   partOf: '属于',
   moreParts: (count) => `另有 ${count} 个部分`,
   took: '用时',

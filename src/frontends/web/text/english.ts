@@ -40,7 +40,7 @@ export const english = {
   plan: 'Plan',
   noPlan: 'No plan yet.',
   history: 'Transcript',
-  earlier: (count: number) => `Show earlier (${count} more)`,
+  earlier: 'Show earlier',
   removed: 'Earlier events were removed, as the settings say.',
   evidence: 'Evidence',
   result: 'Result',
@@ -63,7 +63,8 @@ export const english = {
   waited: 'Waited for',
   waitKinds: { approval: 'approval', person: 'a person', paused: 'a pause', down: 'the daemon' },
   notBegun: 'No step has begun yet.',
-  tooManySteps: 'This plan has too many steps to draw. The list shows all of them.',
+  partOfGraph: (shown: number, all: number) =>
+    `${shown} of ${all} steps: those being worked on and what is near them. Choose one to see what is near it; the list shows all.`,
   partOf: 'Part of',
   moreParts: (count: number) => `${count} more parts`,
   took: 'Duration',

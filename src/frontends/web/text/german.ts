@@ -41,7 +41,7 @@ export const german: Words = {
   plan: 'Plan',
   noPlan: 'Noch kein Plan.',
   history: 'Verlauf',
-  earlier: (count) => `Früheres zeigen (noch ${count})`,
+  earlier: 'Früheres zeigen',
   removed: 'Frühere Ereignisse wurden entfernt, wie es die Einstellungen vorsehen.',
   evidence: 'Beleg',
   result: 'Ergebnis',
@@ -64,7 +64,8 @@ export const german: Words = {
   waited: 'Gewartet auf',
   waitKinds: { approval: 'Zustimmung', person: 'einen Menschen', paused: 'eine Pause', down: 'den Daemon' },
   notBegun: 'Noch kein Schritt hat begonnen.',
-  tooManySteps: 'Dieser Plan hat zu viele Schritte für ein Bild. Die Liste zeigt alle.',
+  partOfGraph: (shown, all) =>
+    `${shown} von ${all} Schritten: die in Arbeit und was bei ihnen liegt. Wer einen wählt, sieht, was bei ihm liegt; die Liste zeigt alle.`,
   partOf: 'Teil von',
   moreParts: (count) => `${count} weitere Teile`,
   took: 'Dauer',

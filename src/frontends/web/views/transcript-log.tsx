@@ -1,55 +1,69 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren, VNode } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { openSession, transcriptVersion } from '../data/session.ts';
+import { openSession, readEarlier, transcriptVersion } from '../data/session.ts';
 import type { CallItem, TranscriptItem } from '../data/transcript.ts';
 import { Button, FileLinks, StateLabel, Unfold } from '../parts/controls.tsx';
 import { FOCUSABLE, renderMarkdown } from '../parts/markdown.tsx';
 import { formatDuration, formatTime, words } from '../text/wording.ts';
 
 /** Entries that are shown at first, and how many more each time a reader asks for earlier ones. */
-const WINDOW = 200;
+const WINDOW = 100;
 /** A reader this close to the end, in pixels, is taken along when more comes. */
 const NEAR_END = 80;
 
 /**
- * What has happened, the last entries first, and what the model is writing now. `children` stand above: on a narrow
- * screen they scroll along.
+ * What has happened, the last entries first, and what the model is writing now. Who scrolls up is shown earlier
+ * entries, and what they look at stays where it is. `children` stand above: on a narrow screen they scroll along.
  */
 export function TranscriptLog({ children }: { children: ComponentChildren }) {
   const { history, earlier, removed, who } = words.value;
   const shown = useSignal(WINDOW);
   const log = useRef<HTMLElement>(null);
   const isAtEnd = useRef(true);
+  const firstShown = useRef(0);
+  const isReading = useRef(false);
   // The transcript changes in place; this says when.
   transcriptVersion.value;
   const transcript = openSession.value?.transcript;
-  useLayoutEffect(() => {
-    const scroller = scrollerOf(log.current);
-    if (scroller && isAtEnd.current) scroller.scrollTop = scroller.scrollHeight;
-  });
   const items = transcript?.items ?? [];
   const hidden = Math.max(0, items.length - shown.value);
+  const first = items[hidden]?.seq ?? 0;
+  const before = first < firstShown.current ? scrollerOf(log.current) : null;
+  firstShown.current = first;
+  /** From the place that is looked at to the end, in pixels, where entries are put in front of it. */
+  const fromEnd = before ? before.scrollHeight - before.scrollTop : undefined;
+  useLayoutEffect(() => {
+    const scroller = scrollerOf(log.current);
+    if (!scroller) return;
+    if (fromEnd !== undefined) scroller.scrollTop = scroller.scrollHeight - fromEnd;
+    else if (isAtEnd.current) scroller.scrollTop = scroller.scrollHeight;
+  });
+  const hasEarlier = hidden > 0 || transcript?.first !== undefined;
+  const showEarlier = async () => {
+    if (isReading.current) return;
+    isReading.current = true;
+    if (hidden < WINDOW) await readEarlier();
+    shown.value += WINDOW;
+    isReading.current = false;
+  };
   return (
     <div
       class="content"
       onScrollCapture={() => {
-        const { scrollHeight = 0, scrollTop = 0, clientHeight = 0 } = scrollerOf(log.current) ?? {};
-        isAtEnd.current = scrollHeight - scrollTop - clientHeight < NEAR_END;
+        const scroller = scrollerOf(log.current);
+        if (!scroller) return;
+        isAtEnd.current = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END;
+        const [seen, button] = [scroller, log.current?.querySelector(':scope > button')].map((it) =>
+          it?.getBoundingClientRect(),
+        );
+        if (seen && button && button.bottom > seen.top && button.top < seen.bottom) void showEarlier();
       }}
     >
       {children}
       <section class="transcript" ref={log} role="log" aria-label={history} {...FOCUSABLE}>
         {transcript?.isCut && hidden === 0 && <p class="quiet">{removed}</p>}
-        {hidden > 0 && (
-          <Button
-            onClick={() => {
-              shown.value += WINDOW;
-            }}
-          >
-            {earlier(hidden)}
-          </Button>
-        )}
+        {hasEarlier && <Button onClick={showEarlier}>{earlier}</Button>}
         {items.slice(hidden).map(renderItem)}
         {transcript && transcript.live !== '' && (
           <article class="answer live" aria-busy="true">
