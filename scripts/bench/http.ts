@@ -2,7 +2,6 @@ import * as fs from 'node:fs';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openClient } from '../../src/client/index.ts';
 import { startAgentd, startServer } from './children.ts';
 import { drop, FREE, makeSession, makeWorkspace } from './contender.ts';
 import { type Endpoint, openEndpoint } from './endpoint.ts';
@@ -37,13 +36,7 @@ export async function http({ folder, size, nodeFlags }: Setting): Promise<string
   return [
     'http: a message is sent … its request is at the model, ms',
     '',
-    table(
-      [
-        ...['n', 'posted p50 / p99', 'sent by the client, durably', 'dropped, not synced'],
-        ...['later than dropped (p50; target 3)', 'than sent'],
-      ],
-      [sent],
-    ),
+    table(['n', 'posted p50 / p99', 'dropped p50 / p99', 'later (p50; target 3)'], [sent]),
     '',
     'a streamed chat completion, ms',
     '',
@@ -65,44 +58,36 @@ export async function http({ folder, size, nodeFlags }: Setting): Promise<string
   ].join('\n');
 }
 
-const objectEntries = <K extends string, T>(of: Record<K, T>) => Object.entries(of) as Array<[K, T]>;
 const both = (took: readonly number[]): string => `${ms(median(took))} / ${ms(quantile(took, 0.99))}`;
 
-/** A message is posted, sent by the client in this process, or dropped as a file, until its request is at the model. */
+/** A message is posted, or dropped as a file, until its request is at the model. */
 async function posted(workspace: string, server: Server, endpoint: Endpoint, n: number): Promise<string[]> {
   const agent = new Agent({ keepAlive: true });
   const session = makeSession(workspace, 'posted');
-  const client = openClient(workspace);
-  const ways: Record<'posted' | 'synced' | 'dropped', (id: string, text: string) => Promise<number>> = {
-    async posted(id, text) {
+  const ways = {
+    async posted(id: string, text: string) {
       const at = performance.now();
       const headers = { 'idempotency-key': id };
       await post(server, '/api/sessions/posted/messages', { text }, { agent, headers });
       return at;
     },
-    async synced(id, text) {
-      const at = performance.now();
-      await client.sendOnce('posted', { id, text });
-      return at;
-    },
-    dropped: async (id, text) => drop(session, id, text),
+    dropped: async (id: string, text: string) => drop(session, id, text),
   };
-  const took = { posted: [] as number[], synced: [] as number[], dropped: [] as number[] };
+  const took: Record<keyof typeof ways, number[]> = { posted: [], dropped: [] };
   endpoint.script(() => ({ text: 'ok' }));
   for (let index = 0; index < n + WARM_UP; index++) {
-    for (const [way, send] of objectEntries(ways)) {
+    for (const way of ['posted', 'dropped'] as const) {
       const id = `${way}-${index}`;
       const arrival = endpoint.arrival();
-      const at = await send(id, `Message ${id}: are you there?`);
+      const at = await ways[way](id, `Message ${id}: are you there?`);
       took[way].push((await arrival) - at);
       while (!fs.existsSync(join(session, 'outbox', `${id}.msg.json`))) await sleep(1);
       await sleep(PAUSE_MS);
     }
   }
   agent.destroy();
-  const all = objectEntries(took).map(([, times]) => times.slice(WARM_UP));
-  const [posted50 = 0, synced50 = 0, dropped50 = 0] = all.map(median);
-  return [String(n), ...all.map(both), ms(posted50 - dropped50), ms(posted50 - synced50)];
+  const [ours, theirs] = [took.posted.slice(WARM_UP), took.dropped.slice(WARM_UP)];
+  return [String(n), both(ours), both(theirs), ms(median(ours) - median(theirs))];
 }
 
 /** A streamed completion is asked for until its first word comes, here or at the model itself. */

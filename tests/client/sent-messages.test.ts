@@ -52,3 +52,19 @@ test('the newest sessions are those whose record changed last, without children'
   expect(client.newestSessions(2)).toEqual(['one', 'three']);
   expect(client.newestSessions(9)).toEqual(['one', 'three', 'two']);
 });
+
+test('an id that came into the log since the last look is known, and so is one before it; any other is new', async () => {
+  const { client, session } = rig();
+  await client.send('demo', { id: 'first', text: 'one' });
+  await record(session('demo'), [opened, taken('x-1')]);
+  expect(await client.sentMessages('demo', 'x-')).toHaveLength(1);
+  await record(session('demo'), [taken('x-2'), replied('x-2')]);
+  for (const id of ['x-1', 'x-2'])
+    await expect(client.sendOnce('demo', { id, text: 'another' })).rejects.toMatchObject({ name: 'MessageConflict' });
+  await record(session('demo'), [taken('x-3')]);
+  for (const id of ['x-4', 'x-4', 'x']) await client.sendOnce('demo', { id, text: 'new' });
+  await expect(client.sendOnce('demo', { id: 'x-4', text: 'not that' })).rejects.toThrow('Use a new id.');
+  await expect(client.sendOnce('demo', { id: 'x-3', text: 'another' })).rejects.toThrow('Use a new id.');
+  const names = fs.readdirSync(session('demo').inbox).filter((name) => name.endsWith('.json'));
+  expect(names.sort()).toEqual(['first.msg.json', 'x-4.msg.json', 'x.msg.json']);
+});

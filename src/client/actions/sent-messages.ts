@@ -5,7 +5,7 @@ import { sha256Hex } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { MessageConflict } from '../sessions/client-errors.ts';
-import { readSession } from '../sessions/read-session.ts';
+import { readSession, readUnlessMentioned } from '../sessions/read-session.ts';
 import { dropIntoInbox, formatMessageFile, messageFileName, type OutgoingMessage } from './messaging.ts';
 
 type NamedSession = SessionPaths & { name: string };
@@ -37,6 +37,9 @@ export async function dropOnce(
 async function findSent(paths: NamedSession, id: string, content: string): Promise<string | undefined> {
   const name = messageFileName(id);
   const waiting = ifExists(() => fs.readFileSync(join(paths.inbox, name), 'utf8'));
+  // A new id is what most senders have: to see that it is new, the events since the last look need not be understood.
+  const before = waiting === undefined ? readUnlessMentioned(paths, id) : undefined;
+  if (before && !mapGet(before.messages, id) && !mapGet(before.replyNames, name)) return undefined;
   const { messages, replyNames } = await readSession(paths);
   const known = mapGet(messages, id);
   const isOther = known ? known.sha256 !== sha256Hex(content) : waiting !== undefined && waiting !== content;

@@ -1,8 +1,6 @@
-import * as fs from 'node:fs';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
 import { stateFromSnapshot } from '../../core/session/snapshot.ts';
-import type { LogPosition } from '../../protocol/session/log-entry.ts';
-import { isLogEmpty, logEndsAt } from '../../store/event-log/segments.ts';
+import { isLogEmpty, logEndsAt, readAppended } from '../../store/event-log/segments.ts';
 import { readSnapshot } from '../../store/event-log/snapshot-file.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import type { KnownState } from './replay.ts';
@@ -26,19 +24,26 @@ type NamedSession = SessionPaths & { name: string; known?: KnownStates };
  */
 export async function readSession(paths: NamedSession): Promise<Session> {
   const earlier = paths.known?.get(paths.folder);
-  if (earlier && logEndsAt(paths, earlier.mark)) return earlier.session;
-  const isNear = earlier !== undefined && appendedTo(paths, earlier.mark) <= MAX_APPENDED;
-  const snapshot = isNear ? undefined : readSnapshot(paths.snapshot);
+  const appended = earlier && readAppended(paths, earlier.mark, MAX_APPENDED);
+  if (earlier && appended?.length === 0) return earlier.session;
+  const snapshot = appended ? undefined : readSnapshot(paths.snapshot);
   const meaning = snapshot && stateFromSnapshot(snapshot.state, paths.name);
   if (snapshot && meaning?.current && meaning.session.seq === snapshot.mark.seq && logEndsAt(paths, snapshot.mark))
     return keep(paths, { session: meaning.session, mark: snapshot.mark });
   if (isLogEmpty(paths)) return emptySession(paths.name);
   const { readSessionFromLog } = await import('./replay.ts');
-  return keep(paths, await readSessionFromLog(paths, isNear ? earlier : undefined));
+  return keep(paths, await readSessionFromLog(paths, appended && earlier));
 }
 
-const appendedTo = ({ events }: SessionPaths, { offset }: LogPosition): number =>
-  (fs.statSync(events, { throwIfNoEntry: false })?.size ?? 0) - offset;
+/**
+ * The state that a client has read already, if nothing that was appended since has this text: for who asks for what is
+ * named by it. Undefined where the session has to be read.
+ */
+export function readUnlessMentioned(paths: NamedSession, text: string): Session | undefined {
+  const earlier = paths.known?.get(paths.folder);
+  const appended = earlier && readAppended(paths, earlier.mark, MAX_APPENDED);
+  return appended && !appended.includes(text) ? earlier.session : undefined;
+}
 
 function keep({ folder, known }: NamedSession, state: KnownState): Session {
   if (!known) return state.session;

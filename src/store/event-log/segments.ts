@@ -5,7 +5,14 @@ import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts
 import { listNames, openRegularFile } from '../fs/file-reads.ts';
 import { CorruptLogError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
-import { crcOfLine, encodeLineWithCrc, parseCheckedLine, readFirstLine, readLineBefore } from './log-lines.ts';
+import {
+  crcOfLine,
+  encodeLineWithCrc,
+  parseCheckedLine,
+  readBytes,
+  readFirstLine,
+  readLineBefore,
+} from './log-lines.ts';
 
 /** First line of every segment but the first: what it follows, byte for byte. It is not an event and has no `seq`. */
 const SegmentHeader = z.object({
@@ -156,25 +163,35 @@ const CORRUPT_LOG_ADVICE =
   'Nothing was changed. Restore the file from a backup, or move the session folder away; the daemon does not serve this ' +
   'session until then.';
 
+/** Whether the log ends with the event at that position: then a snapshot taken there is complete. */
+export const logEndsAt = (paths: SessionPaths, mark: LogPosition): boolean =>
+  readAppended(paths, mark, 0) !== undefined;
+
 /**
- * Whether the log ends with the event at that position: then a snapshot taken there is complete. Reads that one line,
- * without the events' schemas. Faults of the log are reported by its reader; here it just does not end so.
+ * What the current file has after the event at that position; undefined if it does not have that event, or more than
+ * `most` bytes after it. Reads that one line and these bytes, without the events' schemas. Faults of the log are
+ * reported by its reader; here it just does not have the event.
  */
-export function logEndsAt(paths: SessionPaths, { seq, segment, offset, crc }: LogPosition): boolean {
+export function readAppended(
+  paths: SessionPaths,
+  { seq, segment, offset, crc }: LogPosition,
+  most: number,
+): Buffer | undefined {
   try {
     const segments = openSegments(paths);
-    if (!segments) return false;
+    if (!segments) return undefined;
     try {
       const { number, file, end } = segments.current;
-      const bytes = number === segment && end === offset ? readLineBefore(file, offset) : undefined;
-      return (
-        bytes !== undefined && crcOfLine(bytes) === crc && propertyOf(parseCheckedLine(bytes)?.value, 'seq') === seq
-      );
+      if (number !== segment || end < offset || end > offset + most) return undefined;
+      const bytes = readLineBefore(file, offset);
+      const isThere =
+        bytes !== undefined && crcOfLine(bytes) === crc && propertyOf(parseCheckedLine(bytes)?.value, 'seq') === seq;
+      return isThere ? readBytes(file, offset, end) : undefined;
     } finally {
       segments.close();
     }
   } catch {
-    return false;
+    return undefined;
   }
 }
 
