@@ -41,3 +41,16 @@ test.each([
 ])('%s is no progress', (_what, body) => {
   expect(after(false, body)).toMatchObject({ count: 2 });
 });
+
+test('a daemon that crashed before it wrote anything counts, and never more than the daemon counted', () => {
+  const counted = (crashes: number, epoch: number, lastEpoch: number) => {
+    const before = { ...NO_CRASHES, count: 1, lastEpoch };
+    const stamp = { v: 2, seq: 9, epoch, at: '2026-01-05T08:00:00.000Z' };
+    const recovery = { type: 'recovery.started', open: ['the run of 1.md'], after: 'crash', error: 'broke', crashes };
+    return reduceCrashCounts({ ...emptySession('demo'), crashes: before }, Event.parse({ ...stamp, ...recovery }));
+  };
+  expect(counted(2, 3, 2)).toMatchObject({ count: 2, lastEpoch: 3 });
+  expect(counted(3, 4, 2)).toMatchObject({ count: 3, lastEpoch: 4 });
+  expect(counted(1, 4, 2)).toMatchObject({ count: 1 });
+  expect(counted(3, 4, 0)).toMatchObject({ count: 2 });
+});

@@ -7,8 +7,12 @@ import type { CrashCounts, Session } from '../session/session-state.ts';
  * explanation are not the message's fault and do not count. Any progress resets the count.
  */
 export function reduceCrashCounts(session: Session, event: Event): CrashCounts {
+  const crashes = event.type === 'recovery.started' ? recoveryStarted(session, event) : othersCounted(session, event);
+  return crashes.lastEpoch === event.epoch ? crashes : { ...crashes, lastEpoch: event.epoch };
+}
+
+function othersCounted(session: Session, event: Event): CrashCounts {
   const { crashes } = session;
-  if (event.type === 'recovery.started') return recoveryStarted(session, event);
   return isProgress(session, event) ? { ...crashes, count: 0, lastError: null } : crashes;
 }
 
@@ -17,8 +21,10 @@ function recoveryStarted(session: Session, event: EventOf<'recovery.started'>): 
   const { after, crashes: inARow, error = null } = event;
   if (after === 'error') return { ...crashes, count: crashes.count + 1, lastError: error };
   if (after !== 'crash' || inARow === undefined) return crashes;
-  // The daemon counts across messages; the event log knows about progress.
-  return { ...crashes, count: Math.min(inARow, crashes.count + 1), lastError: error };
+  // The daemon counts across messages; the event log knows about progress. A daemon that crashed while it opened the
+  // session wrote nothing, so the epochs in between are counted too.
+  const lost = crashes.lastEpoch > 0 ? Math.max(1, event.epoch - crashes.lastEpoch) : 1;
+  return { ...crashes, count: Math.min(inARow, crashes.count + lost), lastError: error };
 }
 
 /** Calls that stay open while nothing is running. */

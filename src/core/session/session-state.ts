@@ -147,6 +147,8 @@ export type CrashCounts = {
   lastError: string | null;
   /** A call was open at the last recovery: an answer that asks for another one is not progress yet. */
   hadOpenCall: boolean;
+  /** The epoch of the daemon that wrote the last event; 0: unknown. */
+  lastEpoch: number;
 };
 
 /** Daemons a message may crash before it becomes a dead letter (rule R20). */
@@ -156,6 +158,7 @@ export const NO_CRASHES: CrashCounts = {
   count: 0,
   lastError: null,
   hadOpenCall: false,
+  lastEpoch: 0,
 };
 
 export function emptySession(name: string): Session {
