@@ -1,7 +1,9 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { type BaseEvent, EventType, HttpAgent } from '@ag-ui/client';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { type BaseEvent, buildResumeArray, EventType, HttpAgent } from '@ag-ui/client';
 import { expect, test } from 'vitest';
+import { openAccessTokens } from '../../src/client/actions/access-token.ts';
 import { jsonPatch } from '../../src/frontends/ag-ui/json-patch.ts';
+import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { type Serving, serveHere, serveWorkspace } from '../http/serving.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
 import fc from '../support/property.ts';
@@ -20,16 +22,27 @@ const agentOf = ({ url, token }: Pick<Serving, 'url' | 'token'>, threadId: strin
   new HttpAgent({ url: `${url}/ag-ui`, threadId, headers: { authorization: `Bearer ${token}` } });
 
 /** Says something, and answers with the events of the run. */
-async function say(agent: HttpAgent, id: string, content: string): Promise<BaseEvent[]> {
+async function say(agent: HttpAgent, id: string, content: string, resume?: Resume): Promise<BaseEvent[]> {
   agent.addMessage({ id, role: 'user', content });
-  return run(agent);
+  return run(agent, resume);
 }
 
-async function run(agent: HttpAgent): Promise<BaseEvent[]> {
+type Resume = ReturnType<typeof buildResumeArray>;
+
+async function run(agent: HttpAgent, resume?: Resume): Promise<BaseEvent[]> {
   const events: BaseEvent[] = [];
-  await agent.runAgent({}, { onEvent: ({ event }) => void events.push(event) });
+  await agent.runAgent({ ...(resume && { resume }) }, { onEvent: ({ event }) => void events.push(event) });
   return events;
 }
+
+/** The answer to everything that the client was asked, as it builds it. */
+const answers = ({ pendingInterrupts }: HttpAgent, payload: unknown): Resume =>
+  buildResumeArray(
+    pendingInterrupts,
+    Object.fromEntries(pendingInterrupts.map(({ id }) => [id, { status: 'resolved', payload }])),
+  );
+const abandons = ({ pendingInterrupts }: HttpAgent): Resume =>
+  pendingInterrupts.map(({ id }) => ({ interruptId: id, status: 'cancelled' }));
 
 const typesOf = (events: BaseEvent[]) =>
   events.map(({ type }) => String(type)).filter((type, at, all) => type !== 'STATE_DELTA' && type !== all[at - 1]);
@@ -73,15 +86,16 @@ test('a run has its texts, tool calls and steps in an order that the client of A
   expect(received.map(({ body }) => body.text)).toEqual(['Count and tell', 'Thanks']);
 });
 
-test('a run that pauses or asks ends with its steps ended and says how it goes on; one that fails is an error', async () => {
+test('a run that pauses is cancelled with its steps ended, one that fails is an error, and a question is an interrupt', async () => {
   const place = await agUiSetup(
     [
       { when: 'long', text: '[Step] Dig\nOn.', calls: [{ name: 'shell', args: { command: 'true' } }] },
       {
         when: 'paint',
-        text: '',
+        text: '[Step] Paint',
         calls: [{ name: 'ask_user', args: { question: 'Which?', choices: ['red', 'blue'] } }],
       },
+      { when: 'paint', text: '[Done: Paint] Blue.' },
       { text: '[Done: Dig] Dug.' },
     ],
     { limits: { iterations: 1 } },
@@ -89,21 +103,120 @@ test('a run that pauses or asks ends with its steps ended and says how it goes o
   const agent = agentOf(place.serving, 'demo');
   const events = await say(agent, 'u1', 'a long one');
   expect(typesOf(events).slice(-2)).toEqual(['STEP_FINISHED', 'RUN_FINISHED']);
-  expect(events.at(-1)).toMatchObject({ result: { status: 'paused', reason: 'limit' } });
+  expect(events.at(-1)).toMatchObject({ outcome: { type: 'cancelled' } });
   expect(agent.state).toMatchObject({
     plan: { status: 'paused', steps: [{ status: 'running' }] },
   });
   expect(textsOf(agent).at(-1)).toContain('Say "continue" to resume');
   const resumed = await say(agent, 'u2', 'continue');
   expect(typesOf(resumed)).toEqual(expect.arrayContaining(['STEP_STARTED', 'STEP_FINISHED', 'RUN_FINISHED']));
+  expect(resumed.at(-1)).toMatchObject({ outcome: { type: 'success' }, result: { status: 'done' } });
   expect(agent.state).toMatchObject({ plan: { status: 'completed' } });
 
   const other = agentOf(place.serving, 'other');
   const asked = await say(other, 'u1', 'paint it');
-  expect(asked.at(-1)).toMatchObject({ result: { status: 'waiting', question: { text: 'Which?' } } });
+  expect(typesOf(asked).slice(-2)).toEqual(['STEP_FINISHED', 'RUN_FINISHED']);
+  expect(other.pendingInterrupts).toMatchObject([
+    {
+      id: expect.stringMatching(/^question-\d+\.0$/),
+      ...{ reason: 'input_required', message: 'Which?' },
+      responseSchema: { required: ['answer'], properties: { answer: { examples: ['red', 'blue'] } } },
+    },
+  ]);
   expect(textsOf(other).at(-1)).toMatch(/Which\?[\s\S]*red/);
+  // The client sends nothing that leaves it unanswered, and the server takes nothing that does not fit.
+  await expect(run(other)).rejects.toThrow('not addressed by resume');
+  await expect(run(other, answers(other, { approved: true }))).rejects.toThrow('some words');
+  const before = answers(other, { answer: 'blue' });
+  expect((await run(other, before)).at(-1)).toMatchObject({ outcome: { type: 'success' }, result: { status: 'done' } });
+  expect(other.pendingInterrupts).toEqual([]);
+  expect(other.state).toMatchObject({ plan: { status: 'completed' } });
+  // The same answer again is the same run; one to what nobody asks any more is said to be none.
+  expect((await run(other, before)).at(-1)).toMatchObject({ result: { status: 'done' } });
+  const late = await run(other, [{ interruptId: 'question-1.0', status: 'resolved', payload: 'red' }]);
+  expect(typesOf(late).slice(0, 2)).toEqual(['RUN_STARTED', 'STATE_SNAPSHOT']);
+  expect(textsOf(other).at(-1)).toBe('assistant: This was answered elsewhere, or is asked no more.');
+  expect(late.at(-1)).toMatchObject({ outcome: { type: 'success' } });
   const refused = await say(other, 'u2', '/approve 7');
   expect(refused.at(-1)).toEqual({ type: 'RUN_ERROR', code: 'rejected', message: 'No call is waiting for approval.' });
+});
+
+test('a call that waits is an interrupt: only an answer to that call, by who may approve, lets it run', async () => {
+  const shell = (command: string) => [{ name: 'shell', args: { command } }];
+  const place = await agUiSetup(
+    [
+      { text: '', calls: shell('echo one > one') },
+      { text: 'It is done.' },
+      { text: '', calls: shell('echo two > two') },
+      { text: 'It is not done.' },
+      { text: '', calls: shell('echo three > three') },
+      { text: 'As you like.' },
+      { text: '', calls: shell('echo three > three') },
+    ],
+    { permissions: [{ ask: 'shell' }] },
+  );
+  const ran = (name: string) => existsSync(place.path('.sessions', 'demo', 'work', name));
+  const agent = agentOf(place.serving, 'demo');
+  const asked = await say(agent, 'u1', 'the first');
+  expect(typesOf(asked)).toEqual(
+    expect.arrayContaining(['TOOL_CALL_START', 'TOOL_CALL_ARGS', 'TOOL_CALL_END', 'RUN_FINISHED']),
+  );
+  const [call] = agent.messages.flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []));
+  const [open] = agent.pendingInterrupts;
+  const { hash } = JSON.parse(readFileSync(place.path('.sessions', 'demo', 'approvals', '1.json'), 'utf8'));
+  expect(open).toMatchObject({
+    ...{ id: `approval-1-${hash}`, reason: 'tool_call', toolCallId: call?.id, expiresAt: expect.any(String) },
+    message: expect.stringContaining('echo one > one'),
+    responseSchema: { properties: { approved: { type: 'boolean' } }, required: ['approved'] },
+    metadata: { agentd: { session: 'demo', id: 1, hash } },
+  });
+
+  // Neither words, nor the hash of another call, nor a token that may only send.
+  const words = agentOf(place.serving, 'demo');
+  const refusals: Array<[text: string, resume: () => Resume | undefined]> = [
+    ['yes', () => undefined],
+    ['/approve 1', () => abandons(words)],
+  ];
+  for (const [text, resume] of refusals) {
+    const said = await say(words, text, text, resume());
+    expect(said.at(-1)).toMatchObject({ outcome: { type: 'interrupt', interrupts: [{ id: open?.id }] } });
+    expect(textsOf(words).at(-1)).toContain('was not sent');
+  }
+  const forged = [{ ...answers(agent, { approved: true })[0], interruptId: `approval-1-${'0'.repeat(64)}` }] as Resume;
+  const other = await run(agentOf(place.serving, 'demo'), forged);
+  expect(other.at(-1)).toMatchObject({ outcome: { type: 'interrupt', interrupts: [{ id: open?.id }] } });
+  const token = await openAccessTokens(workspacePaths(place.root)).add({ name: 'bo', role: 'send', sessions: ['*'] });
+  const sender = agentOf({ url: place.serving.url, token }, 'demo');
+  await expect(run(sender, answers(agent, { approved: true }))).rejects.toThrow('role \\"approve\\"');
+  await expect(run(agent, answers(agent, 'yes'))).rejects.toThrow('{\\"approved\\": true}');
+  expect(ran('one')).toBe(false);
+
+  const before = answers(agent, { approved: true });
+  const allowed = await run(agent, before);
+  expect(typesOf(allowed)).not.toContain('TOOL_CALL_START');
+  expect(allowed).toContainEqual(expect.objectContaining({ type: 'TOOL_CALL_RESULT', toolCallId: call?.id }));
+  expect(allowed.at(-1)).toMatchObject({ outcome: { type: 'success' } });
+  expect([ran('one'), textsOf(agent).at(-1)]).toEqual([true, 'assistant: It is done.']);
+  expect(agent.pendingInterrupts).toEqual([]);
+
+  // Denied; and left unanswered, by a message instead, or by none: then the run pauses.
+  await say(agent, 'u2', 'the second');
+  expect(agent.pendingInterrupts).toMatchObject([{ id: expect.stringMatching(/^approval-2-/) }]);
+  expect((await run(agent, answers(agent, { approved: false }))).at(-1)).toMatchObject({
+    outcome: { type: 'success' },
+  });
+  await say(agent, 'u3', 'the third');
+  const instead = await say(agent, 'u4', 'I would rather not', abandons(agent));
+  expect(instead.at(-1)).toMatchObject({ outcome: { type: 'success' } });
+  expect(textsOf(agent).at(-1)).toBe('assistant: As you like.');
+  await say(agent, 'u5', 'the third, after all');
+  await run(agent, abandons(agent));
+  expect(textsOf(agent).at(-1)).toMatch(/^assistant: .*[Pp]aus/);
+  expect((await place.serving.ask('GET', '/api/sessions/demo')).json).toMatchObject({
+    standing: 'paused',
+    approval: null,
+  });
+  expect([ran('two'), ran('three'), agent.pendingInterrupts]).toEqual([false, false, []]);
 });
 
 test('what is no run is refused as HTTP has it, and makes no session; without --ag-ui there is no such path', async () => {

@@ -1,13 +1,16 @@
 import { z } from 'zod';
 import { sha256 } from '../../base/sha256.ts';
+import type { Client, MessageProgress } from '../../client/index.ts';
+import { isApprovalAnswer } from '../../client/inspect/approval-requests.ts';
 import { HttpProblem, problemOf, problemResponse } from '../http/common/http-problem.ts';
 import { type HttpServices, readJson } from '../http/common/operation.ts';
 import { sseResponse } from '../http/common/sse-response.ts';
 import type { HttpProtocol } from '../http/server/http-app.ts';
 import { type ChatTurn, messageText } from '../openai/chat-identity.ts';
-import { type OpenAiAnswer, sendRequest } from '../openai/openai-answer.ts';
+import { type ChosenSession, type OpenAiAnswer, sendRequest } from '../openai/openai-answer.ts';
 import { sentMessages } from '../openai/session-choice.ts';
-import { type RunEvent, type RunName, runEvents } from './run-events.ts';
+import { answerMessage, openInterrupt, ResumeEntry } from './interrupts.ts';
+import { idleRunEvents, type RunEvent, runEvents } from './run-events.ts';
 
 /** Ids of messages that this server sends begin with it. */
 const PREFIX = 'ag-ui-';
@@ -17,6 +20,7 @@ const Message = z.looseObject({
   id: z.string().min(1),
   role: z.enum(['developer', 'system', 'user', 'assistant', 'tool', 'activity', 'reasoning']),
   content: z.unknown().optional(),
+  toolCalls: z.array(z.looseObject({ id: z.string() })).nullish(),
 });
 type Message = z.infer<typeof Message>;
 
@@ -26,8 +30,10 @@ const RunInput = z.looseObject({
   runId: z.string().min(1),
   messages: z.array(Message),
   context: z.array(z.looseObject({ description: z.string(), value: z.string() })).nullish(),
+  resume: z.array(ResumeEntry).nullish(),
 });
-type RunInput = z.infer<typeof RunInput>;
+/** `text`: that of the last message, if it is one of the user. */
+type RunInput = z.infer<typeof RunInput> & { text?: string };
 
 /** What `agentctl serve --ag-ui` serves as `/ag-ui`: a thread is a session, and a run what happens until a reply. */
 export const AG_UI_PROTOCOL: HttpProtocol = {
@@ -37,15 +43,16 @@ export const AG_UI_PROTOCOL: HttpProtocol = {
     app.post('/ag-ui', async (c) => {
       const input = readRun(await readJson(c));
       const services = servicesOf(c);
-      const answer = await send(services, input);
+      const chosen = await chooseMessage(services.client, input);
+      const answer = 'instead' in chosen ? chosen : await sendRequest(services, chosen);
       const signal = AbortSignal.any([c.req.raw.signal, services.closing]);
       return sseResponse((ends) => runFrames(services, { answer, run: input, signal: ends }), signal);
     });
   },
 };
 
-/** Throws a problem for what is no request, and for one whose last message is none of the user with text. */
-function readRun(json: unknown): RunInput & { text: string } {
+/** Throws a problem for what is no request, and for one without an answer and without a last message of the user. */
+function readRun(json: unknown): RunInput {
   const read = RunInput.safeParse(json);
   if (!read.success) {
     const [issue] = read.error.issues;
@@ -53,7 +60,10 @@ function readRun(json: unknown): RunInput & { text: string } {
   }
   const last = read.data.messages.at(-1);
   const wanted = 'a last message of the user, with text and nothing else';
-  if (last?.role !== 'user') throw badInput(wanted, last ? `one of the role "${last.role}"` : 'none');
+  if (last?.role !== 'user') {
+    if (read.data.resume?.length) return read.data;
+    throw badInput(wanted, last ? `one of the role "${last.role}"` : 'none');
+  }
   const other = z
     .array(Part)
     .safeParse(last.content)
@@ -75,26 +85,52 @@ function textOf({ content }: Message): string {
 }
 
 /**
- * Sends the last message, with what the session has not received quoted behind it. Its id is made from that of the
- * client, so a run that is asked for again runs nothing twice and gets the same answer.
+ * What a request is in its session: the answer to what that asks, or the last message of the user. A call is allowed or
+ * denied by an answer with the hash of the call alone, so while one waits no other message is sent. Ids are made from
+ * what the client sent, so a request that comes again runs nothing twice and gets the same reply.
  */
-async function send(services: HttpServices, { threadId, text, messages, context }: RunInput & { text: string }) {
-  const { client } = services;
+async function chooseMessage(client: Client, input: RunInput): Promise<ChosenSession | { instead: string }> {
+  const { threadId: session, resume } = input;
+  const sent = await sentMessages(client, session, PREFIX);
+  const isKnown = (id: string) => sent.some((one) => one.id === id);
+  const open = await openInterrupt(client, session);
+  const said = input.text === undefined ? null : userMessage(input, input.text, sent);
+  const chosen = (id: string, message: { text: string } | { command: string }): ChosenSession => ({
+    ...{ session, id, isKnown: isKnown(id), isSide: false, images: [], text: '', ...message },
+  });
+
+  const entries = (resume ?? []).map((entry) => ({
+    entry,
+    id: idOf([entry.interruptId, entry.status, entry.payload]),
+  }));
+  const answer = entries.find(({ entry, id }) => entry.interruptId === open?.id || isKnown(id));
+  const isNew = said !== null && !isKnown(said.id);
+  if (answer && isNew && answer.entry.status === 'resolved')
+    throw badInput('the answer to an interrupt, or a further message of the user', 'both');
+  if (answer && !isNew) return chosen(answer.id, answerMessage(answer.entry));
+  if (!said) return { instead: 'This was answered elsewhere, or is asked no more.' };
+  if (isNew && open?.reason === 'tool_call') {
+    const decides = isApprovalAnswer({ text: input.text });
+    if (!answer || decides)
+      return { instead: 'Your message was not sent: a call waits for approval. Answer it first.' };
+  }
+  return chosen(said.id, said);
+}
+
+/** The last message of the user, with what the session has not received quoted behind it. */
+function userMessage({ messages, context }: RunInput, text: string, sent: readonly MessageProgress[]) {
   const facts = (context ?? []).map(({ description, value }) => `${description}: ${value}`);
-  const id = PREFIX + sha256(JSON.stringify([messages.at(-1)?.id, text, facts])).slice(0, 32);
-  const sent = await sentMessages(client, threadId, PREFIX);
+  const id = idOf([messages.at(-1)?.id, text, facts]);
   const turns: ChatTurn[] = [
     ...messages.slice(0, -1).flatMap(turnOf),
     ...facts.map((text) => ({ role: 'system' as const, text })),
     { role: 'user', text },
   ];
   const isContinued = sent.some((one) => one.id !== id);
-  const isKnown = sent.some((one) => one.id === id);
-  return sendRequest(services, {
-    ...{ session: threadId, id, isKnown, isSide: false, images: [] },
-    text: messageText(turns, isContinued),
-  });
+  return { id, text: messageText(turns, isContinued) };
 }
+
+const idOf = (parts: unknown): string => PREFIX + sha256(JSON.stringify(parts)).slice(0, 32);
 
 function turnOf(message: Message): ChatTurn[] {
   const { role } = message;
@@ -102,19 +138,28 @@ function turnOf(message: Message): ChatTurn[] {
   return [{ role: role === 'developer' ? 'system' : role, text: textOf(message) }];
 }
 
-type Running = { answer: OpenAiAnswer; run: RunName; signal: AbortSignal };
+type Running = { answer: OpenAiAnswer | { instead: string }; run: RunInput; signal: AbortSignal };
 
 /** The events of a run as server-sent events. What goes wrong after it has begun is the last of them. */
 async function* runFrames(
   { client, closing, complain }: HttpServices,
-  { answer, run: { threadId, runId }, signal }: Running,
+  { answer, run: { threadId, runId, messages }, signal }: Running,
 ): AsyncGenerator<string> {
-  const { sent, pieces } = answer;
-  const readPlan = async () => (await client.show(sent.session)).session.plan;
+  const session = 'instead' in answer ? threadId : answer.sent.session;
+  const run = { threadId, runId };
+  const reads = {
+    readPlan: async () => (await client.show(session)).session.plan,
+    readInterrupt: () => openInterrupt(client, session),
+  };
   let isDelivered = false;
   try {
-    const source = { message: sent.id, pieces: pieces(signal), readPlan };
-    for await (const event of runEvents({ threadId, runId }, source)) yield event ? frame(event) : ': keepalive\n\n';
+    if ('instead' in answer) {
+      for await (const event of idleRunEvents(run, answer.instead, { ...reads, message: runId })) yield frame(event);
+      return;
+    }
+    const knownCalls = messages.flatMap(({ toolCalls }) => (toolCalls ?? []).map(({ id }) => id));
+    const source = { ...reads, message: answer.sent.id, pieces: answer.pieces(signal), knownCalls };
+    for await (const event of runEvents(run, source)) yield event ? frame(event) : ': keepalive\n\n';
     isDelivered = !signal.aborted;
   } catch (error) {
     if (closing.aborted) {
@@ -125,7 +170,7 @@ async function* runFrames(
       yield frame({ type: 'RUN_ERROR', message, code: String(status) });
     }
   } finally {
-    void answer.finish(isDelivered);
+    if ('finish' in answer) void answer.finish(isDelivered);
   }
 }
 

@@ -3,6 +3,7 @@ import { inlineText } from '../../protocol/session/log-entry.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { AnswerPiece } from '../openai/follow-answer.ts';
+import type { Interrupt } from './interrupts.ts';
 import { jsonPatch } from './json-patch.ts';
 
 /** What a client calls the run: the conversation, which is a session, and the request. */
@@ -14,8 +15,12 @@ type RunSource = {
   /** The id of the message; those of what is answered begin with it. */
   message: string;
   pieces: AsyncGenerator<AnswerPiece, Reply>;
+  /** Ids of the tool calls that the client knows by now. */
+  knownCalls: Iterable<string>;
   /** The plan as it is now. */
   readPlan: () => Promise<Plan | null>;
+  /** What the session waits for by now. */
+  readInterrupt: () => Promise<Interrupt | null>;
 };
 
 /**
@@ -27,6 +32,7 @@ export async function* runEvents(run: RunName, source: RunSource): AsyncGenerato
   const plan = openPlanState(source.readPlan);
   const steps = openSteps();
   const texts = openTexts(source.message);
+  const calls = openCalls(source.knownCalls);
   yield await plan.snapshot();
   yield* steps.resume(plan.running());
   for (;;) {
@@ -35,7 +41,7 @@ export async function* runEvents(run: RunName, source: RunSource): AsyncGenerato
       yield* texts.end();
       yield* plan.changes(await plan.read());
       yield* steps.endAll();
-      yield endOf(run, value);
+      yield await endOf(run, value, source);
       return;
     }
     if (value.is === 'silence') yield null;
@@ -43,7 +49,7 @@ export async function* runEvents(run: RunName, source: RunSource): AsyncGenerato
     if (value.is !== 'event') continue;
     const { event } = value;
     if (event.type === 'model.answered' || event.type === 'tool.started') yield* texts.end();
-    yield* toolEvents(event);
+    yield* calls.take(event);
     if (!/^(?:plan|step|run)\./.test(event.type)) continue;
     yield* plan.changes(await plan.read());
     if (event.type === 'run.resumed') yield* steps.resume(plan.running());
@@ -51,10 +57,35 @@ export async function* runEvents(run: RunName, source: RunSource): AsyncGenerato
   }
 }
 
-/** A failed run is an error; any other way to end is in the text of the reply, and in `result`. */
-function endOf(run: RunName, { status, reason, text, question, approval }: Reply): RunEvent {
+/** A run in which nothing happens but that something is said: the session goes on as it was, and asks what it asked. */
+export async function* idleRunEvents(
+  run: RunName,
+  text: string,
+  { message, readPlan, readInterrupt }: Omit<RunSource, 'pieces' | 'knownCalls'>,
+): AsyncGenerator<RunEvent> {
+  yield { type: 'RUN_STARTED', ...run };
+  yield await openPlanState(readPlan).snapshot();
+  const texts = openTexts(message);
+  yield* texts.say(text);
+  yield* texts.end();
+  const interrupt = await readInterrupt();
+  yield { type: 'RUN_FINISHED', ...run, outcome: interrupt ? interruptOutcome(interrupt) : { type: 'success' } };
+}
+
+const interruptOutcome = (interrupt: Interrupt) => ({ type: 'interrupt', interrupts: [interrupt] });
+
+/**
+ * A failed run is an error. One that waits for a person is an interrupt, unless it was answered meanwhile; one that was
+ * paused or cancelled is said to be cancelled, which AG-UI has for all that ends before it is complete.
+ */
+async function endOf(run: RunName, reply: Reply, { readInterrupt }: RunSource): Promise<RunEvent> {
+  const { status, reason, text } = reply;
   if (status === 'failed' || status === 'rejected') return { type: 'RUN_ERROR', message: text, code: reason ?? status };
-  return { type: 'RUN_FINISHED', ...run, result: { status, reason, question, approval } };
+  const finished = { type: 'RUN_FINISHED', ...run };
+  const interrupt = status === 'waiting' ? await readInterrupt() : null;
+  if (interrupt) return { ...finished, outcome: interruptOutcome(interrupt) };
+  if (status === 'paused' || status === 'cancelled') return { ...finished, outcome: { type: 'cancelled' } };
+  return { ...finished, outcome: { type: 'success' }, result: { status, reason } };
 }
 
 /** The plan as the state that client and agent share; sent whole once, and then as what changed. */
@@ -130,17 +161,25 @@ function openTexts(message: string) {
   };
 }
 
-/** A call of a tool, whole once it starts, and its result. */
-function* toolEvents(event: Event): Generator<RunEvent> {
-  if (event.type === 'tool.started') {
-    const toolCallId = event.call;
-    yield { type: 'TOOL_CALL_START', toolCallId, toolCallName: event.name };
-    if (event.args !== '') yield { type: 'TOOL_CALL_ARGS', toolCallId, delta: event.args };
+/** Calls of tools, each whole once it starts or waits for approval, and their results, which may be in a later run. */
+function openCalls(known: Iterable<string>) {
+  const told = new Set(known);
+  function* tell(toolCallId: string, toolCallName: string, args: string): Generator<RunEvent> {
+    if (told.has(toolCallId)) return;
+    told.add(toolCallId);
+    yield { type: 'TOOL_CALL_START', toolCallId, toolCallName };
+    if (args !== '') yield { type: 'TOOL_CALL_ARGS', toolCallId, delta: args };
     yield { type: 'TOOL_CALL_END', toolCallId };
   }
-  if (event.type === 'tool.finished' || event.type === 'tool.interrupted') {
-    const output = event.output === undefined ? '' : inlineText(event.output);
-    const content = event.type === 'tool.finished' ? output : `${event.why}\n${output}`.trim();
-    yield { type: 'TOOL_CALL_RESULT', messageId: `${event.call}-result`, toolCallId: event.call, content };
-  }
+  return {
+    *take(event: Event): Generator<RunEvent> {
+      if (event.type === 'tool.started' || event.type === 'approval.asked')
+        yield* tell(event.call, event.name, event.args);
+      // Of a call that the client does not know, such as a question, it could make nothing.
+      if ((event.type !== 'tool.finished' && event.type !== 'tool.interrupted') || !told.has(event.call)) return;
+      const output = event.output === undefined ? '' : inlineText(event.output);
+      const content = event.type === 'tool.finished' ? output : `${event.why}\n${output}`.trim();
+      yield { type: 'TOOL_CALL_RESULT', messageId: `${event.call}-result`, toolCallId: event.call, content };
+    },
+  };
 }

@@ -26,6 +26,8 @@ export type ChosenSession = {
   /** Of the message: the same for a request that is sent again. */
   id: string;
   text: string;
+  /** Instead of the text. */
+  command?: string;
   images: DataImage[];
   /** It was sent before. */
   isKnown: boolean;
@@ -80,8 +82,12 @@ export async function sendRequest(
   };
 }
 
-async function sendChosen(client: Client, { session, id, text, images, isKnown, isSide }: ChosenSession) {
+async function sendChosen(
+  client: Client,
+  { session, id, text, command, images, isKnown, isSide }: ChosenSession,
+): Promise<SentMessage> {
   const options = isSide ? { options: { mode: 'linear' as const, limits: { iterations: 1 } } } : {};
+  if (command !== undefined) return client.sendOnce(session, { id, command }, { mustExist: true });
   if (images.length === 0) return client.sendOnce(session, { id, text, ...options });
   // What came with it has been moved since, and its id is made from the images as well.
   const earlier = isKnown ? (await client.sentMessages(session, id)).find((one) => one.id === id) : undefined;
