@@ -3,11 +3,9 @@
  * that is not there skips its test, with the reason.
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
-import { createServer, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
-import { expect, onTestFinished } from 'vitest';
-import { type Serving, serveWorkspace } from '../http/serving.ts';
+import { expect } from 'vitest';
+import { serveWorkspace } from '../http/serving.ts';
 import { openAiSetup } from '../openai/openai-setup.ts';
 import { setup } from '../support/agentctl.ts';
 import { foreign, LIMIT_MS, needNpm, needPython, PYTHON, run } from './foreign-programs.ts';
@@ -86,45 +84,6 @@ foreign(
     expect(await llm('-c', '--no-stream', 'and more')).toMatchObject({ code: 0, out: 'Three.\n' });
     expect(await received(names()[0] ?? '')).toEqual(['hi', 'more', 'and more']);
     expect(names()).toHaveLength(1);
-  },
-  LIMIT_MS,
-);
-
-/** Passes requests on with the token, for a client that sends no headers of its own. */
-async function withToken({ url, token }: Serving): Promise<string> {
-  const proxy = createServer((asked, answer) => {
-    const headers = { ...asked.headers, authorization: `Bearer ${token}` };
-    const passed = request(url + asked.url, { method: asked.method, headers }, (came) => {
-      answer.writeHead(came.statusCode ?? 0, came.headers);
-      came.pipe(answer);
-    });
-    passed.on('error', () => answer.destroy());
-    asked.pipe(passed);
-    answer.on('close', () => passed.destroy());
-  });
-  await new Promise<void>((listening) => proxy.listen(0, '127.0.0.1', listening));
-  onTestFinished(() => {
-    proxy.close();
-    proxy.closeAllConnections();
-  });
-  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-}
-
-/** Those that ask a server for no tools, prompts or resources made for the suite. */
-const SCENARIOS = [
-  ...['server-initialize', 'ping', 'tools-list', 'resources-list', 'server-sse-multiple-streams'],
-  'dns-rebinding-protection',
-];
-
-foreign(
-  'the conformance suite of MCP passes where it asks for nothing made for it',
-  async (context) => {
-    const conformance = needNpm(context, '@modelcontextprotocol/conformance/dist/index.js');
-    const url = `${await withToken(await serveWorkspace(setup(), '--mcp'))}/mcp`;
-    for (const scenario of SCENARIOS) {
-      const { code, out, err } = await conformance(['server', '--url', url, '--scenario', scenario]);
-      expect([scenario, code], out + err).toEqual([scenario, 0]);
-    }
   },
   LIMIT_MS,
 );

@@ -12,6 +12,11 @@ test('/mcp serves both versions with a token, as the user that it names; plans a
   for (const version of VERSIONS) {
     const client = await httpClient(url, token, { version });
     expect(client.getNegotiatedProtocolVersion()).toBe(version);
+    // What is never told is not promised.
+    expect(client.getServerCapabilities()).toEqual({
+      tools: { listChanged: false },
+      resources: { listChanged: false, subscribe: version === '2026-07-28' },
+    });
     const args = { session: 'demo', text: '1. Say hello: `echo hello`', id: `by-${version}` };
     expect(await callTool(client, 'send_message', args)).toMatchObject({ data: { status: 'done', session: 'demo' } });
     expect(await readText(client, 'agentd://sessions/demo/plan')).toContain('Say hello');

@@ -70,7 +70,8 @@ export function createMcpServer(
     { name: 'agentd', title: 'agentd', version: packageVersion() },
     {
       instructions: INSTRUCTIONS,
-      capabilities: { resources: { subscribe: canSubscribe } },
+      // The tools stay as they are, and nobody is told of further plans.
+      capabilities: { tools: { listChanged: false }, resources: { subscribe: canSubscribe, listChanged: false } },
       requestState: { verify: states.verify },
       // Its form waits ten minutes; ours is over before the client gives up.
       inputRequired: { legacyShim: false },
