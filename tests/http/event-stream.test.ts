@@ -2,11 +2,12 @@ import { getEventListeners } from 'node:events';
 import * as fs from 'node:fs';
 import { createServer, request } from 'node:http';
 import { EventSource } from 'eventsource';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { sseResponse } from '../../src/frontends/http/common/sse-response.ts';
+import { type Event, EventBody } from '../../src/protocol/session/event.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { record } from '../client/rig.ts';
-import { setup } from '../support/agentctl.ts';
+import { script, setup } from '../support/agentctl.ts';
 import { everything } from '../support/all.ts';
 import { opened, progress, servedSession, waitForHandles } from './served-session.ts';
 import { serveWorkspace } from './serving.ts';
@@ -123,7 +124,7 @@ test('frames that are ready are sent together, up to a bound; one that is late k
 test('EventSource gets everything once and in order over connections that are cut every few events', async () => {
   const { server, headers, paths, complaints } = await servedSession();
   await record(paths, [opened, ...progress(99)]);
-  const proxy = await cuttingProxy(server.url, 17);
+  const proxy = await cuttingProxy(() => server.url, 17);
   const seen: number[] = [];
   const source = new EventSource(`${proxy.url}/api/sessions/demo/events`, {
     fetch: (url, init) => fetch(url, { ...init, headers: { ...init.headers, ...headers } }),
@@ -149,6 +150,66 @@ test('EventSource gets everything once and in order over connections that are cu
   expect(seen).toEqual(upTo(150));
   expect(proxy.cuts()).toBeGreaterThanOrEqual(6);
   expect(complaints).toEqual([]);
+});
+
+test('EventSource misses nothing and gets nothing twice while proxy, server and daemon are killed and come back', async () => {
+  const place = setup();
+  const hold = 'until [ -e go ]; do sleep 0.05; done';
+  const model = script(place, [
+    { text: '[Step] Wait\n[Step] Go on', calls: [{ name: 'shell', args: { command: hold } }] },
+    { text: '[Done: Wait]', calls: [{ name: 'shell', args: { command: 'true' } }] },
+    { text: '[Done: Go on] All is done.' },
+    { text: 'Once more.' },
+  ]);
+  const daemon = await place.serve('--model', model);
+  let server = await serveWorkspace(place);
+  const proxy = await cuttingProxy(() => server.url, 7);
+  const send = (text: string) => server.ask('POST', '/api/sessions/demo/messages', { body: { text } });
+  await send('Begin');
+  const seen: number[] = [];
+  const headers = { authorization: `Bearer ${server.token}` };
+  const source = new EventSource(`${proxy.url}/api/sessions/demo/events`, {
+    fetch: (url, init) => fetch(url, { ...init, headers: { ...init.headers, ...headers } }),
+  });
+  onTestFinished(() => source.close());
+  let look = (_: Event) => {};
+  const take = ({ data }: MessageEvent) => {
+    const event: Event = JSON.parse(String(data));
+    seen.push(event.seq);
+    look(event);
+  };
+  for (const { shape } of EventBody.options) source.addEventListener(shape.type.value, take);
+  const until = (type: Event['type'], count: number) => {
+    let left = count;
+    return new Promise<void>((done) => {
+      look = (event) => {
+        if (event.type === type && --left === 0) done();
+      };
+    });
+  };
+
+  await until('tool.started', 1);
+  for (const { child } of [daemon, server]) child.kill('SIGKILL');
+  await Promise.all([daemon.ended, server.ended]);
+  fs.writeFileSync(place.path('.sessions', 'demo', 'work', 'go'), '');
+  const replied = until('reply.published', 1);
+  server = await serveWorkspace(place);
+  const last = await place.serve('--model', model);
+  await replied;
+
+  server.child.kill('SIGTERM');
+  await server.ended;
+  server = await serveWorkspace(place);
+  const again = until('reply.published', 1);
+  await send('And once more');
+  await again;
+  last.child.kill('SIGTERM');
+  await last.ended;
+  const log = (await place.here(['log', 'demo', '--json'])).out.split('\n').filter(Boolean);
+  await vi.waitFor(() => expect(seen).toHaveLength(log.length));
+  expect(seen).toEqual(log.map((line) => JSON.parse(line).seq));
+  expect(seen).toEqual(upTo(seen.length));
+  expect(proxy.cuts()).toBeGreaterThanOrEqual(2);
 });
 
 test('200 streams that are opened and killed leave no listener, descriptor or watch behind', async () => {
@@ -207,10 +268,10 @@ test(`a server in which ${STREAMS} streams of 20 sessions were open at once and 
 });
 
 /** Passes answers on, and cuts each connection in the middle of the event after so many. */
-async function cuttingProxy(to: string, most: number): Promise<{ url: string; cuts(): number }> {
+async function cuttingProxy(to: () => string, most: number): Promise<{ url: string; cuts(): number }> {
   let cuts = 0;
   const proxy = createServer((asked, answer) => {
-    const passed = request(to + asked.url, { headers: asked.headers, agent: false }, (source) => {
+    const passed = request(to() + asked.url, { headers: asked.headers, agent: false }, (source) => {
       answer.writeHead(source.statusCode ?? 0, source.headers);
       let [rest, count] = ['', 0];
       source.setEncoding('utf8').on('data', (text: string) => {
