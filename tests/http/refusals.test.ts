@@ -105,3 +105,26 @@ test('openapi.json describes every operation and is not behind the token; a port
   expect(taken.err).toContain('is in use by another process');
   expect(await place.ctl(['serve', '--port', '70000'])).toMatchObject({ code: 2, out: '' });
 });
+
+test('a proxy with TLS is named; without one the server is not reached from elsewhere, and says the three ways', async () => {
+  const place = setup();
+  const elsewhere = await place.here(['serve', '--host', '0.0.0.0']);
+  expect(elsewhere).toMatchObject({ code: 2, out: '' });
+  expect(elsewhere.err).toMatch(/ssh -L[\s\S]*tailscale serve[\s\S]*--allow-host/);
+  expect((await place.here(['serve', '--allow-host', 'https://a.example'])).err).toContain('takes a name such as');
+
+  const { ask, token } = await serveWorkspace(place, '--allow-host', 'Agentd.example', '--allow-host', 'b.example');
+  const from = (host: string, origin?: string) => ask('GET', '/api/sessions', { headers: { host, origin } });
+  expect((await from('agentd.example', 'https://agentd.example')).status).toBe(200);
+  expect((await from('b.example:8443', 'https://b.example:8443')).status).toBe(200);
+  // As a proxy passes it on that does not keep the name.
+  expect((await from('127.0.0.1:8377', 'https://agentd.example')).status).toBe(200);
+  expect((await from('evil.example', 'https://agentd.example')).status).toBe(403);
+  expect((await from('agentd.example', 'https://agentd.example.evil.example')).status).toBe(403);
+  for (const origin of ['https://evil.example', 'http://agentd.example'])
+    expect(await from('agentd.example', origin)).toMatchObject({ status: 403, json: { came: `Origin "${origin}"` } });
+  const login = (origin: string, host: string) =>
+    ask('POST', '/login', { body: { token }, headers: { origin, host, authorization: undefined } });
+  expect(String((await login('https://b.example', 'b.example')).headers['set-cookie'])).toMatch(/; Secure$/);
+  expect(String((await login('http://localhost:1', 'localhost:1')).headers['set-cookie'])).not.toContain('Secure');
+});

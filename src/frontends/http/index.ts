@@ -24,6 +24,8 @@ export type HttpServerOptions = {
   complain: (text: string) => void;
   /** What else is served on the port. */
   protocols?: readonly HttpProtocol[];
+  /** Names, in small letters, by which a proxy with TLS on this machine is reached. */
+  proxied?: readonly string[];
 };
 
 /**
@@ -32,7 +34,7 @@ export type HttpServerOptions = {
  */
 export async function serveHttp(
   client: Client,
-  { port, socket, complain, protocols }: HttpServerOptions,
+  { port, socket, complain, ...served }: HttpServerOptions,
 ): Promise<HttpServer> {
   const closing = new AbortController();
   // Each open stream listens to it.
@@ -40,7 +42,7 @@ export async function serveHttp(
   const token = await client.accessToken();
   const holders = openTokenHolders(client, token, openAccessTokens(client.paths));
   const access = { holders, page: openPageAccess(token, holders) };
-  const app = createHttpApp({ workspace: client, closing: closing.signal, complain }, access, protocols);
+  const app = createHttpApp({ workspace: client, closing: closing.signal, complain }, access, served);
   const server = createAdaptorServer({ fetch: app.fetch });
   const local = createAdaptorServer({ fetch: (request, env) => app.fetch(request, { ...env, owner: client }) });
   for (const one of [server, local]) one.on('clientError', answerUnreadable);

@@ -136,6 +136,11 @@ export const serve = defineCommand({
         requiresArg: true,
         describe: 'Listen on this Unix socket too; needs no token, and only you can open it',
       })
+      .option('allow-host', {
+        ...{ type: 'string', array: true, requiresArg: true, coerce: parseHostNames, default: [] as string[] },
+        describe: 'Name by which a proxy with TLS on this machine is reached; repeatable',
+      })
+      .option('host', { type: 'string', requiresArg: true, hidden: true, coerce: assertLoopback })
       .option('openai', { type: 'boolean', default: false, describe: 'Serve clients of OpenAI too, below /v1' })
       .option('mcp', { type: 'boolean', default: false, describe: 'Serve clients of MCP too, as /mcp' })
       .option('ag-ui', { type: 'boolean', default: false, describe: 'Serve clients of AG-UI too, as /ag-ui' }),
@@ -153,7 +158,7 @@ export const serve = defineCommand({
       ...(args.mcp ? [(await import('../../mcp/http-endpoint.ts')).mcpProtocol()] : []),
     ];
     const server = await serveHttp(client, {
-      ...{ port: args.port, socket: args.socket, complain: printError, protocols },
+      ...{ port: args.port, socket: args.socket, complain: printError, protocols, proxied: args.allowHost },
     });
     print(`SERVING ${server.url}`);
     await stopped;
@@ -161,6 +166,25 @@ export const serve = defineCommand({
     return 'ok';
   },
 });
+
+function parseHostNames(names: string[]): string[] {
+  const wrong = names.find((name) => !/^[a-z0-9.-]+$/i.test(name));
+  if (wrong === undefined) return names.map((name) => name.toLowerCase());
+  throw new Error(`--allow-host takes a name such as agentd.example.com, got ${JSON.stringify(wrong)}.`);
+}
+
+/** Others asked for a way to be reached from other machines: there are three, and each has encryption. */
+function assertLoopback(host: string): string {
+  if (['127.0.0.1', 'localhost'].includes(host)) return host;
+  throw new Error(
+    [
+      `agentctl serve listens on 127.0.0.1 only, not on ${host}, since it has no TLS. To reach it from elsewhere:`,
+      '  - forward the port, on the other machine: ssh -L 8377:127.0.0.1:8377 THIS-MACHINE',
+      '  - or serve it in your own network: tailscale serve 8377, with --allow-host THIS-MACHINE.YOUR-NET.ts.net',
+      '  - or put a proxy with TLS in front of it on this machine, with --allow-host ITS-NAME',
+    ].join('\n'),
+  );
+}
 
 function parsePort(value: number): number {
   if (Number.isSafeInteger(value) && value >= 0 && value <= MAX_PORT) return value;

@@ -33,7 +33,7 @@ import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/exit-codes
 import { chat, top } from '../live/live-commands.ts';
 
 /** Options that may be given several times, and positionals of several words. */
-const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params', 'sessions'];
+const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params', 'sessions', 'allow-host', 'allowHost'];
 
 /** Options that are there or not. yargs takes any value of theirs for "no". */
 const BOOLEAN_FLAGS = new Set([

@@ -17,35 +17,43 @@ const OPEN_PATHS = new Set([
 ]);
 const WRITES = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 
+const withoutPort = (host: string): string => host.replace(/:\d{1,5}$/, '');
+
 /**
  * Refuses what a page of another site can make a browser send: a request to another name that was bound to this
  * address (`Host`), and one from a page that is not of this server (`Origin`, `Sec-Fetch-Site`); a link to this server
- * may be followed from anywhere. Any port is taken, since it may have been forwarded.
+ * may be followed from anywhere. Any port is taken, since it may have been forwarded. `proxied`: names by which a proxy
+ * with TLS on this machine is reached.
  */
-export const checkSource: MiddlewareHandler = async (c, next) => {
-  const host = c.req.header('host')?.toLowerCase() ?? '';
-  if (!LOOPBACK_NAMES.includes(host.replace(/:\d{1,5}$/, '')))
-    throw new HttpProblem(403, {
-      wanted: `a request to ${LOOPBACK_NAMES.join(', ')}`,
-      came: `Host ${JSON.stringify(host)}`,
-      todo: 'Use one of these host names.',
-    });
-  const origin = c.req.header('origin');
-  if (origin !== undefined && origin.toLowerCase() !== `http://${host}`)
-    throw new HttpProblem(403, {
-      wanted: 'a request from a program, or from a page of this server',
-      came: `Origin ${JSON.stringify(origin)}`,
-      todo: 'Omit the Origin header; pages of other sites may not use this server.',
-    });
-  const site = c.req.header('sec-fetch-site');
-  const isLink = c.req.method === 'GET' && c.req.header('sec-fetch-mode') === 'navigate';
-  if (site !== undefined && site !== 'same-origin' && site !== 'none' && !isLink)
-    throw new HttpProblem(403, {
-      wanted: 'a request from a program, or from a page of this server',
-      came: `one from a page of another site (Sec-Fetch-Site ${JSON.stringify(site)})`,
-      todo: 'Pages of other sites may not use this server.',
-    });
-  await next();
+export const checkSource = (proxied: readonly string[]): MiddlewareHandler => {
+  const names = [...LOOPBACK_NAMES, ...proxied];
+  return async (c, next) => {
+    const host = c.req.header('host')?.toLowerCase() ?? '';
+    if (!names.includes(withoutPort(host)))
+      throw new HttpProblem(403, {
+        wanted: `a request to ${names.join(', ')}`,
+        came: `Host ${JSON.stringify(host)}`,
+        todo: 'Use one of these host names. That of a proxy on this machine is named by: agentctl serve --allow-host',
+      });
+    const origin = c.req.header('origin')?.toLowerCase();
+    const isLocal = LOOPBACK_NAMES.includes(withoutPort(host)) && origin === `http://${host}`;
+    const isProxied = proxied.some((name) => withoutPort(origin ?? '') === `https://${name}`);
+    if (origin !== undefined && !isLocal && !isProxied)
+      throw new HttpProblem(403, {
+        wanted: 'a request from a program, or from a page of this server',
+        came: `Origin ${JSON.stringify(origin)}`,
+        todo: 'Omit the Origin header; pages of other sites may not use this server.',
+      });
+    const site = c.req.header('sec-fetch-site');
+    const isLink = c.req.method === 'GET' && c.req.header('sec-fetch-mode') === 'navigate';
+    if (site !== undefined && site !== 'same-origin' && site !== 'none' && !isLink)
+      throw new HttpProblem(403, {
+        wanted: 'a request from a program, or from a page of this server',
+        came: `one from a page of another site (Sec-Fetch-Site ${JSON.stringify(site)})`,
+        todo: 'Pages of other sites may not use this server.',
+      });
+    await next();
+  };
 };
 
 /** The admin's token is compared in constant time; others are looked up by their hash in `.agentd/tokens.json`. */

@@ -55,7 +55,8 @@ export function addPageRoutes(app: Hono<HttpEnv>, access: PageAccess): void {
         came: body.success ? 'another one' : 'a body without it',
         todo: 'The token is in .agentd/token of the workspace, or was given to you by its owner. Or run: agentctl open',
       });
-    return jsonAnswer({ key: login.key }, 200, { 'set-cookie': login.cookie });
+    const isSecure = c.req.header('origin')?.toLowerCase().startsWith('https:');
+    return jsonAnswer({ key: login.key }, 200, { 'set-cookie': `${login.cookie}${isSecure ? '; Secure' : ''}` });
   });
   app.get('/login', (c) => {
     const challenge = Challenge.safeParse(c.req.query('challenge'));

@@ -36,7 +36,7 @@ export type HttpProtocol = {
 export function createHttpApp(
   services: Omit<HttpServices, 'client'>,
   access: Access,
-  protocols: readonly HttpProtocol[] = [],
+  { protocols = [], proxied = [] }: { protocols?: readonly HttpProtocol[]; proxied?: readonly string[] } = {},
 ): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   const servicesOf = (c: Context<HttpEnv>) => ({ ...services, client: c.get('client') });
@@ -49,7 +49,7 @@ export function createHttpApp(
     c.env.outgoing?.setHeader('x-content-type-options', 'nosniff');
     await next();
   });
-  app.use(checkSource, checkToken(access, services));
+  app.use(checkSource(proxied), checkToken(access, services));
   for (const path of new Set(OPERATIONS.map((one) => one.path))) app.use(honoPath(path), checkMethod(path));
   app.use(checkContentType);
   addPageRoutes(app, access.page);
