@@ -2,6 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { methods } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
 import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
 import { ask, asked, cancel, editorHere, load, openEditor, openNew, textOf } from './editor.ts';
 
@@ -65,22 +66,32 @@ test('a call denied in the editor does not run, and the model goes on', async ()
   expect(editor.updates('tool_call_update').at(-1)).toMatchObject({ status: 'failed' });
 });
 
-test('a file that answers first withdraws the request; the turn goes on, and a late no is ignored', async () => {
-  const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
-  await on.serve(on.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
-  editor.responses.permission = 'late deny';
-  const turn = ask(editor, sessionId, 'go');
-  await asked(editor);
-  await on.file(sessionId, 'approvals/1.json');
-  on.sh(sessionId, `sed 's/"decision": null/"decision": "allow"/' approvals/1.json > a.new; mv a.new approvals/1.json`);
-  expect(await turn).toBe('end_turn');
-  await until(() => editor.withdrawn.length === 1, 'the request withdrawn');
-  expect(ran(on, sessionId)).toBe(true);
-  expect(editor.words()).toBe('I run it.\n\nWritten.');
-  expect(answers(on, sessionId)).toEqual([['allow', 'file']]);
-});
+test.each(['file', 'chat'])(
+  'a %s that answers first withdraws the request; the turn goes on, and a late no is ignored',
+  async (by) => {
+    const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
+    await on.serve(on.flags);
+    const editor = await editorHere(on.root);
+    const sessionId = await openNew(editor);
+    editor.responses.permission = 'late deny';
+    const turn = ask(editor, sessionId, 'go');
+    await asked(editor);
+    await on.file(sessionId, 'approvals/1.json');
+    if (by === 'chat') await openClient(on.root).send(sessionId, { text: 'yes' });
+    else
+      on.sh(
+        sessionId,
+        `sed 's/"decision": null/"decision": "allow"/' approvals/1.json > a.new; mv a.new approvals/1.json`,
+      );
+    expect(await turn).toBe('end_turn');
+    await until(() => editor.withdrawn.length === 1, 'the request withdrawn');
+    expect(ran(on, sessionId)).toBe(true);
+    // What somebody said in between stands between the words of the model.
+    expect(editor.words()).toBe(by === 'chat' ? 'I run it.Written.' : 'I run it.\n\nWritten.');
+    expect(editor.updates('user_message_chunk').map(textOf)).toEqual(by === 'chat' ? ['yes'] : []);
+    expect(answers(on, sessionId)).toEqual([['allow', by]]);
+  },
+);
 
 test('a request that is dismissed ends the turn; the call waits on, and the next prompt answers it', async () => {
   const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { rebuildFiles } from '../../src/client/actions/rebuild-files.ts';
 import { watchSession } from '../../src/client/inspect/follow-log.ts';
+import { streamSession } from '../../src/client/inspect/stream-session.ts';
 import { readSession } from '../../src/client/sessions/read-session.ts';
 import { replayLog } from '../../src/client/sessions/replay.ts';
 import { openSessionLog } from '../../src/engine/state/session-log.ts';
@@ -154,6 +155,11 @@ test('who looks at a session whose beginning was removed sees it as it stands', 
     expect(sight).toEqual({ is: 'state', session: all });
     break;
   }
+  const streamed: unknown[] = [];
+  for await (const update of streamSession(paths, { before: 21 }))
+    streamed.push(update.is === 'event' ? update.event.seq : update);
+  const first = countRemovedEvents(paths) + 1;
+  expect(streamed).toEqual([{ is: 'removed', first }, ...upTo(first, 20)]);
 });
 
 test('where the snapshot for what was removed is damaged, a newer one serves, and without any it is reported', async () => {

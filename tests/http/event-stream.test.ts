@@ -5,8 +5,10 @@ import { EventSource } from 'eventsource';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { sseResponse } from '../../src/frontends/http/common/sse-response.ts';
 import { type Event, EventBody } from '../../src/protocol/session/event.ts';
+import { stampEvents } from '../../src/store/event-log/event-codec.ts';
+import { type LogExtent, readEventLog } from '../../src/store/event-log/log-reader.ts';
 import { sessionPaths } from '../../src/store/index.ts';
-import { record } from '../client/rig.ts';
+import { received, record, started } from '../client/rig.ts';
 import { script, setup } from '../support/agentctl.ts';
 import { everything } from '../support/all.ts';
 import { opened, progress, servedSession, waitForHandles } from './served-session.ts';
@@ -44,7 +46,7 @@ function openStream(url: string, headers: Record<string, string>) {
   return { until, cut: () => asked.destroy() };
 }
 
-test('a stream begins with the pause to come back after, tells each event by its seq, live text and heartbeats without', async () => {
+test('a stream begins with the pause to come back after, tells each event by its seq, live text and heartbeats without, and what became void', async () => {
   const { url, headers, paths } = await servedSession();
   await record(paths, [opened, ...progress(3)]);
   const stream = openStream(url, { ...headers, 'last-event-id': '2' });
@@ -57,10 +59,26 @@ test('a stream begins with the pause to come back after, tells each event by its
   expect(live).toContain('\n\nevent: live\ndata: {"from":0,"text":"Hello"}\n\n');
   expect(live).toContain('event: live\ndata: {"from":5,"text":" world"}\n\n');
   expect(await stream.until('heartbeat')).toContain('\n\nevent: heartbeat\ndata: {}\n\n');
-  await record(paths, progress(1));
-  const all = await stream.until('id: 5\n');
-  expect([...all.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id))).toEqual([3, 4, 5]);
-  stream.cut();
+  await record(paths, [received('1.md'), started('1.md')]);
+  const ids = (text: string) => [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
+  expect(ids(await stream.until('id: 6\n'))).toEqual([3, 4, 5, 6]);
+
+  // Who connects now is told all that the model has said so far.
+  const late = openStream(url, { ...headers, 'last-event-id': '6' });
+  expect(await late.until('world')).toContain('event: live\ndata: {"from":0,"text":"Hello world"}');
+  // A daemon that did not see the next two events writes others in their place.
+  const { mark } = (await readEventLog(paths, () => {})) as LogExtent;
+  await record(paths, progress(2));
+  for (const one of [stream, late]) await one.until('id: 8\n');
+  const at = new Date().toISOString();
+  const { segment, offset, seq } = mark;
+  fs.appendFileSync(paths.events, stampEvents(progress(3), { seq, epoch: 2, at, fence: { segment, offset } }).text);
+  for (const one of [stream, late]) {
+    const corrected = await one.until('id: 9\n');
+    expect(corrected).toContain('\n\nevent: void\ndata: {"from":7}\n\nid: 7\n');
+    expect(ids(corrected).slice(-5)).toEqual([7, 8, 7, 8, 9]);
+    one.cut();
+  }
 });
 
 test('a stream begins with the newest events, or ends before one; a place to go on from comes before how many', async () => {

@@ -23,6 +23,10 @@ test.each(VERSIONS)(
     await at.serveHere('--model', script(at, [{ text: 'There are 7.' }, { text: 'asked twice' }]));
     const { client } = await stdioClient(at, { version, flags: ['--from', 'Codex'] });
     expect(client.getNegotiatedProtocolVersion()).toBe(version);
+    const { tools } = await client.listTools();
+    expect(tools.filter(({ annotations, outputSchema }) => !annotations || !outputSchema)).toEqual([]);
+    const reading = tools.filter(({ annotations }) => annotations?.readOnlyHint).map(({ name }) => name);
+    expect(reading.sort()).toEqual(['get_plan', 'get_session', 'list_sessions']);
     const args = { session: 'demo', text: 'Count them', id: 'call-1' };
     const first = await callTool(client, 'send_message', args);
     expect(first).toMatchObject({ text: 'There are 7.', data: { session: 'demo', status: 'done', id: 'call-1' } });
