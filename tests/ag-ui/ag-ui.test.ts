@@ -219,6 +219,50 @@ test('a call that waits is an interrupt: only an answer to that call, by who may
   expect([ran('two'), ran('three'), agent.pendingInterrupts]).toEqual([false, false, []]);
 });
 
+test('a call of a child session is an interrupt while its parent is at work, which the next run follows on', async () => {
+  const place = await agUiSetup(
+    [
+      { text: 'I have it written.', calls: [{ name: 'spawn', args: { task: 'write it' } }] },
+      { text: '', calls: [{ name: 'shell', args: { command: 'echo a >> ran' } }] },
+      { text: 'Written.' },
+      { text: 'All of it is done.', repeat: true },
+    ],
+    { permissions: [{ ask: 'shell' }] },
+  );
+  const agent = agentOf(place.serving, 'demo');
+  const asked = await say(agent, 'u1', 'delegate it');
+  expect(typesOf(asked).slice(-2)).toEqual(['STEP_FINISHED', 'RUN_FINISHED']);
+  const [open] = agent.pendingInterrupts;
+  expect(agent.pendingInterrupts).toMatchObject([
+    {
+      ...{ id: expect.stringMatching(/^approval-1-[0-9a-f]{64}-demo~step_1/), reason: 'confirmation' },
+      message: expect.stringMatching(/demo~step_1[\s\S]*echo a >> ran/),
+    },
+  ]);
+  const token = await openAccessTokens(workspacePaths(place.root)).add({ name: 'bo', role: 'send', sessions: ['*'] });
+  const sender = agentOf({ url: place.serving.url, token }, 'demo');
+  await expect(run(sender, answers(agent, { approved: true }))).rejects.toThrow('role \\"approve\\"');
+  expect((await place.serving.ask('GET', '/api/sessions/demo/approvals')).text).toContain(open?.id.slice(11, 75));
+
+  const { session } = open?.metadata?.['agentd'] ?? {};
+  const before = answers(agent, { approved: true });
+  const followed = await run(agent, before);
+  expect(typesOf(followed).slice(0, 3)).toEqual(['RUN_STARTED', 'STATE_SNAPSHOT', 'STEP_STARTED']);
+  // Every session above that one asks as well; the last one is that of the thread.
+  let last = followed;
+  while (agent.pendingInterrupts.length > 0) last = await run(agent, answers(agent, { approved: true }));
+  expect(last.at(-1)).toMatchObject({ outcome: { type: 'success' }, result: { status: 'done' } });
+  expect(agent.state).toMatchObject({ plan: { status: 'completed' } });
+  const texts = textsOf(agent);
+  expect(texts.filter((text) => text === 'assistant: I have it written.')).toHaveLength(1);
+  // It counts once, and nothing is told twice.
+  expect(await run(agent, before)).toHaveLength(6);
+  const log = (await place.here(['log', session, '--json'])).out.split('\n');
+  expect(log.filter((line) => line.includes('"approval.answered"'))).toEqual([
+    expect.stringContaining('"decision":"allow"'),
+  ]);
+});
+
 test('what is no run is refused as HTTP has it, and makes no session; without --ag-ui there is no such path', async () => {
   const place = setup();
   const { ask } = await serveWorkspace(place, '--ag-ui');

@@ -7,9 +7,10 @@ import { type HttpServices, readJson } from '../http/common/operation.ts';
 import { sseResponse } from '../http/common/sse-response.ts';
 import type { HttpProtocol } from '../http/server/http-app.ts';
 import { type ChatTurn, messageText } from '../openai/chat-identity.ts';
-import { type ChosenSession, type OpenAiAnswer, sendRequest } from '../openai/openai-answer.ts';
+import { followAnswer } from '../openai/follow-answer.ts';
+import { type ChosenSession, folderNameOf, type OpenAiAnswer, sendRequest } from '../openai/openai-answer.ts';
 import { sentMessages } from '../openai/session-choice.ts';
-import { answerMessage, openInterrupt, ResumeEntry } from './interrupts.ts';
+import { answerMessage, childOf, openInterrupts, ResumeEntry } from './interrupts.ts';
 import { idleRunEvents, type RunEvent, runEvents } from './run-events.ts';
 
 /** Ids of messages that this server sends begin with it. */
@@ -43,8 +44,7 @@ export const AG_UI_PROTOCOL: HttpProtocol = {
     app.post('/ag-ui', async (c) => {
       const input = readRun(await readJson(c));
       const services = servicesOf(c);
-      const chosen = await chooseMessage(services.client, input);
-      const answer = 'instead' in chosen ? chosen : await sendRequest(services, chosen);
+      const answer = await answerRequest(services, input);
       const signal = AbortSignal.any([c.req.raw.signal, services.closing]);
       return sseResponse((ends) => runFrames(services, { answer, run: input, signal: ends }), signal);
     });
@@ -84,37 +84,76 @@ function textOf({ content }: Message): string {
   return parts.map(({ text }) => text ?? '').join('\n');
 }
 
+/** A run: of a message, of what is at work already, or of nothing but words of this server. */
+type Answer = OpenAiAnswer | Pick<OpenAiAnswer, 'sent' | 'pieces'> | { instead: string };
+
+/** Sends what a request says, and finds what it is to be told. */
+async function answerRequest(services: HttpServices, input: RunInput): Promise<Answer> {
+  const { client } = services;
+  const { message, toChildren, instead } = await chooseMessages(client, input);
+  for (const { session, ...one } of toChildren ?? []) await client.sendOnce(session, one, { mustExist: true });
+  if (message) return sendRequest(services, message);
+  return (await followRun(client, input.threadId)) ?? { instead: instead ?? OVER };
+}
+
+const OVER = 'This was answered elsewhere, or is asked no more.';
+const UNSENT = 'Your message was not sent: a call waits for approval. Answer it first.';
+
+type Chosen = {
+  message?: ChosenSession;
+  toChildren?: Array<{ session: string; id: string } & ReturnType<typeof answerMessage>>;
+  /** Said where the session is not at work and is sent nothing. */
+  instead?: string;
+};
+
 /**
- * What a request is in its session: the answer to what that asks, or the last message of the user. A call is allowed or
- * denied by an answer with the hash of the call alone, so while one waits no other message is sent. Ids are made from
- * what the client sent, so a request that comes again runs nothing twice and gets the same reply.
+ * What a request is: answers to what the session and its child sessions ask, or the last message of the user. A call is
+ * allowed or denied by an answer with the hash of the call alone, so while one waits no other message is sent. Ids are
+ * made from what the client sent, so a request that comes again runs nothing twice and gets the same reply.
  */
-async function chooseMessage(client: Client, input: RunInput): Promise<ChosenSession | { instead: string }> {
+async function chooseMessages(client: Client, input: RunInput): Promise<Chosen> {
   const { threadId: session, resume } = input;
   const sent = await sentMessages(client, session, PREFIX);
   const isKnown = (id: string) => sent.some((one) => one.id === id);
-  const open = await openInterrupt(client, session);
+  const open = await openInterrupts(client, session);
   const said = input.text === undefined ? null : userMessage(input, input.text, sent);
   const chosen = (id: string, message: { text: string } | { command: string }): ChosenSession => ({
     ...{ session, id, isKnown: isKnown(id), isSide: false, images: [], text: '', ...message },
   });
 
   const entries = (resume ?? []).map((entry) => ({
-    entry,
+    ...{ entry, child: entry.status === 'resolved' ? childOf(entry) : undefined },
     id: idOf([entry.interruptId, entry.status, entry.payload]),
   }));
-  const answer = entries.find(({ entry, id }) => entry.interruptId === open?.id || isKnown(id));
+  const answers = entries.filter(({ entry, id }) => open.some((one) => one.id === entry.interruptId) || isKnown(id));
   const isNew = said !== null && !isKnown(said.id);
-  if (answer && isNew && answer.entry.status === 'resolved')
+  if (isNew && answers.some(({ entry }) => entry.status === 'resolved'))
     throw badInput('the answer to an interrupt, or a further message of the user', 'both');
-  if (answer && !isNew) return chosen(answer.id, answerMessage(answer.entry));
-  if (!said) return { instead: 'This was answered elsewhere, or is asked no more.' };
-  if (isNew && open?.reason === 'tool_call') {
-    const decides = isApprovalAnswer({ text: input.text });
-    if (!answer || decides)
-      return { instead: 'Your message was not sent: a call waits for approval. Answer it first.' };
+  if (answers.length > 0 && !isNew) {
+    const own = answers.find(({ child }) => child === undefined);
+    const toChildren = answers.flatMap(({ child, id, entry }) =>
+      child === undefined ? [] : [{ session: child, id, ...answerMessage(entry) }],
+    );
+    return { toChildren, ...(own && { message: chosen(own.id, answerMessage(own.entry)) }) };
   }
-  return chosen(said.id, said);
+  if (!said) return { instead: OVER };
+  const isCallOpen = open.some(({ reason }) => reason === 'tool_call');
+  if (isNew && isCallOpen && (answers.length === 0 || isApprovalAnswer({ text: input.text })))
+    return { instead: UNSENT };
+  return { message: chosen(said.id, said) };
+}
+
+/** From now on, the run that is at work; undefined where none is. */
+async function followRun(client: Client, key: string): Promise<Pick<OpenAiAnswer, 'sent' | 'pieces'> | undefined> {
+  const session = folderNameOf(client, key);
+  if (session === undefined) return undefined;
+  const after = await client.lastSeq(session);
+  const { run } = (await client.show(session)).session;
+  const message = run && (await client.sentMessages(session, run.message)).find(({ id }) => id === run.message);
+  if (!message) return undefined;
+  const { id, name } = message;
+  const followed = { session, id, name, after, isUnderWay: true };
+  return { sent: { session, id: `${id}-${after}`, name }, pieces: (signal) => followAnswer(client, followed, signal) };
 }
 
 /** The last message of the user, with what the session has not received quoted behind it. */
@@ -138,7 +177,7 @@ function turnOf(message: Message): ChatTurn[] {
   return [{ role: role === 'developer' ? 'system' : role, text: textOf(message) }];
 }
 
-type Running = { answer: OpenAiAnswer | { instead: string }; run: RunInput; signal: AbortSignal };
+type Running = { answer: Answer; run: RunInput; signal: AbortSignal };
 
 /** The events of a run as server-sent events. What goes wrong after it has begun is the last of them. */
 async function* runFrames(
@@ -149,16 +188,16 @@ async function* runFrames(
   const run = { threadId, runId };
   const reads = {
     readPlan: async () => (await client.show(session)).session.plan,
-    readInterrupt: () => openInterrupt(client, session),
+    readInterrupts: () => openInterrupts(client, session),
   };
   let isDelivered = false;
   try {
     if ('instead' in answer) {
-      for await (const event of idleRunEvents(run, answer.instead, { ...reads, message: runId })) yield frame(event);
+      for await (const event of idleRunEvents(run, answer.instead, { ...reads, prefix: runId })) yield frame(event);
       return;
     }
     const knownCalls = messages.flatMap(({ toolCalls }) => (toolCalls ?? []).map(({ id }) => id));
-    const source = { ...reads, message: answer.sent.id, pieces: answer.pieces(signal), knownCalls };
+    const source = { ...reads, prefix: answer.sent.id, pieces: answer.pieces(signal), knownCalls };
     for await (const event of runEvents(run, source)) yield event ? frame(event) : ': keepalive\n\n';
     isDelivered = !signal.aborted;
   } catch (error) {

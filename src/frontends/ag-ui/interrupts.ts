@@ -8,7 +8,7 @@ import { HttpProblem } from '../http/common/http-problem.ts';
 /** What a session waits for, as AG-UI has it. The id is that of exactly this question, or call with this hash. */
 export type Interrupt = {
   id: string;
-  reason: 'tool_call' | 'input_required';
+  reason: 'tool_call' | 'confirmation' | 'input_required';
   message: string;
   toolCallId?: string;
   responseSchema: Record<string, unknown>;
@@ -24,29 +24,38 @@ export const ResumeEntry = z.looseObject({
 });
 export type ResumeEntry = z.infer<typeof ResumeEntry>;
 
-/** What the session waits for by now; null where it waits for nothing, or is not there yet. */
-export async function openInterrupt(client: Client, key: string): Promise<Interrupt | null> {
+/**
+ * What the session waits for by now: an answer to its question or call, or, while it is at work, to calls of child
+ * sessions. Empty where it is not there yet.
+ */
+export async function openInterrupts(client: Client, key: string): Promise<Interrupt[]> {
   try {
-    const { session, standing, asked } = await client.show(key);
-    const { run, question, runEnd, approvals } = session;
-    if (run) return null;
-    if (asked && approvals.open) return approvalInterrupt(asked, approvals.open.call);
-    if (standing !== 'waiting' || runEnd?.status !== 'waiting') return null;
+    const { name, session, standing, asked } = await client.show(key);
+    const { run, question, runEnd, approvals, children } = session;
+    if (run) {
+      const calls = Object.keys(children).length > 0 ? await client.approvalRequests(name) : [];
+      return calls.filter((one) => one.session !== name).map((one) => approvalInterrupt(one, null));
+    }
+    if (asked && approvals.open) return [approvalInterrupt(asked, approvals.open.call)];
+    if (standing !== 'waiting' || runEnd?.status !== 'waiting') return [];
     const id = question ? `question-${question.call}` : `waiting-${runEnd.message}`;
     const message = escapeInvisible(question?.text ?? runEnd.text);
-    return { id, reason: 'input_required', message, responseSchema: answerSchema(question) };
+    return [{ id, reason: 'input_required', message, responseSchema: answerSchema(question) }];
   } catch (error) {
-    if (error instanceof NoSuchSession) return null;
+    if (error instanceof NoSuchSession) return [];
     throw error;
   }
 }
 
-function approvalInterrupt(asked: ApprovalRequest, call: string): Interrupt {
+/** `call`: its id in this conversation; null for a call of a child session. */
+function approvalInterrupt(asked: ApprovalRequest, call: string | null): Interrupt {
   const { session, id, hash, tool, display, why, always, expires_at } = asked;
   const rule = always === null ? {} : { always: { type: 'boolean', description: `Allow ${always} from now on.` } };
   return {
-    ...{ id: approvalId(asked), reason: 'tool_call', toolCallId: call, expiresAt: expires_at },
-    message: escapeInvisible(`May this run (${why})?\n\n${tool} ${display}`),
+    id: `approval-${id}-${hash}${call === null ? `-${session}` : ''}`,
+    ...(call === null ? { reason: 'confirmation' } : { reason: 'tool_call', toolCallId: call }),
+    message: escapeInvisible(`May this run${call === null ? ` in ${session}` : ''} (${why})?\n\n${tool} ${display}`),
+    expiresAt: expires_at,
     responseSchema: {
       type: 'object',
       properties: { approved: { type: 'boolean' }, ...rule },
@@ -89,8 +98,10 @@ export function answerMessage({ interruptId, status, payload }: ResumeEntry): { 
   return { text };
 }
 
-const approvalId = ({ id, hash }: Pick<ApprovalRequest, 'id' | 'hash'>): string => `approval-${id}-${hash}`;
-const APPROVAL_ID = /^approval-(\d+)-[0-9a-f]{64}$/;
+const APPROVAL_ID = /^approval-(\d+)-[0-9a-f]{64}(?:-(.+))?$/;
+
+/** The child session that the call is of; undefined for anything else. */
+export const childOf = ({ interruptId }: ResumeEntry): string | undefined => APPROVAL_ID.exec(interruptId)?.[2];
 
 const unfitting = (wanted: string, payload: unknown): HttpProblem =>
   new HttpProblem(400, {

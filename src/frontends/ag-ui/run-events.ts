@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import type { Event } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
@@ -12,15 +13,15 @@ export type RunName = { threadId: string; runId: string };
 export type RunEvent = { type: string; [key: string]: unknown };
 
 type RunSource = {
-  /** The id of the message; those of what is answered begin with it. */
-  message: string;
+  /** Ids of texts begin with it. */
+  prefix: string;
   pieces: AsyncGenerator<AnswerPiece, Reply>;
   /** Ids of the tool calls that the client knows by now. */
   knownCalls: Iterable<string>;
   /** The plan as it is now. */
   readPlan: () => Promise<Plan | null>;
   /** What the session waits for by now. */
-  readInterrupt: () => Promise<Interrupt | null>;
+  readInterrupts: () => Promise<Interrupt[]>;
 };
 
 /**
@@ -31,29 +32,55 @@ export async function* runEvents(run: RunName, source: RunSource): AsyncGenerato
   yield { type: 'RUN_STARTED', ...run };
   const plan = openPlanState(source.readPlan);
   const steps = openSteps();
-  const texts = openTexts(source.message);
+  const texts = openTexts(source.prefix);
   const calls = openCalls(source.knownCalls);
   yield await plan.snapshot();
   yield* steps.resume(plan.running());
   for (;;) {
-    const { done, value } = await source.pieces.next();
-    if (done) {
+    const next = await nextPiece(source, plan.hasChildren);
+    if (Array.isArray(next) || next.done) {
       yield* texts.end();
       yield* plan.changes(await plan.read());
       yield* steps.endAll();
-      yield await endOf(run, value, source);
+      yield Array.isArray(next)
+        ? { type: 'RUN_FINISHED', ...run, outcome: { type: 'interrupt', interrupts: next } }
+        : await endOf(run, next.value, source);
       return;
     }
+    const { value } = next;
     if (value.is === 'silence') yield null;
     if (value.is === 'text') yield* texts.say(value.text);
     if (value.is !== 'event') continue;
     const { event } = value;
     if (event.type === 'model.answered' || event.type === 'tool.started') yield* texts.end();
     yield* calls.take(event);
-    if (!/^(?:plan|step|run)\./.test(event.type)) continue;
+    if (!/^(?:plan|step|run|child)\./.test(event.type)) continue;
     yield* plan.changes(await plan.read());
     if (event.type === 'run.resumed') yield* steps.resume(plan.running());
     yield* steps.take(event);
+  }
+}
+
+/** How often calls of child sessions are looked for, in ms: the event log of their parent does not contain them. */
+const CHILDREN_POLL_MS = 500;
+
+/** What comes next; or what child sessions wait for, which ends the run here while that of the session goes on. */
+async function nextPiece(
+  { pieces, readInterrupts }: RunSource,
+  mayWait: () => boolean,
+): Promise<IteratorResult<AnswerPiece, Reply> | Interrupt[]> {
+  const next = pieces.next();
+  // Whoever follows ends that with the connection.
+  next.catch(() => {});
+  for (;;) {
+    const look = new AbortController();
+    const late = mayWait() ? setTimeout(CHILDREN_POLL_MS, null, { signal: look.signal }) : next;
+    late.catch(() => {});
+    const came = await Promise.race([next, late]);
+    look.abort();
+    if (came) return came;
+    const interrupts = await readInterrupts();
+    if (interrupts.length > 0) return interrupts;
   }
 }
 
@@ -61,29 +88,31 @@ export async function* runEvents(run: RunName, source: RunSource): AsyncGenerato
 export async function* idleRunEvents(
   run: RunName,
   text: string,
-  { message, readPlan, readInterrupt }: Omit<RunSource, 'pieces' | 'knownCalls'>,
+  { prefix, readPlan, readInterrupts }: Omit<RunSource, 'pieces' | 'knownCalls'>,
 ): AsyncGenerator<RunEvent> {
   yield { type: 'RUN_STARTED', ...run };
   yield await openPlanState(readPlan).snapshot();
-  const texts = openTexts(message);
+  const texts = openTexts(prefix);
   yield* texts.say(text);
   yield* texts.end();
-  const interrupt = await readInterrupt();
-  yield { type: 'RUN_FINISHED', ...run, outcome: interrupt ? interruptOutcome(interrupt) : { type: 'success' } };
+  const interrupts = await readInterrupts();
+  yield {
+    type: 'RUN_FINISHED',
+    ...run,
+    outcome: interrupts.length > 0 ? { type: 'interrupt', interrupts } : { type: 'success' },
+  };
 }
-
-const interruptOutcome = (interrupt: Interrupt) => ({ type: 'interrupt', interrupts: [interrupt] });
 
 /**
  * A failed run is an error. One that waits for a person is an interrupt, unless it was answered meanwhile; one that was
  * paused or cancelled is said to be cancelled, which AG-UI has for all that ends before it is complete.
  */
-async function endOf(run: RunName, reply: Reply, { readInterrupt }: RunSource): Promise<RunEvent> {
+async function endOf(run: RunName, reply: Reply, { readInterrupts }: RunSource): Promise<RunEvent> {
   const { status, reason, text } = reply;
   if (status === 'failed' || status === 'rejected') return { type: 'RUN_ERROR', message: text, code: reason ?? status };
   const finished = { type: 'RUN_FINISHED', ...run };
-  const interrupt = status === 'waiting' ? await readInterrupt() : null;
-  if (interrupt) return { ...finished, outcome: interruptOutcome(interrupt) };
+  const interrupts = status === 'waiting' ? await readInterrupts() : [];
+  if (interrupts.length > 0) return { ...finished, outcome: { type: 'interrupt', interrupts } };
   if (status === 'paused' || status === 'cancelled') return { ...finished, outcome: { type: 'cancelled' } };
   return { ...finished, outcome: { type: 'success' }, result: { status, reason } };
 }
@@ -104,6 +133,7 @@ function openPlanState(readPlan: RunSource['readPlan']) {
       sent = now;
       if (delta.length > 0) yield { type: 'STATE_DELTA', delta };
     },
+    hasChildren: (): boolean => (sent.plan?.steps ?? []).some(({ status, child }) => status === 'running' && child),
     running: (): string[] => (sent.plan?.steps ?? []).filter((one) => one.status === 'running').map(({ id }) => id),
   };
 }

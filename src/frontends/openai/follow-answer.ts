@@ -23,6 +23,8 @@ const MAX_LINE_CHARS = 160;
 export type FollowedMessage = SentMessage & {
   /** The last event before it was sent; 0 if it was sent earlier and the event log must be read from its start. */
   after: number;
+  /** It was sent before that, and what happens from there on is all that is wanted. */
+  isUnderWay?: boolean;
 };
 
 /**
@@ -31,11 +33,11 @@ export type FollowedMessage = SentMessage & {
  */
 export async function* followAnswer(
   client: Client,
-  { session, id, name, after }: FollowedMessage,
+  { session, id, name, after, isUnderWay = false }: FollowedMessage,
   signal: AbortSignal,
 ): AsyncGenerator<AnswerPiece, Reply> {
   const streamed = openStreamedText();
-  const find = openReplySearch(id);
+  const find = openReplySearch(id, isUnderWay);
   const steps = openStepNames((await client.show(session)).session.plan?.steps ?? []);
   for await (const update of client.stream(session, { after, heartbeatMs: KEEP_ALIVE_MS, signal })) {
     if (update.is === 'heartbeat') yield { is: 'silence' };
@@ -112,8 +114,8 @@ const textOfAnswer = (
  * Finds the reply that answers a message, event by event: its own, or that of the run that took it up. It counts once
  * it is in `outbox/`: what was committed right before a power cut may be said otherwise after it.
  */
-function openReplySearch(message: string) {
-  let begun = false;
+function openReplySearch(message: string, isUnderWay: boolean) {
+  let begun = isUnderWay;
   /** Undefined while the run that took the message up goes on. */
   let awaited: string | undefined = message;
   let reply: Reply | undefined;
