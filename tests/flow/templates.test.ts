@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { ground, statusOf, until } from '../support/daemon.ts';
+import { ground, statusOf } from '../support/daemon.ts';
 
 const DATA = 'city,day,c\nNew York,Mo,4\nParis,Mo,7\nNew York,Tu,6\n';
 
@@ -73,11 +73,11 @@ test('a template that is edited while it runs, and a daemon that is killed then,
   const path = join(at.root, 'templates', 'slow.md');
   writeFileSync(
     path,
-    '1. One: `while [ ! -e go ]; do sleep 0.05; done; echo one >> out.txt`\n2. Two: `echo two >> out.txt`\n',
+    '1. One: `touch began; while [ ! -e go ]; do sleep 0.05; done; echo one >> out.txt`\n2. Two: `echo two >> out.txt`\n',
   );
   const first = await at.start();
   at.sh('demo', 'echo "/run slow" > inbox/1.md');
-  await until(() => at.plan('demo')?.steps[0]?.status === 'running', 'the first step');
+  await at.file('demo', 'work/began');
   writeFileSync(path, '1. Wipe: `echo wiped >> out.txt`\n');
   first.process.kill('SIGKILL');
   await first.ended;
