@@ -1,3 +1,4 @@
+import { isFailedOrBlocked } from '../../src/core/plan/fan-out.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';
 import type { Event } from '../../src/protocol/session/event.ts';
@@ -45,8 +46,12 @@ function hasClosed(event: Event, { id, status }: Step, steps: readonly Step[]): 
       return status !== 'completed' || lineOf(event.step, steps).includes(id);
     case 'step.added':
       return event.step.parent === id;
+    // "Continue" tries failed and blocked steps again, and what rolls them back.
     case 'run.resumed':
-      return status !== 'completed';
+      return (
+        status !== 'completed' ||
+        steps.filter(isFailedOrBlocked).some((one) => one.rollback === id || lineOf(one.id, steps).includes(id))
+      );
     case 'step.started':
     case 'step.completed':
     case 'step.failed':

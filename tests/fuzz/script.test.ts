@@ -5,6 +5,8 @@ import { changedEnds } from '../../scripts/fuzz/ended-steps.ts';
 import { peopleOf } from '../../scripts/fuzz/people.ts';
 import { someConfig, someSettings } from '../../scripts/fuzz/setting.ts';
 import { chanceFor, tagOf } from '../../scripts/fuzz/words.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
 import type { Event, EventBody } from '../../src/protocol/session/event.ts';
 import { MessageFile } from '../../src/protocol/session/message.ts';
 import type { Step } from '../../src/protocol/session/plan.ts';
@@ -162,4 +164,21 @@ test('a finished step that changes without an event about it is found', () => {
   const part = { id: 'w.1', description: 'One', status: 'completed' as const, parent: 'w' };
   const partOpened = record(opened, planned([whole, part]), { type: 'step.reopened', step: 'w.1', by: 'person' });
   expect(changedEnds({ name: 'x', events: partOpened })).toEqual([]);
+
+  // "Continue" tries a failed part again, which opens what it is a part of.
+  const failed = { id: 'w.1', description: 'One', status: 'failed' as const, parent: 'w' };
+  const spent = { iterations: 3, tokens: 1, cost: null };
+  const ended: EventBody = {
+    type: 'run.ended',
+    message: '1.md',
+    status: 'paused',
+    reason: 'limit',
+    text: 'Paused.',
+    spent,
+  };
+  const resumed: EventBody = { type: 'run.resumed', message: '2.md', by: 'person', limits };
+  const run: EventBody = { type: 'run.started', message: '1.md', mode: 'linear', limits };
+  const continued = record(opened, run, planned([whole, failed]), ended, resumed);
+  expect(continued.reduce(reduceEvent, emptySession('x')).plan?.steps[0]?.status).toBe('running');
+  expect(changedEnds({ name: 'x', events: continued })).toEqual([]);
 });

@@ -201,6 +201,20 @@ test('parts that are skipped or removed by hand are left out, and do not come ba
   expect(on.plan()?.steps.find((step) => step.id === 'map')?.result).toContain('5 of 6 parts done');
 });
 
+test('parts that cannot begin because their step was made to wait by hand say what they wait for', async () => {
+  const on = await run(['in/a', 'in/b'], { config: { mode: 'map-reduce', limits: { steps: 1 } } });
+  const plan = on.plan();
+  const steps = plan?.steps.map((step) => (step.id === 'map' ? { ...step, needs: ['map'] } : step));
+  on.store.hands.edit(JSON.stringify({ ...plan, steps }));
+  on.worker.wake();
+  await on.settle();
+  await answerAll(on);
+  expect(on.plan()?.steps.find((step) => step.id === 'map.2')).toMatchObject({
+    status: 'failed',
+    error: 'it waits for map, which will not be completed',
+  });
+});
+
 test('a child that is cancelled is not tried again', async () => {
   const on = await run(['in/a', 'in/b']);
   await answerAll(on, (step) => (step === 'map.1' ? { status: 'cancelled', text: 'Cancelled.' } : { text: 'b' }));

@@ -218,7 +218,7 @@ function closeFanOut(session: Session, plan: Plan, fanOutStep: Step, fanOut: Fan
   const parts = partsOf(plan, fanOutStep.id);
   if (parts.length === 0) return closeEmptyFanOut(fanOutStep, fanOut);
   const open = parts.filter((part) => part.status === 'pending' || part.status === 'running');
-  if (open.length > 0) return failStrandedParts(plan, open);
+  if (open.length > 0) return failStrandedParts(plan, fanOutStep, open);
   const lost = parts.filter(isFailedOrBlocked);
   const done = parts.filter((part) => part.status === 'completed');
   const refused = session.notices.find(
@@ -273,8 +273,8 @@ function closeEmptyFanOut(fanOutStep: Step, fanOut: FanOut | null): ModeAction {
   return failStepAction(fanOutStep, `no parts: the ${where} has nothing in it${leftOut}`);
 }
 
-/** Fails items that wait for something that will never come, if nothing else is running. */
-function failStrandedParts(plan: Plan, open: readonly Step[]): ModeAction | null {
+/** Fails parts that wait for something that will never come, if nothing else is running. */
+function failStrandedParts(plan: Plan, { needs = [] }: Step, open: readonly Step[]): ModeAction | null {
   if (open.some((part) => part.status === 'running')) return null;
   const free = new Set(readySteps(plan.steps).map((step) => step.id));
   if (open.some((part) => free.has(part.id))) return null;
@@ -282,7 +282,7 @@ function failStrandedParts(plan: Plan, open: readonly Step[]): ModeAction | null
     record: open.map((part) => ({
       type: 'step.failed',
       step: part.id,
-      error: `it waits for ${(part.needs ?? []).join(', ')}, which will not be completed`,
+      error: `it waits for ${[...new Set([...(part.needs ?? []), ...needs])].join(', ')}, which will not be completed`,
       by: 'daemon',
     })),
   };
