@@ -92,7 +92,7 @@ test('a run has its texts, tool calls and steps in an order that the client of A
   expect(again.filter(({ type }) => type === EventType.STEP_FINISHED)).toHaveLength(2);
   await say(agent, 'u2', 'Thanks');
   expect(textsOf(agent).at(-1)).toBe('assistant: You are welcome.');
-  const log = (await place.ctl(['log', 'demo', '--json'])).out.split('\n').filter(Boolean);
+  const log = (await place.here(['log', 'demo', '--json'])).out.split('\n').filter(Boolean);
   const received = log.map((line) => JSON.parse(line)).filter(({ type }) => type === 'message.received');
   expect(received.map(({ body }) => body.text)).toEqual(['Count and tell', 'Thanks']);
 });
@@ -293,7 +293,7 @@ test('what is no run is refused as HTTP has it, and makes no session; without --
     });
   expect((await ask('POST', '/ag-ui', { body: input, headers: { authorization: undefined } })).status).toBe(401);
   expect(JSON.parse((await ask('GET', '/api/sessions')).text)).toEqual([]);
-  const plain = await serveWorkspace(setup());
+  const plain = await serveHere(setup());
   expect((await plain.ask('POST', '/ag-ui', { body: message('x') })).status).toBe(404);
 });
 

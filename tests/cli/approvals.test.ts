@@ -8,7 +8,7 @@ const CALL = { calls: [{ name: 'shell', args: { command: 'echo a >> ran' } }] };
 /** A session whose call waits. */
 async function asked(): Promise<Setup> {
   const at = setup();
-  await at.ctl(['send', 'demo', 'write it']);
+  await at.here(['send', 'demo', 'write it']);
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   await at.serveHere('--model', script(at, [CALL, { text: 'Written.' }]));
   await at.has('.sessions/demo/approvals/1.json');
@@ -18,17 +18,17 @@ async function asked(): Promise<Setup> {
 
 test('approve finds the call that waits, and with --wait prints what came of it', async () => {
   const at = await asked();
-  expect((await at.ctl(['list'])).out).toContain('waiting');
-  const shown = await at.ctl(['show', 'demo']);
+  expect((await at.here(['list'])).out).toContain('waiting');
+  const shown = await at.here(['show', 'demo']);
   expect(shown.out).toContain('echo a >> ran');
-  expect(JSON.parse((await at.ctl(['show', 'demo', '--json'])).out).approval).toMatchObject({
+  expect(JSON.parse((await at.here(['show', 'demo', '--json'])).out).approval).toMatchObject({
     id: 1,
     tool: 'shell',
     display: 'echo a >> ran',
   });
   const { code, out } = await at.ctl(['approve', 'demo', '--wait']);
   expect({ code, out }).toEqual({ code: 0, out: 'Written.\n' });
-  const none = await at.ctl(['approve', 'demo']);
+  const none = await at.here(['approve', 'demo']);
   expect(none).toMatchObject({ code: 8, err: 'No call is waiting for approval in demo.\n' });
 });
 

@@ -16,10 +16,10 @@ const shell = (command: string) => ({ name: 'shell', args: JSON.stringify({ comm
 /** A daemon that asks before each command, with a scripted model. */
 async function served(...script: ScriptEntry[]) {
   const at = setup();
-  await at.ctl(['status']);
+  await at.here(['status']);
   const model = await startOpenAI(script);
   onTestFinished(() => model.close());
-  await at.ctl(['send', 'demo', 'first']);
+  await at.here(['send', 'demo', 'first']);
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   await at.serveHere('--base-url', model.url, '--model', 'm');
   return { at, model };
@@ -93,7 +93,7 @@ test('Ctrl-C stops the run, twice at an empty line leaves; a paste of several li
   await screen.shows('Press Ctrl-C again to leave');
   type('\u0003');
   await left;
-  expect((await at.ctl(['show', 'demo', '--json'])).out).toContain('"standing": "paused"');
+  expect((await at.here(['show', 'demo', '--json'])).out).toContain('"standing": "paused"');
 });
 
 test('without a terminal each line is a message, and the exit code is that of the last reply', async () => {
@@ -109,12 +109,12 @@ test('without a terminal each line is a message, and the exit code is that of th
 
 test('top puts what needs you first, opens chat and comes back, and prints one frame without a terminal', async () => {
   const { at } = await served({ text: 'Hello.' }, { calls: [shell(EVIL)] }, { text: 'Never.' });
-  await at.ctl(['send', '乙会话', 'go', '--wait']);
+  await at.here(['send', '乙会话', 'go', '--wait']);
   const { code, out } = await at.ctl(['top']);
   expect(code).toBe(0);
   expect(out).toMatch(/^agentd · 2 sessions · 1 waiting for you\n {2}SESSION/);
   expect(out).toMatch(/\n! \S+ +waiting .* allow\? shell echo hi # \\u001b\[2J\\u202e\n/);
-  expect(JSON.parse((await at.ctl(['top', '--json'])).out)).toHaveLength(2);
+  expect(JSON.parse((await at.here(['top', '--json'])).out)).toHaveLength(2);
   for (const columns of [40, 80, 200]) {
     const screen = openScreen(columns, 8);
     const { type, left } = sit(at, screen);
@@ -139,7 +139,7 @@ test('top puts what needs you first, opens chat and comes back, and prints one f
 test('in top, s stops the selected session, c continues it and p pauses it; the words are those of the locale', async () => {
   const { at, model } = await served({ text: 'Hello.' }, { hang: 'before' }, { hang: 'before' }, { text: 'Never.' });
   await at.has('.sessions/demo/outbox');
-  await at.ctl(['send', 'demo', 'go on']);
+  await at.here(['send', 'demo', 'go on']);
   await model.arrived(2);
   const screen = openScreen(80, 8);
   const { type, left } = sit(at, screen, undefined, 'zh_CN.UTF-8');

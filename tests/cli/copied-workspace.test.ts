@@ -27,7 +27,7 @@ const isAlive = (pid: number | undefined) => {
 /** A workspace whose daemon runs a command, and a copy of its folder that was made meanwhile. */
 async function copied() {
   const [at, copy] = [setup(), setup()];
-  await at.ctl(['send', 'demo', STEPS]);
+  await at.here(['send', 'demo', STEPS]);
   writeFileSync(at.path('agentd.json'), JSON.stringify({ sandbox: 'none' }));
   const { child } = await at.serve(...RUNBOOK);
   const tools = at.path('.sessions/demo/tools');
@@ -43,11 +43,11 @@ async function copied() {
 test('of a copied workspace nothing speaks of the daemon of the first, and nothing ends it', async () => {
   const { at, copy, child, group } = await copied();
   expect(ownerOf(copy)?.pid).toBe(child.pid);
-  const status = await copy.ctl(['status']);
+  const status = await copy.here(['status']);
   expect([status.code, status.out]).toEqual([3, expect.stringContaining('No daemon is running')]);
-  const stop = await copy.ctl(['stop']);
+  const stop = await copy.here(['stop']);
   expect([stop.code, stop.err]).toEqual([3, expect.stringContaining(`No daemon is running for ${copy.root}`)]);
-  const takeover = await copy.ctl(['takeover', '--grace', '0']);
+  const takeover = await copy.here(['takeover', '--grace', '0']);
   expect([takeover.code, takeover.err]).toEqual([3, expect.stringContaining('nothing to take over')]);
   expect([isAlive(child.pid), isAlive(-group)]).toEqual([true, true]);
 
@@ -56,10 +56,10 @@ test('of a copied workspace nothing speaks of the daemon of the first, and nothi
   const second = ownerOf(copy);
   expect(second?.pid).not.toBe(child.pid);
   expect(second?.epoch).toBe((ownerOf(at)?.epoch ?? 0) + 1);
-  expect((await copy.ctl(['stop'])).code).toBe(0);
+  expect((await copy.here(['stop'])).code).toBe(0);
   expect(second && isProcessAlive(second)).toBe(false);
   expect([isAlive(child.pid), isAlive(-group)]).toEqual([true, true]);
-  expect((await at.ctl(['status'])).out).toContain(`process ${child.pid}`);
+  expect((await at.here(['status'])).out).toContain(`process ${child.pid}`);
 }, 240_000);
 
 test('a workspace that was moved while its daemon runs still is its own', async () => {
@@ -77,7 +77,7 @@ test('an owner of an earlier version, which did not say its folder, is believed'
   const { folder, ...earlier } = ownerOf(at) ?? {};
   expect(folder).toBeDefined();
   writeFileSync(workspacePaths(at.root).owner, JSON.stringify(earlier));
-  expect((await at.ctl(['status'])).code).toBe(0);
+  expect((await at.here(['status'])).code).toBe(0);
 });
 
 test('a command or job that runs for one session is not that of a copy of its folder', async () => {

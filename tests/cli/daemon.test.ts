@@ -5,12 +5,12 @@ import { script, setup } from '../support/agentctl.ts';
 import { hasSandbox } from '../tools/sandbox.ts';
 
 test('the daemon is started, looked at and stopped, and each says so when it is not as it must be', async () => {
-  const { ctl, root } = setup();
-  expect((await ctl(['status'])).code).toBe(3);
-  expect((await ctl(['stop'])).code).toBe(3);
+  const { ctl, here, root } = setup();
+  expect((await here(['status'])).code).toBe(3);
+  expect((await here(['stop'])).code).toBe(3);
   expect(existsSync(root)).toBe(false);
   expect(await ctl(['start', '--model', 'runbook'])).toMatchObject({ code: 0, err: '' });
-  expect(await ctl(['start'])).toMatchObject({ code: 3, err: expect.stringContaining('already running') });
+  expect(await here(['start'])).toMatchObject({ code: 3, err: expect.stringContaining('already running') });
   const status = await ctl(['status', '--json']);
   expect(status.code).toBe(0);
   expect(JSON.parse(status.out)).toMatchObject({
@@ -19,13 +19,13 @@ test('the daemon is started, looked at and stopped, and each says so when it is 
     daemon: { pid: expect.any(Number) },
   });
   expect(await ctl(['stop'])).toMatchObject({ code: 0, out: expect.stringContaining('has stopped') });
-  expect((await ctl(['status'])).code).toBe(3);
+  expect((await here(['status'])).code).toBe(3);
 });
 
 test('restart keeps the flags of the daemon but those that are given, and starts one where none runs', async () => {
-  const { ctl, root, path } = setup();
+  const { ctl, here, root, path } = setup();
   const flags = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(2, -1);
-  const pid = async (): Promise<number> => JSON.parse((await ctl(['status', '--json'])).out).daemon.pid;
+  const pid = async (): Promise<number> => JSON.parse((await here(['status', '--json'])).out).daemon.pid;
   expect(await ctl(['restart', '--model', 'runbook'])).toMatchObject({ code: 0, err: '' });
   const first = await pid();
   writeFileSync(path('other.json'), '{}');
@@ -42,7 +42,7 @@ test('a script is looked for where the command is given', async () => {
   const at = setup();
   script(at, [{ text: 'Hello.' }]);
   expect((await at.ctl(['start', '--model', 'scripted:script.json'])).code).toBe(0);
-  expect((await at.ctl(['send', 'demo', 'hello', '--wait'])).out).toBe('Hello.\n');
+  expect((await at.here(['send', 'demo', 'hello', '--wait'])).out).toBe('Hello.\n');
 });
 
 test('a daemon that ends at once tells why, and nothing is left running', async () => {
@@ -50,7 +50,7 @@ test('a daemon that ends at once tells why, and nothing is left running', async 
   const { code, err } = await at.ctl(['start', '--model', 'scripted:/nowhere/script.json']);
   expect(code).toBe(1);
   expect(err).toContain('/nowhere/script.json cannot be read');
-  expect((await at.ctl(['status'])).code).toBe(3);
+  expect((await at.here(['status'])).code).toBe(3);
 });
 
 test('agentd prints READY and nothing else, and ends with 0 at SIGTERM', async () => {
@@ -63,10 +63,10 @@ test('agentd prints READY and nothing else, and ends with 0 at SIGTERM', async (
 test('agentd that is told twice to stop does not wait for the call in flight', async () => {
   const at = setup();
   const { child, ended } = await at.serve('--model', script(at, [{ text: 'Thinking', delay_ms: 60_000 }]));
-  await at.ctl(['send', 'demo', 'think']);
+  await at.here(['send', 'demo', 'think']);
   await at.has('.sessions/demo/live');
   child.kill('SIGTERM');
-  await at.ctl(['status']);
+  await at.here(['status']);
   child.kill('SIGINT');
   expect((await ended).code).toBe(130);
 });
@@ -81,7 +81,7 @@ test('a second agentd ends with 3 and names the first', async () => {
 
 test('a configuration that does not hold ends agentd with its line and no stack', async () => {
   const at = setup();
-  await at.ctl(['send', 'demo', 'hello']);
+  await at.here(['send', 'demo', 'hello']);
   writeFileSync(at.path('agentd.json'), '{\n  "limits": { "iterations": 0 }\n}\n');
   await expect(at.serve()).rejects.toThrow(
     /agentd ended \(1\): [\s\S]*^agentd\.json, line 2, column \d+: .*iterations(?![\s\S]*\n +at )/m,
@@ -97,44 +97,44 @@ test('what is asked for while the daemon is down is done when it comes up', asyn
   ];
   const model = script(at, answers);
   await at.ctl(['start', '--model', model]);
-  expect((await at.ctl(['send', 'demo', 'Look and tell', '--iterations', '1', '--wait'])).code).toBe(5);
-  await at.ctl(['stop']);
-  const asked = await at.ctl(['continue', 'demo', 'and be brief', '--json']);
+  expect((await at.here(['send', 'demo', 'Look and tell', '--iterations', '1', '--wait'])).code).toBe(5);
+  await at.here(['stop']);
+  const asked = await at.here(['continue', 'demo', 'and be brief', '--json']);
   expect(asked).toMatchObject({ code: 0, err: expect.stringContaining(`agentctl start --workspace ${at.root}`) });
   await at.ctl(['start', '--model', model]);
-  expect((await at.ctl(['watch', 'demo'])).code).toBe(0);
+  expect((await at.here(['watch', 'demo'])).code).toBe(0);
   const sent: unknown = JSON.parse(asked.out);
   expect(sent).toMatchObject({ session: 'demo' });
-  const { plan } = JSON.parse((await at.ctl(['show', 'demo', '--json'])).out);
+  const { plan } = JSON.parse((await at.here(['show', 'demo', '--json'])).out);
   expect(plan).toMatchObject({ status: 'completed', steps: [{ status: 'completed' }, { status: 'completed' }] });
 });
 
 test('a session with a run on is neither archived, renamed, removed nor rebuilt', async () => {
   const at = setup();
   await at.serve('--model', script(at, [{ text: 'Thinking', delay_ms: 60_000 }]));
-  await at.ctl(['send', 'demo', 'think']);
+  await at.here(['send', 'demo', 'think']);
   await at.has('.sessions/demo/live');
   for (const words of [
     ['archive', 'demo'],
     ['rename', 'demo', 'other'],
     ['remove', 'demo', '--yes'],
   ]) {
-    expect(await at.ctl(words)).toMatchObject({ code: 3, err: expect.stringContaining('stop-run demo') });
+    expect(await at.here(words)).toMatchObject({ code: 3, err: expect.stringContaining('stop-run demo') });
   }
-  expect((await at.ctl(['rebuild', 'demo'])).code).toBe(3);
-  expect((await at.ctl(['stop-run', 'demo', '--wait'])).code).toBe(0);
-  expect((await at.ctl(['rename', 'demo', 'other'])).code).toBe(0);
-  expect((await at.ctl(['archive', 'other'])).out).toContain('.archive/other');
+  expect((await at.here(['rebuild', 'demo'])).code).toBe(3);
+  expect((await at.here(['stop-run', 'demo', '--wait'])).code).toBe(0);
+  expect((await at.here(['rename', 'demo', 'other'])).code).toBe(0);
+  expect((await at.here(['archive', 'other'])).out).toContain('.archive/other');
   expect(existsSync(at.path('.archive/other/events.jsonl'))).toBe(true);
 });
 
 test('the log has one line an event, and its JSON is the record byte for byte', async () => {
   const at = setup();
   await at.serve('--model', script(at, [{ text: 'Hello.\u001b[31m' }]));
-  await at.ctl(['send', 'demo', 'hello', '--wait']);
+  await at.here(['send', 'demo', 'hello', '--wait']);
   const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
-  const lines = (await at.ctl(['log', 'demo'])).out;
-  expect((await at.ctl(['log', 'demo', '--json', '--from', '2'])).out).toContain(
+  const lines = (await at.here(['log', 'demo'])).out;
+  expect((await at.here(['log', 'demo', '--json', '--from', '2'])).out).toContain(
     record.split('\n').slice(1, 6).join('\n'),
   );
   expect(lines.split('\n').length).toBeGreaterThanOrEqual(6);
@@ -144,9 +144,9 @@ test('the log has one line an event, and its JSON is the record byte for byte', 
 
 test('doctor finds a bad configuration, says that no sandbox is wanted, and ends with 1', async () => {
   const at = setup();
-  await at.ctl(['send', 'demo', 'hello']);
+  await at.here(['send', 'demo', 'hello']);
   writeFileSync(at.path('agentd.json'), '{ "limit": 3, "sandbox": "none",\n "mode": "zigzag" }');
-  const { code, out } = await at.ctl(['doctor', '--model', 'runbook', '--json']);
+  const { code, out } = await at.here(['doctor', '--model', 'runbook', '--json']);
   expect(code).toBe(1);
   const findings: unknown = JSON.parse(out);
   expect(findings).toContainEqual({
@@ -157,7 +157,7 @@ test('doctor finds a bad configuration, says that no sandbox is wanted, and ends
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none" }');
   mkdirSync(at.path('.sessions/demo~step_1'));
   writeFileSync(at.path('.sessions/demo~step_1/session.json'), '{ "sandbox": ');
-  const found: unknown = JSON.parse((await at.ctl(['doctor', '--model', 'runbook', '--json'])).out);
+  const found: unknown = JSON.parse((await at.here(['doctor', '--model', 'runbook', '--json'])).out);
   expect(found).toContainEqual({ what: 'sandbox', is: 'note', text: expect.stringContaining('without a sandbox') });
   const ignored = /demo~step_1\/session\.json is ignored: child sessions use the settings of demo/;
   expect(found).toContainEqual({ what: 'settings', is: 'warning', text: expect.stringMatching(ignored) });
@@ -165,7 +165,7 @@ test('doctor finds a bad configuration, says that no sandbox is wanted, and ends
 
 test.skipIf(hasSandbox)('doctor makes no workspace where there is none', async () => {
   const at = setup();
-  expect((await at.ctl(['doctor', '--model', 'runbook'])).code).toBe(0);
+  expect((await at.here(['doctor', '--model', 'runbook'])).code).toBe(0);
   expect(existsSync(at.root)).toBe(false);
 });
 
@@ -173,7 +173,7 @@ test.runIf(hasSandbox)(
   'doctor tries to get out of the sandbox, tells what became of each try, and makes no workspace',
   async () => {
     const at = setup();
-    const { code, out } = await at.ctl(['doctor', '--model', 'runbook', '--json']);
+    const { code, out } = await at.here(['doctor', '--model', 'runbook', '--json']);
     expect({ code, isMade: existsSync(at.root) }).toEqual({ code: 0, isMade: false });
     const findings = z.array(z.object({ what: z.string(), is: z.string(), text: z.string() })).parse(JSON.parse(out));
     expect(findings).toContainEqual({ what: 'sandbox', is: 'ok', text: 'commands are sandboxed' });
@@ -194,12 +194,12 @@ function unsandboxed() {
 test('doctor lists the skills, and says why one is left out', async () => {
   const at = unsandboxed();
   const model = ['--model', 'runbook', '--json'];
-  expect((await at.ctl(['doctor', ...model])).out).not.toContain('skills');
-  await at.ctl(['send', 'demo', 'hello']);
+  expect((await at.here(['doctor', ...model])).out).not.toContain('skills');
+  await at.here(['send', 'demo', 'hello']);
   mkdirSync(at.path('skills/good'), { recursive: true });
   mkdirSync(at.path('skills/bad'));
   writeFileSync(at.path('skills/good/SKILL.md'), '---\nname: good\ndescription: Does well\n---\n');
-  const findings: unknown = JSON.parse((await at.ctl(['doctor', ...model])).out);
+  const findings: unknown = JSON.parse((await at.here(['doctor', ...model])).out);
   expect(findings).toContainEqual({ what: 'skills', is: 'ok', text: 'good' });
   expect(findings).toContainEqual({ what: 'skills', is: 'warning', text: expect.stringContaining('no SKILL.md') });
 });

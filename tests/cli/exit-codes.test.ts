@@ -23,21 +23,21 @@ test('a run that pauses, waits or fails ends with 5, 6 or 7', async () => {
       { when: 'failing', status: 401, text: 'no such key' },
     ]),
   );
-  const send = (name: string, ...more: string[]) => at.ctl(['send', name, name, '--wait', ...more]);
+  const send = (name: string, ...more: string[]) => at.here(['send', name, name, '--wait', ...more]);
   expect((await send('pausing', '--iterations', '1')).code).toBe(5);
   expect((await send('waiting')).code).toBe(6);
   expect((await send('failing')).code).toBe(7);
-  expect((await at.ctl(['watch', 'waiting'])).code).toBe(6);
-  const cancelled = await at.ctl(['cancel', 'pausing', '--wait']);
+  expect((await at.here(['watch', 'waiting'])).code).toBe(6);
+  const cancelled = await at.here(['cancel', 'pausing', '--wait']);
   expect(cancelled.code).toBe(0);
-  expect((await at.ctl(['watch', 'pausing'])).code).toBe(7);
+  expect((await at.here(['watch', 'pausing'])).code).toBe(7);
 });
 
 test('a message the daemon rejects ends with 1', async () => {
   const at = setup();
   await at.serveHere('--model', script(at, [{ text: 'Hello.' }]));
   await at.ctl(['send', 'demo', 'hello', '--wait']);
-  const { code, err } = await at.ctl(['send', 'demo', '/zork', '--wait']);
+  const { code, err } = await at.here(['send', 'demo', '/zork', '--wait']);
   expect([code, err]).toEqual([1, '[rejected]\n']);
 });
 
@@ -46,12 +46,12 @@ test('a reply that does not come in time ends with 124, and the message stays in
   const { code, err } = await at.ctl(['send', 'demo', 'hello', '--wait', '--timeout', '0.2']);
   expect(code).toBe(124);
   expect(err).toContain('The message is not lost');
-  expect((await at.ctl(['list'])).out).toContain('+1');
+  expect((await at.here(['list'])).out).toContain('+1');
 });
 
 test('a session that is not there ends with 4, names the known ones, and is not made', async () => {
   const at = setup();
-  await at.ctl(['send', 'demo', 'hello']);
+  await at.here(['send', 'demo', 'hello']);
   for (const words of [
     ['show'],
     ['continue'],
@@ -66,15 +66,15 @@ test('a session that is not there ends with 4, names the known ones, and is not 
     ['plan'],
     ['watch'],
   ]) {
-    const { code, err } = await at.ctl([...words, 'nobody']);
+    const { code, err } = await at.here([...words, 'nobody']);
     expect([words, code, err]).toEqual([words, 4, 'No session "nobody". Known: demo.\n']);
   }
-  expect((await at.ctl(['list', '--json'])).out).not.toContain('nobody');
+  expect((await at.here(['list', '--json'])).out).not.toContain('nobody');
 });
 
 test('with --json an error is also one line of JSON on standard output, with the name of its exit code', async () => {
   const at = setup();
-  await at.ctl(['send', 'demo', 'hello']);
+  await at.here(['send', 'demo', 'hello']);
   for (const [words, code, exit] of [
     [['show', 'nobody', '--json'], 'session', 4],
     [['plan', 'nobody', '--json'], 'session', 4],
@@ -84,13 +84,13 @@ test('with --json an error is also one line of JSON on standard output, with the
     [['list', '--json', '--zork'], 'usage', 2],
     [['save-template', 'demo', 'weekly', '--json'], 'error', 1],
   ] as const) {
-    const ran = await at.ctl([...words]);
+    const ran = await at.here([...words]);
     expect([words, ran.code]).toEqual([words, exit]);
     const { error } = JSON.parse(ran.out);
     expect(error).toEqual({ code, exit, message: expect.any(String) });
     expect(ran.out.trimEnd()).not.toContain('\n');
     expect(ran.err).toContain(error.message);
   }
-  const word = await at.ctl(['plan', 'nobody', 'add', '--', '--json']);
+  const word = await at.here(['plan', 'nobody', 'add', '--', '--json']);
   expect([word.code, word.out]).toEqual([4, '']);
 });

@@ -76,20 +76,20 @@ test('the program ends with 2 where a command line is not understood, and says t
 });
 
 test('-h and -V mean --help and --version, in both programs', async () => {
-  const { ctl, serve } = setup();
+  const { ctl, here, serve } = setup();
   const version = packageVersion();
   expect(await ctl(['-V'])).toEqual({ code: 0, out: `${version}\n`, err: '' });
   expect(await ctl(['-h'])).toEqual(await ctl(['--help']));
-  const help = await ctl(['list', '-h']);
-  expect(help).toEqual(await ctl(['list', '--help']));
+  const help = await here(['list', '-h']);
+  expect(help).toEqual(await here(['list', '--help']));
   expect(help.out).toContain('agentctl list');
   expect(await (await serve('-V')).ended).toMatchObject({ code: 0, out: `${version}\n` });
   expect((await (await serve('-h')).ended).out.trimEnd()).toBe((await renderAgentdHelp()).trimEnd());
 });
 
 test('ls and logs are list and log, with their options, help and completion', async () => {
-  const { ctl, complete } = setup();
-  await ctl(['send', 'demo', 'hello']);
+  const { here, complete } = setup();
+  await here(['send', 'demo', 'hello']);
   for (const [alias, command, ...rest] of [
     ['ls', 'list'],
     ['ls', 'list', '--json'],
@@ -99,14 +99,14 @@ test('ls and logs are list and log, with their options, help and completion', as
     ['logs', 'log', 'nobody'],
     ['logs', 'log', '--help'],
   ] as const) {
-    expect(await ctl([alias, ...rest]), `${alias} ${rest.join(' ')}`).toEqual(await ctl([command, ...rest]));
+    expect(await here([alias, ...rest]), `${alias} ${rest.join(' ')}`).toEqual(await here([command, ...rest]));
   }
   expect((await complete('logs', '')).out).toBe('demo\n');
 });
 
 test('session names are completed', async () => {
-  const { ctl, complete } = setup();
-  await ctl(['send', 'demo', 'hello']);
+  const { here, complete } = setup();
+  await here(['send', 'demo', 'hello']);
   expect(await complete('show', '')).toMatchObject({ code: 0, out: 'demo\n' });
   expect((await complete('sh')).out).toContain('show');
 });

@@ -7,10 +7,11 @@ import { type Setup, setup } from '../support/agentctl.ts';
 const RUNBOOK = '1. Make a folder: `mkdir report`\n2. Look: `test -f go`\n3. Tell: `ls`\n';
 
 /** A session whose second step is blocked, and a daemon that serves it. */
-async function blocked(): Promise<Setup> {
+async function blocked({ fromStdin = false } = {}): Promise<Setup> {
   const at = setup();
   await at.serveHere('--model', 'runbook');
-  expect((await at.ctl(['send', 'demo', '--wait'], RUNBOOK)).code).toBe(6);
+  const sent = fromStdin ? at.ctl(['send', 'demo', '--wait'], RUNBOOK) : at.here(['send', 'demo', RUNBOOK, '--wait']);
+  expect((await sent).code).toBe(6);
   return at;
 }
 
@@ -33,7 +34,7 @@ async function withEditor(at: Setup, line: string, words: string[]) {
 }
 
 test('after a run "why" tells what closed each step, and what an open one waits for', async () => {
-  const at = await blocked();
+  const at = await blocked({ fromStdin: true });
   const { code, out } = await at.here(['why', 'demo']);
   const time = String.raw`\(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\)`;
   const lines = out.trimEnd().split('\n');

@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
 import { parsePlainLine } from '../../src/frontends/cli/parser/quick-line.ts';
-import { setup } from '../support/agentctl.ts';
+import { bench, runHere } from '../support/agentctl-here.ts';
 
 test('a plain command line and one that yargs reads do and say the same', async () => {
-  const { ctl } = setup();
-  await ctl(['send', 'demo', 'hello']);
+  const { root, ctl } = bench();
+  await ctl('send', 'demo', 'hello');
+  const run = (line: string[]) => runHere(['--workspace', root, ...line]);
   const lines = [
     ['status', '--json'],
     ['list'],
@@ -17,7 +18,7 @@ test('a plain command line and one that yargs reads do and say the same', async 
   ];
   for (const line of lines) {
     // What follows is no flag: that is for yargs to know.
-    const [quick, read] = [await ctl(line), await ctl([...line, '--'])];
+    const [quick, read] = [await run(line), await run([...line, '--'])];
     expect(parsePlainLine(line), line.join(' ')).toBeDefined();
     expect(parsePlainLine([...line, '--'])).toBeUndefined();
     expect(alike(quick), line.join(' ')).toEqual(alike(read));

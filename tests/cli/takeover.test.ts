@@ -21,7 +21,7 @@ test('an owner that hangs is asked, then killed, and the next daemon can be star
   expect([code, err]).toEqual([0, '']);
   expect(JSON.parse(out)).toMatchObject({ pid: child.pid, epoch: 1, ended_by: 'SIGKILL', next: null });
   expect((await ended).code).toBe(null);
-  expect((await at.ctl(['status'])).code).toBe(3);
+  expect((await at.here(['status'])).code).toBe(3);
   await at.serve(...RUNBOOK);
   expect(ownerOf(at).epoch).toBe(2);
 });
@@ -29,7 +29,7 @@ test('an owner that hangs is asked, then killed, and the next daemon can be star
 test('an owner that responds is not killed, and the message says what to do next', async () => {
   const at = setup();
   const { child, ended } = await at.serve(...RUNBOOK);
-  const { code, out } = await at.ctl(['takeover']);
+  const { code, out } = await at.here(['takeover']);
   expect([code, out]).toEqual([0, expect.stringContaining(`Process ${child.pid}`)]);
   expect(out).toContain('ended on SIGTERM');
   expect(out).toContain('agentctl start');
@@ -39,11 +39,11 @@ test('an owner that responds is not killed, and the message says what to do next
 test('where there is no owner there is nothing to take over, before the first start and after the last stop', async () => {
   const at = setup();
   const none = { code: 3, err: expect.stringContaining('No daemon owns') };
-  expect(await at.ctl(['takeover'])).toMatchObject(none);
+  expect(await at.here(['takeover'])).toMatchObject(none);
   const { child, ended } = await at.serve(...RUNBOOK);
   child.kill('SIGKILL');
   await ended;
-  expect(await at.ctl(['takeover'])).toMatchObject(none);
+  expect(await at.here(['takeover'])).toMatchObject(none);
 });
 
 test('a stranger with the number of the owner is not touched', async () => {
@@ -52,7 +52,7 @@ test('a stranger with the number of the owner is not touched', async () => {
   const { start_time, boot_id, host } = ownerOf(at);
   for (const claims of [{ start_time: '1' }, { boot_id: 'another' }, { ended_at: '2026-01-02T03:04:05.678Z' }]) {
     claim(at, { start_time, boot_id, host, ...claims });
-    expect(await at.ctl(['takeover', '--grace', '0'])).toMatchObject({
+    expect(await at.here(['takeover', '--grace', '0'])).toMatchObject({
       code: 3,
       err: expect.stringContaining('fuser'),
     });
@@ -64,7 +64,7 @@ test('an owner on another machine is named and left alone', async () => {
   const at = setup();
   const { child } = await at.serve(...RUNBOOK);
   claim(at, { host: 'elsewhere', boot_id: 'another' });
-  const { code, err } = await at.ctl(['takeover']);
+  const { code, err } = await at.here(['takeover']);
   expect([code, err]).toEqual([3, expect.stringContaining(`process ${child.pid} on elsewhere`)]);
   expect(child.exitCode ?? child.signalCode).toBe(null);
 });
@@ -96,14 +96,14 @@ test.skipIf(process.getuid?.() !== 0)(
 
 test('a grace that is no number of seconds is refused', async () => {
   const at = setup();
-  expect((await at.ctl(['takeover', '--grace', '-1'])).code).toBe(2);
-  expect((await at.ctl(['takeover', '--grace', 'soon'])).code).toBe(2);
+  expect((await at.here(['takeover', '--grace', '-1'])).code).toBe(2);
+  expect((await at.here(['takeover', '--grace', 'soon'])).code).toBe(2);
 });
 
 test('status and doctor say which lock keeps a second daemon out', async () => {
   const at = setup();
   await at.serve(...RUNBOOK);
-  expect((await at.ctl(['status'])).out).toContain('Lock:      kernel lock (flock)');
-  expect(JSON.parse((await at.ctl(['status', '--json'])).out).daemon).toMatchObject({ epoch: 1, lock: 'flock' });
-  expect((await at.ctl(['doctor', ...RUNBOOK])).out).toContain('kernel lock (flock)');
+  expect((await at.here(['status'])).out).toContain('Lock:      kernel lock (flock)');
+  expect(JSON.parse((await at.here(['status', '--json'])).out).daemon).toMatchObject({ epoch: 1, lock: 'flock' });
+  expect((await at.here(['doctor', ...RUNBOOK])).out).toContain('kernel lock (flock)');
 });

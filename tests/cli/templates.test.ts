@@ -24,24 +24,24 @@ test('a template is run, its plan kept as another one, and that one is run again
   await at.serveHere('--model', script(at, WORK));
   const run = await at.ctl(['run', 'demo', 'report', 'city=New "York" \\', '--wait']);
   expect({ code: run.code, out: run.out }).toEqual({ code: 0, out: 'written [Done]\n' });
-  const plan = await at.ctl(['plan', 'demo', '--json']);
+  const plan = await at.here(['plan', 'demo', '--json']);
   expect(JSON.parse(plan.out)).toMatchObject({
     planned_by: 'template report',
     steps: [{ description: 'Look at New "York" \\' }, {}],
   });
 
-  const saved = await at.ctl(['save-template', 'demo', 'mine']);
+  const saved = await at.here(['save-template', 'demo', 'mine']);
   expect({ code: saved.code, out: saved.out }).toEqual({ code: 0, out: `${at.path('templates', 'mine.md')}\n` });
   expect(fs.readFileSync(at.path('templates', 'mine.md'), 'utf8')).toBe(
     '---\ndescription: A report\n---\n1. Look at New "York" \\\n2. Write about 1 weeks\n',
   );
-  const again = await at.ctl(['save-template', 'demo', 'mine']);
+  const again = await at.here(['save-template', 'demo', 'mine']);
   expect([again.code, again.err]).toEqual([1, expect.stringContaining('There is already a template mine')]);
-  expect((await at.ctl(['save-template', 'demo', 'mine', '--force', '--json'])).out).toContain('mine.md');
-  expect((await at.ctl(['save-template', 'demo', '../mine'])).err).toContain('cannot be the name of a template');
-  expect((await at.ctl(['save-template', 'nobody', 'x'])).code).toBe(4);
+  expect((await at.here(['save-template', 'demo', 'mine', '--force', '--json'])).out).toContain('mine.md');
+  expect((await at.here(['save-template', 'demo', '../mine'])).err).toContain('cannot be the name of a template');
+  expect((await at.here(['save-template', 'nobody', 'x'])).code).toBe(4);
 
-  expect((await at.ctl(['run', 'other', 'mine', '--wait'])).out).toBe('written [Done]\n');
+  expect((await at.here(['run', 'other', 'mine', '--wait'])).out).toBe('written [Done]\n');
 });
 
 test('what cannot be run is rejected with the reason, and ends with 1; what is not understood with 2', async () => {

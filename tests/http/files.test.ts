@@ -1,13 +1,13 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import { script, setup } from '../support/agentctl.ts';
-import { serveWorkspace } from './serving.ts';
+import { serveHere, serveWorkspace } from './serving.ts';
 
 const BYTES = { 'content-type': 'application/octet-stream' };
 
 test('an upload comes with the message that names it, once, and is read back byte for byte as a file of work/', async () => {
   const place = setup();
-  const { ask } = await serveWorkspace(place);
+  const { ask } = await serveHere(place);
   const content = Buffer.from(Array.from({ length: 70_000 }, (_, n) => n % 251));
   const upload = () =>
     ask('POST', '/api/sessions/demo/uploads?name=May%20report.bin', { raw: content, headers: BYTES });
@@ -47,7 +47,7 @@ test('an upload comes with the message that names it, once, and is read back byt
 
 test('only regular files of work/ are read, never through a link, and nothing stays open', async () => {
   const place = setup();
-  await place.ctl(['send', 'demo', 'hello']);
+  await place.here(['send', 'demo', 'hello']);
   const { ask, child } = await serveWorkspace(place);
   expect((await ask('GET', '/api/sessions/demo/files')).json).toEqual({ folder: '', entries: [], complete: true });
   const work = place.path('.sessions', 'demo', 'work');
@@ -100,7 +100,7 @@ function linkOf(path: string): string {
 
 test('an upload that is too large, not bytes, or without a plain name is refused and leaves nothing behind', async () => {
   const place = setup();
-  const { ask } = await serveWorkspace(place);
+  const { ask } = await serveHere(place);
   const path = '/api/sessions/demo/uploads?name=x.bin';
   const large = await ask('POST', path, { raw: Buffer.alloc(100 * 1024 * 1024 + 1), headers: BYTES }).catch(
     (error: Error) => error,

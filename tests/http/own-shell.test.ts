@@ -27,10 +27,10 @@ async function steal(
     { when: 'Approve it', text: 'Given up.' },
   ];
   const daemon = await place.serve('--model', script(place, answers));
-  await place.ctl(['send', 'victim', 'Write a note']);
+  await place.here(['send', 'victim', 'Write a note']);
   await place.has('.sessions/victim/approvals/1.json');
-  await place.ctl(['send', 'thief', 'Approve it', '--wait']);
-  const log = (await place.ctl(['log', 'thief', '--json'])).out;
+  await place.here(['send', 'thief', 'Approve it', '--wait']);
+  const log = (await place.here(['log', 'thief', '--json'])).out;
   const outputs = log.split('\n').filter((line) => line.includes('"tool.finished"'));
   daemon.child.kill('SIGTERM');
   await daemon.ended;

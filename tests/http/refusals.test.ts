@@ -2,13 +2,13 @@ import { statSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { OPERATIONS } from '../../src/frontends/http/server/http-app.ts';
 import { setup } from '../support/agentctl.ts';
-import { type Asked, serveWorkspace } from './serving.ts';
+import { type Asked, serveHere, serveWorkspace } from './serving.ts';
 
 test('what is refused says so in problem JSON, with what was wanted, what came and what to do', async () => {
   const place = setup();
-  await place.ctl(['send', 'demo', 'hello']);
+  await place.here(['send', 'demo', 'hello']);
   const { ask, token, child, ended } = await serveWorkspace(place);
-  const { port } = new URL((await serveWorkspace(place)).url);
+  const { port } = new URL((await serveHere(place)).url);
   expect(statSync(place.path('.agentd', 'token')).mode & 0o777).toBe(0o600);
   expect(Buffer.from(token, 'base64url')).toHaveLength(32);
 
@@ -84,7 +84,7 @@ test('what is refused says so in problem JSON, with what was wanted, what came a
 
 test('openapi.json describes every operation and is not behind the token; a port that is taken is reported', async () => {
   const place = setup();
-  const { ask, url } = await serveWorkspace(place);
+  const { ask, url } = await serveHere(place);
   const { status, json } = await ask('GET', '/openapi.json', { headers: { authorization: undefined } });
   expect(status).toBe(200);
   const described = Object.entries(json['paths'] as Record<string, object>).flatMap(([path, methods]) =>

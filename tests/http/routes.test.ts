@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import { script, setup } from '../support/agentctl.ts';
-import { serveWorkspace } from './serving.ts';
+import { serveHere, serveWorkspace } from './serving.ts';
 
 const TASK = { text: '1. Count: `echo 1 2 3 | wc -w`' };
 const KEYED = { headers: { 'idempotency-key': 'order-1' } };
@@ -47,7 +47,7 @@ test('a message becomes a reply, a plan that can be edited, and an explanation; 
 
 test('an edit of the plan is merged with what happened since; 412 only where another plan is current', async () => {
   const place = setup();
-  const { ask } = await serveWorkspace(place);
+  const { ask } = await serveHere(place);
   const plan = '/api/sessions/demo/plan';
   await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: '1. Wait: `false`\n2. Next: `true`' } });
   for (const path of [plan, `${plan}/history`, `${plan}/diff`]) expect((await ask('GET', path)).status).toBe(404);
@@ -101,7 +101,7 @@ test('an edit of the plan is merged with what happened since; 412 only where ano
   expect(added).toEqual(expect.arrayContaining([['person', true, 'Mail it']]));
   expect([versions[0]?.changes.map(({ field }) => field).includes('goal'), complete]).toEqual([true, true]);
   const diff = await ask('GET', `${plan}/diff?from=${earlier}&to=${revision}`);
-  expect(diff.json).toEqual(JSON.parse((await place.ctl(['plan', 'demo', 'diff', `${earlier}`, '--json'])).out));
+  expect(diff.json).toEqual(JSON.parse((await place.here(['plan', 'demo', 'diff', `${earlier}`, '--json'])).out));
   expect((await ask('GET', `${plan}?revision=9999`)).json['wanted']).toBe(`a revision from 1 to ${revision}`);
   expect((await ask('GET', `${plan}/diff?from=9999`)).status).toBe(404);
   expect((await ask('GET', `${plan}/diff?from=0`)).status).toBe(400);
@@ -119,7 +119,7 @@ test('a call that waits is answered by its number and hash; another hash, or one
   fs.writeFileSync(place.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   const call = { calls: [{ name: 'shell', args: { command: 'echo hi' } }] };
   await place.serveHere('--model', script(place, [call, { text: 'Done.' }]));
-  const { ask } = await serveWorkspace(place);
+  const { ask } = await serveHere(place);
   await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: 'say it' } });
   await place.has('.sessions/demo/approvals/1.json');
   const [waiting] = JSON.parse((await ask('GET', '/api/sessions/demo/approvals')).text);

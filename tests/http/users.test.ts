@@ -51,7 +51,7 @@ test('a token lets its holder do what its role says, in the sessions it may see;
   const sent = await ask('POST', messages, { ...sender, body: { text: 'Say hi' } });
   expect(sent.status).toBe(202);
   await place.has('.sessions/team-a/approvals/1.json');
-  const received = await place.ctl(['log', 'team-a', '--json']);
+  const received = await place.here(['log', 'team-a', '--json']);
   expect(received.out).toContain('"from":"sam"');
   const forged = await ask('POST', messages, { ...sender, body: { text: 'x', from: 'ana' } });
   expect(forged).toMatchObject({ status: 403, json: { wanted: expect.stringContaining('"sam"') } });
@@ -131,15 +131,15 @@ test('tokens are kept as hashes in a private file that is read again; while it i
   const server = await serveWorkspace(place);
   const { ask, child, ended } = server;
   const logIn = (token: string) => logInPage(server, token);
-  const added = await place.ctl(['token', 'add', 'ana', '--sessions', 'a-*', '--sessions', 'demo']);
+  const added = await place.here(['token', 'add', 'ana', '--sessions', 'a-*', '--sessions', 'demo']);
   expect(added).toMatchObject({ code: 0, err: expect.stringContaining('shown once') });
   const ana = { headers: { authorization: `Bearer ${added.out.trim()}` } };
   expect(fs.statSync(file).mode & 0o777).toBe(0o600);
   expect(fs.readFileSync(file, 'utf8')).not.toContain(added.out.trim());
-  expect((await place.ctl(['token', 'list'])).out).toMatch(/^ana +send +a-\* demo +\d{4}-/);
+  expect((await place.here(['token', 'list'])).out).toMatch(/^ana +send +a-\* demo +\d{4}-/);
   await expect(addToken(place, 'ana', 'send', '*')).rejects.toThrow('already a token for ana');
   await expect(addToken(place, 'a b', 'send', '*')).rejects.toThrow('expected a name of letters');
-  expect(await place.ctl(['token', 'add'])).toMatchObject({ code: 2, out: '' });
+  expect(await place.here(['token', 'add'])).toMatchObject({ code: 2, out: '' });
   expect((await ask('GET', '/api/sessions', ana)).status).toBe(200);
   const tokens = fs.readFileSync(file, 'utf8');
 
@@ -157,7 +157,7 @@ test('tokens are kept as hashes in a private file that is read again; while it i
   expect((await ask('GET', '/api/sessions', ana)).status).toBe(200);
   const page = await logIn(added.out.trim());
   expect((await ask('GET', '/api/sessions', page)).status).toBe(200);
-  expect((await place.ctl(['token', 'remove', 'ana'])).code).toBe(0);
+  expect((await place.here(['token', 'remove', 'ana'])).code).toBe(0);
   expect((await ask('GET', '/api/sessions', page)).status).toBe(401);
   await expect(logIn(added.out.trim())).rejects.toThrow('401');
   expect((await ask('GET', '/api/sessions', ana)).status).toBe(401);

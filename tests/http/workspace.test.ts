@@ -1,11 +1,11 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import { setup } from '../support/agentctl.ts';
-import { serveWorkspace } from './serving.ts';
+import { serveHere } from './serving.ts';
 
 test('templates and settings are as agentctl says them; each setting says where it comes from, and no secret is shown', async () => {
   const place = setup();
-  await place.ctl(['send', 'demo', 'hello']);
+  await place.here(['send', 'demo', 'hello']);
   fs.mkdirSync(place.path('templates'));
   fs.writeFileSync(place.path('templates', 'weekly.md'), '---\ndescription: The week\n---\n1. Look\n');
   fs.writeFileSync(place.path('templates', 'broken.md'), '---\nmode: sideways\n---\n1. Look\n');
@@ -21,16 +21,16 @@ test('templates and settings are as agentctl says them; each setting says where 
   };
   fs.writeFileSync(place.path('agentd.json'), JSON.stringify(settings));
   fs.writeFileSync(place.path('.sessions', 'demo', 'session.json'), '{ "mode": "todo", "limits": { "minutes": 7 } }');
-  const { ask } = await serveWorkspace(place);
+  const { ask } = await serveHere(place);
   const templates = await ask('GET', '/api/templates');
-  expect(JSON.parse(templates.text)).toEqual(JSON.parse((await place.ctl(['templates', '--json'])).out));
+  expect(JSON.parse(templates.text)).toEqual(JSON.parse((await place.here(['templates', '--json'])).out));
   expect(JSON.parse(templates.text)).toMatchObject([
     { name: 'broken', faults: [expect.stringContaining('mode')] },
     { name: 'weekly', usage: '/run weekly', faults: [] },
   ]);
 
   const whole = await ask('GET', '/api/settings');
-  expect(whole.json).toEqual(JSON.parse((await place.ctl(['settings', '--json'])).out));
+  expect(whole.json).toEqual(JSON.parse((await place.here(['settings', '--json'])).out));
   const settingOf = (answer: typeof whole, wanted: string) => {
     const found = (answer.json['settings'] as Array<{ name: string; value: unknown; from: string }>).find(
       ({ name }) => name === wanted,
@@ -47,7 +47,7 @@ test('templates and settings are as agentctl says them; each setting says where 
   expect(settingOf(own, 'mode')).toEqual(['todo', 'session.json']);
   expect(settingOf(own, 'limits.minutes')).toEqual([7, 'session.json']);
   expect((await ask('GET', '/api/settings?session=nobody')).status).toBe(404);
-  expect(JSON.parse((await place.ctl(['settings', 'dem', '--json'])).out)).toEqual(own.json);
+  expect(JSON.parse((await place.here(['settings', 'dem', '--json'])).out)).toEqual(own.json);
 
   fs.writeFileSync(place.path('.sessions', 'demo', 'session.json'), '{ "mode": "sideways" }');
   const broken = await ask('GET', '/api/settings?session=demo');

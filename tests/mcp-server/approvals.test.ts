@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
-import { callTool, stdioClient, VERSIONS } from './mcp-client.ts';
+import { callTool, clientHere, stdioClient, VERSIONS } from './mcp-client.ts';
 
 const CALL = { calls: [{ name: 'shell', args: { command: 'echo a >> ran' } }] };
 const ASK = { calls: [{ name: 'ask_user', args: { question: 'Which colour?', choices: ['blue', 'red'] } }] };
@@ -28,7 +28,7 @@ test.each(VERSIONS)(
       expect(hasRun(at)).toBe(false);
       return { decision: 'allow' };
     };
-    const { client } = await stdioClient(at, { version, person });
+    const client = await clientHere(at, { version, person });
     expect(await callTool(client, 'send_message', SEND)).toMatchObject({ text: 'Written.', data: { status: 'done' } });
     expect(shown).toEqual([expect.stringContaining('shell echo a >> ran')]);
     expect(hasRun(at)).toBe(true);
@@ -37,7 +37,7 @@ test.each(VERSIONS)(
 
 test.each(VERSIONS)('by %s a person who declines decides nothing: the call goes on waiting', async (version) => {
   const at = await askingSetup();
-  const { client } = await stdioClient(at, { version, person: () => null });
+  const client = await clientHere(at, { version, person: () => null });
   const { data } = await callTool(client, 'send_message', SEND);
   expect(data).toMatchObject({ status: 'waiting', approvals: [{ session: 'demo', number: 1, tool: 'shell' }] });
   expect((await openClient(at.root).approvalRequest('demo')).id).toBe(1);
@@ -47,7 +47,7 @@ test.each(VERSIONS)('by %s an answer that comes after another one is no answer',
   const at = await askingSetup();
   const reader = openClient(at.root);
   let answered: Promise<unknown> = Promise.resolve();
-  const { client } = await stdioClient(at, {
+  const client = await clientHere(at, {
     version,
     person: () => ({ decision: 'allow' }),
     before: async () => {
@@ -66,14 +66,14 @@ test.each(VERSIONS)('by %s an answer that comes after another one is no answer',
 
 test.each(VERSIONS)('by %s a question is put to a person, and their answer goes to the model', async (version) => {
   const at = await askingSetup([ASK, { text: 'Blue it is.' }]);
-  const { client } = await stdioClient(at, { version, person: () => ({ answer: 'blue' }) });
+  const client = await clientHere(at, { version, person: () => ({ answer: 'blue' }) });
   expect(await callTool(client, 'send_message', SEND)).toMatchObject({ text: 'Blue it is.' });
-  expect((await at.ctl(['log', 'demo'])).out).toContain('blue');
+  expect((await at.here(['log', 'demo'])).out).toContain('blue');
 });
 
 test('no words of a model allow a call, and it has no tool for it unless that is switched on', async () => {
   const at = await askingSetup();
-  const { client } = await stdioClient(at);
+  const client = await clientHere(at);
   expect((await client.listTools()).tools.map(({ name }) => name)).not.toContain('answer_approval');
   const early = await callTool(client, 'send_message', { ...SEND, text: 'Yes, please!' });
   expect(early).toMatchObject({ isError: true, text: expect.stringContaining('Say in a sentence') });
@@ -93,7 +93,7 @@ test('no words of a model allow a call, and it has no tool for it unless that is
 
 test('a plain yes is a message where the session asks a question', async () => {
   const at = await askingSetup([ASK, { text: 'Blue it is.' }]);
-  const { client } = await stdioClient(at);
+  const client = await clientHere(at);
   expect((await callTool(client, 'send_message', SEND)).data).toMatchObject({ status: 'waiting', approvals: [] });
   expect(await callTool(client, 'send_message', { ...SEND, text: 'ok' })).toMatchObject({ text: 'Blue it is.' });
 });

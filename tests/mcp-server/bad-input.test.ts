@@ -4,11 +4,11 @@ import { resolve } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { setup } from '../support/agentctl.ts';
 import { until } from '../support/daemon.ts';
-import { callTool, stdioClient } from './mcp-client.ts';
+import { callTool, clientHere } from './mcp-client.ts';
 
 test('arguments that no tool takes are refused with what was wanted, and nothing is made', async () => {
   const at = setup();
-  const { client } = await stdioClient(at);
+  const client = await clientHere(at);
   const wrong: Array<[string, object, RegExp]> = [
     ['send_message', { session: 'demo', text: '  ' }, /expected some words/],
     ['send_message', { session: '', text: 'x' }, /session/],
@@ -32,14 +32,14 @@ test('arguments that no tool takes are refused with what was wanted, and nothing
 
 test('without a daemon a message waits, and the answer says what to start', async () => {
   const at = setup();
-  const { client } = await stdioClient(at);
+  const client = await clientHere(at);
   const sent = await callTool(client, 'send_message', { session: 'demo', text: 'x', wait_seconds: 0 });
   expect(sent).toMatchObject({ isError: false, data: { status: 'running', reply: null } });
   expect(sent.text).toContain('agentctl start');
 });
 
 test('only plans of sessions that are there can be subscribed to', async () => {
-  const { client } = await stdioClient(setup(), { version: '2025-11-25' });
+  const client = await clientHere(setup(), { version: '2025-11-25' });
   for (const uri of ['agentd://sessions/none/plan', 'agentd://sessions/none/transcript', 'file:///etc/passwd'])
     await expect(client.subscribeResource({ uri }), uri).rejects.toThrow();
 });

@@ -3,6 +3,7 @@ import { openAccessTokens } from '../../src/client/actions/access-token.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { serveWorkspace } from '../http/serving.ts';
 import { setup } from '../support/agentctl.ts';
+import { until } from '../support/daemon.ts';
 import { callTool, httpClient, readText, VERSIONS } from './mcp-client.ts';
 
 test('/mcp serves both versions with a token, as the user that it names; plans are subscribed to by the newer one', async () => {
@@ -34,18 +35,13 @@ test('/mcp serves both versions with a token, as the user that it names; plans a
   expect((await callTool(sender, 'get_plan', { session: 'demo' })).isError).toBe(true);
 
   const uri = 'agentd://sessions/demo/plan';
-  const updated = new Promise<string>((reported) => {
-    let seen = 0;
-    reader.setNotificationHandler('notifications/resources/updated', ({ params }) => {
-      seen += 1;
-      // The first says how the plan is now.
-      if (seen === 2) reported(params.uri);
-    });
-  });
+  const updated: string[] = [];
+  reader.setNotificationHandler('notifications/resources/updated', ({ params }) => void updated.push(params.uri));
   await reader.listen({ resourceSubscriptions: [uri] });
-  await new Promise((later) => setTimeout(later, 300));
+  await until(() => updated.length === 1, 'how the plan is now');
   await ask('POST', '/api/sessions/demo/messages', { body: { text: '/plan add Draw it' } });
-  expect(await updated).toBe(uri);
+  await until(() => updated.length === 2, 'the plan that was edited');
+  expect(new Set(updated)).toEqual(new Set([uri]));
 
   expect((await ask('POST', '/mcp', { headers: { authorization: undefined }, body: {} })).status).toBe(401);
   expect((await ask('POST', '/mcp', { headers: { origin: 'https://evil.example' }, body: {} })).status).toBe(403);

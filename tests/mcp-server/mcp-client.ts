@@ -1,7 +1,16 @@
 import { resolve } from 'node:path';
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { PassThrough } from 'node:stream';
+import {
+  Client,
+  ReadBuffer,
+  StreamableHTTPClientTransport,
+  serializeMessage,
+  type Transport,
+} from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { onTestFinished } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { serveMcp } from '../../src/frontends/mcp/index.ts';
 import type { Setup } from '../support/agentctl.ts';
 
 /** Both versions of the protocol that are served. */
@@ -43,6 +52,47 @@ export async function stdioClient(
   const transport = new StdioClientTransport({ command: process.execPath, args, stderr: 'pipe' });
   await client.connect(transport);
   return { client, pid: transport.pid ?? 0 };
+}
+
+/** A client of the same server in this process, where the program and its end are not what is tested. */
+export async function clientHere({ root }: Setup, setup: ClientSetup = {}): Promise<Client> {
+  const client = newClient(setup);
+  const [input, output] = [new PassThrough(), new PassThrough()];
+  const complaints: string[] = [];
+  const complain = (text: string) => void complaints.push(text);
+  const served = serveMcp(
+    { client: openClient(root), from: undefined, answersApprovals: false },
+    { input, output, complain },
+  );
+  onTestFinished(async () => {
+    await client.close();
+    await served;
+    if (complaints.length > 0) throw new Error(complaints.join('\n'));
+  });
+  await client.connect(linesOver(input, output));
+  return client;
+}
+
+/** The client's end of two streams, a message a line, as over the pipes of a process. */
+function linesOver(input: PassThrough, output: PassThrough): Transport {
+  const buffer = new ReadBuffer();
+  const transport: Transport = {
+    async start() {
+      output.on('data', (bytes: Buffer) => {
+        buffer.append(bytes);
+        for (let message = buffer.readMessage(); message; message = buffer.readMessage())
+          transport.onmessage?.(message);
+      });
+    },
+    async send(message) {
+      input.write(serializeMessage(message));
+    },
+    async close() {
+      input.end();
+      transport.onclose?.();
+    },
+  };
+  return transport;
 }
 
 /** A client of `agentctl serve --mcp`. */

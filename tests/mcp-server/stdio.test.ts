@@ -4,7 +4,7 @@ import { openClient } from '../../src/client/index.ts';
 import { readTextFile } from '../../src/store/fs/file-reads.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
 import { startOpenAI } from '../support/openai-server.ts';
-import { callTool, readText, stdioClient, VERSIONS } from './mcp-client.ts';
+import { callTool, clientHere, readText, stdioClient, VERSIONS } from './mcp-client.ts';
 
 const RUNBOOK = '1. Say hello: `echo hello`\n2. Say bye: `echo bye`';
 
@@ -12,7 +12,7 @@ const RUNBOOK = '1. Say hello: `echo hello`\n2. Say bye: `echo bye`';
 async function pausedRunbook(): Promise<Setup> {
   const at = setup();
   await at.serveHere('--model', 'runbook');
-  await at.ctl(['send', 'demo', '1. Say hello: `echo hello`\n2. Fail: `false`\n3. Say bye: `echo bye`', '--wait']);
+  await at.here(['send', 'demo', '1. Say hello: `echo hello`\n2. Fail: `false`\n3. Say bye: `echo bye`', '--wait']);
   return at;
 }
 
@@ -52,7 +52,7 @@ test('what is still running says how to wait for it', async () => {
     { text: 'All told.', hang: 'before' },
   ]);
   await at.serveHere('--model', 'test', '--base-url', model.url);
-  const { client } = await stdioClient(at);
+  const client = await clientHere(at);
   const { data, text } = await callTool(client, 'send_message', { session: 'demo', text: 'Tell me', wait_seconds: 0 });
   expect(data).toMatchObject({ status: 'running', reply: null });
   expect(text).toContain('call get_session with session "demo" and reply');
@@ -67,7 +67,7 @@ test('what is still running says how to wait for it', async () => {
 test('progress names the steps of a run as they begin', async () => {
   const at = setup();
   await at.serveHere('--model', 'runbook');
-  const { client } = await stdioClient(at);
+  const client = await clientHere(at);
   const reported: string[] = [];
   const onprogress = ({ message = '' }) => {
     reported.push(message);
@@ -82,7 +82,7 @@ test('progress names the steps of a run as they begin', async () => {
 
 test('a plan is edited by the ids of its steps, and the answer says what became of each change', async () => {
   const at = await pausedRunbook();
-  const { client } = await stdioClient(at);
+  const client = await clientHere(at);
   const { data } = await callTool(client, 'get_plan', { session: 'demo' });
   const { id, steps } = (data as { plan: { id: string; steps: Array<{ id: string }> } }).plan;
   const [first, failed] = steps.map((step) => step.id);
@@ -108,7 +108,7 @@ test('a plan is edited by the ids of its steps, and the answer says what became 
 
 test('pause, continue and stop are messages, and what cannot be done is reported', async () => {
   const at = await pausedRunbook();
-  const { client } = await stdioClient(at);
+  const client = await clientHere(at);
   const steered = await callTool(client, 'continue_session', { session: 'demo', note: 'once more', wait_seconds: 50 });
   expect(steered.data).toMatchObject({ session: 'demo', status: expect.stringMatching(/paused|failed|waiting/) });
   for (const name of ['pause_session', 'stop_session', 'cancel_session'])
@@ -124,7 +124,7 @@ test('pause, continue and stop are messages, and what cannot be done is reported
 test.each(VERSIONS)('by %s plan, transcript and replies are resources, and nothing else is', async (version) => {
   const at = setup();
   await at.serveHere('--model', 'runbook');
-  const { client } = await stdioClient(at, { version });
+  const client = await clientHere(at, { version });
   const sent = await callTool(client, 'send_message', { session: 'demo', text: RUNBOOK, wait_seconds: 50 });
   const { resources } = await client.listResources();
   expect(resources.map(({ uri }) => uri)).toEqual(['agentd://sessions/demo/plan']);
@@ -143,9 +143,9 @@ test.each(VERSIONS)('by %s plan, transcript and replies are resources, and nothi
 
 test.each(VERSIONS)('by %s a subscribed plan is reported whenever the record has another version', async (version) => {
   const at = setup();
-  const { client } = await stdioClient(at, { version });
+  const client = await clientHere(at, { version });
   const uri = 'agentd://sessions/demo/plan';
-  await at.ctl(['send', 'demo', RUNBOOK]);
+  await at.here(['send', 'demo', RUNBOOK]);
   let received = (): void => {};
   const updated = () =>
     new Promise<void>((resolve) => {

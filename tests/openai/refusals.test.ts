@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { serveHttp } from '../../src/frontends/http/index.ts';
 import { openAiProtocol } from '../../src/frontends/openai/openai-routes.ts';
-import { serveWorkspace } from '../http/serving.ts';
+import { serveHere } from '../http/serving.ts';
 import { setup } from '../support/agentctl.ts';
 import { ask, clientOf, openAiSetup, userMessages } from './openai-setup.ts';
 
@@ -51,7 +51,7 @@ test('what cannot be done is refused in the form of OpenAI, and makes no session
 });
 
 test('without --openai nothing is served below /v1', async () => {
-  const { ask } = await serveWorkspace(setup());
+  const { ask } = await serveHere(setup());
   expect((await ask('GET', '/v1/models')).status).toBe(404);
 });
 

@@ -1,7 +1,8 @@
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { onTestFinished, vi } from 'vitest';
+import type { CliServices } from '../../src/frontends/cli/common/command.ts';
 import { runAgentctl } from '../../src/frontends/cli/index.ts';
 
 type Ran = { code: number; out: string; err: string };
@@ -31,6 +32,13 @@ export function bench(): Bench {
   };
 }
 
+/** What `src/agentctl.ts` hands to a command line. */
+const SERVICES: CliServices = {
+  program: resolve('dist/agentd.js'),
+  doctor: async (question) => (await import('../../src/main/doctor.ts')).runDoctor(question),
+  jobs: async (folder, stop) => (await import('../../src/main/session-jobs.ts')).listJobs(folder, stop),
+};
+
 /** Runs one command line with what it prints caught. */
 export async function runHere(argv: string[]): Promise<Ran> {
   const printed = { out: '', err: '' };
@@ -45,8 +53,7 @@ export async function runHere(argv: string[]): Promise<Ran> {
   const spies = [catching(process.stdout, 'out'), catching(process.stderr, 'err'), logged];
   const before = [process.stdout, process.stderr].map((stream) => [stream, stream.listeners('error')] as const);
   try {
-    const services = { program: '', doctor: async () => [], jobs: async () => [] };
-    const code = await runAgentctl(argv, services);
+    const code = await runAgentctl(argv, SERVICES);
     // It may have waited for nothing: who runs it again and again is to let everything else in this process have a turn.
     await new Promise(setImmediate);
     return { code, ...printed };

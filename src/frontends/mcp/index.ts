@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { Readable, Writable } from 'node:stream';
 import {
   createRequestStateCodec,
   McpServer,
@@ -16,14 +17,17 @@ import { addResources, openPlanSubscriptions, type PlanSubscriptions, sessionOfP
 import { addWriteTools } from './write-tools.ts';
 
 /**
- * Serves one MCP client over standard input and output, by 2025-11-25 or 2026-07-28, until it closes its end. Nothing
- * else may write to standard output. Everything goes through `client`, that is through files.
+ * Serves one MCP client over two streams, by 2025-11-25 or 2026-07-28, until it closes its end. Nothing else may write
+ * to the output. Everything goes through `client`, that is through files.
  */
-export async function serveMcp(context: McpContext, complain: (text: string) => void): Promise<void> {
+export async function serveMcp(
+  context: McpContext,
+  { input, output, complain }: { input: Readable; output: Writable; complain: (text: string) => void },
+): Promise<void> {
   const { client } = context;
   let onUpdate = (_uri: string): void => {};
   const plans = openPlanSubscriptions(client, (uri) => onUpdate(uri));
-  const { transport, closed } = observeTransport(new StdioServerTransport(), plans);
+  const { transport, closed } = observeTransport(new StdioServerTransport(input, output), plans);
   const secret = newSecret();
   serveStdio(
     () => {

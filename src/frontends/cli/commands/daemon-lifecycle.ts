@@ -287,7 +287,8 @@ export const mcp = defineCommand({
   async run(args) {
     const client = await openWorkspaceClient(args);
     const { serveMcp } = await import('../../mcp/index.ts');
-    await serveMcp({ client, from: args.from, answersApprovals: args.answerApprovals === true }, printNote);
+    const context = { client, from: args.from, answersApprovals: args.answerApprovals === true };
+    await serveMcp(context, { input: process.stdin, output: process.stdout, complain: printNote });
     return 'ok';
   },
 });
