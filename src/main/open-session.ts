@@ -58,10 +58,11 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   const notes = openSessionNotes(name, { ...deps, effective, clock: realClock });
   const jobs = openJobStore(sessionPaths(workspace.paths.session(name)).jobs);
   const builtin = builtinTools({ readAlso, env: deps.env, web, sandbox, jobs, notes: notes.tools });
-  const browser = deps.browsers.toolFor(sessionPaths(workspace.paths.session(name)).browser, () => ({
-    network: config().network,
-    browser: config().browser,
-  }));
+  const profile = {
+    folder: sessionPaths(workspace.paths.session(name)).browser,
+    settings: () => ({ network: config().network, browser: config().browser }),
+  };
+  const browser = deps.browsers.toolFor(profile.folder, profile.settings);
   const servers = deps.mcp.toolsFor(name, () => effective().mcpServers, sandbox.settings);
   const tools = deps.secrets.tools(createToolbox([...builtin, browser], servers, () => effective().permissions));
   const runGuarded: RunGuarded = (what, run) => deps.hands().runGuarded(name, what, run);
@@ -99,6 +100,11 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
     diskCapacity: deps.room,
     notes: notes.current,
     jobs,
+    browser: deps.browsers.controlFor({
+      ...profile,
+      socket: workspace.paths.browserSocket(name),
+      onLost: () => deps.hands().wake(name),
+    }),
     log: (level, text) => log(level, `${name}: ${text}`),
   };
   return {

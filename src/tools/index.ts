@@ -1,7 +1,9 @@
 import { isAbsolute } from 'node:path';
 import { UserError } from '../base/user-error.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
+import type { BrowserControl } from '../engine/ports/tool-ports.ts';
 import type { SandboxSettings } from '../protocol/settings/effective-settings.ts';
+import { NO_BROWSER } from '../protocol/workspace/browser-control.ts';
 import { BROWSER_HEAD, type BrowserSettings } from './browser/browser-args.ts';
 import type { BrowserPool } from './browser/browser-pool.ts';
 import { checkTool } from './check/check-tool.ts';
@@ -12,6 +14,7 @@ import { listPartsTool } from './files/list-parts.ts';
 import { readFileTool } from './files/read-file.ts';
 import { searchFilesTool } from './files/search-files.ts';
 import { writeFileTool } from './files/write-file.ts';
+import type { ControlOptions } from './handover/control-socket.ts';
 import type { JobStore } from './jobs/job-store.ts';
 import { jobsTool } from './jobs/jobs-tool.ts';
 import { type Recall, type Remember, recallTool, rememberTool } from './memory/memory-tools.ts';
@@ -101,6 +104,8 @@ export type Browsers = {
    * profile; created on demand.
    */
   toolFor(folder: string, settings: () => BrowserSettings): Tool;
+  /** How a person takes over the browser of that profile. */
+  controlFor(options: Omit<ControlOptions, 'pool'>): BrowserControl;
   /** Closes all browsers. */
   close(): Promise<void>;
 };
@@ -108,8 +113,18 @@ export type Browsers = {
 /** The browser modules are loaded at the first call. */
 export function openBrowsers({ env, log }: { env: NodeJS.ProcessEnv; log: SessionPorts['log'] }): Browsers {
   let opening: Promise<BrowserPool> | undefined;
+  let control: ((options: Omit<ControlOptions, 'pool'>) => BrowserControl) | undefined;
+  async function open(): Promise<BrowserPool> {
+    const [{ openBrowserPool }, { openBrowserControl }] = await Promise.all([
+      import('./browser/browser-pool.ts'),
+      import('./handover/control-socket.ts'),
+    ]);
+    const pool = openBrowserPool({ env, log });
+    control = (options) => openBrowserControl({ ...options, pool });
+    return pool;
+  }
   function opened(): Promise<BrowserPool> {
-    opening ??= import('./browser/browser-pool.ts').then(({ openBrowserPool }) => openBrowserPool({ env, log }));
+    opening ??= open();
     return opening;
   }
   return {
@@ -118,6 +133,20 @@ export function openBrowsers({ env, log }: { env: NodeJS.ProcessEnv; log: Sessio
         const { browserTool } = await import('./browser/browser-tool.ts');
         return browserTool({ pool: await opened(), folder, settings });
       }),
+    controlFor(options) {
+      let mine: BrowserControl | undefined;
+      const loaded = () => {
+        mine ??= control?.(options);
+        return mine;
+      };
+      return {
+        get state() {
+          return loaded()?.state ?? NO_BROWSER;
+        },
+        give: () => loaded()?.give(),
+        takeBack: () => loaded()?.takeBack(),
+      };
+    },
     async close() {
       await (await opening)?.close();
     },

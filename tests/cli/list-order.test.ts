@@ -62,7 +62,15 @@ const ASKED = { ...CALL, expires_at: '2026-01-01T00:00:00.000Z', hash: 'abc', pr
 
 function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Partial<Session> }): SessionDetails {
   const session = { ...emptySession('demo'), ...more.session };
-  const rest = { title: null, summary: '', planProblem: null, settingsProblem: null, inbox: 0, asked: null };
+  const rest = {
+    title: null,
+    summary: '',
+    planProblem: null,
+    settingsProblem: null,
+    inbox: 0,
+    isBrowserOpen: false,
+    asked: null,
+  };
   return { name: 'demo', standing: 'none', ...rest, children: [], ...more, session };
 }
 

@@ -17,7 +17,7 @@ const FLOORS: Record<string, readonly string[]> = {
   ],
   tools: [
     ...['common', 'permissions', 'process', 'sandbox', 'jobs', 'shell', 'sandbox-check', 'files', 'web', 'check'],
-    ...['browser', 'mcp', 'memory', 'toolbox', 'index.ts'],
+    ...['browser', 'handover', 'mcp', 'memory', 'toolbox', 'index.ts'],
   ],
   daemon: ['host', 'crashes', 'watch', 'sessions', 'serve-workspace.ts'],
   client: ['sessions', 'inspect', 'actions', 'index.ts'],

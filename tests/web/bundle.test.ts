@@ -8,7 +8,16 @@ test('the page is at most 60 KB of compressed script, asks nothing of other serv
   const script = readFileSync('dist/web/app.js', 'utf8');
   expect(gzipSync(script, { level: 9 }).length).toBeLessThanOrEqual(MOST_BYTES);
   expect(readdirSync('dist/web').sort()).toEqual([
-    ...['app.css', 'app.js', 'app.webmanifest', 'graph-layout.js', 'icon.svg', 'index.html', 'notification-worker.js'],
+    ...[
+      'app.css',
+      'app.js',
+      'app.webmanifest',
+      'browser-remote.js',
+      'graph-layout.js',
+      'icon.svg',
+      'index.html',
+      'notification-worker.js',
+    ],
   ]);
   const page = ['index.html', 'app.css'].map((name) => readFileSync(`dist/web/${name}`, 'utf8')).join('\n');
   expect(page).not.toMatch(/https?:|style=|<script>|@import|url\(/);

@@ -65,7 +65,15 @@ webTest(
   'the files of the page are open to all, and come with rules that forbid everything but them',
   [],
   async ({ url }) => {
-    for (const path of ['/', '/app.js', '/graph-layout.js', '/notification-worker.js', '/app.css', '/icon.svg']) {
+    for (const path of [
+      '/',
+      '/app.js',
+      '/graph-layout.js',
+      '/browser-remote.js',
+      '/notification-worker.js',
+      '/app.css',
+      '/icon.svg',
+    ]) {
       const { status, headers } = await ask(url, '', 'GET', path, { headers: { authorization: undefined } });
       expect([path, status]).toEqual([path, 200]);
       const rules = String(headers['content-security-policy']).split('; ');

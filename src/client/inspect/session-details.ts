@@ -1,9 +1,12 @@
+import { readFileSync } from 'node:fs';
 import { errorText } from '../../base/user-error.ts';
 import { formatStatus } from '../../core/messages/status-report.ts';
 import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { type SessionStatus, sessionStatus } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Step } from '../../protocol/session/plan.ts';
+import { isProcessRunning } from '../../store/fs/process-identity.ts';
+import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { readSession } from '../sessions/read-session.ts';
@@ -25,6 +28,8 @@ export type SessionDetails = {
   /** Why the `session.json` that applies is invalid: the line and what was expected. */
   settingsProblem: string | null;
   inbox: number;
+  /** Whether its browser is open. */
+  isBrowserOpen: boolean;
   /** The call waiting for approval. */
   asked: ApprovalRequest | null;
   /** Child sessions that work, or worked, on steps of the plan: state and plan of each, in the order of the steps. */
@@ -54,9 +59,16 @@ export async function readSessionDetails(
     planProblem: planFileProblem(paths.plan, session.plan?.steps) ?? session.planProblem,
     settingsProblem: settings.problem,
     inbox: countWaitingMessages(paths),
+    isBrowserOpen: isBrowserOpen(paths.browserRunning),
     asked: approvalRequestOf(paths, session),
     children: await readChildren(session, at),
   };
+}
+
+/** A daemon that was killed leaves the file behind. */
+function isBrowserOpen(running: string): boolean {
+  const pid = Number.parseInt(ifExists(() => readFileSync(running, 'utf8')) ?? '', 10);
+  return pid > 0 && isProcessRunning(pid);
 }
 
 /** A child that cannot be read is still listed. */
@@ -84,6 +96,7 @@ export function detailsAsJson({
   planProblem,
   settingsProblem,
   inbox,
+  isBrowserOpen,
   asked,
   children,
 }: SessionDetails): object {
@@ -113,6 +126,7 @@ export function detailsAsJson({
       spent: runEnd.spent,
     },
     question: question && { text: question.text, choices: question.choices },
+    browser: { open: isBrowserOpen, taken: session.browserHold },
     approval: asked,
     unanswered,
     inbox,

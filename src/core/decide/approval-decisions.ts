@@ -126,6 +126,7 @@ export function answerApprovalEvents(
     case 'status':
     case 'plan':
     case 'mode':
+    case 'browser':
     case 'help':
     case 'data':
       return null;

@@ -47,6 +47,7 @@ import {
   waitsForApproval,
 } from './approval-decisions.ts';
 import { askUserEvents } from './ask-user-calls.ts';
+import { browserLostEvents, outdatedBrowserCallEvents, waitsForBrowser } from './browser-hold.ts';
 import { judgeAnswer } from './judge-answer.ts';
 import { planCallEvents } from './plan-tool-calls.ts';
 import { respondToMessage } from './respond.ts';
@@ -88,6 +89,8 @@ function nextDecision(session: Session, rules: Rules): Decision {
 export function decideDuringCall(session: Session, rules: Rules): Decision | null {
   const unpublished = Object.keys(session.unpublishedReplies)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
+  const lost = browserLostEvents(session, rules);
+  if (lost.length > 0) return { do: 'record', events: lost };
   const first = answerableDuringCall(session);
   return first ? { do: 'record', events: respondToMessage(session, first.message, rules) } : null;
 }
@@ -96,6 +99,8 @@ export function decideDuringCall(session: Session, rules: Rules): Decision | nul
 function dueEvents(session: Session, rules: Rules): EventBody[] {
   const end = planEndEvent(session);
   if (end) return [end];
+  const lost = browserLostEvents(session, rules);
+  if (lost.length > 0) return lost;
   const owed = owedReplyEvents(session, rules);
   if (owed.length > 0) return owed;
   const urgent = mostUrgentMessage(session);
@@ -168,13 +173,15 @@ function decideInRun(session: Session, rules: Rules): Decision {
   if (planned.length > 0) return { do: 'record', events: planned };
   const denied = (session.turn?.calls ?? []).flatMap((call) => deniedCallEvents(session, call));
   if (denied.length > 0) return { do: 'record', events: denied };
+  const outdated = (session.turn?.calls ?? []).flatMap((call) => outdatedBrowserCallEvents(session, call));
+  if (outdated.length > 0) return { do: 'record', events: outdated };
   const open = session.turn?.calls.find(
     (call) => !isAskUserCall(call) && (call.state === 'asked' || call.state === 'started'),
   );
   const plan = activePlan(session);
   if (open && plan && isPlanCall(open)) return { do: 'record', events: planCallEvents(session, plan, open) };
   if (open && plan && isSpawnCall(open)) return decideSpawnCalls(session, plan, rules);
-  if (open) return { do: 'act', call: open };
+  if (open) return waitsForBrowser(session, open) ? { do: 'idle' } : { do: 'act', call: open };
   const question = askUserEvents(session, rules);
   if (question.length > 0) return { do: 'record', events: question };
   if (session.claim) return decideClaim(session, session.claim, rules);

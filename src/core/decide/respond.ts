@@ -18,6 +18,7 @@ import type { Message } from '../session/session-messages.ts';
 import { sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
+import { answerBrowserCommand } from './browser-hold.ts';
 
 /** The events for a queued message when its turn comes, by its action in the answer table. */
 export function respondToMessage(session: Session, message: Message, rules: Rules): EventBody[] {
@@ -76,6 +77,7 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
         .join('\n'),
     ),
   about_mode: answerModeCommand,
+  about_browser: answerBrowserCommand,
   reply_nothing_asked: (session, message, rules) =>
     replyInWords(session, message, rules, (words) => words.nothingAsked, 'rejected'),
   keep_for_later: (session, message, rules) => replyInWords(session, message, rules, (words) => words.kept, 'joined'),

@@ -17,6 +17,7 @@ export type MessageKind =
   | 'status'
   | 'plan'
   | 'mode'
+  | 'browser'
   | 'approve'
   | 'deny'
   | 'help'
@@ -59,6 +60,11 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
     kind: 'mode',
     usage: '/mode [mode|default] [task]',
     description: 'shows the planning mode, sets it for new tasks, or runs this task in it',
+  },
+  browser: {
+    kind: 'browser',
+    usage: '/browser [take|return]',
+    description: "says who uses the session's browser, takes it over from the agent, or gives it back",
   },
   approve: {
     kind: 'approve',

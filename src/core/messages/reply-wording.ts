@@ -78,6 +78,18 @@ const en = {
         : [`To allow all similar calls in this session (${always}): "always", or /approve ${id} always.`]),
       `If nobody answers by ${until}, it is denied and work continues.`,
     ].join('\n'),
+  browser: {
+    taken:
+      'You have the browser: use it on the page (agentctl open). The agent waits where it needs it. To give it back: /browser return',
+    returned: 'The agent has its browser back.',
+    notTaken: 'Nobody has taken the browser over.',
+    agentHasIt: 'The browser is open, and the agent uses it. To take it over: /browser take',
+    notOpen:
+      'No browser is open in this session. The agent opens it when it first needs it, and it closes after some minutes without use: ask the agent to open a page.',
+    heldBy: (from: string | null, since: string) =>
+      `${from ?? 'The owner of the workspace'} has had the browser since ${since}. To give it back to the agent: /browser return`,
+    usage: 'Usage: /browser, /browser take, /browser return.',
+  },
   nothingAsked: 'No call is waiting for approval.',
   notThatOne: (id: string, open: number) => `Call ${id} is not waiting for approval; call ${open} is.`,
   deniedAgain: (times: number, call: string, rule: string) =>
@@ -155,6 +167,15 @@ const zh: typeof en = {
       ...(always === null ? [] : [`本会话中同类调用（${always}）都允许：“总是”，或 /approve ${id} always。`]),
       `到 ${until} 没有回答即视为拒绝，任务继续进行。`,
     ].join('\n'),
+  browser: {
+    taken: '浏览器已由你接管：请在网页上使用它（agentctl open）。智能体需要浏览器时会等待。交还：/browser return',
+    returned: '浏览器已交还给智能体。',
+    notTaken: '没有人接管浏览器。',
+    agentHasIt: '浏览器已打开，正由智能体使用。接管：/browser take',
+    notOpen: '这个会话没有打开的浏览器。智能体第一次需要时会打开它，几分钟不用就会关闭：请让智能体打开一个网页。',
+    heldBy: (from, since) => `${from ?? '工作区的所有者'}从 ${since} 起正在使用浏览器。交还给智能体：/browser return`,
+    usage: '用法：/browser、/browser take、/browser return。',
+  },
   nothingAsked: '没有等待批准的调用。',
   notThatOne: (id, open) => `调用 ${id} 不在等待批准；正在等待的是 ${open}。`,
   deniedAgain: (times, call, rule) =>

@@ -49,6 +49,8 @@ const en = {
   reopened: (step: string, comment: string) =>
     `A person says that "${step}" is not done yet. It is open again.${comment ? ` Their words: ${comment}` : ''}`,
   edited: 'A person edited the plan',
+  browserUsed:
+    'A person used your browser meanwhile. Its pages may show something else now: look (browser, snapshot) before you do anything in it.',
   nudge: (call: string, times: number) =>
     `The same call gave the same result ${times} times in a row: ${call}. It will not change; use what you have or look elsewhere.`,
   another: (call: string) =>
@@ -101,6 +103,8 @@ const zh: typeof en = {
   needs: (ids) => `（需要 ${ids}）`,
   reopened: (step, comment) => `有人说“${step}”还没有完成。它已重新打开。${comment ? `原话：${comment}` : ''}`,
   edited: '有人修改了计划',
+  browserUsed:
+    '在此期间有人使用过你的浏览器，页面可能已经改变。在浏览器里做任何事之前，请先看一看（browser，snapshot）。',
   nudge: (call, times) =>
     `同样的调用连续 ${times} 次得到同样的结果：${call}。结果不会变；请利用已有信息，或换个地方找。`,
   another: (call) => `重复 ${call} 没有进展。请用一句话说明障碍并换一种方法；再重复一次就会结束本次运行。`,

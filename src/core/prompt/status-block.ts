@@ -133,6 +133,8 @@ function noticeLines(session: Session, words: ModelWording): string[] {
         return words.again(named(notice.step), notice.attempt, notice.error);
       case 'reopened':
         return words.reopened(named(notice.step), notice.said);
+      case 'browser':
+        return words.browserUsed;
       case 'refused':
         if (notice.veto === 'no_work') return words.unworked(named(notice.step));
         return notice.veto === 'check_failed'

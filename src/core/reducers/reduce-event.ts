@@ -49,6 +49,10 @@ function applyEvent(session: Session, event: Event): Session {
     case 'approval.asked':
     case 'approval.answered':
       return reduceApproval(session, event);
+    case 'browser.taken':
+      return { ...session, browserHold: { from: event.from ?? null, since: event.at } };
+    case 'browser.returned':
+      return { ...session, browserHold: null, notices: noteBrowserUse(session, event.seq) };
     case 'child.sent':
     case 'child.replied':
       return reduceChild(session, event);
@@ -83,6 +87,12 @@ function applyEvent(session: Session, event: Event): Session {
       return event satisfies never;
   }
 }
+
+/** The model hears once that a person used the browser, however often they did until then. */
+const noteBrowserUse = ({ notices }: Session, seq: number): Session['notices'] => [
+  ...notices.filter(({ about }) => about !== 'browser'),
+  { seq, about: 'browser' },
+];
 
 /** The subject of a message, in about a line. */
 const goalOfMessage = ({ text, template }: Message): string => (template && 'goal' in template ? template.goal : text);

@@ -69,11 +69,15 @@ export function resumeAfterSettings(session: Session, rules: Rules): EventBody[]
 }
 
 /**
- * Whether a run is active with nothing to do for it, no time set, and no child session working: it would never
- * continue. This should never happen; if it does, it is a bug.
+ * Whether a run is active with nothing to do for it, no time set, no child session working, and no person using the
+ * browser it waits for: it would never continue. This should never happen; if it does, it is a bug.
  */
-export const isStalled = ({ run, children }: Session, decision: Decision): boolean =>
-  run !== null && decision.do === 'idle' && decision.due === undefined && !Object.values(children).some(isChildBusy);
+export const isStalled = ({ run, children, browserHold }: Session, decision: Decision): boolean =>
+  run !== null &&
+  decision.do === 'idle' &&
+  decision.due === undefined &&
+  browserHold === null &&
+  !Object.values(children).some(isChildBusy);
 
 /** The end of such a run: the reply says so, and the person can continue. */
 export function endStalledRunEvents(session: Session, rules: Rules): EventBody[] {

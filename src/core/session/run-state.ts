@@ -117,6 +117,7 @@ export type Notice = { seq: number } & (
   | { about: 'edit'; text: string }
   | { about: 'reopened'; step: string; said: string }
   | { about: 'again'; step: string; attempt: number; error: string }
+  | { about: 'browser' }
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
 

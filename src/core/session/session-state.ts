@@ -135,6 +135,8 @@ export type Session = PlanProgress & {
   jobsEndSeq: number;
   /** Calls that need a person's approval. */
   approvals: ApprovalState;
+  /** The person who uses the session's browser in place of the agent; `from`: null for a message without a sender. */
+  browserHold: { from: string | null; since: string } | null;
   /** The last event at which a daemon stopped in order and left something open; 0: none. */
   lastStopSeq: number;
 };
@@ -197,6 +199,7 @@ export function emptySession(name: string): Session {
     crashes: NO_CRASHES,
     jobsEndSeq: 0,
     approvals: NO_APPROVALS,
+    browserHold: null,
     lastStopSeq: 0,
   };
 }

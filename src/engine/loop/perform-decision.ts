@@ -1,5 +1,6 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
 import { errorText, isDiskFull } from '../../base/user-error.ts';
+import { waitsForBrowser } from '../../core/decide/browser-hold.ts';
 import { decide, decideDuringCall } from '../../core/decide/decide.ts';
 import { shouldAbortCall } from '../../core/messages/message-actions.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
@@ -14,7 +15,13 @@ import { recordChildReplies } from '../intake/intake.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { interruptedCalls } from './recovery.ts';
-import { clearIntakeTrouble, reportIntakeTrouble, type SessionLoop, takeIn } from './session-loop.ts';
+import {
+  clearIntakeTrouble,
+  giveBrowserToHolder,
+  reportIntakeTrouble,
+  type SessionLoop,
+  takeIn,
+} from './session-loop.ts';
 
 /** How soon a call that waits for disk space is retried. */
 const DISK_RETRY_MS = 1000;
@@ -76,6 +83,8 @@ async function beginToolCall(
   const stops = await listenDuring(loop, checkCall(decision.call, ports, sessionLog, rules, signal));
   if (state === 'asked') {
     if (stops.length > 0) return stops;
+    // A person may have taken the browser over while the call was checked.
+    if (waitsForBrowser(sessionLog.session, decision.call)) return [];
     const replay = ports.tools.replayPolicy(name);
     await sessionLog.record([{ type: 'tool.started', call: key, name, args, replay }]);
   }
@@ -122,8 +131,10 @@ async function answerDuringCall(loop: SessionLoop): Promise<void> {
   await takeIn(loop, rules);
   const next = () => sessionLog.runGuarded('deciding', () => decideDuringCall(sessionLog.session, rules));
   for (let decision = next(); decision; decision = next()) {
-    if (decision.do === 'record') await sessionLog.record(decision.events);
-    else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
+    if (decision.do === 'record') {
+      await sessionLog.record(decision.events);
+      giveBrowserToHolder(loop);
+    } else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
   }
   await sessionLog.sync();
   clearIntakeTrouble(loop);
@@ -164,7 +175,8 @@ export async function publishReply(loop: SessionLoop, message: string, rules: Ru
 function willBeIdle({ sessionLog: { session } }: SessionLoop, message: string, rules: Rules): boolean {
   const { [message]: _, ...unpublishedReplies } = session.unpublishedReplies;
   const next = decide({ ...session, unpublishedReplies }, rules);
-  return next.do === 'idle' && next.due === undefined && !isWaitingForSettings(session);
+  const isFree = session.browserHold === null && !isWaitingForSettings(session);
+  return next.do === 'idle' && next.due === undefined && isFree;
 }
 
 /**

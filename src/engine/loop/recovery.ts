@@ -30,6 +30,12 @@ export async function recordShutdown(sessionLog: SessionLog): Promise<void> {
   if (open.length > 0) await sessionLog.record([{ type: 'daemon.stopped', open }]);
 }
 
+/** A browser that a person used ends with its daemon: nobody has it after that. */
+export async function recordBrowserLost(sessionLog: SessionLog): Promise<void> {
+  if (!sessionLog.session.browserHold) return;
+  await sessionLog.record([{ type: 'browser.returned', by: 'daemon', reason: 'daemon_ended' }]);
+}
+
 /** Closes the calls that were cut short by the end of the daemon, or of the session's folder. */
 export function interruptedCalls(session: Session, stopReason: string): EventBody[] {
   return interruptOpenCalls(session, stopReason).filter(

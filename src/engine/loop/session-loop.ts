@@ -81,14 +81,25 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
     async readRules() {
       const current = await rules();
       const { session } = sessionLog;
-      const withJobs = ports.jobs ? { ...current, jobs: ports.jobs.listRunning() } : current;
-      return applyLearnedWindow(withNotes(session, withJobs), ports.model, session);
+      const { jobs, browser } = ports;
+      const now = {
+        ...current,
+        ...(jobs && { jobs: jobs.listRunning() }),
+        ...(browser && { browser: browser.state }),
+      };
+      return applyLearnedWindow(withNotes(session, now), ports.model, session);
     },
     call: null,
     stopReason: null,
     hasIntakeFailed: false,
     isShelvingFirst: false,
   };
+}
+
+/** Whoever has the browser by the log has it in fact. */
+export function giveBrowserToHolder({ sessionLog, ports }: SessionLoop): void {
+  if (sessionLog.session.browserHold) ports.browser?.give();
+  else ports.browser?.takeBack();
 }
 
 /** Reports what prevents intake during a call in flight. It does not end the call. */

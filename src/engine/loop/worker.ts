@@ -12,8 +12,21 @@ import { cleanUpCalls } from '../calls/tool-call.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import { attachOfferedFiles } from '../state/session-log.ts';
 import { performCall, publishReply, sendToChild } from './perform-decision.ts';
-import { describeOpenWork, type PreviousFailure, recordRecovery, recordShutdown } from './recovery.ts';
-import { clearIntakeTrouble, MAX_TIMER_MS, openSessionLoop, type SessionLoop, takeIn } from './session-loop.ts';
+import {
+  describeOpenWork,
+  type PreviousFailure,
+  recordBrowserLost,
+  recordRecovery,
+  recordShutdown,
+} from './recovery.ts';
+import {
+  clearIntakeTrouble,
+  giveBrowserToHolder,
+  MAX_TIMER_MS,
+  openSessionLoop,
+  type SessionLoop,
+  takeIn,
+} from './session-loop.ts';
 
 const STOP_REASON = 'the daemon was stopped';
 
@@ -73,6 +86,8 @@ export async function openSessionWorker(
 
   async function close(): Promise<void> {
     await serving;
+    ports.browser?.takeBack();
+    if (status !== 'failed') await recordBrowserLost(sessionLog).catch(fail);
     if (status !== 'failed') await planSync.writePlan().catch(fail);
     if (status !== 'failed') await recordShutdown(sessionLog).catch(fail);
     await sessionLog.sync().catch(onFault);
@@ -83,6 +98,7 @@ export async function openSessionWorker(
 
   const hadUnfinishedWork = describeOpenWork(sessionLog.session).length > 0;
   await recordRecovery(sessionLog, last);
+  await recordBrowserLost(sessionLog);
   loop.isShelvingFirst = sessionLog.session.crashes.count >= CRASH_LIMIT;
   if (hadUnfinishedWork && !loop.isShelvingFirst) await planSync.readEdits();
   await cleanUpCalls(ports, sessionLog);
@@ -94,7 +110,8 @@ export async function openSessionWorker(
     },
     hadUnfinishedWork,
     get isIdle() {
-      return status === 'idle' && !intake.isDue && alarm.canSleep && sessionLog.session.run === null;
+      const { run, browserHold } = sessionLog.session;
+      return status === 'idle' && !intake.isDue && alarm.canSleep && run === null && browserHold === null;
     },
     get dueInMs() {
       return alarm.dueInMs;
@@ -168,6 +185,7 @@ async function recordDecision(loop: SessionLoop, decided: EventBody[], rules: Ru
   const events = await checkCallsBegunBy(decided, ports, sessionLog, rules);
   const withFiles = await attachOfferedFiles(ports.store, sessionLog.session, events);
   await sessionLog.record(await approvalSync.saveAllowRules(withFiles));
+  giveBrowserToHolder(loop);
   await approvalSync.writeFiles();
 }
 

@@ -3,7 +3,7 @@ import type { Reply } from '../../protocol/session/reply.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import type { Model } from './model-port.ts';
 import type { SessionStore } from './store-ports.ts';
-import type { Jobs, Toolbox } from './tool-ports.ts';
+import type { BrowserControl, Jobs, Toolbox } from './tool-ports.ts';
 
 /**
  * The outside world as the engine sees it: a few functions per port. Each port has an in-memory implementation that
@@ -23,6 +23,8 @@ export type SessionPorts = {
   notes?: () => Notes;
   /** Commands of this session that continue after their call. If left out, there are none. */
   jobs?: Jobs;
+  /** The session's browser. If left out, it has none that a person could take over. */
+  browser?: BrowserControl;
   /** Twelve unpredictable hex digits: the prompt nonce for the requests of a budget window. */
   createNonce: () => string;
   /** The session's loop is idle. */

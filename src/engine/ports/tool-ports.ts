@@ -1,4 +1,5 @@
 import type { ImageFile } from '../../protocol/session/message.ts';
+import type { BrowserState } from '../../protocol/workspace/browser-control.ts';
 
 export type Toolbox = {
   /** The tools currently offered; `refresh` may change the list. */
@@ -86,6 +87,19 @@ export type Permission =
  * it is a child session's own folder.
  */
 export type ToolCaller = { work: () => Promise<string>; top?: () => Promise<string>; signal: AbortSignal };
+
+/** The session's browser, as far as a person may take it over. */
+export type BrowserControl = {
+  /** What is known of it now. */
+  readonly state: BrowserState;
+  /**
+   * Opens the browser to the person who has it, over a socket that is there when this returns; once a call under way
+   * has ended. Nothing happens if it is open to them already.
+   */
+  give(): void;
+  /** The agent has it again. Nothing happens if it has. */
+  takeBack(): void;
+};
 
 /**
  * Commands that continue after the call that started them, and outlive the daemon. None of these functions throws for a

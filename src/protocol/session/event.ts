@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Limits, Mode } from '../settings/run-options.ts';
+import { BrowserReturned, BrowserTaken } from '../workspace/browser-control.ts';
 import { ApprovedBy } from './approval.ts';
 import { EventStamp, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageOptions } from './message.ts';
@@ -173,6 +174,8 @@ const EVENT_SCHEMAS = [
     name: z.string().optional().describe('Name of the reply, where the answer was no message.'),
     joins: z.boolean().optional().describe('The text of the message is delivered to the model.'),
   }),
+  eventSchema('browser.taken', BrowserTaken.shape),
+  eventSchema('browser.returned', BrowserReturned.shape),
   eventSchema('plan.started', {
     id: z.string(),
     goal: z.string(),

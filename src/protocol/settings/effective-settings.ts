@@ -1,3 +1,4 @@
+import { type BrowserState, NO_BROWSER } from '../workspace/browser-control.ts';
 import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
 import type { AgentProfile, Config, ModelSettings, Settings, sharedSettings } from './config.ts';
 import type { McpServers } from './mcp-config.ts';
@@ -147,6 +148,8 @@ export type Rules = {
   agents: Readonly<Record<string, AgentProfile>>;
   /** Running background commands, in words. Filled in by the engine. */
   jobs: readonly string[];
+  /** The session's browser, as of now. Filled in by the engine. */
+  browser: BrowserState;
   /** Whose messages are orders; undefined: everybody's. */
   senders: readonly string[] | undefined;
   /** Why nothing may be done: a settings file is invalid, and no valid one was read before. Null: they are valid. */
@@ -175,6 +178,7 @@ export function resolveRules(settings: Pick<Config & Settings, keyof typeof shar
     model: settings.model?.name,
     agents: settings.agents ?? {},
     jobs: [],
+    browser: NO_BROWSER,
     senders: settings.senders,
     settingsFault: null,
     settingsWarning: null,

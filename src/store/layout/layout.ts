@@ -33,6 +33,8 @@ export const workspacePaths = (root: string) => ({
   crashNote: join(root, '.agentd', 'crash-note.json'),
   /** Space reserved for the last events on a full disk. */
   reserve: join(root, '.agentd', 'reserve'),
+  /** Where a person uses the browser of a session, while they have it. */
+  browserSocket: (session: string) => join(root, '.agentd', `browser-${sha256(session).slice(0, 12)}.sock`),
   schemas: join(root, '.agentd', 'schemas'),
 });
 export type WorkspacePaths = ReturnType<typeof workspacePaths>;
@@ -72,6 +74,8 @@ export const sessionPaths = (folder: string) => ({
   tools: `${folder}/tools`,
   /** The browser's profile and cookies, if the session used one. */
   browser: `${folder}/browser`,
+  /** There while that browser runs: the daemon's process number. */
+  browserRunning: `${folder}/browser/running`,
   /** Calls that wait for a person, and answered ones. */
   approvals: `${folder}/approvals`,
   approvalsAnswered: `${folder}/approvals/answered`,

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { UserError } from '../../base/user-error.ts';
 import type { BrowserConfig, NetworkSettings } from '../../protocol/settings/config.ts';
+import { BROWSER_TOOL_NAME } from '../../protocol/workspace/browser-control.ts';
 import { type CallEffects, optional } from '../common/define-tool.ts';
 import { hostRule, normalizeAddress } from '../permissions/subject-forms.ts';
 
@@ -76,7 +77,7 @@ type BrowserArgs = z.output<typeof BrowserArgs>;
 
 /** The model-facing description of `browser`. */
 export const BROWSER_HEAD = {
-  name: 'browser',
+  name: BROWSER_TOOL_NAME,
   description:
     'A real browser with its own cookies, for pages that web_fetch cannot read: made by scripts, forms, logins, clicks. ' +
     'Begin with `navigate`. Pages come as lines; [e12] before one is the number to `click`, `type`, `select` with. ' +

@@ -1,5 +1,6 @@
 import { UserError } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
+import { raceAbort } from '../common/call-deadline.ts';
 import { type ResolveHost, resolveWithSystem } from '../web/destination.ts';
 import type { BrowserSettings } from './browser-args.ts';
 import { type Browser, launchBrowser } from './launch-browser.ts';
@@ -25,6 +26,8 @@ export type BrowserLease = { folder: string; settings: () => BrowserSettings; si
 export type BrowserPool = {
   /** Runs `use` with the session's browser, starting it if needed; calls of one session are serialized. */
   use<T>(lease: BrowserLease, use: (browser: Browser) => Promise<T>): Promise<T>;
+  /** Whether the session of this profile folder has a browser open. */
+  isOpen(folder: string): boolean;
   /** Closes all browsers. */
   close(): Promise<void>;
 };
@@ -80,7 +83,8 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
       entries.set(lease.folder, entry);
       clearTimeout(entry.idle);
       entry.calls++;
-      const turn = entry.queue.then(async () => {
+      // Who waits no longer goes, and does not let the next one in before its turn.
+      const turn = raceAbort(entry.queue, lease.signal).then(async () => {
         lease.signal.throwIfAborted();
         const browser = await ready(entry, lease);
         try {
@@ -91,7 +95,7 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
           });
         }
       });
-      entry.queue = turn.catch(() => undefined);
+      entry.queue = Promise.allSettled([entry.queue, turn]);
       try {
         return await turn;
       } finally {
@@ -99,6 +103,7 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
         if (entry.calls === 0) closeWhenIdle(lease.folder, entry, lease.settings);
       }
     },
+    isOpen: (folder) => entries.get(folder)?.browser?.isOpen() ?? false,
     async close() {
       isClosed = true;
       await starting;

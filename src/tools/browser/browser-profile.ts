@@ -12,6 +12,8 @@ export const profilePaths = (folder: string) => ({
   /** What Chromium calls its user data directory. */
   data: join(folder, 'profile'),
   cookies: join(folder, 'cookies.json'),
+  /** There while a browser runs on the profile: the daemon's process number. */
+  running: join(folder, 'running'),
   /** Its HOME: some parts of Chromium write there regardless of the profile. */
   home: join(folder, 'home'),
   /** Downloads in progress; empty between two calls. */

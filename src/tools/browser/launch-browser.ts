@@ -1,4 +1,5 @@
 import { lstatSync } from 'node:fs';
+import { rm, writeFile } from 'node:fs/promises';
 import type { BrowserContext } from 'playwright-core';
 import { z } from 'zod';
 import { truncate } from '../../base/strings.ts';
@@ -30,6 +31,8 @@ export type Browser = {
   /** Saves the current cookies. */
   saveCookies(): Promise<void>;
   isOpen(): boolean;
+  /** Resolves once it has ended, however that came about. */
+  ended: Promise<void>;
   /** Ends the browser and all its processes; never throws. */
   close(): Promise<void>;
 };
@@ -103,15 +106,21 @@ async function openBrowser(
   }, POLL_MS);
   watch.unref();
   context.once('close', () => void end());
+  let reportEnd = (): void => undefined;
+  const ended = new Promise<void>((resolve) => {
+    reportEnd = resolve;
+  });
   let ending: Promise<void> | undefined;
   const end = () => {
-    ending ??= ended();
+    ending ??= shutDown();
     return ending;
   };
 
-  async function ended(): Promise<void> {
+  async function shutDown(): Promise<void> {
     clearInterval(watch);
     isOpen = false;
+    reportEnd();
+    await rm(paths.running, { force: true });
     const closing = context.close().catch(() => undefined);
     let timer: NodeJS.Timeout | undefined;
     await Promise.race([closing, new Promise((late) => (timer = setTimeout(late, CLOSE_MS)))]);
@@ -124,6 +133,7 @@ async function openBrowser(
 
   try {
     await jar.restore();
+    await writeFile(paths.running, `${process.pid}\n`, { mode: 0o600 });
     const tabs = await openTabs(context, {
       incoming: paths.incoming,
       mostBytes,
@@ -134,6 +144,7 @@ async function openBrowser(
       tabs,
       proxy,
       isOpen: () => isOpen,
+      ended,
       saveCookies: () => jar.save(),
       async close() {
         await jar.save().catch(() => undefined);

@@ -35,6 +35,8 @@ export type Tabs = {
   /** Makes another tab current. Undefined if there is no such number. */
   select(number: number): Tab | undefined;
   closeCurrent(): Promise<void>;
+  /** Called whenever another tab, or none, becomes the current one. */
+  onChange(listener: () => void): void;
   isAnsweringBanner(tab: Tab): boolean;
   downloads: Downloads;
   /** Events since the last call, as text. */
@@ -58,7 +60,7 @@ export async function openTabs(
   const refs = elementNumbering();
   const tabs: Tab[] = [];
   const { note, takeNotes } = openPageNotes();
-  let current: Tab | undefined;
+  const current = createCurrentTab();
   const files = trackDownloads(incoming, mostBytes);
   let consents: CookieBanners = { isAnswering: () => false };
   if (answersBanners) consents = await answerCookieBanners(context, (_page, text) => note(text));
@@ -72,7 +74,7 @@ export async function openTabs(
     reportEvents(tab, files, note, why);
     page.on('close', () => {
       tabs.splice(tabs.indexOf(tab), 1);
-      if (current === tab) current = tabs.at(-1);
+      if (current.tab === tab) current.set(tabs.at(-1));
     });
     return tab;
   }
@@ -90,43 +92,68 @@ export async function openTabs(
     void page.opener().then(
       (opener) => {
         if (!opener || page.isClosed()) return;
-        current = tab;
+        current.set(tab);
         note('a new tab was opened; it is the current one now');
       },
       () => undefined,
     );
   });
-  for (const page of context.pages()) current = adopt(page);
+  for (const page of context.pages()) current.set(adopt(page));
 
   async function open(): Promise<Tab> {
-    current = adopt(await context.newPage());
-    return current;
+    const tab = adopt(await context.newPage());
+    current.set(tab);
+    return tab;
   }
 
   async function renew(): Promise<Tab> {
-    const old = current;
+    const old = current.tab;
     const fresh = await open();
     if (old) void closePage(old.page);
     return fresh;
   }
 
   return {
-    current: async () => current ?? renew(),
+    current: async () => current.tab ?? renew(),
     replaceCurrent: renew,
     open,
     count: () => tabs.length,
-    position: () => (current ? tabs.indexOf(current) + 1 : 0),
+    position: () => (current.tab ? tabs.indexOf(current.tab) + 1 : 0),
     select(number) {
       const tab = tabs[number - 1];
-      if (tab) current = tab;
+      if (tab) current.set(tab);
       return tab;
     },
     async closeCurrent() {
-      if (current) await closePage(current.page);
+      if (current.tab) await closePage(current.tab.page);
     },
+    onChange: current.onChange,
     isAnsweringBanner: (tab) => consents.isAnswering(tab.page),
     downloads: files,
     takeNotes,
+  };
+}
+
+type CurrentTab = {
+  readonly tab: Tab | undefined;
+  set(tab: Tab | undefined): void;
+  onChange(listener: () => void): void;
+};
+
+function createCurrentTab(): CurrentTab {
+  let current: Tab | undefined;
+  let changed: () => void = () => undefined;
+  return {
+    get tab() {
+      return current;
+    },
+    set(tab) {
+      current = tab;
+      changed();
+    },
+    onChange(listener) {
+      changed = listener;
+    },
   };
 }
 

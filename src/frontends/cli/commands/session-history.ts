@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import type { Client, StepExplanation } from '../../../client/index.ts';
-import type { Event } from '../../../protocol/session/event.ts';
+import type { Event, EventOf } from '../../../protocol/session/event.ts';
 import { inlineText } from '../../../protocol/session/log-entry.ts';
 import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
 import {
@@ -63,6 +63,14 @@ function formatEventLine(event: Event): string {
   return line.trimEnd();
 }
 
+const BROWSER_LOST = {
+  given_back: '',
+  nobody_there: ': nobody was connected to it',
+  browser_closed: ': the browser had ended',
+  no_socket: ': its socket could not be opened',
+  daemon_ended: ': the daemon ended',
+} satisfies Record<EventOf<'browser.returned'>['reason'], string>;
+
 function summarizeEvent(event: Event): string {
   switch (event.type) {
     case 'session.opened':
@@ -91,6 +99,10 @@ function summarizeEvent(event: Event): string {
       return `${event.id}, ${event.name}, ${event.why}: ${event.display}`;
     case 'approval.answered':
       return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
+    case 'browser.taken':
+      return `by ${event.from ?? 'a person'}: the agent waits where it needs its browser`;
+    case 'browser.returned':
+      return `by ${event.from ?? (event.by === 'person' ? 'a person' : 'the daemon')}${BROWSER_LOST[event.reason]}`;
     case 'plan.started':
       return `${event.id} (${event.mode}): ${event.goal}`;
     case 'plan.edited':

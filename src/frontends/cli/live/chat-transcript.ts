@@ -101,6 +101,12 @@ export function openTranscript(
         line('cyan', words.edited);
         for (const one of event.ignored) line('yellow', `  ${one}`);
         break;
+      case 'browser.taken':
+        line('cyan', words.browserTaken);
+        break;
+      case 'browser.returned':
+        line('cyan', words.browserReturned);
+        break;
       case 'run.ended':
         // A call that waits for approval is shown to the letter by itself.
         if (session.approvals.open) break;

@@ -13,7 +13,16 @@ const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
 /** What tells nothing of sessions: the page itself is the same for everyone. */
 const OPEN_PATHS = new Set([
   ...['/healthz', '/readyz', '/openapi.json', '/login', '/logout'],
-  ...['/', '/app.js', '/graph-layout.js', '/notification-worker.js', '/app.css', '/icon.svg', '/app.webmanifest'],
+  ...[
+    '/',
+    '/app.js',
+    '/graph-layout.js',
+    '/browser-remote.js',
+    '/notification-worker.js',
+    '/app.css',
+    '/icon.svg',
+    '/app.webmanifest',
+  ],
 ]);
 const WRITES = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 

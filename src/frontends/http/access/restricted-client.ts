@@ -1,3 +1,4 @@
+import { isBrowserOrder } from '../../../client/actions/browser-access.ts';
 import type { Client } from '../../../client/index.ts';
 import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
@@ -73,6 +74,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
       need('admin');
       return client.settings(key === undefined ? undefined : existing(key, 'admin'));
     },
+    browserSocket: inSession('approve', (key) => client.browserSocket(key, user.name)),
     accessToken: asAdmin(client.accessToken),
     status: asAdmin(client.status),
     start: asAdmin(client.start),
@@ -116,6 +118,7 @@ function rightsOf(user: AccessToken, client: Client): Rights {
     async outgoing(key, message, mustExist) {
       const name = mustExist ? rights.existing(key, 'send') : rights.creatable(key);
       if (message.from !== undefined && message.from !== user.name) throw senderProblem(user, message.from);
+      if (isBrowserOrder(message)) rights.need('approve', 'a message that takes over the browser or gives it back');
       if (!includesRole(user.role, 'approve')) {
         const answered = await findAnsweredCall(client, name, message);
         if (answered === 'words') rights.need('approve', 'words that could answer a call that waits');

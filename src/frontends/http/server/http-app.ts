@@ -4,6 +4,7 @@ import { packageVersion } from '../../command-line.ts';
 import { type Access, checkContentType, checkSource, checkToken } from '../access/request-checks.ts';
 import { HttpProblem, problemOf, problemResponse } from '../common/http-problem.ts';
 import { type HttpEnv, type HttpOperation, type HttpServices, jsonAnswer } from '../common/operation.ts';
+import { BROWSER_OPERATION, serveBrowserSocket } from '../routes/browser-socket.ts';
 import { serveEventSocket } from '../routes/event-socket.ts';
 import { STREAM_OPERATION } from '../routes/event-stream.ts';
 import { FILE_OPERATIONS } from '../routes/file-operations.ts';
@@ -12,13 +13,14 @@ import { addPageRoutes } from '../routes/page-routes.ts';
 import { PLAN_OPERATIONS } from '../routes/plan-operations.ts';
 import { SESSION_OPERATIONS, WORKSPACE_OPERATIONS } from '../routes/session-operations.ts';
 import { openApiDocument } from './openapi.ts';
-import { SOCKET_PATH } from './socket-upgrades.ts';
+import { BROWSER_SOCKET_PATH, SOCKET_PATH } from './socket-upgrades.ts';
 
 /** Every operation, in the order of `/openapi.json`. */
 export const OPERATIONS: readonly HttpOperation[] = [
   ...SESSION_OPERATIONS,
   ...PLAN_OPERATIONS,
   ...MESSAGE_OPERATIONS,
+  BROWSER_OPERATION,
   ...FILE_OPERATIONS,
   STREAM_OPERATION,
   ...WORKSPACE_OPERATIONS,
@@ -61,6 +63,14 @@ export function createHttpApp(
     c.env.acceptSocket((socket) => serveEventSocket(socket, { ...services, currentClient: c.get('currentClient') }));
     return new Response(null);
   });
+  app.get(BROWSER_SOCKET_PATH, async (c) => {
+    const path = await c.get('client').browserSocket(c.req.param('session'));
+    if (!c.env.acceptSocket) throw noSocket();
+    c.env.acceptSocket((socket) =>
+      serveBrowserSocket(socket, path, { ...services, currentClient: c.get('currentClient') }),
+    );
+    return new Response(null);
+  });
   for (const one of OPERATIONS) app.on(one.method, honoPath(one.path), (c) => one.run(c, servicesOf(c)));
   for (const one of protocols) one.addRoutes(app, servicesOf);
   return app;
@@ -93,7 +103,7 @@ const noSocket = (): HttpProblem =>
     {
       wanted: 'a WebSocket (Connection: Upgrade, Upgrade: websocket)',
       came: 'a request without one',
-      todo: 'Open it with a client for WebSockets, or use GET /api/sessions/{session}/events.',
+      todo: 'Open it with a client for WebSockets, or use GET /api/sessions/{session}/events for the events.',
     },
     { connection: 'Upgrade', upgrade: 'websocket' },
   );

@@ -4,8 +4,10 @@ import type { ServerType } from '@hono/node-server';
 import type { WebSocketServer } from 'ws';
 import type { HttpEnv } from '../common/operation.ts';
 
-/** The only path with a WebSocket. */
+/** The paths with a WebSocket: the events of sessions, and the browser of one that a person has taken over. */
 export const SOCKET_PATH = '/api/ws';
+export const BROWSER_SOCKET_PATH = '/api/sessions/:session/browser/ws';
+const SOCKET_PATHS = /^\/api\/(?:ws|sessions\/[^/]+\/browser\/ws)$/;
 /** The protocol that is spoken on it, for clients that name one; browsers have to where they send the key of a page. */
 const PROTOCOL = 'agentd';
 /** A page cannot set headers of a WebSocket, so it sends its key as one more protocol behind this. */
@@ -52,7 +54,7 @@ async function openSockets(): Promise<WebSocketServer> {
 }
 
 const isForSocket = ({ method, url = '', headers }: IncomingMessage): boolean =>
-  method === 'GET' && url.split('?', 1)[0] === SOCKET_PATH && headers.upgrade?.toLowerCase() === 'websocket';
+  method === 'GET' && SOCKET_PATHS.test(url.split('?', 1)[0] ?? '') && headers.upgrade?.toLowerCase() === 'websocket';
 
 /** The request as routes see it; only its path is taken for an address, since `Host` is theirs to check. */
 function plainRequest({ url, headers }: IncomingMessage): Request {

@@ -94,6 +94,13 @@ export async function sendOnce(path: string, body: unknown, attempts = 5): Promi
 export const sessionPath = (session: string, rest = ''): string =>
   `/api/sessions/${encodeURIComponent(session)}${rest}`;
 
+/** A WebSocket with the access of this page: a page cannot set headers of one. */
+export const openSocket = (path: string): WebSocket =>
+  new WebSocket(`${location.origin.replace('http', 'ws')}${path}`, [
+    'agentd',
+    `agentd.page.${localStorage.getItem(STORED_KEY) ?? ''}`,
+  ]);
+
 export async function logIn(token: string): Promise<void> {
   const { key } = await requestJson<{ key: string }>('/login', { method: 'POST', body: { token } });
   localStorage.setItem(STORED_KEY, key);

@@ -27,6 +27,7 @@ export type SessionView = {
   run: { since: string; spent: Usage; limits: { iterations: number } } | null;
   run_end: { status: string; reason: string; text: string; spent: Usage } | null;
   question: UserQuestion | null;
+  browser: { open: boolean; taken: { from: string | null; since: string } | null };
   inbox: number;
 };
 
@@ -205,6 +206,12 @@ type PageCommand = 'continue' | 'pause' | 'stop' | 'cancel' | 'undo';
 
 export const sendCommand = (session: string, command: PageCommand): Promise<boolean> =>
   act(() => sendOnce(sessionPath(session, `/${command}`), {}));
+
+/** Takes the browser over from the agent, or gives it back. False where it was refused. */
+export const orderBrowser = (session: string, order: 'take' | 'return'): Promise<boolean> =>
+  act(async () => {
+    await requestJson(sessionPath(session, '/browser'), { method: 'POST', body: { do: order } });
+  });
 
 /** Uploads the files, if there are any, and sends the message that names them. False where it was refused. */
 export const sendMessage = (session: string, text: string, files?: () => Promise<string[]>): Promise<boolean> =>

@@ -1,6 +1,7 @@
 import type { Event as LogEvent } from '../../../protocol/session/event.ts';
 import type { StoredText } from '../../../protocol/session/log-entry.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
+import type { BrowserLost } from '../../../protocol/workspace/browser-control.ts';
 import type { StreamMessage } from './api.ts';
 
 export type CallState = 'running' | 'ok' | 'failed' | 'interrupted' | 'denied';
@@ -23,6 +24,7 @@ export type NoteName =
   | `step.${'started' | 'completed' | 'failed' | 'blocked' | 'skipped' | 'reopened' | 'added'}`
   | `plan.${'started' | 'revised' | 'edited' | 'ended'}`
   | `approval.${'allow' | 'deny'}`
+  | `browser.${'taken' | 'returned' | BrowserLost}`
   | ('recovery.started' | 'model.failed' | 'context.compacted');
 
 type ItemBody =
@@ -191,6 +193,10 @@ function noteOf(event: LogEvent): NoteItem | undefined {
       return note(event.type, event.ignored.join('\n'));
     case 'model.failed':
       return note(event.type, event.error);
+    case 'browser.taken':
+      return note(event.type, event.from);
+    case 'browser.returned':
+      return note(event.reason === 'given_back' ? event.type : `browser.${event.reason}`, event.from);
     case 'recovery.started':
       return note(event.type, event.open.join('\n'));
     case 'context.compacted':

@@ -4,6 +4,7 @@ import { actionProblem, openSession, type SessionView, sendCommand } from '../da
 import { Button, Notice, PageHeader, StateLabel, SureButton } from '../parts/controls.tsx';
 import { PlanPanel } from '../plan/plan-list.tsx';
 import { formatCost, formatDuration, formatNumber, words } from '../text/wording.ts';
+import { BrowserView } from './browser-view.tsx';
 import { Composer } from './composer.tsx';
 import { DetailsView } from './details-view.tsx';
 import { FilesView } from './files-view.tsx';
@@ -17,11 +18,12 @@ export function SessionPage({ name }: { name: string }) {
   const shown = openSession.value;
   const view = shown?.view;
   const problem = shown?.problem;
+  const hasBrowser = view !== undefined && (view.browser.open || view.browser.taken !== null);
   return (
     <main class="session" aria-label={name}>
       <PageHeader title={view?.title ?? name}>{view && <RunState {...view} />}</PageHeader>
       <nav class="tabs" aria-label={periods.session}>
-        {TABS.map((one) => (
+        {TABS.filter((one) => one !== 'browser' || tab === one || hasBrowser).map((one) => (
           <a key={one} href={hrefOf(name, one)} aria-current={one === tab ? 'page' : undefined}>
             {tabs[one]}
           </a>
@@ -34,6 +36,7 @@ export function SessionPage({ name }: { name: string }) {
       {tab === 'run' && <TranscriptLog key={name}>{view && <PlanPanel view={view} />}</TranscriptLog>}
       {tab === 'files' && <FilesView session={name} path={path} />}
       {tab === 'versions' && view && <VersionsView view={view} />}
+      {tab === 'browser' && view && <BrowserView view={view} />}
       {tab === 'details' && <DetailsView session={name} />}
       {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
       {view && <Composer key={`composer ${name}`} view={view} approvals={shown?.approvals ?? []} />}

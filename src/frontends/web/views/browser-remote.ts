@@ -1,0 +1,135 @@
+import type { BrowserInput, BrowserOutput } from '../../../protocol/workspace/browser-control.ts';
+
+const RETRY_MS = 1000;
+const BUTTONS = ['left', 'middle', 'right'] as const;
+/** What a line of a wheel is in pixels, where it does not say pixels. */
+const LINE_PX = 40;
+
+export type PageInfo = Extract<BrowserOutput, { address: string }>;
+
+/** A browser far away, drawn on the canvas of an element that also takes what a person does there. */
+export type BrowserRemote = { do(input: BrowserInput): void; close(): void };
+
+/**
+ * Draws the pictures that come, and sends pointer and keys back. A lost connection is opened again until `close`. The
+ * Tab key is left to the page around it, so that nobody is caught in there.
+ */
+export function openBrowserRemote(
+  surface: HTMLElement,
+  connect: () => WebSocket,
+  show: (info: PageInfo) => void,
+): BrowserRemote {
+  const canvas = surface.querySelector('canvas') ?? document.createElement('canvas');
+  const ends = new AbortController();
+  let socket: WebSocket;
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  const send = (input: BrowserInput): void => {
+    if (socket.readyState === WebSocket.OPEN) socket.send(JSON.stringify(input));
+  };
+
+  function open(): void {
+    socket = connect();
+    socket.onmessage = ({ data }) => void take(JSON.parse(data));
+    socket.onclose = () => {
+      if (!ends.signal.aborted) retry = setTimeout(open, RETRY_MS);
+    };
+  }
+
+  async function take(output: BrowserOutput): Promise<void> {
+    if ('address' in output) return show(output);
+    try {
+      const bytes = Uint8Array.from(atob(output.picture), (char) => char.charCodeAt(0));
+      const image = await createImageBitmap(new Blob([bytes], { type: 'image/jpeg' }));
+      // Its own size is that of the page, so that a place on it is a place there.
+      if (canvas.width !== output.width) canvas.width = output.width;
+      if (canvas.height !== output.height) canvas.height = output.height;
+      canvas.getContext('2d')?.drawImage(image, 0, 0, output.width, output.height);
+      image.close();
+    } finally {
+      send({ ack: true });
+    }
+  }
+
+  listenToPointer(surface, canvas, send, ends.signal);
+  listenToKeys(surface, send, ends.signal);
+  open();
+  return {
+    do: send,
+    close() {
+      ends.abort();
+      clearTimeout(retry);
+      socket.close();
+    },
+  };
+}
+
+type Send = (input: BrowserInput) => void;
+
+function listenToPointer(surface: HTMLElement, canvas: HTMLCanvasElement, send: Send, signal: AbortSignal): void {
+  const placeOf = ({ clientX, clientY }: MouseEvent) => {
+    const { left, top, width, height } = canvas.getBoundingClientRect();
+    const within = (value: number, most: number) => Math.round(Math.min(Math.max(value, 0), most - 1));
+    return {
+      x: within(((clientX - left) / width) * canvas.width, canvas.width),
+      y: within(((clientY - top) / height) * canvas.height, canvas.height),
+    };
+  };
+  const pressOf = (event: MouseEvent) => ({
+    ...placeOf(event),
+    button: BUTTONS[event.button] ?? 'left',
+    clicks: Math.min(Math.max(event.detail, 1), 3),
+  });
+  let last: MouseEvent | undefined;
+  let isDown = false;
+  const sendMove = () => {
+    if (last) send({ move: placeOf(last) });
+    last = undefined;
+  };
+
+  const onDown = (event: MouseEvent) => {
+    event.preventDefault();
+    // The place it was pressed at must not move away.
+    surface.focus({ preventScroll: true });
+    last = undefined;
+    isDown = true;
+    send({ down: pressOf(event) });
+  };
+  // It may be let go outside.
+  const onUp = (event: MouseEvent) => {
+    if (!isDown) return;
+    isDown = false;
+    send({ up: pressOf(event) });
+  };
+  const onMove = (event: MouseEvent) => {
+    if (!last) requestAnimationFrame(sendMove);
+    last = event;
+  };
+  const onWheel = (event: WheelEvent) => {
+    event.preventDefault();
+    const unit = event.deltaMode === WheelEvent.DOM_DELTA_PIXEL ? 1 : LINE_PX;
+    send({ wheel: { ...placeOf(event), dx: event.deltaX * unit, dy: event.deltaY * unit } });
+  };
+  canvas.addEventListener('mousedown', onDown, { signal });
+  addEventListener('mouseup', onUp, { signal });
+  canvas.addEventListener('mousemove', onMove, { signal });
+  canvas.addEventListener('wheel', onWheel, { signal, passive: false });
+  canvas.addEventListener('contextmenu', (event) => event.preventDefault(), { signal });
+}
+
+function listenToKeys(surface: HTMLElement, send: Send, signal: AbortSignal): void {
+  surface.addEventListener(
+    'keydown',
+    (event) => {
+      const { key, ctrlKey, altKey, shiftKey, metaKey } = event;
+      if (key === 'Tab' || metaKey || event.isComposing || /^(?:Control|Alt|Shift|AltGraph|Dead)$/.test(key)) return;
+      event.preventDefault();
+      // The keys of the page around it mean nothing here.
+      event.stopPropagation();
+      const isChord = (ctrlKey || altKey) && !event.getModifierState('AltGraph');
+      if (key.length === 1 && !isChord) return send({ type: key });
+      const held = [ctrlKey && 'Control', altKey && 'Alt', shiftKey && 'Shift'].filter(Boolean);
+      send({ press: [...held, key].join('+') });
+    },
+    { signal },
+  );
+}
