@@ -30,6 +30,9 @@ const INLINED = [
 /** What is inlined in place of a package. */
 const STAND_INS = { 'string-width': resolve('scripts/plain-width.mjs') };
 
+/** Where the licence of a package is that comes without one: with another of the same authors. */
+const LICENCE_OF = { '@xterm/headless': ['node_modules/@xterm/addon-unicode11'] };
+
 /** The page for browsers. */
 const PAGE = 'src/frontends/web';
 
@@ -109,7 +112,7 @@ function noteInlined(output) {
 }
 
 /**
- * The page that `agentctl serve` serves: a script with all it needs to begin, one that draws graphs, loaded when one is wanted, and the
+ * The page that `agentctl serve` serves: a script with all it needs to begin, those that are loaded when they are wanted (graphs, a browser, a terminal), and the
  * files that are written as they are.
  */
 async function writePage() {
@@ -161,7 +164,10 @@ function notice() {
 
 function noticeOf(folder) {
   const { name, version } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
-  const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
+  // A part of a larger project may leave the licence to another part of it.
+  const file = [folder, ...(LICENCE_OF[name] ?? [])]
+    .flatMap((one) => readdirSync(one).map((entry) => `${one}/${entry}`))
+    .find((path) => /\/licen[cs]e[^/]*$/i.test(path));
   if (!file) throw new Error(`${folder} is inlined and has no licence file.`);
-  return `The programs and the page hold parts of ${name} ${version}, under this licence:\n\n${readFileSync(`${folder}/${file}`, 'utf8')}`;
+  return `The programs and the page hold parts of ${name} ${version}, under this licence:\n\n${readFileSync(file, 'utf8')}`;
 }

@@ -16,6 +16,7 @@ import {
   createToolbox,
   type McpPool,
   openJobStore,
+  openTerminal,
   type Sandbox,
 } from '../tools/index.ts';
 import type { LiveSettings } from './live-settings.ts';
@@ -67,14 +68,10 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   const tools = deps.secrets.tools(createToolbox([...builtin, browser], servers, () => effective().permissions));
   const runGuarded: RunGuarded = (what, run) => deps.hands().runGuarded(name, what, run);
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
+  const store = openStore(name, epoch, runGuarded, deps);
+  const onLost = () => deps.hands().wake(name);
   const world: SessionPorts = {
-    store: withApprovalHook(
-      withReplyHook(deps.secrets.store(withFencingToken(workspace.openSession(name, epoch, runGuarded), owner)), () => {
-        const parent = deps.parents.get(name) ?? parentSessionOf(name);
-        if (parent !== undefined) deps.hands().wake(parent);
-      }),
-      () => deps.hands().onApprovalAsked(name),
-    ),
+    store,
     children: openChildSessions(workspace, {
       onAdopted: (child) => deps.parents.set(child, name),
       quarantineReason: (child) => deps.hands().quarantineReason(child),
@@ -103,7 +100,12 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
     browser: deps.browsers.controlFor({
       ...profile,
       socket: workspace.paths.browserSocket(name),
-      onLost: () => deps.hands().wake(name),
+      onLost,
+    }),
+    terminal: openTerminal({
+      ...{ sandbox, readAlso, env: deps.env, notes: notes.tools, onLost },
+      work: () => store.work(undefined),
+      socket: workspace.paths.terminalSocket(name),
     }),
     log: (level, text) => log(level, `${name}: ${text}`),
   };
@@ -117,6 +119,16 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
       };
     },
   };
+}
+
+function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: SessionDeps): SessionStore {
+  const { workspace, owner, secrets, parents, hands } = deps;
+  const store = secrets.store(withFencingToken(workspace.openSession(name, epoch, runGuarded), owner));
+  const onReply = (): void => {
+    const parent = parents.get(name) ?? parentSessionOf(name);
+    if (parent !== undefined) hands().wake(parent);
+  };
+  return withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name));
 }
 
 /**

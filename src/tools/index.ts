@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path';
 import { UserError } from '../base/user-error.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
-import type { BrowserControl } from '../engine/ports/tool-ports.ts';
+import type { BrowserControl, TerminalControl } from '../engine/ports/tool-ports.ts';
 import type { SandboxSettings } from '../protocol/settings/effective-settings.ts';
 import { NO_BROWSER } from '../protocol/workspace/browser-control.ts';
 import { BROWSER_HEAD, type BrowserSettings } from './browser/browser-args.ts';
@@ -14,7 +14,8 @@ import { listPartsTool } from './files/list-parts.ts';
 import { readFileTool } from './files/read-file.ts';
 import { searchFilesTool } from './files/search-files.ts';
 import { writeFileTool } from './files/write-file.ts';
-import type { ControlOptions } from './handover/control-socket.ts';
+import type { ControlOptions } from './handover/browser-handover.ts';
+import { openTerminalControl, type TerminalOptions } from './handover/terminal-handover.ts';
 import type { JobStore } from './jobs/job-store.ts';
 import { jobsTool } from './jobs/jobs-tool.ts';
 import { type Recall, type Remember, recallTool, rememberTool } from './memory/memory-tools.ts';
@@ -59,8 +60,7 @@ export type BuiltinOptions = {
 export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs, notes }: BuiltinOptions): Tool[] {
   const relative = readAlso.find((folder) => !isAbsolute(folder));
   if (relative !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${relative}\`.`);
-  // Files that come with a skill can be read and run.
-  const readable = [...readAlso, ...(notes ? [notes.skills.folder] : [])];
+  const readable = readableFolders({ readAlso, notes });
   const commands = shellTool({
     env,
     timeoutMs: shellTimeoutMs,
@@ -81,6 +81,21 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs
     checkTool({ readAlso, shell: commands, web }),
     ...(notes ? [rememberTool(notes.remember), recallTool(notes.recall), skillTool(notes.skills)] : []),
   ];
+}
+
+/** Files that come with a skill can be read and run. */
+const readableFolders = ({ readAlso, notes }: Pick<BuiltinOptions, 'readAlso' | 'notes'>): string[] => [
+  ...readAlso,
+  ...(notes ? [notes.skills.folder] : []),
+];
+
+/** The terminal of a session: a person has in it what the commands of the agent have. */
+export function openTerminal({
+  notes,
+  readAlso,
+  ...options
+}: TerminalOptions & Pick<BuiltinOptions, 'notes'>): TerminalControl {
+  return openTerminalControl({ ...options, readAlso: readableFolders({ readAlso, notes }) });
 }
 
 export type { WebSettings } from './web/web-tool-heads.ts';
@@ -117,7 +132,7 @@ export function openBrowsers({ env, log }: { env: NodeJS.ProcessEnv; log: Sessio
   async function open(): Promise<BrowserPool> {
     const [{ openBrowserPool }, { openBrowserControl }] = await Promise.all([
       import('./browser/browser-pool.ts'),
-      import('./handover/control-socket.ts'),
+      import('./handover/browser-handover.ts'),
     ]);
     const pool = openBrowserPool({ env, log });
     control = (options) => openBrowserControl({ ...options, pool });

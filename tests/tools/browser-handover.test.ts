@@ -4,7 +4,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import type { BrowserOutput } from '../../src/protocol/workspace/browser-control.ts';
-import { openBrowserControl } from '../../src/tools/handover/control-socket.ts';
+import { openBrowserControl } from '../../src/tools/handover/browser-handover.ts';
 import { browserSetup, browserTest } from './browser-setup.ts';
 
 /** A page that changes all the time, and counts how often it did. */

@@ -17,6 +17,7 @@ test('the page is at most 60 KB of compressed script, asks nothing of other serv
       'icon.svg',
       'index.html',
       'notification-worker.js',
+      'terminal-remote.js',
     ],
   ]);
   const page = ['index.html', 'app.css'].map((name) => readFileSync(`dist/web/${name}`, 'utf8')).join('\n');

@@ -70,6 +70,7 @@ webTest(
       '/app.js',
       '/graph-layout.js',
       '/browser-remote.js',
+      '/terminal-remote.js',
       '/notification-worker.js',
       '/app.css',
       '/icon.svg',

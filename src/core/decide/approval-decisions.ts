@@ -127,6 +127,7 @@ export function answerApprovalEvents(
     case 'plan':
     case 'mode':
     case 'browser':
+    case 'terminal':
     case 'help':
     case 'data':
       return null;

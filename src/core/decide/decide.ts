@@ -51,6 +51,7 @@ import { browserLostEvents, outdatedBrowserCallEvents, waitsForBrowser } from '.
 import { judgeAnswer } from './judge-answer.ts';
 import { planCallEvents } from './plan-tool-calls.ts';
 import { respondToMessage } from './respond.ts';
+import { terminalLostEvents } from './terminal-hold.ts';
 
 /**
  * Decides what to do next. Pure: no clock, no randomness, no waiting. The same session always gives the same decision,
@@ -89,7 +90,7 @@ function nextDecision(session: Session, rules: Rules): Decision {
 export function decideDuringCall(session: Session, rules: Rules): Decision | null {
   const unpublished = Object.keys(session.unpublishedReplies)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
-  const lost = browserLostEvents(session, rules);
+  const lost = [...browserLostEvents(session, rules), ...terminalLostEvents(session, rules)];
   if (lost.length > 0) return { do: 'record', events: lost };
   const first = answerableDuringCall(session);
   return first ? { do: 'record', events: respondToMessage(session, first.message, rules) } : null;
@@ -99,7 +100,7 @@ export function decideDuringCall(session: Session, rules: Rules): Decision | nul
 function dueEvents(session: Session, rules: Rules): EventBody[] {
   const end = planEndEvent(session);
   if (end) return [end];
-  const lost = browserLostEvents(session, rules);
+  const lost = [...browserLostEvents(session, rules), ...terminalLostEvents(session, rules)];
   if (lost.length > 0) return lost;
   const owed = owedReplyEvents(session, rules);
   if (owed.length > 0) return owed;

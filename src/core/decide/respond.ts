@@ -19,6 +19,7 @@ import { sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
 import { answerBrowserCommand } from './browser-hold.ts';
+import { answerTerminalCommand, terminalEndEvents } from './terminal-hold.ts';
 
 /** The events for a queued message when its turn comes, by its action in the answer table. */
 export function respondToMessage(session: Session, message: Message, rules: Rules): EventBody[] {
@@ -31,7 +32,8 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
     return replyInWords(session, message, rules, (words) => words.unknown(kind.unknown, known.join(', ')), 'rejected');
   }
   const answered = answerApprovalEvents(session, message, kind.kind, rules);
-  return answered ?? ACTIONS[MESSAGE_ACTIONS[kind.kind][sessionStatus(session)]](session, message, rules);
+  const events = answered ?? ACTIONS[MESSAGE_ACTIONS[kind.kind][sessionStatus(session)]](session, message, rules);
+  return [...terminalEndEvents(session, message, kind.kind), ...events];
 }
 
 type Action = (session: Session, message: Message, rules: Rules) => EventBody[];
@@ -78,6 +80,7 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
     ),
   about_mode: answerModeCommand,
   about_browser: answerBrowserCommand,
+  about_terminal: answerTerminalCommand,
   reply_nothing_asked: (session, message, rules) =>
     replyInWords(session, message, rules, (words) => words.nothingAsked, 'rejected'),
   keep_for_later: (session, message, rules) => replyInWords(session, message, rules, (words) => words.kept, 'joined'),

@@ -135,11 +135,19 @@ export type Session = PlanProgress & {
   jobsEndSeq: number;
   /** Calls that need a person's approval. */
   approvals: ApprovalState;
-  /** The person who uses the session's browser in place of the agent; `from`: null for a message without a sender. */
-  browserHold: { from: string | null; since: string } | null;
+  /** The person who uses the session's browser in place of the agent. */
+  browserHold: PersonHold | null;
+  /** The person who has a terminal open in `work/`. */
+  terminal: PersonHold | null;
   /** The last event at which a daemon stopped in order and left something open; 0: none. */
   lastStopSeq: number;
 };
+
+/** Who has something of the session for themselves, and since when; `from`: null for a message without a sender. */
+export type PersonHold = { from: string | null; since: string };
+
+/** Whether a person has its browser or a terminal: it must stay open then. */
+export const isHeld = ({ browserHold, terminal }: Session): boolean => browserHold !== null || terminal !== null;
 
 /** What is known of daemons lost over the current work. */
 export type CrashCounts = {
@@ -200,6 +208,7 @@ export function emptySession(name: string): Session {
     jobsEndSeq: 0,
     approvals: NO_APPROVALS,
     browserHold: null,
+    terminal: null,
     lastStopSeq: 0,
   };
 }

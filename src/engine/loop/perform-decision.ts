@@ -6,6 +6,7 @@ import { shouldAbortCall } from '../../core/messages/message-actions.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import { isWaitingForSettings } from '../../core/runs/run-faults.ts';
+import { isHeld } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { callModel } from '../calls/model-call.ts';
@@ -15,13 +16,7 @@ import { recordChildReplies } from '../intake/intake.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { interruptedCalls } from './recovery.ts';
-import {
-  clearIntakeTrouble,
-  giveBrowserToHolder,
-  reportIntakeTrouble,
-  type SessionLoop,
-  takeIn,
-} from './session-loop.ts';
+import { clearIntakeTrouble, giveToHolders, reportIntakeTrouble, type SessionLoop, takeIn } from './session-loop.ts';
 
 /** How soon a call that waits for disk space is retried. */
 const DISK_RETRY_MS = 1000;
@@ -133,7 +128,7 @@ async function answerDuringCall(loop: SessionLoop): Promise<void> {
   for (let decision = next(); decision; decision = next()) {
     if (decision.do === 'record') {
       await sessionLog.record(decision.events);
-      giveBrowserToHolder(loop);
+      giveToHolders(loop);
     } else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
   }
   await sessionLog.sync();
@@ -175,7 +170,7 @@ export async function publishReply(loop: SessionLoop, message: string, rules: Ru
 function willBeIdle({ sessionLog: { session } }: SessionLoop, message: string, rules: Rules): boolean {
   const { [message]: _, ...unpublishedReplies } = session.unpublishedReplies;
   const next = decide({ ...session, unpublishedReplies }, rules);
-  const isFree = session.browserHold === null && !isWaitingForSettings(session);
+  const isFree = !isHeld(session) && !isWaitingForSettings(session);
   return next.do === 'idle' && next.due === undefined && isFree;
 }
 

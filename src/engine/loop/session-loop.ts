@@ -81,11 +81,12 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
     async readRules() {
       const current = await rules();
       const { session } = sessionLog;
-      const { jobs, browser } = ports;
+      const { jobs, browser, terminal } = ports;
       const now = {
         ...current,
         ...(jobs && { jobs: jobs.listRunning() }),
         ...(browser && { browser: browser.state }),
+        ...(terminal && { terminal: terminal.state }),
       };
       return applyLearnedWindow(withNotes(session, now), ports.model, session);
     },
@@ -96,10 +97,12 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
   };
 }
 
-/** Whoever has the browser by the log has it in fact. */
-export function giveBrowserToHolder({ sessionLog, ports }: SessionLoop): void {
-  if (sessionLog.session.browserHold) ports.browser?.give();
+/** Whoever has the browser or the terminal by the log has it in fact. */
+export function giveToHolders({ sessionLog: { session }, ports }: SessionLoop): void {
+  if (session.browserHold) ports.browser?.give();
   else ports.browser?.takeBack();
+  if (session.terminal) ports.terminal?.give();
+  else ports.terminal?.takeBack();
 }
 
 /** Reports what prevents intake during a call in flight. It does not end the call. */

@@ -3,7 +3,7 @@ import { errorText } from '../../base/user-error.ts';
 import { decide } from '../../core/decide/decide.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import { deadLetterEvents, endStalledRunEvents, isStalled } from '../../core/runs/run-faults.ts';
-import { CRASH_LIMIT, type Session } from '../../core/session/session-state.ts';
+import { CRASH_LIMIT, isHeld, type Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -15,13 +15,13 @@ import { performCall, publishReply, sendToChild } from './perform-decision.ts';
 import {
   describeOpenWork,
   type PreviousFailure,
-  recordBrowserLost,
+  recordHoldsEnded,
   recordRecovery,
   recordShutdown,
 } from './recovery.ts';
 import {
   clearIntakeTrouble,
-  giveBrowserToHolder,
+  giveToHolders,
   MAX_TIMER_MS,
   openSessionLoop,
   type SessionLoop,
@@ -87,7 +87,8 @@ export async function openSessionWorker(
   async function close(): Promise<void> {
     await serving;
     ports.browser?.takeBack();
-    if (status !== 'failed') await recordBrowserLost(sessionLog).catch(fail);
+    ports.terminal?.takeBack();
+    if (status !== 'failed') await recordHoldsEnded(sessionLog).catch(fail);
     if (status !== 'failed') await planSync.writePlan().catch(fail);
     if (status !== 'failed') await recordShutdown(sessionLog).catch(fail);
     await sessionLog.sync().catch(onFault);
@@ -98,7 +99,7 @@ export async function openSessionWorker(
 
   const hadUnfinishedWork = describeOpenWork(sessionLog.session).length > 0;
   await recordRecovery(sessionLog, last);
-  await recordBrowserLost(sessionLog);
+  await recordHoldsEnded(sessionLog);
   loop.isShelvingFirst = sessionLog.session.crashes.count >= CRASH_LIMIT;
   if (hadUnfinishedWork && !loop.isShelvingFirst) await planSync.readEdits();
   await cleanUpCalls(ports, sessionLog);
@@ -110,8 +111,8 @@ export async function openSessionWorker(
     },
     hadUnfinishedWork,
     get isIdle() {
-      const { run, browserHold } = sessionLog.session;
-      return status === 'idle' && !intake.isDue && alarm.canSleep && run === null && browserHold === null;
+      const { session } = sessionLog;
+      return status === 'idle' && !intake.isDue && alarm.canSleep && session.run === null && !isHeld(session);
     },
     get dueInMs() {
       return alarm.dueInMs;
@@ -185,7 +186,7 @@ async function recordDecision(loop: SessionLoop, decided: EventBody[], rules: Ru
   const events = await checkCallsBegunBy(decided, ports, sessionLog, rules);
   const withFiles = await attachOfferedFiles(ports.store, sessionLog.session, events);
   await sessionLog.record(await approvalSync.saveAllowRules(withFiles));
-  giveBrowserToHolder(loop);
+  giveToHolders(loop);
   await approvalSync.writeFiles();
 }
 

@@ -3,7 +3,7 @@ import type { Reply } from '../../protocol/session/reply.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import type { Model } from './model-port.ts';
 import type { SessionStore } from './store-ports.ts';
-import type { BrowserControl, Jobs, Toolbox } from './tool-ports.ts';
+import type { BrowserControl, Jobs, TerminalControl, Toolbox } from './tool-ports.ts';
 
 /**
  * The outside world as the engine sees it: a few functions per port. Each port has an in-memory implementation that
@@ -25,6 +25,8 @@ export type SessionPorts = {
   jobs?: Jobs;
   /** The session's browser. If left out, it has none that a person could take over. */
   browser?: BrowserControl;
+  /** The terminal that a person may open. If left out, there is none. */
+  terminal?: TerminalControl;
   /** Twelve unpredictable hex digits: the prompt nonce for the requests of a budget window. */
   createNonce: () => string;
   /** The session's loop is idle. */

@@ -1,5 +1,6 @@
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { BrowserState } from '../../protocol/workspace/browser-control.ts';
+import type { TerminalState } from '../../protocol/workspace/terminal-control.ts';
 
 export type Toolbox = {
   /** The tools currently offered; `refresh` may change the list. */
@@ -88,18 +89,20 @@ export type Permission =
  */
 export type ToolCaller = { work: () => Promise<string>; top?: () => Promise<string>; signal: AbortSignal };
 
-/** The session's browser, as far as a person may take it over. */
-export type BrowserControl = {
+/** Something of the session that a person may have for themselves: they use it over a socket. */
+type PersonControl<State> = {
   /** What is known of it now. */
-  readonly state: BrowserState;
-  /**
-   * Opens the browser to the person who has it, over a socket that is there when this returns; once a call under way
-   * has ended. Nothing happens if it is open to them already.
-   */
+  readonly state: State;
+  /** Opens it to the person who has it, over a socket. Nothing happens if it is open to them already. */
   give(): void;
-  /** The agent has it again. Nothing happens if it has. */
+  /** They no longer have it. Nothing happens if they have not. */
   takeBack(): void;
 };
+
+/** The session's browser, which the agent has otherwise: a call of it that is under way ends first. */
+export type BrowserControl = PersonControl<BrowserState>;
+/** A shell in a terminal in `work/`, sandboxed as the agent's commands are. `takeBack` ends all that runs in it. */
+export type TerminalControl = PersonControl<TerminalState>;
 
 /**
  * Commands that continue after the call that started them, and outlive the daemon. None of these functions throws for a

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/browser-control.ts';
+import { TerminalClosed, TerminalOpened } from '../workspace/terminal-control.ts';
 import { ApprovedBy } from './approval.ts';
 import { EventStamp, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageOptions } from './message.ts';
@@ -106,10 +107,7 @@ const EVENT_SCHEMAS = [
     nonce: PromptNonce,
   }),
   eventSchema('mode.chosen', { mode: Mode, mode_reason: z.string() }),
-  eventSchema('mode.set', {
-    mode: Mode.nullable().describe('Null: that of the settings again.'),
-    message: z.string(),
-  }),
+  eventSchema('mode.set', { mode: Mode.nullable().describe('Null: that of the settings again.'), message: z.string() }),
   eventSchema('model.answered', {
     text: z.string(),
     calls: z.array(ToolCall),
@@ -176,6 +174,8 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('browser.taken', BrowserTaken.shape),
   eventSchema('browser.returned', BrowserReturned.shape),
+  eventSchema('terminal.opened', TerminalOpened.shape),
+  eventSchema('terminal.closed', TerminalClosed.shape),
   eventSchema('plan.started', {
     id: z.string(),
     goal: z.string(),

@@ -1,5 +1,6 @@
 import { type BrowserState, NO_BROWSER } from '../workspace/browser-control.ts';
 import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
+import { NO_TERMINAL, type TerminalState } from '../workspace/terminal-control.ts';
 import type { AgentProfile, Config, ModelSettings, Settings, sharedSettings } from './config.ts';
 import type { McpServers } from './mcp-config.ts';
 import type { Permissions } from './permissions.ts';
@@ -150,6 +151,8 @@ export type Rules = {
   jobs: readonly string[];
   /** The session's browser, as of now. Filled in by the engine. */
   browser: BrowserState;
+  /** The terminal that a person may open, as of now. Filled in by the engine. */
+  terminal: TerminalState;
   /** Whose messages are orders; undefined: everybody's. */
   senders: readonly string[] | undefined;
   /** Why nothing may be done: a settings file is invalid, and no valid one was read before. Null: they are valid. */
@@ -179,6 +182,7 @@ export function resolveRules(settings: Pick<Config & Settings, keyof typeof shar
     agents: settings.agents ?? {},
     jobs: [],
     browser: NO_BROWSER,
+    terminal: NO_TERMINAL,
     senders: settings.senders,
     settingsFault: null,
     settingsWarning: null,

@@ -35,6 +35,8 @@ export const workspacePaths = (root: string) => ({
   reserve: join(root, '.agentd', 'reserve'),
   /** Where a person uses the browser of a session, while they have it. */
   browserSocket: (session: string) => join(root, '.agentd', `browser-${sha256(session).slice(0, 12)}.sock`),
+  /** The same for the terminal that a person has open in a session. */
+  terminalSocket: (session: string) => join(root, '.agentd', `terminal-${sha256(session).slice(0, 12)}.sock`),
   schemas: join(root, '.agentd', 'schemas'),
 });
 export type WorkspacePaths = ReturnType<typeof workspacePaths>;

@@ -171,7 +171,7 @@ function leftBehindNotes(ending: CommandEnd): string[] {
  * The part of the daemon's environment a command gets: program paths, language and temporary folder. A variable whose
  * name suggests a secret is never passed on.
  */
-function commandEnv(env: NodeJS.ProcessEnv, work: string): NodeJS.ProcessEnv & { PATH: string } {
+export function commandEnv(env: NodeJS.ProcessEnv, work: string): NodeJS.ProcessEnv & { PATH: string } {
   const kept = Object.entries(env).filter(
     ([name]) => /^(?:PATH|LANG|LC_\w+|TMPDIR)$/.test(name) && !/KEY|TOKEN|SECRET|PASSWORD/i.test(name),
   );

@@ -63,13 +63,23 @@ function formatEventLine(event: Event): string {
   return line.trimEnd();
 }
 
-const BROWSER_LOST = {
-  given_back: '',
+type HoldEvent = EventOf<'browser.taken' | 'browser.returned' | 'terminal.opened' | 'terminal.closed'>;
+
+const HOLD_ENDED = {
+  ...{ given_back: '', closed: '', work_ended: ', with the work' },
   nobody_there: ': nobody was connected to it',
   browser_closed: ': the browser had ended',
+  shell_ended: ': its shell had ended',
   no_socket: ': its socket could not be opened',
   daemon_ended: ': the daemon ended',
-} satisfies Record<EventOf<'browser.returned'>['reason'], string>;
+} satisfies Record<EventOf<'browser.returned' | 'terminal.closed'>['reason'], string>;
+
+function summarizeHold(event: HoldEvent): string {
+  if (event.type === 'browser.taken')
+    return `by ${event.from ?? 'a person'}: the agent waits where it needs its browser`;
+  if (event.type === 'terminal.opened') return `by ${event.from ?? 'a person'}, in work/`;
+  return `by ${event.from ?? (event.by === 'person' ? 'a person' : 'the daemon')}${HOLD_ENDED[event.reason]}`;
+}
 
 function summarizeEvent(event: Event): string {
   switch (event.type) {
@@ -100,9 +110,10 @@ function summarizeEvent(event: Event): string {
     case 'approval.answered':
       return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
     case 'browser.taken':
-      return `by ${event.from ?? 'a person'}: the agent waits where it needs its browser`;
     case 'browser.returned':
-      return `by ${event.from ?? (event.by === 'person' ? 'a person' : 'the daemon')}${BROWSER_LOST[event.reason]}`;
+    case 'terminal.opened':
+    case 'terminal.closed':
+      return summarizeHold(event);
     case 'plan.started':
       return `${event.id} (${event.mode}): ${event.goal}`;
     case 'plan.edited':

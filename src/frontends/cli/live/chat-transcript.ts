@@ -102,10 +102,10 @@ export function openTranscript(
         for (const one of event.ignored) line('yellow', `  ${one}`);
         break;
       case 'browser.taken':
-        line('cyan', words.browserTaken);
-        break;
       case 'browser.returned':
-        line('cyan', words.browserReturned);
+      case 'terminal.opened':
+      case 'terminal.closed':
+        line('cyan', words.held[event.type]);
         break;
       case 'run.ended':
         // A call that waits for approval is shown to the letter by itself.

@@ -1,4 +1,4 @@
-import { isBrowserOrder } from '../../../client/actions/browser-access.ts';
+import { findHoldOrder } from '../../../client/actions/hold-access.ts';
 import type { Client } from '../../../client/index.ts';
 import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
@@ -74,7 +74,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
       need('admin');
       return client.settings(key === undefined ? undefined : existing(key, 'admin'));
     },
-    browserSocket: inSession('approve', (key) => client.browserSocket(key, user.name)),
+    heldSocket: inSession('approve', (key, what) => client.heldSocket(key, what, user.name)),
     accessToken: asAdmin(client.accessToken),
     status: asAdmin(client.status),
     start: asAdmin(client.start),
@@ -118,7 +118,9 @@ function rightsOf(user: AccessToken, client: Client): Rights {
     async outgoing(key, message, mustExist) {
       const name = mustExist ? rights.existing(key, 'send') : rights.creatable(key);
       if (message.from !== undefined && message.from !== user.name) throw senderProblem(user, message.from);
-      if (isBrowserOrder(message)) rights.need('approve', 'a message that takes over the browser or gives it back');
+      const held = findHoldOrder(message);
+      if (held === 'browser') rights.need('approve', 'a message that takes over the browser or gives it back');
+      if (held === 'terminal') rights.need('approve', 'a message that opens a terminal or closes it');
       if (!includesRole(user.role, 'approve')) {
         const answered = await findAnsweredCall(client, name, message);
         if (answered === 'words') rights.need('approve', 'words that could answer a call that waits');

@@ -4,23 +4,23 @@ import { packageVersion } from '../../command-line.ts';
 import { type Access, checkContentType, checkSource, checkToken } from '../access/request-checks.ts';
 import { HttpProblem, problemOf, problemResponse } from '../common/http-problem.ts';
 import { type HttpEnv, type HttpOperation, type HttpServices, jsonAnswer } from '../common/operation.ts';
-import { BROWSER_OPERATION, serveBrowserSocket } from '../routes/browser-socket.ts';
 import { serveEventSocket } from '../routes/event-socket.ts';
 import { STREAM_OPERATION } from '../routes/event-stream.ts';
 import { FILE_OPERATIONS } from '../routes/file-operations.ts';
+import { HELD_OPERATIONS, serveHeldSocket } from '../routes/held-socket.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
 import { addPageRoutes } from '../routes/page-routes.ts';
 import { PLAN_OPERATIONS } from '../routes/plan-operations.ts';
 import { SESSION_OPERATIONS, WORKSPACE_OPERATIONS } from '../routes/session-operations.ts';
 import { openApiDocument } from './openapi.ts';
-import { BROWSER_SOCKET_PATH, SOCKET_PATH } from './socket-upgrades.ts';
+import { HELD_SOCKET_PATH, SOCKET_PATH } from './socket-upgrades.ts';
 
 /** Every operation, in the order of `/openapi.json`. */
 export const OPERATIONS: readonly HttpOperation[] = [
   ...SESSION_OPERATIONS,
   ...PLAN_OPERATIONS,
   ...MESSAGE_OPERATIONS,
-  BROWSER_OPERATION,
+  ...HELD_OPERATIONS,
   ...FILE_OPERATIONS,
   STREAM_OPERATION,
   ...WORKSPACE_OPERATIONS,
@@ -63,11 +63,12 @@ export function createHttpApp(
     c.env.acceptSocket((socket) => serveEventSocket(socket, { ...services, currentClient: c.get('currentClient') }));
     return new Response(null);
   });
-  app.get(BROWSER_SOCKET_PATH, async (c) => {
-    const path = await c.get('client').browserSocket(c.req.param('session'));
+  app.get(HELD_SOCKET_PATH, async (c) => {
+    const { session, what } = c.req.param();
+    const path = await c.get('client').heldSocket(session, what === 'browser' ? what : 'terminal');
     if (!c.env.acceptSocket) throw noSocket();
     c.env.acceptSocket((socket) =>
-      serveBrowserSocket(socket, path, { ...services, currentClient: c.get('currentClient') }),
+      serveHeldSocket(socket, path, { ...services, currentClient: c.get('currentClient') }),
     );
     return new Response(null);
   });

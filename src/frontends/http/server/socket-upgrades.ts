@@ -4,10 +4,10 @@ import type { ServerType } from '@hono/node-server';
 import type { WebSocketServer } from 'ws';
 import type { HttpEnv } from '../common/operation.ts';
 
-/** The paths with a WebSocket: the events of sessions, and the browser of one that a person has taken over. */
+/** The paths with a WebSocket: the events of sessions, and what a person has of one for themselves. */
 export const SOCKET_PATH = '/api/ws';
-export const BROWSER_SOCKET_PATH = '/api/sessions/:session/browser/ws';
-const SOCKET_PATHS = /^\/api\/(?:ws|sessions\/[^/]+\/browser\/ws)$/;
+export const HELD_SOCKET_PATH = '/api/sessions/:session/:what{browser|terminal}/ws';
+const SOCKET_PATHS = /^\/api\/(?:ws|sessions\/[^/]+\/(?:browser|terminal)\/ws)$/;
 /** The protocol that is spoken on it, for clients that name one; browsers have to where they send the key of a page. */
 const PROTOCOL = 'agentd';
 /** A page cannot set headers of a WebSocket, so it sends its key as one more protocol behind this. */

@@ -18,7 +18,7 @@ export type SessionEntry = {
 };
 
 /** The views of a session, in the order of their tabs. */
-export const TABS = ['run', 'files', 'versions', 'details', 'browser'] as const;
+export const TABS = ['run', 'files', 'versions', 'details', 'browser', 'terminal'] as const;
 export type SessionTab = (typeof TABS)[number];
 
 /**

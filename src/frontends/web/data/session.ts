@@ -17,6 +17,9 @@ import { createTranscript, type Transcript } from './transcript.ts';
 export type Standing = 'none' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed' | 'unreadable';
 
 /** What the page uses of `GET /api/sessions/{session}`. */
+/** Who has something of the session for themselves; `from`: null for the owner of the workspace. */
+export type Hold = { from: string | null; since: string };
+
 export type SessionView = {
   name: string;
   title: string | null;
@@ -27,7 +30,8 @@ export type SessionView = {
   run: { since: string; spent: Usage; limits: { iterations: number } } | null;
   run_end: { status: string; reason: string; text: string; spent: Usage } | null;
   question: UserQuestion | null;
-  browser: { open: boolean; taken: { from: string | null; since: string } | null };
+  browser: { open: boolean; taken: Hold | null };
+  terminal: Hold | null;
   inbox: number;
 };
 
@@ -207,10 +211,14 @@ type PageCommand = 'continue' | 'pause' | 'stop' | 'cancel' | 'undo';
 export const sendCommand = (session: string, command: PageCommand): Promise<boolean> =>
   act(() => sendOnce(sessionPath(session, `/${command}`), {}));
 
-/** Takes the browser over from the agent, or gives it back. False where it was refused. */
-export const orderBrowser = (session: string, order: 'take' | 'return'): Promise<boolean> =>
+/** Takes the browser over from the agent or opens a terminal, or ends that. False where it was refused. */
+export const orderHeld = (
+  session: string,
+  what: 'browser' | 'terminal',
+  order: 'take' | 'return' | 'open' | 'close',
+): Promise<boolean> =>
   act(async () => {
-    await requestJson(sessionPath(session, '/browser'), { method: 'POST', body: { do: order } });
+    await requestJson(sessionPath(session, `/${what}`), { method: 'POST', body: { do: order } });
   });
 
 /** Uploads the files, if there are any, and sends the message that names them. False where it was refused. */

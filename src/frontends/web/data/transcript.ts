@@ -2,6 +2,7 @@ import type { Event as LogEvent } from '../../../protocol/session/event.ts';
 import type { StoredText } from '../../../protocol/session/log-entry.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import type { BrowserLost } from '../../../protocol/workspace/browser-control.ts';
+import type { TerminalLost } from '../../../protocol/workspace/terminal-control.ts';
 import type { StreamMessage } from './api.ts';
 
 export type CallState = 'running' | 'ok' | 'failed' | 'interrupted' | 'denied';
@@ -25,6 +26,7 @@ export type NoteName =
   | `plan.${'started' | 'revised' | 'edited' | 'ended'}`
   | `approval.${'allow' | 'deny'}`
   | `browser.${'taken' | 'returned' | BrowserLost}`
+  | `terminal.${'opened' | 'closed' | 'work_ended' | TerminalLost}`
   | ('recovery.started' | 'model.failed' | 'context.compacted');
 
 type ItemBody =
@@ -197,6 +199,10 @@ function noteOf(event: LogEvent): NoteItem | undefined {
       return note(event.type, event.from);
     case 'browser.returned':
       return note(event.reason === 'given_back' ? event.type : `browser.${event.reason}`, event.from);
+    case 'terminal.opened':
+      return note(event.type, event.from);
+    case 'terminal.closed':
+      return note(`terminal.${event.reason}`, event.from);
     case 'recovery.started':
       return note(event.type, event.open.join('\n'));
     case 'context.compacted':

@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
+import type { Held } from '../../../client/actions/hold-access.ts';
 import type { Client } from '../../../client/index.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 import { defineOperation, type HttpOperation, jsonAnswer } from '../common/operation.ts';
@@ -12,34 +13,54 @@ const REPLY_MS = 20_000;
 const CHECK_MS = 10_000;
 /** A client that does not close its side within this time, in ms, is cut. */
 const CLOSE_MS = 2000;
-const CLOSE = { ended: 1000, stopping: 1001, notText: 1003, noBrowser: 1011, tokenRemoved: 4401 };
+const CLOSE = { ended: 1000, stopping: 1001, notText: 1003, unreachable: 1011, tokenRemoved: 4401 };
 
 const BrowserBody = z.strictObject({
   do: z.enum(['take', 'return']).describe('"take": the agent waits where it needs its browser, until "return".'),
 });
-
-/** Taking over the browser of a session. It is used over the WebSocket below this path. */
-export const BROWSER_OPERATION: HttpOperation = defineOperation({
-  ...{ method: 'post', path: '/api/sessions/{session}/browser', id: 'takeBrowser', params: InSession },
-  summary: "Take over the session's browser, or give it back",
-  body: BrowserBody,
-  answers: { 200: { describe: 'It is done.', schema: z.object({ text: z.string() }) } },
-  problems: [403, 404, 409, 503],
-  run: async ({ client, params: { session }, body, signal }) =>
-    jsonAnswer({ text: await orderBrowser(client, session, body.do, signal) }),
+const TerminalBody = z.strictObject({
+  do: z
+    .enum(['open', 'close'])
+    .describe('"open": a shell in work/, sandboxed as the agent\'s commands, until "close".'),
 });
+const DONE = { 200: { describe: 'It is done.', schema: z.object({ text: z.string() }) } };
+const FAULTS = [403, 404, 409, 503] as const;
+
+/** What a person may have of a session for themselves. Each is used over the WebSocket below its path. */
+export const HELD_OPERATIONS: HttpOperation[] = [
+  defineOperation({
+    ...{ method: 'post', path: '/api/sessions/{session}/browser', id: 'takeBrowser', params: InSession },
+    ...{ summary: "Take over the session's browser, or give it back", body: BrowserBody },
+    ...{ answers: DONE, problems: FAULTS },
+    run: async ({ client, params: { session }, body, signal }) =>
+      jsonAnswer({ text: await sendOrder(client, session, 'browser', body.do, signal) }),
+  }),
+  defineOperation({
+    ...{ method: 'post', path: '/api/sessions/{session}/terminal', id: 'openTerminal', params: InSession },
+    ...{ summary: "Open a terminal in the session's work/, or close it", body: TerminalBody },
+    ...{ answers: DONE, problems: FAULTS },
+    run: async ({ client, params: { session }, body, signal }) =>
+      jsonAnswer({ text: await sendOrder(client, session, 'terminal', body.do, signal) }),
+  }),
+];
+
+const WANTED: Record<Held, string> = {
+  browser: 'a browser that is open, and that no other person has',
+  terminal: 'a sandbox for a terminal, and no terminal of another person',
+};
 
 /** The words of the reply. Throws a problem where the order is refused, or nobody is there to carry it out. */
-async function orderBrowser(
+async function sendOrder(
   client: Client,
   session: string,
-  order: 'take' | 'return',
+  what: Held,
+  order: string,
   signal: AbortSignal,
 ): Promise<string> {
   const start = 'Start one: agentctl start';
   if (!client.daemon())
     throw new HttpProblem(409, { wanted: 'a running daemon', came: 'none is running', todo: start });
-  const sent = await client.send(session, { command: 'browser', text: order }, { mustExist: true });
+  const sent = await client.send(session, { command: what, text: order }, { mustExist: true });
   const reply = await client
     .waitForReply(sent.session, sent.name, { timeoutMs: REPLY_MS, signal })
     .catch((error: unknown) => {
@@ -49,7 +70,7 @@ async function orderBrowser(
   await client.markReplyRead(sent.session, sent.name);
   if (reply.status === 'done') return reply.text;
   throw new HttpProblem(409, {
-    wanted: 'a browser that is open, and that no other person has',
+    wanted: WANTED[what],
     came: reply.text,
     todo: 'The words above say how to get there.',
   });
@@ -58,15 +79,15 @@ async function orderBrowser(
 type BridgeServices = { currentClient: () => Client | undefined; closing: AbortSignal };
 
 /**
- * Connects a person to the browser that they have: each text frame is a line of the daemon's socket, both ways.
- * The daemon checks what they send, and sends no more pictures than they acknowledge.
+ * Connects a person to the browser or the terminal that they have: each text frame is a line of the daemon's socket,
+ * both ways. The daemon checks what they send, and sends no more than they acknowledge.
  */
-export function serveBrowserSocket(socket: WebSocket, path: string, { currentClient, closing }: BridgeServices): void {
-  const browser = connect(path);
+export function serveHeldSocket(socket: WebSocket, path: string, { currentClient, closing }: BridgeServices): void {
+  const daemon = connect(path);
   let rest = '';
   function close(code: number, reason: string): void {
     socket.close(code, reason);
-    browser.destroy();
+    daemon.destroy();
     clearInterval(check);
     ends ??= setTimeout(() => socket.terminate(), CLOSE_MS);
   }
@@ -78,9 +99,9 @@ export function serveBrowserSocket(socket: WebSocket, path: string, { currentCli
   closing.addEventListener('abort', stop);
   if (closing.aborted) stop();
 
-  browser.on('error', () => close(CLOSE.noBrowser, 'The browser cannot be reached.'));
-  browser.on('close', () => close(CLOSE.ended, 'The browser was given back.'));
-  browser.setEncoding('utf8').on('data', (text: string) => {
+  daemon.on('error', () => close(CLOSE.unreachable, 'The daemon cannot be reached.'));
+  daemon.on('close', () => close(CLOSE.ended, 'It was given back, or closed.'));
+  daemon.setEncoding('utf8').on('data', (text: string) => {
     const lines = (rest + text).split('\n');
     rest = lines.pop() ?? '';
     for (const line of lines) socket.send(line);
@@ -90,11 +111,11 @@ export function serveBrowserSocket(socket: WebSocket, path: string, { currentCli
     clearInterval(check);
     clearTimeout(ends);
     closing.removeEventListener('abort', stop);
-    browser.destroy();
+    daemon.destroy();
   });
   socket.on('message', (data, isBinary) => {
     if (isBinary) return close(CLOSE.notText, 'Expected a text frame with JSON, got binary.');
     // One frame is one line, whatever is in it.
-    browser.write(`${String(data).replaceAll('\n', ' ')}\n`);
+    daemon.write(`${String(data).replaceAll('\n', ' ')}\n`);
   });
 }
