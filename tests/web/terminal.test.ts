@@ -178,6 +178,8 @@ terminalTest(
     await eventually(async () => (await size()).cols).toBeLessThan(60);
     await page.keyboard.press('F6');
     expect(await page.evaluate('document.activeElement.textContent')).toBe('Esc');
+    // An order is no subject of the session.
+    expect((await ask(setup.url, token, 'GET', '/api/sessions/demo')).json['title']).toBe(null);
     await expectAccessible(page);
 
     await view.getByRole('button', { name: 'Close it' }).click();

@@ -60,7 +60,7 @@ async function sendOrder(
   const start = 'Start one: agentctl start';
   if (!client.daemon())
     throw new HttpProblem(409, { wanted: 'a running daemon', came: 'none is running', todo: start });
-  const sent = await client.send(session, { command: what, text: order }, { mustExist: true });
+  const sent = await client.send(session, { text: `/${what} ${order}` }, { mustExist: true });
   const reply = await client
     .waitForReply(sent.session, sent.name, { timeoutMs: REPLY_MS, signal })
     .catch((error: unknown) => {
