@@ -1,7 +1,7 @@
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { ground, statusOf, until } from '../support/daemon.ts';
+import { ground, statusOf } from '../support/daemon.ts';
 
 const DATA = 'city,day,c\nNew York,Mo,4\nParis,Mo,7\nNew York,Tu,6\n';
 
