@@ -4,7 +4,7 @@ import { ground, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
 const shell = (command: string) => [{ name: 'shell', args: JSON.stringify({ command }) }];
-/** Throws outside of everything that catches, or keeps the event loop, where these words are read as JSON. */
+/** Throws outside of everything that catches, or stops the event loop, where these words are read as JSON. */
 const FAULTY = { NODE_OPTIONS: `--import ${new URL('./freeze.preload.mjs', import.meta.url).href}` };
 
 test('a message that ends three daemons by an error nobody caught becomes a dead letter; "continue" tries it again', async () => {

@@ -50,7 +50,8 @@ test('a token lets its holder do what its role says, in the sessions it may see;
   const messages = '/api/sessions/team-a/messages';
   const sent = await ask('POST', messages, { ...sender, body: { text: 'Say hi' } });
   expect(sent.status).toBe(202);
-  await place.has('.sessions/team-a/approvals/1.json');
+  // With the reply, the call is listed as one that waits.
+  await place.has('.sessions/team-a/outbox');
   const received = await place.here(['log', 'team-a', '--json']);
   expect(received.out).toContain('"from":"sam"');
   const forged = await ask('POST', messages, { ...sender, body: { text: 'x', from: 'ana' } });
