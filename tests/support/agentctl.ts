@@ -18,7 +18,7 @@ type Ran = { code: number | null; out: string; err: string };
 export type Setup = {
   root: string;
   /** Runs `agentctl --workspace <root> …words`; `input` is its standard input, which is empty otherwise. */
-  ctl(words: string[], input?: string): Promise<Ran>;
+  ctl(words: string[], input?: string | Buffer): Promise<Ran>;
   /** The same in this process, where the program itself is not what is tested: it costs milliseconds. */
   here(words: string[]): Promise<Ran>;
   /** What a shell would offer after these words. */
