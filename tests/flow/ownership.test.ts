@@ -95,7 +95,7 @@ test('a session that was moved in with a record ahead of the daemon raises its e
   await answered(here, 'moved', '2');
   expect([epochs(here, 'own'), epochs(here, 'moved'), ownerOf(here).epoch]).toEqual([[1], [57, 58], 58]);
   expect(await ended(daemon, 'SIGTERM')).toBe(0);
-  await here.start(RUNBOOK);
+  await here.serve(RUNBOOK);
   expect(ownerOf(here).epoch).toBe(59);
 });
 
@@ -118,7 +118,7 @@ test('a daemon that sees a higher epoch ends before its next command and writes 
   expect(daemon.stderr()).toContain('names process 1 on ');
   expect([on.events('demo').length, readFileSync(ownerFile(on), 'utf8')]).toEqual(before);
   expect(on.sh('demo', 'cat work/log')).toBe('one\n');
-  await on.start(flags);
+  await on.serve(flags);
   await on.file('demo', 'outbox/1.md');
   expect(on.sh('demo', 'cat work/log')).toBe('one\ntwo\n');
   expect([ownerOf(on).epoch, epochs(on, 'demo')]).toEqual([8, [1, 8]]);
@@ -147,7 +147,7 @@ test('a command that outlives the daemon does not keep the lock', async () => {
   try {
     const listing = spawnSync('ls', ['-l', `/proc/${pid}/fd`], { encoding: 'utf8' });
     expect([listing.status, listing.stdout.includes('.agentd/lock')]).toEqual([0, false]);
-    await on.start(flags);
+    await on.serve(flags);
     expect(ownerOf(on).epoch).toBe(2);
   } finally {
     process.kill(pid, 'SIGKILL');

@@ -28,8 +28,7 @@ async function steal(
   ];
   const daemon = await place.serve('--model', script(place, answers));
   await place.here(['send', 'victim', 'Write a note']);
-  // With the reply, the call is listed as one that waits.
-  await place.has('.sessions/victim/outbox');
+  await place.replied('victim');
   await place.here(['send', 'thief', 'Approve it', '--wait']);
   const log = (await place.here(['log', 'thief', '--json'])).out;
   const outputs = log.split('\n').filter((line) => line.includes('"tool.finished"'));
