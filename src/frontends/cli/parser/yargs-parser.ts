@@ -171,7 +171,7 @@ const OTHER_NAMES: Readonly<Record<string, readonly string[]>> = {
 };
 
 const findOtherName = (word: string): string | undefined =>
-  Object.keys(OTHER_NAMES).find((name) => OTHER_NAMES[name]?.includes(word));
+  Object.entries(OTHER_NAMES).find(([, others]) => others.includes(word))?.[0];
 
 function formatUsageError(message: string, usage: string | undefined, argv: readonly string[]): string {
   const word = findCommandWord(argv);
