@@ -69,7 +69,7 @@ type RunbookProgress = {
   done: Map<number, string | undefined>;
   /** The place of the step whose command was requested last; -1 if none was. */
   at: number;
-  /** Our newest answer says that this step failed. */
+  /** We have said that this step failed. */
   isFailureReported: boolean;
   /** Whether a command was requested; `result` is the newest result. */
   asked: boolean;
@@ -125,8 +125,9 @@ function readAnswer(progress: RunbookProgress, message: ChatMessage & { role: 'a
   if (closing) progress.done.set(progress.at, outcomeOf(closing));
   progress.begun = true;
   progress.hasMessage = false;
-  progress.isFailureReported = !call && what === ' failed';
+  if (what === ' failed') progress.isFailureReported = true;
   if (call || closing) {
+    progress.isFailureReported = false;
     progress.asked = call !== undefined;
     progress.result = undefined;
   }

@@ -1,3 +1,4 @@
+import type { ChatMessage } from '../engine/ports/model-port.ts';
 import { type BuiltInAnswer, type BuiltInRequest, isDaemonMessage } from './built-in-model.ts';
 import {
   type ActiveRunbook,
@@ -39,6 +40,8 @@ export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswe
   const { steps, problems, planned } = list;
   const { begun, done, asked, hasMessage, isFailureReported } = list.progress;
   const daemonText = messages.findLast(isDaemonMessage)?.content ?? '';
+  // No plan is being worked on: the list was paused, cancelled or ended, and this is about something else.
+  if (begun && !isRunbookFinished(list) && !isPlanAtWork(messages)) return textAnswer(HELP);
   const current = steps.findIndex((step) => isCurrentStep(daemonText, step));
   const reopened = !asked && done.has(current) ? steps[current] : undefined;
   if (reopened) return reopenedAnswer(current + 1, reopened, hasMessage || current !== list.progress.at);
@@ -107,6 +110,12 @@ function skipReplacedSteps(steps: RunbookStep[], daemonText: string): BuiltInAns
 function stepReference(daemonText: string, step: RunbookStep): string | undefined {
   const line = daemonText.split('\n').find((one) => /^- step_\d+: /.test(one) && one.endsWith(`: ${stepTitle(step)}`));
   return line?.slice(2, line.indexOf(':')) ?? (isUsableAsName(step) ? stepTitle(step) : undefined);
+}
+
+/** Whether the daemon's block of this request begins with a goal, in whatever language: a plan is worked on. */
+function isPlanAtWork(messages: ChatMessage[]): boolean {
+  const answered = messages.findLastIndex(({ role }) => role === 'assistant');
+  return messages.slice(answered + 1).some((one) => isDaemonMessage(one) && /^<[^>]+>\n\S+: /.test(one.content ?? ''));
 }
 
 /** Whether the daemon calls this step the current one, in whatever language. */

@@ -137,3 +137,16 @@ test('steps that a person reopens or moves run in the order of the plan', async 
   await send(at, '4.md', '/continue');
   expect(commands(at).slice(2)).toEqual(['prep', 'ship', 'build']);
 });
+
+test('a question beside a paused list, and a word after a cancelled one, run none of its commands', async () => {
+  const at = await setup({ build: 1 });
+  await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `build`\n3. Test: `test`');
+  await send(at, '2.md', '/pause');
+  await send(at, '3.md', 'How is it going?');
+  expect(at.reply('3.md')).toContain('no AI, so it cannot answer questions');
+  await send(at, '4.md', '/continue');
+  expect(commands(at)).toEqual(['prep', 'build', 'build']);
+  await send(at, '5.md', '/cancel');
+  await send(at, '6.md', 'hello');
+  expect(commands(at)).toEqual(['prep', 'build', 'build']);
+});
