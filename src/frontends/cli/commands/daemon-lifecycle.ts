@@ -1,9 +1,9 @@
-import { existsSync, readFileSync, readlinkSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { errorCode, errorText, UserError } from '../../../base/user-error.ts';
+import { errorText, UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { Role } from '../../../protocol/workspace/access-tokens.ts';
-import { parsePlainDaemonLine } from '../../agentd/daemon-flags.ts';
+import { readDaemonFlags } from '../../agentd/daemon-flags.ts';
 import { addDaemonOptions, addSettingsOptions, type DaemonFlags, daemonArgv } from '../../command-line.ts';
 import { defineCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
@@ -59,18 +59,6 @@ function flagsOfDaemon(pid: number): { flags: DaemonFlags; cwd: string } {
   throw new UserError(
     `Cannot tell which flags process ${pid} was started with, so nothing was stopped. Use agentctl stop, then agentctl start with the flags you want.`,
   );
-}
-
-/** The flags and the folder that a daemon was started with; undefined if they cannot be read here. */
-export function readDaemonFlags(pid: number): { flags: DaemonFlags; cwd: string } | undefined {
-  try {
-    const [, ...words] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
-    const flags = parsePlainDaemonLine(words.slice(words.findIndex((word) => !word.startsWith('-')) + 1));
-    return flags && { flags, cwd: readlinkSync(`/proc/${pid}/cwd`) };
-  } catch (error) {
-    if (errorCode(error) === undefined) throw error;
-    return undefined;
-  }
 }
 
 /** Several processes may start a daemon at once; they share a log, and each loser names the owner in it. */

@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline/promises';
 import { UserError } from '../../../base/user-error.ts';
+import { readDaemonFlags } from '../../agentd/daemon-flags.ts';
 import { addSettingsOptions, modelSettingsFromFlags, type SettingsFlags, workspaceRoot } from '../../command-line.ts';
 import {
   defineCommand,
@@ -20,7 +21,6 @@ import {
   stripControls,
   toSingleLine,
 } from '../common/terminal.ts';
-import { readDaemonFlags } from './daemon-lifecycle.ts';
 
 export const settings = defineCommand({
   usage: 'settings [session]',
