@@ -2,14 +2,12 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Event } from '../../src/protocol/session/event.ts';
 import { openWorkspace } from '../../src/store/index.ts';
 import { SMALL_DISK, scenarioPaths, writeSettings } from '../crash/scenario.ts';
 import { type Disk, diskOf, nodeAt, ROOT, type Tree, treeAt, walk } from './disk.ts';
+import { SELF } from './row.ts';
 import { callsOf, straceWords } from './trace.ts';
-
-const POWER = fileURLToPath(new URL('../power.ts', import.meta.url));
 
 /** A scenario that was run once: what it did to the disk, and its record. */
 export type Recording = { root: string; disk: Disk; events: Event[] };
@@ -37,7 +35,7 @@ async function record(root: string, log: string, start: string): Promise<void> {
   fs.mkdirSync(root, { mode: 0o700 });
   writeSettings(root, SMALL_DISK);
   fs.cpSync(root, start, { recursive: true });
-  const child = spawn('strace', [...straceWords(log), process.execPath, '--import', 'tsx', POWER, '--run', root], {
+  const child = spawn('strace', [...straceWords(log), process.execPath, ...SELF, '--run', root], {
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, UV_USE_IO_URING: '0' },
   });

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import type { Trials, WorkerLine } from './share.ts';
 
-const POWER = fileURLToPath(new URL('../power.ts', import.meta.url));
+/** This program once more, as it was started. */
+export const SELF = [...process.execArgv, process.argv[1] ?? ''];
 /** A recovery that says nothing for so long hangs. */
 const SILENT_MS = 90_000;
 
@@ -33,7 +33,7 @@ async function share(
   row: Row,
   running: Set<ChildProcess>,
 ): Promise<void> {
-  const words = ['--import', 'tsx', POWER, '--recording', folder, '--share', name, '--trials', JSON.stringify(trials)];
+  const words = [...SELF, '--recording', folder, '--share', name, '--trials', JSON.stringify(trials)];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
   running.add(child);
   const isEnough = () => row.broken >= (trials.enough ?? Number.POSITIVE_INFINITY);

@@ -126,9 +126,9 @@ export async function checkModel(settings: ModelSettings, { env, ask }: DoctorOp
   }
 }
 
-/** A running daemon may have been started with flags that name a model; they are unknown here. */
+/** A running daemon may have a model from its own environment, or flags that cannot be read here. */
 export function excuseRunningDaemon(client: Client, { flags, ask }: DoctorOptions, finding: Finding): Finding {
   if (finding.is !== 'wrong' || ask || flags.name !== undefined || !client.daemon()) return finding;
-  const text = `the flags of the running daemon are unknown here; without them: ${finding.text}`;
+  const text = `what the running daemon was started with is not all known here; without it: ${finding.text}`;
   return { ...finding, is: 'note', text };
 }

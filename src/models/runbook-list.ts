@@ -43,20 +43,34 @@ export function findActiveRunbook(messages: ChatMessage[]): ActiveRunbook | unde
 }
 
 export const isRunbookFinished = ({ steps, progress }: ActiveRunbook): boolean =>
-  steps.length > 0 && progress.done.length >= steps.length;
+  steps.length > 0 && steps.every((_, at) => progress.done.has(at));
+
+/** The first step that is not done; the number of steps if all are. */
+export const nextStepOf = ({ steps, progress }: Pick<ActiveRunbook, 'steps' | 'progress'>): number => {
+  const open = steps.findIndex((_, at) => !progress.done.has(at));
+  return open < 0 ? steps.length : open;
+};
 
 /** The open steps when a list is abandoned: its own, or if it never started, those it would have replaced. */
 function unfinishedSteps({ steps, progress, replaced }: ActiveRunbook): RunbookStep[] {
   if (steps.length === 0 || !progress.begun) return replaced;
-  return steps.slice(progress.done.length, progress.done.length + MAX_OPEN_STEPS);
+  const open = nextStepOf({ steps, progress });
+  return steps.slice(open, open + MAX_OPEN_STEPS);
 }
 
 /** The progress of a runbook, read from the conversation after it. */
 type RunbookProgress = {
   /** The list has been answered. */
   begun: boolean;
-  /** The result of each finished step, from our own answers: its description and the last line of its output. */
-  done: string[];
+  /**
+   * What became of each finished step, by its place in the list, from our own answers: its description and the last
+   * line of its output. Undefined for one that was passed over, since a person or the daemon had ended it.
+   */
+  done: Map<number, string | undefined>;
+  /** The place of the step whose command was requested last; -1 if none was. */
+  at: number;
+  /** We have said that this step failed. */
+  isFailureReported: boolean;
   /** Whether a command was requested; `result` is the newest result. */
   asked: boolean;
   result: string | undefined;
@@ -69,34 +83,54 @@ export const SHELL_TOOL = 'shell';
 /** The first line of an answer that closes a step: with its description in the tag, or after it. */
 const CLOSING_LINE = /^\[Done(?:: ([^\]]*))?\] (.*)/;
 
-/** The first line of an answer that reopens a finished step: it is open, or runs again. */
-const REOPENED_LINE = /^Step (\d+) (?:is open|again): /;
+/** The line of an answer that names its step: it runs, runs again, is open again, or failed. */
+const STEP_LINE = /^Step (\d+)( is open| again| failed)?: /m;
 
 /**
  * Reads the progress. Finished steps are counted by our own closing lines, which never change, and only the newest
  * result is judged by its text: older ones may have been shortened to fit the model's window.
  */
 function readRunbookProgress(messages: ChatMessage[]): RunbookProgress {
-  const progress: RunbookProgress = { begun: false, done: [], asked: false, result: undefined, hasMessage: false };
+  const progress: RunbookProgress = {
+    begun: false,
+    done: new Map(),
+    at: -1,
+    isFailureReported: false,
+    asked: false,
+    result: undefined,
+    hasMessage: false,
+  };
   let reported = false;
   for (const message of messages) {
     if (message.role === 'assistant') {
-      const call = message.tool_calls?.find((one) => one.function.name === SHELL_TOOL);
-      const closing = CLOSING_LINE.exec(message.content ?? '');
-      if (closing) progress.done.push(outcomeOf(closing));
-      const open = Number(REOPENED_LINE.exec(message.content ?? '')?.[1] ?? Number.POSITIVE_INFINITY);
-      if (progress.done.length >= open) progress.done.length = open - 1;
-      progress.begun = true;
-      progress.hasMessage = false;
+      readAnswer(progress, message);
       reported = message.tool_calls === undefined;
-      if (call || closing) {
-        progress.asked = call !== undefined;
-        progress.result = undefined;
-      }
     } else if (message.role === 'tool') progress.result = unwrapDataBlock(message.content);
     else if (reported && personMessage(message)) progress.hasMessage = true;
   }
   return progress;
+}
+
+function readAnswer(progress: RunbookProgress, message: ChatMessage & { role: 'assistant' }): void {
+  const text = message.content ?? '';
+  const call = message.tool_calls?.find((one) => one.function.name === SHELL_TOOL);
+  const closing = CLOSING_LINE.exec(text);
+  const [, number, what] = (closing ? undefined : STEP_LINE.exec(text)) ?? [];
+  const named = number === undefined ? progress.at : Number(number) - 1;
+  if (call) {
+    for (let at = 0; at < named; at++) if (!progress.done.has(at)) progress.done.set(at, undefined);
+    progress.at = named;
+  }
+  if (call || what === ' is open') progress.done.delete(named);
+  if (closing) progress.done.set(progress.at, outcomeOf(closing));
+  progress.begun = true;
+  progress.hasMessage = false;
+  if (what === ' failed') progress.isFailureReported = true;
+  if (call || closing) {
+    progress.isFailureReported = false;
+    progress.asked = call !== undefined;
+    progress.result = undefined;
+  }
 }
 
 const outcomeOf = ([, description, line = '']: RegExpExecArray) =>

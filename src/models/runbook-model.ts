@@ -1,5 +1,14 @@
+import type { ChatMessage } from '../engine/ports/model-port.ts';
 import { type BuiltInAnswer, type BuiltInRequest, isDaemonMessage } from './built-in-model.ts';
-import { findActiveRunbook, isRunbookFinished, MAX_OPEN_STEPS, type RunbookStep, SHELL_TOOL } from './runbook-list.ts';
+import {
+  type ActiveRunbook,
+  findActiveRunbook,
+  isRunbookFinished,
+  MAX_OPEN_STEPS,
+  nextStepOf,
+  type RunbookStep,
+  SHELL_TOOL,
+} from './runbook-list.ts';
 
 const MAX_LINE = 100;
 const FAILURE_LINES = 10;
@@ -22,37 +31,55 @@ const NO_COMMAND = 'The list is done. [Blocked: the list has no command for this
 /**
  * The built-in runbook model, as a pure function of the conversation. It works through a person's newest message that
  * is a list of steps with commands: declares the steps, requests one command at a time, marks each success `[Done:
- * step]`, stops at a failure and runs the failed step again once a person has written something. It keeps nothing in
- * memory.
+ * step]`, stops at a failure and runs the failed step again once the run is resumed. Which step is next, the daemon
+ * says: a person may have ended, reopened or moved steps. It keeps nothing in memory.
  */
 export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswer {
   const list = findActiveRunbook(messages);
   if (!list) return textAnswer(HELP);
   const { steps, problems, planned } = list;
-  const { begun, done, asked, result, hasMessage } = list.progress;
+  const { begun, done, asked, hasMessage, isFailureReported } = list.progress;
   const daemonText = messages.findLast(isDaemonMessage)?.content ?? '';
-  const last = steps[done.length - 1];
-  if (last && !asked && isCurrentStep(daemonText, last)) return reopenedAnswer(done.length, last, hasMessage);
+  // No plan is being worked on: the list was paused, cancelled or ended, and this is about something else.
+  if (begun && !isRunbookFinished(list) && !isPlanAtWork(messages)) return textAnswer(HELP);
+  const current = steps.findIndex((step) => isCurrentStep(daemonText, step));
+  const reopened = !asked && done.has(current) ? steps[current] : undefined;
+  if (reopened) return reopenedAnswer(current + 1, reopened, hasMessage || current !== list.progress.at);
   if (isRunbookFinished(list)) return textAnswer(hasMessage ? HELP : NO_COMMAND);
   if (problems.length > 0) return textAnswer(problemsText(problems));
   if (!tools.includes(SHELL_TOOL))
     return textAnswer(`The runbook model needs the ${SHELL_TOOL} tool, which is not on offer here.`);
   const replaced = list.replaced.filter((old) => daemonText.includes(stepTitle(old)));
   if (!begun && replaced.length > 0 && tools.includes(PLAN_TOOL)) return skipReplacedSteps(replaced, daemonText);
-  const step = steps[done.length];
+  // A failure was reported and the daemon asks again: the run was resumed, with the step it names.
+  const isResumed = hasMessage || (isFailureReported && current >= 0);
+  if (asked && !isResumed) return resultAnswer(list);
+  if (current >= 0 && (begun || planned)) return requestStep(list, current);
+  return requestStep(list, asked ? list.progress.at : nextStepOf(list));
+}
+
+/** Requests the command of a step. The first request declares the steps, a later one those there was no room for. */
+function requestStep({ steps, planned, progress }: ActiveRunbook, at: number): BuiltInAnswer {
+  const step = steps[at];
   if (!step) return textAnswer(HELP);
-  const turn = `Step ${done.length + 1}: ${stepTitle(step)}`;
-  if (!asked && planned) return runStep(step, done.length === 0 ? `${INTRODUCTION}\n\n${turn}` : turn);
-  if (!asked && done.length === 0)
-    return runStep(step, [INTRODUCTION, '', ...declareSteps(steps.slice(0, MAX_OPEN_STEPS)), '', turn].join('\n'));
-  if (!asked)
+  const turn = `Step ${at + 1}: ${stepTitle(step)}`;
+  if (progress.asked && at === progress.at) return runStep(step, `Step ${at + 1} again: ${stepTitle(step)}`);
+  if (progress.at >= 0)
     return runStep(
       step,
-      [turn, ...declareSteps(steps.slice(done.length).slice(MAX_OPEN_STEPS - 1, MAX_OPEN_STEPS))].join('\n'),
+      [turn, ...(planned ? [] : declareSteps(steps.slice(at).slice(MAX_OPEN_STEPS - 1, MAX_OPEN_STEPS)))].join('\n'),
     );
-  if (result !== undefined && /^exit 0\b/.test(result)) return successAnswer(steps, done, step, result);
-  if (hasMessage) return runStep(step, `Step ${done.length + 1} again: ${stepTitle(step)}`);
-  return textAnswer(failureText(done.length + 1, step, result ?? 'interrupted: no result was recorded'));
+  if (planned) return runStep(step, `${INTRODUCTION}\n\n${turn}`);
+  return runStep(step, [INTRODUCTION, '', ...declareSteps(steps.slice(0, MAX_OPEN_STEPS)), '', turn].join('\n'));
+}
+
+/** The answer to the result of the command that was requested last. */
+function resultAnswer(list: ActiveRunbook): BuiltInAnswer {
+  const { at, result } = list.progress;
+  const step = list.steps[at];
+  if (!step) return textAnswer(HELP);
+  if (result !== undefined && /^exit 0\b/.test(result)) return successAnswer(list, step, result);
+  return textAnswer(failureText(at + 1, step, result ?? 'interrupted: no result was recorded'));
 }
 
 const textAnswer = (text: string): BuiltInAnswer => ({ text, calls: [] });
@@ -85,6 +112,12 @@ function stepReference(daemonText: string, step: RunbookStep): string | undefine
   return line?.slice(2, line.indexOf(':')) ?? (isUsableAsName(step) ? stepTitle(step) : undefined);
 }
 
+/** Whether the daemon's block of this request begins with a goal, in whatever language: a plan is worked on. */
+function isPlanAtWork(messages: ChatMessage[]): boolean {
+  const answered = messages.findLastIndex(({ role }) => role === 'assistant');
+  return messages.slice(answered + 1).some((one) => isDaemonMessage(one) && /^<[^>]+>\n\S+: /.test(one.content ?? ''));
+}
+
 /** Whether the daemon calls this step the current one, in whatever language. */
 function isCurrentStep(daemonText: string, step: RunbookStep): boolean {
   const [, current = ''] = /^\S.*? \(\d+\/\d+\): (.*)$/m.exec(daemonText) ?? [];
@@ -100,17 +133,20 @@ function reopenedAnswer(number: number, step: RunbookStep, hasMessage: boolean):
   return textAnswer(`Step ${number} is open: ${stepTitle(step)}. [Blocked: it is not done yet]\n\n${advice}`);
 }
 
-function successAnswer(steps: RunbookStep[], done: string[], step: RunbookStep, result: string): BuiltInAnswer {
+function successAnswer({ steps, progress }: ActiveRunbook, step: RunbookStep, result: string): BuiltInAnswer {
   const line = inlineCode(lastOutputLine(result));
   const closed = closingLine(step, line);
+  const done = new Map(progress.done).set(progress.at, `${stepTitle(step)}: ${line}`);
   // The next command is not requested in the same answer: the plan names the current step before its command runs.
-  const last = done.length + 1 === steps.length;
-  return textAnswer(last ? `${closed}\n\n${outcomesText([...done, `${stepTitle(step)}: ${line}`])}` : closed);
+  return textAnswer(done.size === steps.length ? `${closed}\n\n${outcomesText(steps, done)}` : closed);
 }
 
-function outcomesText(outcomes: string[]): string {
-  const count = outcomes.length === 1 ? 'The step is done' : `All ${outcomes.length} steps are done`;
-  return [`${count}:`, '', ...outcomes.map((outcome, at) => `${at + 1}. ${outcome}`)].join('\n');
+/** What became of each step. One that was passed over is not called done. */
+function outcomesText(steps: RunbookStep[], done: Map<number, string | undefined>): string {
+  const isComplete = [...done.values()].every((outcome) => outcome !== undefined);
+  const all = steps.length === 1 ? 'The step is done' : `All ${steps.length} steps are done`;
+  const outcomes = steps.map((step, at) => `${at + 1}. ${done.get(at) ?? `${stepTitle(step)}: ended by someone else`}`);
+  return [`${isComplete ? all : 'The list has ended'}:`, '', ...outcomes].join('\n');
 }
 
 function problemsText(problems: string[]): string {
@@ -147,7 +183,7 @@ function codeFence(lines: string[]): string[] {
 }
 
 /** The tool's own remarks, apart from the command's output. */
-const TOOL_REMARK = /^(?:\(no output\)|\[left behind: .*\])$/;
+const TOOL_REMARK = /^(?:\(no output\)|\[left behind: .*\]|\[the daemon was restarted while this ran; .*\])$/;
 
 /** Non-empty lines of output, without the terminal's colours. The first `skip` lines are the tool's headline. */
 function outputLines(result: string, skip: number): string[] {

@@ -85,7 +85,7 @@ test('a run that pauses at a limit says so by its stop reason and in words; one 
 
 test('a prompt during a run joins it, and both turns end with the run', async () => {
   const server = await startOpenAI([
-    { text: 'First.', calls: [{ name: 'shell', args: '{"command":"true"}' }], delayMs: 300 },
+    { text: 'First.', calls: [{ name: 'shell', args: '{"command":"true"}' }], hang: 'before' },
     { text: 'Both.' },
   ]);
   const on = ground();
@@ -93,8 +93,11 @@ test('a prompt during a run joins it, and both turns end with the run', async ()
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const first = ask(editor, sessionId, 'one');
-  await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
+  await server.arrived(1);
   const second = ask(editor, sessionId, 'two');
+  const received = () => on.events(sessionId).filter(({ type }) => type === 'message.received');
+  await until(() => received().length === 2, 'the second message');
+  server.release();
   expect(await Promise.all([first, second])).toEqual(['end_turn', 'end_turn']);
   const replies = on
     .events(sessionId)
@@ -216,14 +219,18 @@ test('an endpoint that cannot be reached is reported while a prompt waits, and t
 });
 
 test('a session that was closed takes no prompt until it is opened again; its run goes on', async () => {
-  const on = await serving([{ text: 'Late.', delay_ms: 1500 }]);
+  const on = ground();
+  const server = await startOpenAI([{ text: 'Late.', hang: 'before' }]);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const answer = ask(editor, sessionId, 'hello');
-  await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
+  await server.arrived(1);
   await editor.agent.request(methods.agent.session.close, { sessionId });
   expect(await answer).toBe('cancelled');
   await expect(ask(editor, sessionId, 'more')).rejects.toThrow(/not found/i);
+  server.release();
   await until(() => on.events(sessionId).some(({ type }) => type === 'run.ended'), 'the end of the run');
   expect(on.events(sessionId).find(({ type }) => type === 'run.ended')).toMatchObject({ status: 'done' });
+  await server.close();
 });

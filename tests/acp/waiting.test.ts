@@ -4,6 +4,7 @@ import { methods } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
 import { ask, asked, cancel, editorHere, load, openEditor, openNew, textOf } from './editor.ts';
 
 const RUN = (command: string) => ({ text: 'I run it.', calls: [{ name: 'shell', args: { command } }] });
@@ -116,8 +117,8 @@ test('a cancel while a call waits for approval answers cancelled, and the call d
   await asked(editor);
   await cancel(editor, sessionId);
   expect(await turn).toBe('cancelled');
+  await until(() => endedStatuses(on, sessionId).at(-1) === 'paused', 'the end of the run');
   expect(ran(on, sessionId)).toBe(false);
-  expect(endedStatuses(on, sessionId).at(-1)).toBe('paused');
 });
 
 test('a cancel while the model is called answers cancelled, and the run ends', async () => {
@@ -129,6 +130,7 @@ test('a cancel while the model is called answers cancelled, and the run ends', a
   await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
   await cancel(editor, sessionId);
   expect(await turn).toBe('cancelled');
+  await until(() => endedStatuses(on, sessionId).length > 0, 'the end of the run');
   expect(endedStatuses(on, sessionId)).toEqual(['paused']);
 });
 
@@ -173,17 +175,20 @@ test('the death of the editor ends no run; another one loads all of it after a r
 });
 
 test('the death of the editor while the model is called ends no run', async () => {
-  const on = startAsking([{ text: 'Late.', delay_ms: 1000 }]);
-  await on.serve(on.flags);
+  const on = ground();
+  const server = await startOpenAI([{ text: 'Late.', hang: 'before' }]);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
   const editor = await openEditor(on.root);
   const sessionId = await openNew(editor);
   const turn = ask(editor, sessionId, 'go').catch(() => 'gone');
-  await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
+  await server.arrived(1);
   editor.process.stdin?.end();
   expect(await editor.ended).toBe(0);
   expect(await turn).toBe('gone');
+  server.release();
   await until(() => endedStatuses(on, sessionId).length > 0, 'the end of the run');
   expect(endedStatuses(on, sessionId)).toEqual(['done']);
+  await server.close();
 });
 
 test('a cancel after a load stops what waits there', async () => {
@@ -197,7 +202,7 @@ test('a cancel after a load stops what waits there', async () => {
   await cancel(editor, 'demo');
   await until(() => endedStatuses(on, 'demo').at(-1) === 'paused', 'the end of the run');
   expect(ran(on, 'demo')).toBe(false);
-  expect(editor.withdrawn).toHaveLength(1);
+  await until(() => editor.withdrawn.length === 1, 'the request withdrawn');
 });
 
 test('a call that has ended is loaded in its final state, once, and is asked about no more', async () => {

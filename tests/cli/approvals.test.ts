@@ -12,7 +12,7 @@ async function asked(): Promise<Setup> {
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   await at.serveHere('--model', script(at, [CALL, { text: 'Written.' }]));
   await at.has('.sessions/demo/approvals/1.json');
-  await at.has('.sessions/demo/outbox');
+  await at.replied('demo');
   return at;
 }
 
@@ -108,7 +108,7 @@ test('a command that looks like another one by marks that nobody sees is shown w
   const call = { text: 'I do \u202eti', calls: [{ name: 'shell', args: { command } }] };
   await at.serveHere('--model', script(at, [call, { text: 'Writ\u202eten.' }]));
   await at.has('.sessions/demo/approvals/1.json');
-  await at.has('.sessions/demo/outbox');
+  await at.replied('demo');
   for (const words of [['show', 'demo'], ['show', 'demo', '--json'], ['log', 'demo'], ['plan', 'demo'], ['list']]) {
     const { out, err } = await at.here(words);
     expect(out + err, words.join(' ')).not.toContain('\u202e');

@@ -109,6 +109,7 @@ test('without a terminal each line is a message, and the exit code is that of th
 
 test('top puts what needs you first, opens chat and comes back, and prints one frame without a terminal', async () => {
   const { at } = await served({ text: 'Hello.' }, { calls: [shell(EVIL)] }, { text: 'Never.' });
+  await at.replied('demo');
   await at.here(['send', '乙会话', 'go', '--wait']);
   const { code, out } = await at.ctl(['top']);
   expect(code).toBe(0);
@@ -138,7 +139,7 @@ test('top puts what needs you first, opens chat and comes back, and prints one f
 
 test('in top, s stops the selected session, c continues it and p pauses it; the words are those of the locale', async () => {
   const { at, model } = await served({ text: 'Hello.' }, { hang: 'before' }, { hang: 'before' }, { text: 'Never.' });
-  await at.has('.sessions/demo/outbox');
+  await at.replied('demo');
   await at.here(['send', 'demo', 'go on']);
   await model.arrived(2);
   const screen = openScreen(80, 8);

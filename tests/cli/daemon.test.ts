@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { script, setup } from '../support/agentctl.ts';
@@ -28,6 +28,12 @@ test('restart keeps the flags of the daemon but those that are given, and starts
   const pid = async (): Promise<number> => JSON.parse((await here(['status', '--json'])).out).daemon.pid;
   expect(await ctl(['restart', '--model', 'runbook'])).toMatchObject({ code: 0, err: '' });
   const first = await pid();
+  expect((await ctl(['doctor'])).out).toContain('runbook is configured');
+  writeFileSync(path('agentd.json'), '{ "approvls": "safe" }');
+  const broken = await ctl(['restart']);
+  expect([broken.code, broken.err]).toEqual([1, expect.stringContaining('did you mean "approvals"?')]);
+  expect([await pid(), broken.err]).toEqual([first, expect.stringContaining('The running daemon was not stopped')]);
+  rmSync(path('agentd.json'));
   writeFileSync(path('other.json'), '{}');
   expect((await ctl(['restart', '--config', path('other.json')])).code).toBe(0);
   const second = await pid();

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openJobStore } from '../../src/tools/jobs/job-store.ts';
@@ -8,7 +8,9 @@ import { eventually } from '../tools/tool-setup.ts';
 /** A session with one job, which no daemon began or looks after. */
 async function withJob(): Promise<{ at: Setup; runs: () => boolean }> {
   const at = setup();
-  await at.ctl(['send', 'demo', 'hello']);
+  await at.here(['send', 'demo', 'hello']);
+  // So that `doctor` does not try to get out of a sandbox.
+  writeFileSync(at.path('agentd.json'), '{ "sandbox": "none" }');
   const folder = at.path('.sessions/demo');
   mkdirSync(join(folder, 'work'), { recursive: true });
   const jobStore = openJobStore(join(folder, 'jobs'));
@@ -21,18 +23,18 @@ async function withJob(): Promise<{ at: Setup; runs: () => boolean }> {
 
 test('jobs are listed and stopped without a daemon; show and doctor name those that run', async () => {
   const { at, runs } = await withJob();
-  expect((await at.ctl(['jobs', 'demo'])).out).toMatch(
+  expect((await at.here(['jobs', 'demo'])).out).toMatch(
     /^JOB +STATE +SECONDS +COMMAND\njob_1 +running +\d+ +echo hi; sleep 300\n$/,
   );
-  expect((await at.ctl(['show', 'demo'])).out).toContain('Background jobs\n  job_1: echo hi; sleep 300\n');
-  expect((await at.ctl(['doctor', '--model', 'runbook'])).out).toContain('demo: job_1 runs: echo hi; sleep 300');
-  expect((await at.ctl(['jobs', 'demo', 'stop'])).err).toContain('Which job?');
-  expect((await at.ctl(['jobs', 'demo', 'stop', 'job_2'])).err).toContain('There is no job job_2. There are: job_1.');
+  expect((await at.here(['show', 'demo'])).out).toContain('Background jobs\n  job_1: echo hi; sleep 300\n');
+  expect((await at.here(['doctor', '--model', 'runbook'])).out).toContain('demo: job_1 runs: echo hi; sleep 300');
+  expect((await at.here(['jobs', 'demo', 'stop'])).err).toContain('Which job?');
+  expect((await at.here(['jobs', 'demo', 'stop', 'job_2'])).err).toContain('There is no job job_2. There are: job_1.');
   expect(runs()).toBe(true);
   expect((await at.ctl(['jobs', 'demo', 'stop', 'job_1'])).out).toContain('stopped by a person');
   expect(runs()).toBe(false);
-  expect((await at.ctl(['show', 'demo'])).out).not.toContain('Background jobs');
-  expect(JSON.parse((await at.ctl(['jobs', 'demo', '--json'])).out)).toMatchObject([{ id: 'job_1', running: false }]);
+  expect((await at.here(['show', 'demo'])).out).not.toContain('Background jobs');
+  expect(JSON.parse((await at.here(['jobs', 'demo', '--json'])).out)).toMatchObject([{ id: 'job_1', running: false }]);
 });
 
 test.each(['remove', 'archive'])('%s of a session ends its jobs', async (command) => {
@@ -48,6 +50,6 @@ test.each(['remove', 'archive'])('%s of a session ends its jobs', async (command
   };
   expect(isThere()).toBe(true);
   const words = command === 'remove' ? ['remove', 'demo', '--yes'] : ['archive', 'demo'];
-  expect(await at.ctl(words)).toMatchObject({ code: 0 });
+  expect(await at.here(words)).toMatchObject({ code: 0 });
   await eventually(() => !isThere());
 });

@@ -78,7 +78,7 @@ const next = (more: Parameters<typeof details>[0], isServed = true) =>
   nextCommands(details(more), isServed).map((words) => words.join(' '));
 
 test('the next command answers what waits, else starts, watches or resumes, else sends', () => {
-  const ended = (status: 'waiting' | 'failed' | 'cancelled', reason: string): Partial<Session> => ({
+  const ended = (status: 'done' | 'waiting' | 'failed' | 'cancelled', reason: string): Partial<Session> => ({
     runEnd: { ...({} as NonNullable<Session['runEnd']>), status, reason },
   });
   const child = { step: '1', child: 'demo~1', standing: 'waiting' as const, shown: details({ asked: ASKED }) };
@@ -96,7 +96,11 @@ test('the next command answers what waits, else starts, watches or resumes, else
   ]);
   expect(next({ standing: 'failed', session: ended('failed', 'timeout') })).toEqual(['continue demo']);
   expect(next({ standing: 'failed', session: ended('cancelled', 'x') })).toEqual(['send demo your next task']);
-  expect(next({ standing: 'completed' })).toEqual(['send demo your next task']);
+  expect(next({ standing: 'completed', session: ended('done', 'completed') })).toEqual([
+    'send demo your next task',
+    'reply demo',
+  ]);
+  expect(next({ standing: 'none' })).toEqual(['send demo your next task']);
 });
 
 test('a command to copy names the workspace that was given, and quotes what a shell would read otherwise', () => {

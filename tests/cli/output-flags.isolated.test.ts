@@ -6,7 +6,7 @@ afterEach(() => vi.unstubAllEnvs());
 
 test('-q and --quiet leave results and errors, in front of the command and behind it', async () => {
   const at = bench();
-  expect((await at.ctl('send', 'demo', 'hello')).err).toContain('Sent to demo: ');
+  expect((await at.ctl('send', 'demo', 'hello')).err).toContain('Sent to demo, a new session: ');
   for (const words of [
     ['-q', 'send', 'demo', 'hello'],
     ['send', 'demo', 'hello', '--quiet'],
@@ -21,7 +21,7 @@ test('-q and --quiet leave results and errors, in front of the command and behin
 test('behind -- the flags are words of the message', async () => {
   const at = bench();
   const { code, err } = await runHere(['send', '--workspace', at.root, 'demo', '--', '-q', '--no-color']);
-  expect({ code, err }).toEqual({ code: 0, err: expect.stringContaining('Sent to demo: ') });
+  expect({ code, err }).toEqual({ code: 0, err: expect.stringContaining('Sent to demo, a new session: ') });
 });
 
 test('--no-color, NO_COLOR and TERM=dumb each print without colours on a terminal', async () => {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { type Setup, script, setup } from '../support/agentctl.ts';
 
@@ -46,7 +46,11 @@ test('the child sessions of a match do not make a prefix ambiguous', async () =>
 
 test('send and run take a name as it is; archive, remove, rename and rebuild want the whole name', async () => {
   const at = await withSessions('report');
-  expect((await at.here(['send', 'rep', 'hello'])).err).toContain('Sent to rep: ');
+  expect((await at.here(['send', 'rep', 'hello'])).err).toContain('Sent to rep, a new session: ');
+  expect((await at.here(['send', 'repotr', 'hello'])).err).toContain('a new session; there is also "report": ');
+  expect((await at.here(['send', 'report', 'hello'])).err).toContain('Sent to report: ');
+  mkdirSync(at.path('templates'));
+  writeFileSync(at.path('templates', 'weekly.md'), '1. Look: `ls`\n');
   await at.here(['run', 're', 'weekly']);
   expect(existsSync(at.path('.sessions', 're', 'inbox'))).toBe(true);
   for (const words of [
@@ -65,4 +69,18 @@ test('a mistyped session is met with the nearest name, and of many sessions the 
   expect(code).toBe(4);
   expect(err).toContain('No session "waether". Did you mean "weather"? Known: a10, a11, ');
   expect(err).toContain(', a29, … +3.\n');
+});
+
+test('reply prints the newest reply of a session; what is not UTF-8 is not sent', async () => {
+  const at = setup();
+  await at.serveHere('--model', script(at, [{ text: 'Hello.' }, { text: 'Hello again.' }]));
+  const bad = await at.ctl(['send', 'demo'], Buffer.from('caf\xe9', 'latin1'));
+  expect([bad.code, bad.err]).toEqual([2, expect.stringContaining('standard input is not UTF-8 text')]);
+  expect(existsSync(at.path('.sessions', 'demo'))).toBe(false);
+  for (const text of ['one', 'two']) await at.here(['send', 'demo', text, '--wait']);
+  expect(await at.here(['reply', 'dem'])).toEqual({ code: 0, out: 'Hello again.\n', err: '' });
+  expect(JSON.parse((await at.here(['reply', 'demo', '--json'])).out)).toMatchObject({ text: 'Hello again.' });
+  const fresh = await withSessions('silent');
+  const none = await fresh.here(['reply', 'silent']);
+  expect([none.code, none.err]).toEqual([1, 'silent has no reply yet. To follow its run: agentctl watch silent\n']);
 });

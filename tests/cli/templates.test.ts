@@ -56,6 +56,11 @@ test('what cannot be run is rejected with the reason, and ends with 1; what is n
   expect([unknown.code, unknown.out]).toEqual([1, expect.stringContaining('did you mean "city"?')]);
   const slip = await at.here(['run', 'demo', 'report', 'Paris']);
   expect([slip.code, slip.err]).toEqual([2, expect.stringContaining('Expected name=value, got "Paris"')]);
+  const swapped = await at.here(['run', 'report', 'demo']);
+  const order = 'The session comes first: agentctl run demo report';
+  expect([swapped.code, swapped.err]).toEqual([2, `No template "demo". ${order}\n`]);
+  expect((await at.here(['run', 'demo', 'reprot'])).err).toBe('No template "reprot". Did you mean "report"?\n');
+  expect(fs.existsSync(at.path('.sessions', 'report'))).toBe(false);
   expect(fs.existsSync(at.path('.sessions', 'demo', 'plan.json'))).toBe(false);
 });
 

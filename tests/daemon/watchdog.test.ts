@@ -5,14 +5,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { readCrashNote } from '../../src/daemon/crashes/crash-blame.ts';
 import { tempFolder } from '../store/rig.ts';
+import { childProgram } from '../support/child-program.ts';
 
 type Under = { child: ChildProcess; stderr(): string; ended: Promise<unknown>; left: string };
 
 /** A process that does as it is told under a watchdog with so many ms of patience. */
 async function under(what: string, patienceMs: number, { reads = true } = {}): Promise<Under> {
   const left = join(tempFolder(), 'stood-still.json');
-  const program = join(import.meta.dirname, 'watchdog.child.ts');
-  const child = spawn(process.execPath, ['--import', 'tsx', program, what, `${patienceMs}`, left]);
+  const program = await childProgram('tests/daemon/watchdog.child.ts');
+  const child = spawn(process.execPath, [program, what, `${patienceMs}`, left]);
   onTestFinished(() => void child.kill('SIGKILL'));
   let stderr = '';
   if (reads) child.stderr.on('data', (data: Buffer) => (stderr += data.toString()));

@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SessionUpdate } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
-import { ask, openEditor, openNew, textOf } from '../acp/editor.ts';
-import { callTool, stdioClient } from '../mcp-server/mcp-client.ts';
+import { ask, editorHere, openNew, textOf } from '../acp/editor.ts';
+import { callTool, clientHere } from '../mcp-server/mcp-client.ts';
 import { setup } from '../support/agentctl.ts';
 import { ground } from '../support/daemon.ts';
 
@@ -50,7 +50,7 @@ test('the transcript of docs/editors.md comes out as it is shown', async () => {
   writeFileSync(join(on.root, 'script.json'), JSON.stringify(ANSWERS));
   on.config({ permissions: [{ ask: 'shell' }] });
   await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-  const editor = await openEditor(on.root);
+  const editor = await editorHere(on.root);
   editor.responses.permission = 'allow';
   const sessionId = await openNew(editor);
   await editor.sees('the commands', ({ sessionUpdate }) => sessionUpdate === 'available_commands_update');
@@ -79,7 +79,7 @@ test('the tool calls of docs/editors.md are answered as it shows', async () => {
   expect(lines.length).toBeGreaterThan(6);
   const at = setup();
   await at.serveHere('--model', 'runbook');
-  const { client } = await stdioClient(at);
+  const client = await clientHere(at);
   for (let line = 0; line < lines.length; line += 2) {
     const [, name = '', args = ''] = /^→ (\w+) (\{.*\})$/.exec(lines[line] ?? '') ?? [];
     const [, answer = ''] = /^← (.+)$/.exec(lines[line + 1] ?? '') ?? [];

@@ -41,6 +41,7 @@ describe('what a message does', () => {
     ['/help', 'running', 'done', '/continue [plan id] [note]'],
     ['/status', 'running', 'done', 'Working on'],
     ['/nonsense', 'paused', 'rejected', 'Unknown command "/nonsense"'],
+    ['/contine', 'paused', 'rejected', 'Unknown command "/contine". Did you mean "/continue"?'],
     ['/undo', 'none', 'done', 'No step'],
   ] as const)('%s while the session is %s is answered %s at once', async (text, state, status, part) => {
     const it = await standingAt(state);

@@ -43,7 +43,7 @@ test('a daemon killed in the middle of a run goes on from where it was, and star
   first.process.kill('SIGKILL');
   await first.ended;
   expect(on.plan('demo')).toMatchObject({ status: 'running' });
-  await on.start(flags);
+  await on.serve(flags);
   await until(() => on.events('demo').some(({ type }) => type === 'recovery.started'), 'the recovery');
   on.sh('demo', 'touch work/go');
   expect(await on.file('demo', 'outbox/1.md')).toContain('Both are there');
@@ -53,33 +53,39 @@ test('a daemon killed in the middle of a run goes on from where it was, and star
 });
 
 test('SIGTERM in the middle of a call ends politely, and the next daemon goes on', async () => {
-  const server = await startOpenAI([{ text: '', calls: call('sleep 0.5; echo finished') }, { text: 'All done.' }]);
+  const server = await startOpenAI([
+    { text: '', calls: call('touch begun; sleep 0.5; echo finished') },
+    { text: 'All done.' },
+  ]);
   const on = ground();
   const flags = ['--base-url', server.url, '--model', 'm'];
   const first = await on.start(flags);
   on.sh('demo', 'mkdir inbox && echo "wait a little" > inbox/1.md');
-  await until(() => on.events('demo').some((event) => event.type === 'tool.started'), 'the call');
+  await on.file('demo', 'work/begun');
   first.process.kill('SIGTERM');
   expect(await first.ended).toBe(0);
   expect(on.events('demo').findLast((event) => event.type === 'tool.finished')).toMatchObject({ ok: true });
-  await on.start(flags);
+  await on.serve(flags);
   expect(await on.file('demo', 'outbox/1.md')).toContain('All done.');
   await server.close();
 });
 
 test('a call that outlasts the time of grace is aborted and put on record as interrupted', async () => {
-  const server = await startOpenAI([{ text: '', calls: call('sleep 60') }, { text: 'I looked: nothing was done.' }]);
+  const server = await startOpenAI([
+    { text: '', calls: call('touch begun; sleep 60') },
+    { text: 'I looked: nothing was done.' },
+  ]);
   const on = ground();
   const flags = ['--base-url', server.url, '--model', 'm'];
   const first = await on.start(flags, { AGENTD_GRACE_S: '3' });
   on.sh('demo', 'mkdir inbox && echo "wait long" > inbox/1.md');
-  await until(() => on.events('demo').some((event) => event.type === 'tool.started'), 'the call');
+  await on.file('demo', 'work/begun');
   first.process.kill('SIGTERM');
   expect(await first.ended).toBe(0);
   expect(on.events('demo').findLast((event) => event.type === 'tool.interrupted')).toMatchObject({
     outcome: 'unknown',
   });
-  await on.start(flags);
+  await on.serve(flags);
   expect(await on.file('demo', 'outbox/1.md')).toContain('I looked');
   await server.close();
 });
@@ -90,7 +96,7 @@ test('"stop" ends a command within a second, with everything it started', async 
     { text: 'ok' },
   ]);
   const on = ground();
-  await on.start(['--base-url', server.url, '--model', 'm']);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo "sleep" > inbox/1.md');
   // The shell creates the file before it writes into it.
   await on.file('demo', 'work/pid');
@@ -107,7 +113,7 @@ test('"stop" ends a command within a second, with everything it started', async 
 test('a stop takes effect in the middle of a stream', async () => {
   const server = await startOpenAI([{ text: ['Once upon', ' a time'], hang: 'first' }]);
   const on = ground();
-  await on.start(['--base-url', server.url, '--model', 'm']);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo "tell me a story" > inbox/1.md');
   await until(
     () =>
@@ -130,7 +136,7 @@ test('a run pauses at its limit and "continue" resumes it at the same step', asy
   ]);
   const on = ground();
   on.config({ version: 1, limits: { iterations: 2 } });
-  await on.start(['--base-url', server.url, '--model', 'm']);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo "do a and b" > inbox/1.md');
   const paused = await on.file('demo', 'outbox/1.md');
   expect(statusOf(paused)).toBe('paused');
@@ -150,7 +156,7 @@ test('a hand edit of plan.json with an editor is taken over while the run goes o
     { text: 'the new one is there [Done]' },
   ]);
   const on = ground();
-  await on.start(['--base-url', server.url, '--model', 'm']);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo "do a and b" > inbox/1.md');
   await server.arrived(2);
   await until(() => on.plan('demo')?.steps.length === 2, 'the plan');
@@ -199,7 +205,7 @@ test('an endpoint that comes up late is waited for', async () => {
   const { port, url } = server;
   await server.close();
   const on = ground();
-  await on.start(['--base-url', url, '--model', 'm']);
+  await on.serve(['--base-url', url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo hi > inbox/1.md');
   await until(() => on.events('demo').some((event) => event.type === 'model.failed'), 'a failed try');
   const late = await startOpenAI((request) => ({ text: `re: ${request.userText}` }), port);
@@ -220,7 +226,7 @@ test('a corrupt record stops its session and no other', async () => {
     'bad',
     `rm snapshot.json && sed -i '2s/hi/ho/' events.jsonl && cp events.jsonl before && echo again > inbox/2.md`,
   );
-  const daemon = await on.start(flags);
+  const daemon = await on.serve(flags);
   await until(() => daemon.stderr().includes('events.jsonl'), 'the complaint');
   on.sh('good', 'mkdir inbox && echo hello > inbox/1.md');
   expect(await on.file('good', 'outbox/1.md')).toContain('re: hello');

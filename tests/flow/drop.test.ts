@@ -32,7 +32,7 @@ test('a message dropped while the daemon was down is answered once', async () =>
   expect(await on.file('demo', 'outbox/1.md')).toContain('good morning');
   first.process.kill('SIGTERM');
   expect(await first.ended).toBe(0);
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'echo "again" > inbox/2.md');
   await on.file('demo', 'outbox/2.md');
   expect(server.requests).toHaveLength(2);
@@ -54,7 +54,7 @@ test('a file that is still being written is taken when it is whole', async () =>
 test('a file name used again is a new message with a name of its own', async () => {
   const { server, flags } = await echo();
   const on = ground();
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo one > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
   on.sh('demo', 'echo one > inbox/1.md');
@@ -65,7 +65,7 @@ test('a file name used again is a new message with a name of its own', async () 
 test('the same id again is answered from the record, another content under it is refused', async () => {
   const { server, flags } = await echo();
   const on = ground();
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', `mkdir inbox && echo '{"id":"m1","text":"hi"}' > inbox/a.json`);
   await on.file('demo', 'outbox/a.json');
   on.sh('demo', `mv outbox/a.json outbox/read/ && echo '{"id":"m1","text":"hi"}' > inbox/b.json`);
@@ -83,7 +83,7 @@ test('the same id again is answered from the record, another content under it is
 test('what is no message goes to rejected/ with a reason, and other sessions notice nothing', async () => {
   const { server, flags } = await echo();
   const on = ground();
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox');
   const inbox = join(on.session('demo'), 'inbox');
   symlinkSync('/etc/passwd', join(inbox, 'link.md'));
@@ -111,7 +111,7 @@ test('what is no message goes to rejected/ with a reason, and other sessions not
 test('attachments are moved to work/uploads and named to the model', async () => {
   const { server, flags } = await echo();
   const on = ground();
-  await on.start(flags);
+  await on.serve(flags);
   on.sh(
     'demo',
     `mkdir -p inbox/.files && echo 1,2 > inbox/.files/data.csv && echo '{"text":"sum it","attachments":[".files/data.csv"]}' > inbox/1.json`,
@@ -124,7 +124,7 @@ test('attachments are moved to work/uploads and named to the model', async () =>
 
 test('with no model configured the reply says how to configure one', async () => {
   const on = ground();
-  await on.start();
+  await on.serve();
   on.sh('demo', 'mkdir inbox && echo hello > inbox/1.md');
   const reply = await on.file('demo', 'outbox/1.md');
   expect(statusOf(reply)).toBe('failed');

@@ -50,7 +50,7 @@ test('a daemon killed while a child works goes on with both, and the child is as
   first.process.kill('SIGKILL');
   await first.ended;
   hold = false;
-  await on.start(flags);
+  await on.serve(flags);
   expect(await on.file('demo', 'outbox/1.md')).toContain('done: find x');
   expect(on.events('demo').filter((event) => event.type === 'child.sent')).toHaveLength(1);
   expect(on.events('demo~step_1').filter((event) => event.type === 'message.received')).toHaveLength(1);
@@ -76,7 +76,7 @@ test('a child whose record cannot be trusted has failed, and the parent says so'
   await first.ended;
   rmSync(`${on.session('demo~step_1')}/snapshot.json`, { force: true });
   on.sh('demo~step_1', `sed -i '2s/"type"/"tpye"/' events.jsonl`);
-  await on.start(flags);
+  await on.serve(flags);
   expect(await on.file('demo', 'outbox/1.md')).toContain('demo~step_1 cannot be served');
   await server.close();
 });

@@ -244,7 +244,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     mkdirSync(join(on.session('demo'), 'inbox'), { recursive: true });
     mkdirSync(join(on.session('demo'), 'tools/mine'), { recursive: true });
     mkdirSync(join(on.session('demo'), 'tools/99.0'), { recursive: true });
-    await on.start(['--base-url', server.url, '--model', 'm']);
+    await on.serve(['--base-url', server.url, '--model', 'm']);
     on.sh('demo', 'echo "do it" > inbox/1.md');
     expect(await on.file('demo', 'outbox/1.md')).toContain('All done.');
     await until(() => readdirSync(join(on.session('demo'), 'tools')).join() === 'mine', 'the folders to go');
@@ -267,7 +267,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     await until(() => ledger(on) !== '', 'the check');
     daemon.process.kill('SIGKILL');
     await daemon.ended;
-    await on.start(flags);
+    await on.serve(flags);
     await until(() => eventsOf(on, 'recovery.started').length > 0, 'the recovery');
     on.sh('demo', 'touch work/go');
     await on.file('demo', 'outbox/1.md');

@@ -97,7 +97,7 @@ test('a session that is removed in the middle of a call and made again starts af
   on.sh('demo', 'mkdir inbox && echo "do a and b" > inbox/1.md');
   await server.arrived(2);
   // As long as the daemon still writes there a folder may be filled again while it is emptied.
-  await expect.poll(() => isRemoved(on.session('demo')), { timeout: 5000 }).toBe(true);
+  await until(() => isRemoved(on.session('demo')), 'the folder is gone');
   make(on, 'demo', '2.md');
   expect(await on.file('demo', 'outbox/2.md')).not.toContain('Working on');
   const received = on.events('demo').filter((event) => event.type === 'message.received');

@@ -28,7 +28,7 @@ async function steal(
   ];
   const daemon = await place.serve('--model', script(place, answers));
   await place.here(['send', 'victim', 'Write a note']);
-  await place.has('.sessions/victim/approvals/1.json');
+  await place.replied('victim');
   await place.here(['send', 'thief', 'Approve it', '--wait']);
   const log = (await place.here(['log', 'thief', '--json'])).out;
   const outputs = log.split('\n').filter((line) => line.includes('"tool.finished"'));

@@ -71,6 +71,10 @@ test('what is refused says so in problem JSON, with what was wanted, what came a
       });
     }
   }
+  const slip = (await ask('POST', message, { body: { txt: 'x' } })).json;
+  expect([slip['wanted'], slip['came']]).toEqual(['body: no key "txt"; did you mean "text"?', '{"txt":"x"}']);
+  for (const [path, flag] of Object.entries({ '/v1/models': '--openai', '/mcp': '--mcp', '/ag-ui/demo': '--ag-ui' }))
+    expect((await ask('GET', path)).json['do'], path).toContain(`agentctl serve ${flag}`);
   const own = { headers: { host: `localhost:${port}`, origin: `http://localhost:${port}` } };
   expect((await ask('GET', '/api/sessions', own)).status).toBe(200);
   expect((await ask('GET', '/api/sessions', { headers: { host: `[::1]:${port}` } })).status).toBe(200);

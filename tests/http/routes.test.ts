@@ -121,7 +121,7 @@ test('a call that waits is answered by its number and hash; another hash, or one
   await place.serveHere('--model', script(place, [call, { text: 'Done.' }]));
   const { ask } = await serveHere(place);
   await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: 'say it' } });
-  await place.has('.sessions/demo/approvals/1.json');
+  await place.replied('demo');
   const [waiting] = JSON.parse((await ask('GET', '/api/sessions/demo/approvals')).text);
   expect(waiting).toMatchObject({ session: 'demo', id: 1, tool: 'shell', display: 'echo hi' });
   const path = '/api/sessions/demo/approvals/1';

@@ -50,7 +50,7 @@ test('a token lets its holder do what its role says, in the sessions it may see;
   const messages = '/api/sessions/team-a/messages';
   const sent = await ask('POST', messages, { ...sender, body: { text: 'Say hi' } });
   expect(sent.status).toBe(202);
-  await place.has('.sessions/team-a/approvals/1.json');
+  await place.replied('team-a');
   const received = await place.here(['log', 'team-a', '--json']);
   expect(received.out).toContain('"from":"sam"');
   const forged = await ask('POST', messages, { ...sender, body: { text: 'x', from: 'ana' } });

@@ -106,3 +106,47 @@ test('a list that is sent after a finished one keeps its names', async () => {
     ['Sort', 'completed', 'out of sort'],
   ]);
 });
+
+test('after a failure the bare command /continue runs the failed step again', async () => {
+  const exits: Record<string, number> = { build: 1 };
+  const at = await setup(exits);
+  await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `build`\n3. Test: `test`');
+  await send(at, '2.md', '/continue');
+  expect(commands(at)).toEqual(['prep', 'build', 'build']);
+  exits.build = 0;
+  await send(at, '3.md', '/continue');
+  expect(commands(at)).toEqual(['prep', 'build', 'build', 'build', 'test']);
+  expect(at.plan()?.status).toBe('completed');
+});
+
+test('a failed step that a person closes is passed over: the next one runs, and none is blamed for it', async () => {
+  const at = await setup({ build: 1 });
+  await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `build`\n3. Test: `test`\n4. Ship: `ship`');
+  await send(at, '2.md', '/plan done 2');
+  await send(at, '3.md', '/continue');
+  expect(commands(at)).toEqual(['prep', 'build', 'test', 'ship']);
+  expect(steps(at)?.map(([, status]) => status)).toEqual(['completed', 'completed', 'completed', 'completed']);
+  expect(at.plan()?.steps[3]?.evidence).toContain('2. Build: ended by someone else');
+});
+
+test('steps that a person reopens or moves run in the order of the plan', async () => {
+  const at = await setup({ build: 1 });
+  await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `build`\n3. Test: `test`\n4. Ship: `ship`');
+  await send(at, '2.md', '/plan move 4 2');
+  await send(at, '3.md', '/plan undo');
+  await send(at, '4.md', '/continue');
+  expect(commands(at).slice(2)).toEqual(['prep', 'ship', 'build']);
+});
+
+test('a question beside a paused list, and a word after a cancelled one, run none of its commands', async () => {
+  const at = await setup({ build: 1 });
+  await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `build`\n3. Test: `test`');
+  await send(at, '2.md', '/pause');
+  await send(at, '3.md', 'How is it going?');
+  expect(at.reply('3.md')).toContain('no AI, so it cannot answer questions');
+  await send(at, '4.md', '/continue');
+  expect(commands(at)).toEqual(['prep', 'build', 'build']);
+  await send(at, '5.md', '/cancel');
+  await send(at, '6.md', 'hello');
+  expect(commands(at)).toEqual(['prep', 'build', 'build']);
+});

@@ -87,7 +87,9 @@ describe('a list of commands', () => {
     expect(answers.map((answer) => answer.usage)).toEqual(Array(6).fill({ tokens: 0, cost: 0 }));
     expect(new Set(answers.flatMap((answer) => answer.calls.map((call) => call.id))).size).toBe(3);
     expect(answers[1]?.text).toBe('[Done: Count the lines] `no output`');
-    const [, quiet] = await play([user(LIST)], ['exit 0\n(no output)\n[left behind: processes were ended]']);
+    const remarks =
+      '[the daemon was restarted while this ran; some output may be missing]\n[left behind: processes were ended]';
+    const [, quiet] = await play([user(LIST)], [`exit 0\n(no output)\n${remarks}`]);
     expect(quiet?.text).toBe('[Done: Count the lines] `no output`');
   });
 

@@ -3,13 +3,12 @@ import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, test } from 'vitest';
 import { hasStrace } from '../../scripts/crash/trace.ts';
+import { childProgram } from '../support/child-program.ts';
 
 // The complete run is `npm run test:power -- --all`; here are some points of it, and a few disks at each.
-const POWER = fileURLToPath(new URL('../../scripts/power.ts', import.meta.url));
-const BOUNDS = ['--every', '32', '--samples', '2', '--most', '6', '--jobs', '2', '--enough', '1'];
+const BOUNDS = ['--every', '40', '--samples', '2', '--most', '4', '--jobs', '2', '--enough', '1'];
 const UNSYNCED = ['the record', 'the names on the way'];
 const ROWS = ['changes lost', ...UNSYNCED.map((what) => `without syncs of ${what}`)];
 const LONG_MS = 240_000;
@@ -20,7 +19,8 @@ beforeAll(async () => {
   if (!hasStrace()) return;
   const folder = fs.mkdtempSync(join(fs.existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'agentd-power-'));
   const words = [...BOUNDS, '--recording', folder, ...ROWS.flatMap((row) => ['--only', row])];
-  const child = spawn(process.execPath, ['--import', 'tsx', POWER, ...words], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const power = await childProgram('scripts/power.ts');
+  const child = spawn(process.execPath, [power, ...words], { stdio: ['ignore', 'pipe', 'inherit'] });
   child.stdout.on('data', (data: Buffer) => {
     output += data.toString();
   });

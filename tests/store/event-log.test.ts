@@ -8,6 +8,7 @@ import { decodeEventLine, encodeEventLine } from '../../src/store/event-log/even
 import { encodeLineWithCrc } from '../../src/store/event-log/log-lines.ts';
 import { readEventLog } from '../../src/store/event-log/log-reader.ts';
 import { CorruptLogError, sessionPaths } from '../../src/store/index.ts';
+import { childProgram } from '../support/child-program.ts';
 import fc from '../support/property.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
@@ -276,8 +277,8 @@ describe('a record on a bad disk', () => {
 
   test('meets a real limit in the middle of a write: whole lines stay, the record opens again', async () => {
     const folder = tempFolder();
-    const child = join(import.meta.dirname, 'full-disk.child.ts');
-    const run = spawnSync('bash', ['-c', 'ulimit -f 16; exec node --import tsx "$0" "$1"', child, folder]);
+    const child = await childProgram('tests/store/full-disk.child.ts');
+    const run = spawnSync('bash', ['-c', 'ulimit -f 16; exec node "$0" "$1"', child, folder]);
     expect(run.stdout.toString()).toContain('EFBIG');
     const reported = Number(/took (\d+)/.exec(run.stdout.toString())?.[1]);
     expect(reported).toBeGreaterThan(10);

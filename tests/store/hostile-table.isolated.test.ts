@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { DroppedFile } from '../../src/engine/ports/store-ports.ts';
 import { sessionPaths } from '../../src/store/index.ts';
+import { childProgram } from '../support/child-program.ts';
 import { diskRig, tempFolder } from './rig.ts';
 
 const isRoot = process.getuid?.() === 0;
@@ -17,12 +18,12 @@ const USERS: Array<[string, number | undefined]> = isRoot
     ]
   : [['a plain user', undefined]];
 
-const child = (name: string) => join(import.meta.dirname, name);
-const deal = (folder: string, user: number | undefined): Array<{ name: string; end: string }> =>
+const child = (name: string) => childProgram(`tests/store/${name}`);
+const deal = async (folder: string, user: number | undefined): Promise<Array<{ name: string; end: string }>> =>
   JSON.parse(
     execFileSync(
       process.execPath,
-      ['--import', 'tsx', child('hostile.child.ts'), folder, ...(user === undefined ? [] : [String(user)])],
+      [await child('hostile.child.ts'), folder, ...(user === undefined ? [] : [String(user)])],
       {
         encoding: 'utf8',
         stdio: ['ignore', 'pipe', 'inherit'],
@@ -138,7 +139,7 @@ describe.each(USERS)('what a daemon of %s finds in its inbox has one end', (_, u
     const server = createServer().listen(join(folder, 'inbox', 's.sock'));
     onTestFinished(() => void server.close());
     await new Promise((done) => server.once('listening', done));
-    const ends = deal(folder, user);
+    const ends = await deal(folder, user);
     const isPlain = user !== undefined || !isRoot;
     for (const [what, name, , end, plain = end] of table) {
       const wanted = isPlain ? plain : end;
@@ -154,14 +155,14 @@ describe.each(USERS)('what a daemon of %s finds in its inbox has one end', (_, u
 
 test.skipIf(!isRoot)(
   'a message that may not be moved is taken once and stays where it is (needs root to set up)',
-  () => {
+  async () => {
     const folder = laid([], NOBODY);
     const { inbox } = sessionPaths(folder);
     fs.chownSync(inbox, 0, 0);
     fs.chmodSync(inbox, 0o1777);
     fs.writeFileSync(join(inbox, '1.msg.md'), 'hi');
     fs.symlinkSync('/etc/passwd', join(inbox, '2.md'));
-    expect(deal(folder, NOBODY).map(({ end }) => end.slice(0, 15))).toEqual(
+    expect((await deal(folder, NOBODY)).map(({ end }) => end.slice(0, 15))).toEqual(
       [MESSAGE, 'a symbolic link'].map((end) => end.slice(0, 15)),
     );
     expect(fs.readdirSync(inbox).filter((name) => !name.startsWith('.'))).toEqual(['1.msg.md', '2.md']);
@@ -250,7 +251,7 @@ describe('a folder that is swapped for a link the moment it was opened', () => {
 
 test('an inbox that another process swaps for a link again and again is never read elsewhere', async () => {
   const { folder, evil, store, before } = besieged();
-  const swapper = spawn(process.execPath, ['--import', 'tsx', child('swapper.child.ts'), join(folder, 'inbox'), evil], {
+  const swapper = spawn(process.execPath, [await child('swapper.child.ts'), join(folder, 'inbox'), evil], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   onTestFinished(() => void swapper.kill('SIGKILL'));

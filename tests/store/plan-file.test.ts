@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { PLAN_BOUNDS } from '../../src/protocol/session/plan-edit.ts';
 import { openSessionFolder, sessionPaths, sessionTokens } from '../../src/store/index.ts';
+import { childProgram } from '../support/child-program.ts';
 import { at, tempFolder } from './rig.ts';
 
 /** With a clock that stands still unless it is given another: then no file ever counts as unchanged for long. */
@@ -240,8 +241,8 @@ describe('an editor against a busy daemon', () => {
         }
       };
       await plan.write('daemon\n');
-      const child = join(import.meta.dirname, 'editor.child.ts');
-      const editor = spawn(process.execPath, ['--import', 'tsx', child, paths.plan, how, String(saves)]);
+      const child = await childProgram('tests/store/editor.child.ts');
+      const editor = spawn(process.execPath, [child, paths.plan, how, String(saves)]);
       let running = true;
       const ended = new Promise((done) =>
         editor.once('close', (code) => {

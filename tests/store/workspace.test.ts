@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { createUlidGenerator, openWorkspace, replaceFile, sessionPaths } from '../../src/store/index.ts';
+import { childProgram } from '../support/child-program.ts';
 import { at, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
 const workspace = (root = join(tempFolder(), 'ws')) => ({ root, ...openWorkspace(root, { now: at }) });
@@ -113,12 +114,12 @@ describe('replacing a file', () => {
     ]);
   });
 
-  test('on a disk that takes only a part of it keeps the old content whole, and says so', () => {
+  test('on a disk that takes only a part of it keeps the old content whole, and says so', async () => {
     const folder = tempFolder();
     const path = join(folder, 'owner.json');
     fs.writeFileSync(path, 'old');
-    const child = join(import.meta.dirname, 'short-write.child.ts');
-    const run = spawnSync('bash', ['-c', 'ulimit -f 256; exec node --import tsx "$0" "$1"', child, path]);
+    const child = await childProgram('tests/store/short-write.child.ts');
+    const run = spawnSync('bash', ['-c', 'ulimit -f 256; exec node "$0" "$1"', child, path]);
     expect(run.stdout.toString()).toContain('only 262144 of 300000 bytes fit');
     expect([fs.readFileSync(path, 'utf8'), fs.readdirSync(folder)]).toEqual(['old', ['owner.json']]);
   });

@@ -7,6 +7,7 @@ import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { readLiveOwner } from '../../src/store/workspace/owner-file.ts';
 import { endJobs } from '../tools/tool-setup.ts';
 import { runHere } from './agentctl-here.ts';
+import { inFolder, until } from './daemon.ts';
 import { type DaemonHere, serveHere } from './daemon-here.ts';
 
 const AGENTCTL = resolve('dist/agentctl.js');
@@ -18,7 +19,7 @@ type Ran = { code: number | null; out: string; err: string };
 export type Setup = {
   root: string;
   /** Runs `agentctl --workspace <root> …words`; `input` is its standard input, which is empty otherwise. */
-  ctl(words: string[], input?: string): Promise<Ran>;
+  ctl(words: string[], input?: string | Buffer): Promise<Ran>;
   /** The same in this process, where the program itself is not what is tested: it costs milliseconds. */
   here(words: string[]): Promise<Ran>;
   /** What a shell would offer after these words. */
@@ -30,6 +31,8 @@ export type Setup = {
   path(...parts: string[]): string;
   /** Waits until there is a file of that path. */
   has(path: string): Promise<void>;
+  /** Waits until a session has published a reply: its run has ended by then, and a call that waits is listed. */
+  replied(session: string): Promise<void>;
 };
 
 export function setup(): Setup {
@@ -55,6 +58,11 @@ export function setup(): Setup {
     path: (...parts) => join(root, ...parts),
     async has(path) {
       while (!fs.existsSync(join(root, path))) await new Promise((later) => setTimeout(later, 20));
+    },
+    async replied(session) {
+      const isReply = (name: string) => /\.(?:json|md)$/.test(name);
+      const outbox = join(root, '.sessions', session, 'outbox');
+      await until(() => inFolder(outbox).some(isReply), `a reply in ${session}`);
     },
     async ctl(words, input = '') {
       const child = run(AGENTCTL, words);

@@ -5,6 +5,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
+import { childProgram } from '../support/child-program.ts';
 import { browserSetup, browserTest } from './browser-setup.ts';
 import { eventually, runs, setup } from './tool-setup.ts';
 import { respondWith, server } from './web-server.ts';
@@ -54,87 +55,72 @@ function leaveLock(folder: string, holder: string): void {
 }
 
 browserTest(
-  'cookies, the ones without a date too, outlive the browser, the daemon and a lock it left, and belong to one session',
-  async () => {
-    const web = await cookies();
-    const { run, pool, open, toolOf, folder, home } = browserSetup();
-    await run({ action: 'navigate', url: web.url('/set') });
-    await pool.close();
-    expect(chromiums(home)).toEqual([]);
-    const see = { action: 'navigate', url: web.url('/see') };
-    for (const holder of ['elsewhere-1', `${hostname()}-1`]) {
-      leaveLock(folder, holder);
-      const next = open();
-      const later = setup({ tools: [toolOf(folder, next)] });
-      expect((await later.use('browser', see)).text, holder).toContain('cookies: login=ada');
-      await next.close();
-    }
-    const another = open();
-    onTestFinished(() => another.close());
-    const other = setup({ tools: [toolOf(join(home, 'other', 'browser'), another)] });
-    expect((await other.use('browser', see)).text).toContain('cookies: none');
-  },
-);
-
-browserTest(
-  'after kill -9 of the daemon no browser stays, hung or not, and the next daemon has the cookies',
+  'after kill -9 of the daemon no browser stays, hung or not; cookies, the ones without a date too, outlive that, a lock and an orderly end',
   async () => {
     const web = await cookies();
     for (const state of ['well', 'hung']) {
-      const { run, home, folder } = browserSetup();
-      const child = spawn(
-        process.execPath,
-        ['--import', 'tsx', 'tests/tools/browser.child.ts', folder, web.url('/set')],
-        { stdio: ['ignore', 'pipe', 'inherit'] },
-      );
+      const { run, pool, open, toolOf, home, folder } = browserSetup();
+      const program = await childProgram('tests/tools/browser.child.ts');
+      const child = spawn(process.execPath, [program, folder, web.url('/set')], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
       onTestFinished(() => void child.kill('SIGKILL'));
       await once(child.stdout, 'data');
       const browser = await browserOf(home);
       if (state === 'hung') process.kill(browser, 'SIGSTOP');
       child.kill('SIGKILL');
       await eventually(() => chromiums(home).length === 0);
-      if (state !== 'hung') continue;
-      expect((await run({ action: 'navigate', url: web.url('/see') })).text).toContain('cookies: login=ada');
+      leaveLock(folder, state === 'hung' ? `${hostname()}-1` : 'elsewhere-1');
+      const see = { action: 'navigate', url: web.url('/see') };
+      expect((await run(see)).text, state).toContain('cookies: login=ada');
+      await pool.close();
+      expect(chromiums(home), state).toEqual([]);
+      if (state === 'hung') continue;
+      const next = open();
+      onTestFinished(() => next.close());
+      const later = setup({ tools: [toolOf(folder, next)] });
+      expect((await later.use('browser', see)).text).toContain('cookies: login=ada');
     }
   },
 );
 
-browserTest('an idle browser is closed, and one too many closes the one unused longest', async () => {
-  const web = await server({ '/': respondWith('<p>here</p>') });
-  const go = { action: 'navigate', url: web.url('/') };
-  const idle = browserSetup({ browser: { idle_minutes: 1 / 600 } });
-  await idle.run(go);
-  await eventually(() => chromiums(idle.home).length === 0);
+browserTest(
+  'an idle browser is closed; one too many closes the one unused longest, and sessions share no cookies',
+  async () => {
+    const web = await cookies();
+    const see = { action: 'navigate', url: web.url('/see') };
+    const idle = browserSetup({ browser: { idle_minutes: 1 / 600 } });
+    await idle.run(see);
+    await eventually(() => chromiums(idle.home).length === 0);
 
-  const { home, toolOf } = browserSetup({ browser: { max_open: 1 } });
-  const [one, two] = ['one', 'two'].map((name) => setup({ tools: [toolOf(join(home, name))] }));
-  await one?.use('browser', go);
-  const first = await browserOf(join(home, 'one'));
-  expect((await two?.use('browser', go))?.ok).toBe(true);
-  expect(chromiums(join(home, 'one'))).not.toContain(first);
-});
+    const { home, toolOf } = browserSetup({ browser: { max_open: 1 } });
+    const [one, two] = ['one', 'two'].map((name) => setup({ tools: [toolOf(join(home, name))] }));
+    await one?.use('browser', { action: 'navigate', url: web.url('/set') });
+    const first = await browserOf(join(home, 'one'));
+    expect((await two?.use('browser', see))?.text).toContain('cookies: none');
+    expect(chromiums(join(home, 'one'))).not.toContain(first);
+  },
+);
 
-browserTest('a browser whose session folder is removed ends, and does not bring the folder back', async () => {
-  const web = await server({ '/': respondWith('<p>here</p>') });
-  const { run, home, pool } = browserSetup();
-  await run({ action: 'navigate', url: web.url('/') });
-  rmSync(join(home, 'session'), { recursive: true, force: true, maxRetries: 50, retryDelay: 20 });
-  await eventually(() => chromiums(home).length === 0);
-  await pool.close();
-  expect(existsSync(join(home, 'session'))).toBe(false);
-});
+browserTest(
+  'a browser that was killed is reported, and started again by the next call; it ends with its session folder, which stays away',
+  async () => {
+    const web = await server({ '/': respondWith('<p>here</p>'), '/slow': () => undefined });
+    const { run, home, pool } = browserSetup();
+    await run({ action: 'navigate', url: web.url('/') });
+    const going = run({ action: 'navigate', url: web.url('/slow') });
+    await eventually(() => web.asked.includes('/slow'));
+    process.kill(await browserOf(home), 'SIGKILL');
+    const { ok, text } = await going;
+    expect({ ok, text }).toEqual({ ok: false, text: expect.stringContaining('The browser ended') });
+    expect((await run({ action: 'navigate', url: web.url('/') })).text).toContain('here');
 
-browserTest('a browser that was killed is reported, and started again by the next call', async () => {
-  const web = await server({ '/': respondWith('<p>here</p>'), '/slow': () => undefined });
-  const { run, home } = browserSetup();
-  await run({ action: 'navigate', url: web.url('/') });
-  const going = run({ action: 'navigate', url: web.url('/slow') });
-  await eventually(() => web.asked.includes('/slow'));
-  process.kill(await browserOf(home), 'SIGKILL');
-  const { ok, text } = await going;
-  expect({ ok, text }).toEqual({ ok: false, text: expect.stringContaining('The browser ended') });
-  expect((await run({ action: 'navigate', url: web.url('/') })).text).toContain('here');
-});
+    rmSync(join(home, 'session'), { recursive: true, force: true, maxRetries: 50, retryDelay: 20 });
+    await eventually(() => chromiums(home).length === 0);
+    await pool.close();
+    expect(existsSync(join(home, 'session'))).toBe(false);
+  },
+);
 
 browserTest('where Chromium is missing or does not start, the model is told how a person gets one', async () => {
   const { run } = browserSetup({ env: { PATH: '/nowhere' } });

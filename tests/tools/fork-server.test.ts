@@ -20,14 +20,29 @@ const kill = (pid: number): void => {
   process.kill(pid, 'SIGKILL');
 };
 
+type Use = ReturnType<typeof setup>['use'];
+const forkServerOf = async (use: Use): Promise<number> => forkServerIn((await use('shell', { command: MINE })).text);
+/** The fork servers that serve now; each that is idle has its turn. */
+async function serving(use: Use): Promise<number[]> {
+  const found: number[] = [];
+  for (let n = 0; n < 9; n++) found.push(await forkServerOf(use));
+  return found;
+}
+/** Ends those that are idle, also from files that ran in this process before; the next command gets a new one. */
+async function endIdle(use: Use): Promise<void> {
+  const idle = new Set(await serving(use));
+  for (const pid of idle) kill(pid);
+  await eventually(() => ![...idle].some(runs));
+}
+
 testForkServer('commands one after the other come from one fork server, two at once from two', async () => {
   const { use, work } = setup();
-  const mine = async () => forkServerIn((await use('shell', { command: MINE })).text);
-  const first = await mine();
-  expect(await mine()).toBe(first);
+  await endIdle(use);
+  const first = await forkServerOf(use);
+  expect(await forkServerOf(use)).toBe(first);
   const waits = use('shell', { command: `${MINE}; echo begun > begun; while [ ! -e go ]; do sleep 0.02; done` });
   await eventually(() => existsSync(join(work, 'begun')));
-  const second = await mine();
+  const second = await forkServerOf(use);
   writeFileSync(join(work, 'go'), '');
   expect(forkServerIn((await waits).text)).toBe(first);
   expect(second).not.toBe(first);
@@ -64,7 +79,8 @@ testForkServer('a fork server that is killed while it is idle is replaced', asyn
 
 testForkServer('a fork server that is killed before it began its command leaves it unbegun, and says so', async () => {
   const { use, work, folder } = setup();
-  const forkServer = forkServerIn((await use('shell', { command: MINE })).text);
+  await endIdle(use);
+  const forkServer = await forkServerOf(use);
   process.kill(forkServer, 'SIGSTOP');
   const call = use('shell', { command: 'echo x > begun' });
   // The call is made ready and asked for in one turn of the event loop; a fork server that is killed before that is not asked.
@@ -78,14 +94,8 @@ testForkServer(
   'a fork server serves again only after a clean end: not where its command was killed or left',
   async () => {
     const { use, work, root } = setup();
-    /** Those that serve now; each that is idle has its turn. */
-    const serving = async () => {
-      const found: number[] = [];
-      for (let n = 0; n < 9; n++) found.push(forkServerIn((await use('shell', { command: MINE })).text));
-      return found;
-    };
     await use('shell', { command: `${MINE} > server; kill -KILL 0` });
-    expect(await serving()).not.toContain(Number(readFileSync(join(work, 'server'), 'utf8')));
+    expect(await serving(use)).not.toContain(Number(readFileSync(join(work, 'server'), 'utf8')));
 
     const folder = join(root, 'left');
     mkdirSync(folder);
@@ -95,7 +105,7 @@ testForkServer(
     const group = readSupervisorIdentity(folder)?.pid ?? Number.NaN;
     const left = Number(readFileSync(`/proc/${group}/stat`, 'utf8').split(' ')[5]);
     supervisor.detach();
-    expect(await serving()).not.toContain(left);
+    expect(await serving(use)).not.toContain(left);
     process.kill(-group, 'SIGKILL');
   },
 );

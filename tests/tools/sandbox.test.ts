@@ -19,6 +19,7 @@ import { openSandbox, runEscapeAttempts } from '../../src/tools/index.ts';
 import { runSupervised } from '../../src/tools/process/run-command.ts';
 import { seatbeltProfile } from '../../src/tools/sandbox/seatbelt.ts';
 import { attemptsFor } from '../../src/tools/sandbox-check/escape-attempts.ts';
+import { childProgram } from '../support/child-program.ts';
 import { asNobody } from './as-nobody.ts';
 import { hasSandbox, whyNot } from './sandbox.ts';
 import { setup } from './tool-setup.ts';
@@ -198,8 +199,7 @@ sandboxTest(
     ].join('\n');
     const { root } = setup();
     // In a process of its own: what was found is believed for some minutes.
-    const child = join(import.meta.dirname, 'inherited.child.ts');
-    const words = ['--import', 'tsx', child, root, 'auto', command];
+    const words = [await childProgram('tests/tools/inherited.child.ts'), root, 'auto', command];
     const { stdout, stderr } = await new Promise<{ stdout: string; stderr: string }>((resolve) => {
       execFile(process.execPath, words, { encoding: 'utf8' }, (_, out, err) => resolve({ stdout: out, stderr: err }));
     });
@@ -296,13 +296,13 @@ sandboxTest('a link that takes the place of the work folder after it was looked 
 
 test.runIf(process.platform === 'linux').each(hasSandbox ? ['none', 'auto'] : ['none'])(
   'a folder that the daemon was started with does not reach a command, sandbox %s',
-  (mode) => {
+  async (mode) => {
     const { root, work, outside } = setup();
     writeFileSync(join(outside, 'secret'), 'reached\n');
-    const child = join(import.meta.dirname, 'inherited.child.ts');
+    const child = await childProgram('tests/tools/inherited.child.ts');
     const started = 'exec 20<"$1/outside" 21<"$1/outside/secret"; shift; exec "$@"';
     const command = 'cat /proc/self/fd/20/secret; cat <&21; echo begun';
-    const words = [process.execPath, '--import', 'tsx', child, root, mode, command];
+    const words = [process.execPath, child, root, mode, command];
     const { stdout, stderr } = spawnSync('bash', ['-c', started, 'start', root, ...words], { encoding: 'utf8' });
     expect(existsSync(work)).toBe(true);
     expect(stdout, stderr).toContain('begun');

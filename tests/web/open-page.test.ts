@@ -18,13 +18,13 @@ test('agentctl open gives the token to a server of its workspace alone, and the 
   const [place, other] = [setup(), setup()];
   const { url, token } = await serveHere(place);
   const { port } = new URL(url);
-  const printed = await place.ctl(['open', '--print', '--port', port]);
+  const printed = await place.here(['open', '--print', '--port', port]);
   expect(printed).toEqual({ code: 0, out: `${url}/#token=${token}\n`, err: '' });
 
   const its = await serveHere(other);
-  const refused = await place.ctl(['open', '--print', '--port', new URL(its.url).port]);
+  const refused = await place.here(['open', '--print', '--port', new URL(its.url).port]);
   expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringContaining('not a server of the workspace') });
-  const nobody = await place.ctl(['open', '--print', '--port', '1']);
+  const nobody = await place.here(['open', '--print', '--port', '1']);
   expect(nobody).toMatchObject({ code: 1, out: '', err: expect.stringContaining('Start one: agentctl serve') });
 
   const opener = place.path('..', 'bin');

@@ -54,7 +54,8 @@ webTest(
     ] as const) {
       await page.goto(`${setup.url}/#token=${text}`);
       await shown.waitFor();
-      expect(page.url()).toBe(`${setup.url}/`);
+      // Where a poll has found the log-in gone, this is shown before the page has read its new address.
+      await eventually(() => page.url()).toBe(`${setup.url}/`);
       await page.context().clearCookies();
       await page.evaluate('localStorage.clear()');
     }
@@ -160,7 +161,7 @@ async function useNotifications(page: Page) {
   expect([await button.getAttribute('aria-pressed'), await page.evaluate(workers)]).toEqual(['false', 0]);
   await button.press('Enter');
   await eventually(() => button.getAttribute('aria-pressed')).toBe('true');
-  expect(await page.evaluate(workers)).toBe(1);
+  await eventually(() => page.evaluate(workers)).toBe(1);
   await page.evaluate(`
     document.hasFocus = () => false;
     window.shownBodies = [];
@@ -176,11 +177,14 @@ async function useNotifications(page: Page) {
     page.evaluate(
       'navigator.serviceWorker.ready.then((it) => it.getNotifications()).then((all) => all.map(({ tag, title, body }) => [tag, title, body]))',
     );
-  const click = () =>
-    page.context().serviceWorkers()[0]?.evaluate(
+  const click = async () => {
+    // The browser may not have reported it yet.
+    const worker = page.context().serviceWorkers()[0] ?? (await page.context().waitForEvent('serviceworker'));
+    await worker.evaluate(
       // It is left open, so that it can be seen to be taken back.
       "Notification.prototype.close = () => {}; registration.getNotifications().then(([notification]) => dispatchEvent(new NotificationEvent('notificationclick', { notification })))",
     );
+  };
   return { shown, click, inFront, shownBodies };
 }
 

@@ -1,3 +1,4 @@
+import { nearestName } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END, type RunEndCode } from '../../protocol/session/run-end.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -28,8 +29,10 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
     return replyInWords(session, message, rules, (words) => words.forbidden(kind.forbidden), 'rejected');
   if ('refused' in kind) return replyInWords(session, message, rules, () => kind.refused, 'rejected');
   if ('unknown' in kind) {
+    const name = kind.unknown;
     const known = Object.values(SESSION_COMMANDS).map((command) => command.usage);
-    return replyInWords(session, message, rules, (words) => words.unknown(kind.unknown, known.join(', ')), 'rejected');
+    const nearest = nearestName(name.slice(0, 80), Object.keys(SESSION_COMMANDS));
+    return replyInWords(session, message, rules, (words) => words.unknown(name, nearest, known.join(', ')), 'rejected');
   }
   const answered = answerApprovalEvents(session, message, kind.kind, rules);
   const events = answered ?? ACTIONS[MESSAGE_ACTIONS[kind.kind][sessionStatus(session)]](session, message, rules);

@@ -20,7 +20,8 @@ const en = {
   reopenedWhileIdle: (step: string) => `"${step}" is open again. Say "continue" to resume it.`,
   fresh: 'Started a new conversation.',
   freshArchived: (goal: string) => `Started a new conversation. The plan "${goal}" was moved to plans/.`,
-  unknown: (name: string, known: string) => `Unknown command "/${name}". Commands: ${known}.`,
+  unknown: (name: string, nearest: string | undefined, known: string) =>
+    `Unknown command "/${name}".${nearest ? ` Did you mean "/${nearest}"?` : ''} Commands: ${known}.`,
   assumed: (steps: string) => `Note: assumed done, because nothing indicated otherwise: ${steps}`,
   refused: (step: string, why: string) => `Note: the claim that "${step}" is done was rejected: ${why}`,
   joined: 'This message was added to the current run; the reply to that run has the result.',
@@ -126,7 +127,8 @@ const zh: typeof en = {
   reopenedWhileIdle: (step) => `“${step}”已重新打开。回复“继续”即可继续。`,
   fresh: '新的对话已开始。',
   freshArchived: (goal) => `新的对话已开始。计划“${goal}”已移到 plans/。`,
-  unknown: (name, known) => `未知命令“/${name}”。可用命令：${known}。`,
+  unknown: (name, nearest, known) =>
+    `未知命令“/${name}”。${nearest ? `您是指“/${nearest}”吗？` : ''}可用命令：${known}。`,
   assumed: (steps) => `注意：以下步骤没有明确说明，推定完成：${steps}`,
   refused: (step, why) => `注意：“${step}”的完成声明没有被接受：${why}`,
   joined: '正在进行的任务已收到这条消息，结果会随那条回复一起给出。',

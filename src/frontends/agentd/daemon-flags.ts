@@ -1,3 +1,5 @@
+import { readFileSync, readlinkSync } from 'node:fs';
+import { errorCode } from '../../base/user-error.ts';
 import { type DaemonFlags, isPlainWord, LOG_LEVELS } from '../command-line.ts';
 
 export type DaemonCommandLine = DaemonFlags & { workspace?: string | undefined };
@@ -53,4 +55,16 @@ export const AGENTD_EXIT_CODES = {
 export function formatAgentdExitCodes(): string {
   const rows = Object.values(AGENTD_EXIT_CODES).map(({ code, when }) => `  ${String(code).padStart(3)}  ${when}`);
   return ['Exit codes:', ...rows].join('\n');
+}
+
+/** The flags and the folder that a daemon was started with; undefined if they cannot be read here. */
+export function readDaemonFlags(pid: number): { flags: DaemonFlags; cwd: string } | undefined {
+  try {
+    const [, ...words] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
+    const flags = parsePlainDaemonLine(words.slice(words.findIndex((word) => !word.startsWith('-')) + 1));
+    return flags && { flags, cwd: readlinkSync(`/proc/${pid}/cwd`) };
+  } catch (error) {
+    if (errorCode(error) === undefined) throw error;
+    return undefined;
+  }
 }

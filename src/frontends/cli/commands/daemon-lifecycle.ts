@@ -1,9 +1,9 @@
-import { readFileSync, readlinkSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { errorCode, errorText, UserError } from '../../../base/user-error.ts';
+import { errorText, UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { Role } from '../../../protocol/workspace/access-tokens.ts';
-import { parsePlainDaemonLine } from '../../agentd/daemon-flags.ts';
+import { readDaemonFlags } from '../../agentd/daemon-flags.ts';
 import { addDaemonOptions, addSettingsOptions, type DaemonFlags, daemonArgv } from '../../command-line.ts';
 import { defineCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
@@ -38,9 +38,14 @@ export const restart = defineCommand({
     const owner = client.daemon();
     const { config, model, baseUrl, apiKeyEnv } = args;
     const given = Object.entries({ config: config && resolve(config), model, baseUrl, apiKeyEnv });
-    const { flags, cwd } = owner ? flagsOfDaemon(owner.pid) : { flags: { logLevel: 'info' as const }, cwd: undefined };
-    const kept = { ...flags, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
+    const none: { flags: DaemonFlags; cwd: undefined } = { flags: { logLevel: 'info' }, cwd: undefined };
+    const { flags, cwd } = owner ? flagsOfDaemon(owner.pid) : none;
+    const kept: DaemonFlags = { ...flags, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
     const launch = { program, args: daemonArgv(kept, model === undefined ? cwd : undefined) };
+    const fault = owner && kept.config === undefined ? await client.settingsFault() : null;
+    // A daemon that would not start again is not stopped.
+    if (fault !== null && !existsSync(client.paths.lastGood))
+      throw new UserError(`${fault}\nThe running daemon was not stopped: it would not start again.`);
     if (owner) await client.stop();
     await startDaemon(client, launch);
     return 'ok';
@@ -49,13 +54,8 @@ export const restart = defineCommand({
 
 /** What a running daemon was started with, and the folder its paths start from. Throws UserError if that is unknown. */
 function flagsOfDaemon(pid: number): { flags: DaemonFlags; cwd: string } {
-  try {
-    const [, ...words] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
-    const flags = parsePlainDaemonLine(words.slice(words.findIndex((word) => !word.startsWith('-')) + 1));
-    if (flags) return { flags, cwd: readlinkSync(`/proc/${pid}/cwd`) };
-  } catch (error) {
-    if (errorCode(error) === undefined) throw error;
-  }
+  const found = readDaemonFlags(pid);
+  if (found) return found;
   throw new UserError(
     `Cannot tell which flags process ${pid} was started with, so nothing was stopped. Use agentctl stop, then agentctl start with the flags you want.`,
   );

@@ -1,6 +1,7 @@
 import { createInterface } from 'node:readline/promises';
 import { UserError } from '../../../base/user-error.ts';
-import { addSettingsOptions, modelSettingsFromFlags, workspaceRoot } from '../../command-line.ts';
+import { readDaemonFlags } from '../../agentd/daemon-flags.ts';
+import { addSettingsOptions, modelSettingsFromFlags, type SettingsFlags, workspaceRoot } from '../../command-line.ts';
 import {
   defineCommand,
   type Finding,
@@ -138,10 +139,15 @@ export const doctor = defineCommand({
       .option('ask', { type: 'boolean', describe: 'Call the model once' })
       .option('json', JSON_OPTION),
   async run(args, parts) {
+    const owner = (await openWorkspaceClient(args)).daemon();
+    const { config, model, baseUrl, apiKeyEnv } = args;
+    // Flags given here replace all of the daemon's: they are what is asked about.
+    const isAsked = [config, model, baseUrl, apiKeyEnv].some((flag) => flag !== undefined);
+    const settings: SettingsFlags = (owner && !isAsked && readDaemonFlags(owner.pid)?.flags) || args;
     const findings = await parts.doctor({
       root: workspaceRoot(args.workspace),
-      configFile: args.config,
-      flags: modelSettingsFromFlags(args),
+      configFile: settings.config,
+      flags: modelSettingsFromFlags(settings),
       env: process.env,
       ask: args.ask === true,
     });

@@ -1,15 +1,26 @@
-import { text as readAll } from 'node:stream/consumers';
+import { isUtf8 } from 'node:buffer';
+import { buffer as readAll } from 'node:stream/consumers';
 import { UserError } from '../../../base/user-error.ts';
+import type { Reply } from '../../../protocol/session/reply.ts';
 import { MODES } from '../../../protocol/settings/run-options.ts';
 import {
   defineCommand,
   type GlobalOptions,
+  JSON_OPTION,
+  openSession,
   openWorkspaceClient,
   parseWholeNumber,
   SESSION_ARG,
+  SESSION_PREFIX_ARG,
 } from '../common/command.ts';
 import { EXIT_CODES, type ExitName } from '../common/exit-codes.ts';
-import { addSendOptions, type MessageContent, type SendOptions, sendAndWait } from '../common/send-and-wait.ts';
+import {
+  addSendOptions,
+  type MessageContent,
+  printReply,
+  type SendOptions,
+  sendAndWait,
+} from '../common/send-and-wait.ts';
 import { printNote } from '../common/terminal.ts';
 
 export const send = defineCommand({
@@ -82,9 +93,25 @@ export async function sendMessage(
 
 async function readTextFromStdin(): Promise<string> {
   if (process.stdin.isTTY) printNote('Type the message, then press Ctrl-D.');
-  const text = await readAll(process.stdin);
+  const bytes = await readAll(process.stdin);
+  if (!isUtf8(bytes))
+    throw nothingToSend('standard input is not UTF-8 text. Convert it first, or attach the file with --file');
+  const text = bytes.toString();
   if (text.trim() === '') throw nothingToSend('no text given and standard input is empty');
   return text;
 }
+
+export const reply = defineCommand({
+  usage: 'reply <session>',
+  describe: 'Print the newest reply of a session',
+  builder: (cli) => cli.positional('session', SESSION_PREFIX_ARG).option('json', JSON_OPTION),
+  async run(args) {
+    const { client, session } = await openSession(args);
+    let newest: Reply | undefined;
+    for await (const { event } of client.events(session)) if (event.type === 'reply.committed') newest = event.reply;
+    if (newest) return printReply(newest, args);
+    throw new UserError(`${session} has no reply yet. To follow its run: agentctl watch ${session}`);
+  },
+});
 
 const nothingToSend = (why: string) => new UserError(`Nothing to send: ${why}.`, EXIT_CODES.usage.code);

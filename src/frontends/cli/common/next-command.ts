@@ -44,6 +44,7 @@ function commandsWhenIdle({ name, session: { question, runEnd }, standing }: Ses
       return runEnd?.status === 'cancelled' ? [['send', name, 'your next task']] : [['continue', name]];
     case 'none':
     case 'completed':
+      return [['send', name, 'your next task'], ...(runEnd ? [['reply', name]] : [])];
     case 'running':
       return [['send', name, 'your next task']];
     default:

@@ -1,5 +1,7 @@
 import type { Argv } from 'yargs';
+import { nearestName } from '../../../base/strings.ts';
 import type { Client, SentMessage } from '../../../client/index.ts';
+import type { Reply } from '../../../protocol/session/reply.ts';
 import {
   type CliCommand,
   defineCommand,
@@ -49,17 +51,29 @@ export async function sendAndWait(
   manner: SendOptions,
   options: { mustExist: boolean },
 ): Promise<ExitName> {
+  const known = client.sessions();
   const sent = await client.send(session, message, options);
   if (!client.daemon()) printNote(noDaemonText(manner, client.paths.root));
   if (manner.wait) return waitAndPrint(client, sent, manner);
   if (manner.json) printJson(sent);
-  else printNote(`Sent to ${sent.session}: ${sent.id}`);
+  else printNote(`Sent to ${sent.session}${newSessionNote(sent.session, known)}: ${sent.id}`);
   return 'ok';
+}
+
+/** A name that was mistyped makes a new session: this says so. */
+function newSessionNote(session: string, known: readonly string[]): string {
+  if (known.includes(session)) return '';
+  const nearest = nearestName(session, known);
+  return nearest === undefined ? ', a new session' : `, a new session; there is also "${nearest}"`;
 }
 
 async function waitAndPrint(client: Client, sent: SentMessage, { timeout, json }: SendOptions): Promise<ExitName> {
   const timeoutMs = timeout === undefined ? undefined : timeout * 1000;
-  const reply = await client.waitForReply(sent.session, sent.name, { timeoutMs });
+  return printReply(await client.waitForReply(sent.session, sent.name, { timeoutMs }), { json });
+}
+
+/** Prints a reply; how the command ends says how the run did. */
+export function printReply(reply: Reply, { json }: { json?: boolean | undefined }): ExitName {
   if (json) printJson(reply);
   else {
     print(process.stdout.isTTY ? stripControls(reply.text) : reply.text);

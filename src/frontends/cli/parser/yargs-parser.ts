@@ -22,7 +22,7 @@ import {
   stopRun,
   undo,
 } from '../commands/run-control.ts';
-import { send } from '../commands/send.ts';
+import { reply, send } from '../commands/send.ts';
 import { log, why } from '../commands/session-history.ts';
 import { show } from '../commands/show.ts';
 import { status } from '../commands/status.ts';
@@ -156,14 +156,29 @@ function findCommandWord(argv: readonly string[]): string | undefined {
   return argv.find((word, place) => !word.startsWith('-') && argv[place - 1] !== '--workspace');
 }
 
+/** What other programs call a command, or what people type for it. */
+const OTHER_NAMES: Readonly<Record<string, readonly string[]>> = {
+  remove: ['rm', 'delete', 'del'],
+  rename: ['mv'],
+  list: ['ps', 'sessions'],
+  send: ['ask', 'message', 'msg'],
+  reply: ['replies', 'read', 'cat', 'answer'],
+  continue: ['resume'],
+  cancel: ['kill', 'abort'],
+  watch: ['tail', 'follow', 'attach'],
+  'plan <session> …': ['done', 'skip', 'add', 'move', 'reword', 'edit', 'history', 'diff'],
+  '--version': ['version'],
+};
+
+const findOtherName = (word: string): string | undefined =>
+  Object.entries(OTHER_NAMES).find(([, others]) => others.includes(word))?.[0];
+
 function formatUsageError(message: string, usage: string | undefined, argv: readonly string[]): string {
   const word = findCommandWord(argv);
   const isUnknown = usage === undefined && word !== undefined && word !== COMPLETION_COMMAND;
   if (isUnknown && /^Unknown arguments?: /.test(message)) {
-    const nearest = nearestName(
-      word.slice(0, 80),
-      COMMANDS.map((command) => commandName(command.usage)),
-    );
+    const names = COMMANDS.map((command) => commandName(command.usage));
+    const nearest = findOtherName(word) ?? nearestName(word.slice(0, 80), names);
     return `Unknown command: ${word}${nearest ? `. Did you mean "${nearest}"?` : ''}\nSee: agentctl --help`;
   }
   const words = /^Not enough non-option arguments/.test(message) && usage ? `Usage: agentctl ${usage}` : message;
@@ -204,7 +219,7 @@ const COMMANDS: readonly CliCommand[] = [
   ...[start, stop, restart, takeover, status],
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[chat, top],
-  ...[list, show, plan, why, jobs, watch, log],
+  ...[list, show, reply, plan, why, jobs, watch, log],
   ...[templates, saveTemplate],
   ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],

@@ -2,6 +2,7 @@ import type { OutgoingMessage } from 'node:http';
 import type { Context } from 'hono';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
+import { nearestName } from '../../../base/strings.ts';
 import type { Client } from '../../../client/index.ts';
 import { HttpProblem, type ProblemStatus } from './http-problem.ts';
 
@@ -113,11 +114,20 @@ function validate<T extends z.ZodType>(schema: T, value: unknown, place: string)
   if (result.success) return result.data;
   const [issue] = result.error.issues;
   const path = issue?.path ?? [];
+  const what = issue?.code === 'unrecognized_keys' ? knownKeys(schema, issue) : (issue?.message ?? 'something else');
   throw new HttpProblem(400, {
-    wanted: `${[place, ...path.map(String)].join('.')}: ${issue?.message ?? 'something else'}`,
+    wanted: `${[place, ...path.map(String)].join('.')}: ${what}`,
     came: shorten(path.reduce<unknown>((at, key) => Object(at)[key], value)),
     todo: 'GET /openapi.json describes the input of every operation.',
   });
+}
+
+/** What to write instead of keys that are unknown: the nearest known key, where the object is the input itself. */
+function knownKeys(schema: z.ZodType, { keys, path }: z.core.$ZodIssueUnrecognizedKeys): string {
+  const known = schema instanceof z.ZodObject && path.length === 0 ? Object.keys(schema.shape) : [];
+  const nearest = nearestName(keys[0] ?? '', known);
+  const hint = known.length === 0 ? '' : nearest ? `; did you mean "${nearest}"?` : `; known keys: ${known.join(', ')}`;
+  return `no key ${JSON.stringify(keys[0])}${hint}`;
 }
 
 const MAX_SHOWN = 200;

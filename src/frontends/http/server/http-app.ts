@@ -109,9 +109,18 @@ const noSocket = (): HttpProblem =>
     { connection: 'Upgrade', upgrade: 'websocket' },
   );
 
+const isBelow = (path: string, folder: string) => path === folder || path.startsWith(`${folder}/`);
+
+/** Paths that are served only when asked for. */
+const OPTIONAL_PATHS: ReadonlyArray<[string, string]> = [
+  ['/v1', 'To serve clients of OpenAI: agentctl serve --openai'],
+  ['/mcp', 'To serve clients of MCP: agentctl serve --mcp'],
+  ['/ag-ui', 'To serve clients of AG-UI: agentctl serve --ag-ui'],
+];
+
 const noSuchPath = (method: string, path: string): HttpProblem =>
   new HttpProblem(404, {
     wanted: 'a path of /openapi.json',
     came: `${method} ${path}`,
-    todo: 'See GET /openapi.json for every path.',
+    todo: OPTIONAL_PATHS.find(([below]) => isBelow(path, below))?.[1] ?? 'See GET /openapi.json for every path.',
   });
