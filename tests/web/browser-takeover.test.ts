@@ -136,6 +136,10 @@ webTest(
     await view.getByRole('button', { name: 'Enter' }).press('Enter');
     await eventually(() => site.done).toEqual(['clicked', 'jk A 好']);
     expect(page.url()).toContain('/#/s/demo/browser');
+    // Who connects later takes the place, until the page takes it again.
+    expect(await socketStatus(setup, token)).toBe(101);
+    await view.getByRole('button', { name: 'Use it here' }).click();
+    await pictureShown(page);
     await remote.focus();
     await page.keyboard.press('Tab');
     expect(await page.evaluate('document.activeElement.tagName')).toBe('INPUT');

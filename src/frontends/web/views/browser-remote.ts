@@ -1,6 +1,8 @@
 import type { BrowserInput, BrowserOutput } from '../../../protocol/workspace/browser-control.ts';
 
 const RETRY_MS = 1000;
+/** What the server says where the browser was given back, or somebody uses it elsewhere, in another tab perhaps. */
+const ENDED = 1000;
 const BUTTONS = ['left', 'middle', 'right'] as const;
 /** What a line of a wheel is in pixels, where it does not say pixels. */
 const LINE_PX = 40;
@@ -10,15 +12,14 @@ export type PageInfo = Extract<BrowserOutput, { address: string }>;
 /** A browser far away, drawn on the canvas of an element that also takes what a person does there. */
 export type BrowserRemote = { do(input: BrowserInput): void; close(): void };
 
+/** `show`: what page it is. `end`: the browser is no longer used here. */
+type Ways = { show(info: PageInfo): void; end(): void };
+
 /**
  * Draws the pictures that come, and sends pointer and keys back. A lost connection is opened again until `close`. The
  * Tab key is left to the page around it, so that nobody is caught in there.
  */
-export function openBrowserRemote(
-  surface: HTMLElement,
-  connect: () => WebSocket,
-  show: (info: PageInfo) => void,
-): BrowserRemote {
+export function openBrowserRemote(surface: HTMLElement, connect: () => WebSocket, { show, end }: Ways): BrowserRemote {
   const canvas = surface.querySelector('canvas') ?? document.createElement('canvas');
   const ends = new AbortController();
   let socket: WebSocket;
@@ -30,8 +31,10 @@ export function openBrowserRemote(
   function open(): void {
     socket = connect();
     socket.onmessage = ({ data }) => void take(JSON.parse(data));
-    socket.onclose = () => {
-      if (!ends.signal.aborted) retry = setTimeout(open, RETRY_MS);
+    socket.onclose = ({ code }) => {
+      if (ends.signal.aborted) return;
+      if (code === ENDED) end();
+      else retry = setTimeout(open, RETRY_MS);
     };
   }
 

@@ -2,7 +2,7 @@ import { signal, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { isConnected, openSocket, sessionPath } from '../data/api.ts';
 import { openSession, orderHeld, type SessionView } from '../data/session.ts';
-import { Button, bound, Notice, onSubmit, useAnswer } from '../parts/controls.tsx';
+import { Button, bound, Notice, onSubmit, set, useAnswer } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatTime, words } from '../text/wording.ts';
 import type { BrowserRemote, PageInfo } from './browser-remote.ts';
@@ -56,13 +56,12 @@ function RemoteBrowser({ session }: { session: string }) {
   useEffect(() => {
     if (!openRemote || !surface.current) return;
     const path = sessionPath(session, '/browser/ws');
-    const opened = openRemote(
-      surface.current,
-      () => openSocket(path),
-      (shown) => {
-        page.value = shown;
+    const opened = openRemote(surface.current, () => openSocket(path), {
+      show(info) {
+        page.value = info;
       },
-    );
+      end: set(usedSince, undefined),
+    });
     remote.current = opened;
     return () => opened.close();
   }, [openRemote, session]);
