@@ -64,6 +64,7 @@ test('a flood that nobody reads ends with its pipe, and its beginning and end ar
   const { work, exit, files } = await alone('echo $$ > me; exec yes', { script });
   expect(exit).toMatchObject({ code: 141 });
   expect(runs(Number(fs.readFileSync(join(work, 'me'), 'utf8')))).toBe(false);
-  expect(fs.readFileSync(files.out, 'utf8')).toMatch(/^(y\n)+$/);
+  const head = fs.readFileSync(files.out, 'utf8');
+  expect(head === 'y\n'.repeat(head.length / 2)).toBe(true);
   expect(fs.statSync(files.tail).size).toBe(TAIL_BYTES);
 });

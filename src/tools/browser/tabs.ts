@@ -282,8 +282,15 @@ const TRIES = 3;
  * right after the commit), and a page whose scripts are busy may never respond.
  */
 export async function closePage(page: Page): Promise<void> {
+  const closed = new Promise<void>((resolve) => page.once('close', () => resolve()));
   for (let tried = 0; tried < TRIES && !page.isClosed(); tried++) {
-    const closing = page.close().catch(() => undefined);
-    await Promise.race([closing, sleep(TRY_MS, undefined, { ref: false })]);
+    void (tried === 0 ? page.close() : askAgainToClose(page)).catch(() => undefined);
+    await Promise.race([closed, sleep(TRY_MS, undefined, { ref: false })]);
   }
+}
+
+/** Playwright sends the request once, however often it is called. */
+async function askAgainToClose(page: Page): Promise<void> {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('Page.close');
 }
