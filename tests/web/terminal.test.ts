@@ -154,7 +154,7 @@ terminalTest(
     await type(`cat ${on.root}/.agentd/token; curl -s -m 5 --unix-socket ${socket} http://x/; echo "exit $?"`);
     await eventually(() => shown(view)).toMatch(/token: No such file[\s\S]*exit 7/);
 
-    // Who connects later takes the place, until the page takes it again: what was printed is shown anew.
+    // Who connects later takes the place, until the page takes it again: what was printed is shown again.
     const other = await connect(setup, token);
     await eventually(other.text).toContain('exit 7');
     await view.getByRole('button', { name: 'Use it here' }).click();

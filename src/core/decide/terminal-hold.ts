@@ -35,7 +35,7 @@ export function terminalLostEvents({ terminal }: Session, { terminal: { lost } }
   return terminal && lost ? [{ type: 'terminal.closed', by: 'daemon', reason: lost }] : [];
 }
 
-/** Who cancels the work, or begins anew, ends a terminal in it as well. */
+/** Cancelling the work, or starting over, also closes its terminal. */
 export function terminalEndEvents({ terminal }: Session, { from }: Message, kind: MessageKind): EventBody[] {
   if (!terminal || (kind !== 'cancel' && kind !== 'new')) return [];
   return [{ type: 'terminal.closed', by: 'person', ...(from !== undefined && { from }), reason: 'work_ended' }];

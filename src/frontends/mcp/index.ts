@@ -74,7 +74,7 @@ export function createMcpServer(
     { name: 'agentd', title: 'agentd', version: packageVersion() },
     {
       instructions: INSTRUCTIONS,
-      // The tools stay as they are, and nobody is told of further plans.
+      // The tools do not change, and clients are not notified of new plans.
       capabilities: { tools: { listChanged: false }, resources: { subscribe: canSubscribe, listChanged: false } },
       requestState: { verify: states.verify },
       // Its form waits ten minutes; ours is over before the client gives up.

@@ -12,7 +12,7 @@ import { startTerminalShell, type TerminalShell, terminalCommand } from './termi
 const MAX_UNREAD_BYTES = 128 * 1024;
 /** Between two pieces of output, in ms: a program that prints without end leaves the daemon time for its sessions. */
 const GAP_MS = 4;
-/** What a person sees who connects anew. */
+/** How much output is repeated to a person who connects again. */
 const KEPT_BYTES = 64 * 1024;
 
 export type TerminalOptions = {
