@@ -34,8 +34,8 @@ const LONGEST = [
 ].map((name) => `tests/${name}.test.ts`);
 
 /**
- * Vitest's own order, with the longest files moved to the front, and behind them those that share no process: a process that is
- * shared ends when the next file in the queue wants one of its own.
+ * Vitest's own order, with the longest files moved to the front, and before them those that share no process: a process that is
+ * shared ends when the next file in the queue wants one of its own, and the one after that loads all modules again.
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -43,7 +43,7 @@ export class LongestFirst extends BaseSequencer {
     const place = ({ moduleId, project }: TestSpecification) => {
       const index = LONGEST.indexOf(relative(process.cwd(), moduleId));
       if (index !== -1) return index;
-      return project.config.isolate ? LONGEST.length : LONGEST.length + 1;
+      return project.config.isolate ? -1 : LONGEST.length;
     };
     return sorted
       .map((file, index) => ({ file, index }))
