@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { sha256 } from '../../src/base/sha256.ts';
 import { isSessionFolder, sessionFolder } from '../../src/protocol/workspace/session-names.ts';
-import fc from '../support/property.ts';
+import fc, { anyCharacter } from '../support/property.ts';
 import { casesOf } from './case-file.ts';
 
 const Input = z.strictObject({ keys: z.tuple([z.string(), z.string()]) });
@@ -27,7 +27,7 @@ for (const one of casesOf('folder-names', Input, Expected)) {
 }
 
 const key = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 300 }),
+  fc.string({ unit: anyCharacter, maxLength: 300 }),
   fc.string({ unit: fc.constantFrom(...'aA=~:./\\ -_eu61hか\u3099がéé用户\uD800\u{1F469}'), maxLength: 12 }),
   fc.constantFrom('con', 'CON', 'nul.txt', 'com1', '=empty', '', 'Demo', 'demo'),
 );

@@ -15,14 +15,14 @@ import {
   unwrapDataBlock,
 } from '../../src/protocol/session/prompt-tags.ts';
 import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
-import fc from '../support/property.ts';
+import fc, { anyCharacter } from '../support/property.ts';
 
 const NONCE = 'a1b2c3d4e5f6';
 const OTHER = '0123456789ab';
 
 /** Whatever a stranger may write: anything, and all that our tags are made of, also with a nonce that leaked. */
 const piece = fc.oneof(
-  fc.string({ unit: 'binary' }),
+  fc.string({ unit: anyCharacter }),
   fc.constantFrom(
     ...[
       '<daemon',

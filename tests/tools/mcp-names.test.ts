@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { mcpToolName } from '../../src/tools/mcp/mcp-tool.ts';
-import fc from '../support/property.ts';
+import fc, { anyCharacter } from '../support/property.ts';
 
 const part = fc.oneof(
-  fc.string({ minLength: 1, maxLength: 90, unit: 'binary' }),
+  fc.string({ minLength: 1, maxLength: 90, unit: anyCharacter }),
   fc.string({ minLength: 1, maxLength: 6, unit: fc.constantFrom('_', 'a', '-', 'A', '.') }),
 );
 

@@ -14,7 +14,7 @@ import { expect, test } from 'vitest';
 import { errorCode, UserError } from '../../src/base/user-error.ts';
 import { isInside } from '../../src/tools/common/path-lookup.ts';
 import { openWorkPaths } from '../../src/tools/files/work-paths.ts';
-import fc from '../support/property.ts';
+import fc, { anyCharacter } from '../support/property.ts';
 import { setup } from './tool-setup.ts';
 
 const MARK = 'not for the model';
@@ -148,7 +148,7 @@ test('whatever the words of a path, it is refused or lies inside', async () => {
       '~',
     ),
     fc.string(),
-    fc.string({ unit: 'binary' }),
+    fc.string({ unit: anyCharacter }),
   );
   const path = fc.oneof(
     fc.string(),
