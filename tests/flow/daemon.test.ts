@@ -177,7 +177,10 @@ test('eight runs at once, and the ninth waits for a place', async () => {
   await on.start(['--base-url', server.url, '--model', 'm']);
   for (let n = 1; n <= 9; n++) on.sh(`s${n}`, `mkdir inbox && echo "hello ${n}" > inbox/1.md`);
   await server.arrived(8);
-  on.sh('s9', 'sleep 0.3');
+  // It has been read, and what came after it has been answered.
+  on.sh('s9', 'echo /status > inbox/2.md');
+  await on.file('s9', 'outbox/2.md');
+  expect(on.events('s9').some((event) => event.type === 'message.received')).toBe(true);
   expect(server.requests).toHaveLength(8);
   server.release();
   await on.file('s9', 'outbox/1.md');
@@ -201,14 +204,17 @@ test('a broken agentd.json stops the start with its line, and later leaves the l
 });
 
 test('an endpoint that comes up late is waited for', async () => {
-  const server = await startOpenAI((request) => ({ text: `re: ${request.userText}` }));
+  // At an address of its own (Linux has many), where nobody else takes the port that it gives back.
+  const host =
+    process.platform === 'linux' ? `127.1.${(process.pid >> 8) & 255}.${process.pid & 255 || 1}` : '127.0.0.1';
+  const server = await startOpenAI((request) => ({ text: `re: ${request.userText}` }), { host });
   const { port, url } = server;
   await server.close();
   const on = ground();
   await on.serve(['--base-url', url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo hi > inbox/1.md');
   await until(() => on.events('demo').some((event) => event.type === 'model.failed'), 'a failed try');
-  const late = await startOpenAI((request) => ({ text: `re: ${request.userText}` }), port);
+  const late = await startOpenAI((request) => ({ text: `re: ${request.userText}` }), { host, port });
   expect(await on.file('demo', 'outbox/1.md')).toContain('re: hi');
   await late.close();
 });

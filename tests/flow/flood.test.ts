@@ -23,7 +23,8 @@ test.skipIf(process.platform !== 'linux')(
     on.sh('links', 'mkdir inbox');
     on.sh('other', 'mkdir inbox');
     const { process: daemon } = await on.start(['--base-url', server.url, '--model', 'echo']);
-    await new Promise((done) => setTimeout(done, 300));
+    writeFileSync(join(on.session('other'), 'inbox', 'first.md'), 'hello');
+    await on.file('other', 'outbox/first.md');
     const before = peakOf(daemon.pid);
     for (let n = 0; n < MESSAGES; n++) {
       writeFileSync(join(on.session('flood'), 'inbox', `${n}.md`), `task ${n}`);

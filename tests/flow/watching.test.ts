@@ -160,7 +160,12 @@ async function watching(sessions: string[], seams: Partial<WatchOptions>) {
   const root = fs.mkdtempSync(join(tmpdir(), 'agentd-flow-'));
   const workspace = openWorkspace(root, { now: realClock.now });
   // Written to after it was made, as `.agentd` is when a daemon has taken the workspace.
-  await new Promise((done) => setTimeout(done, 20));
+  const madeAt = fs.statSync(workspace.paths.own).ctimeMs;
+  do {
+    await new Promise(setImmediate);
+    fs.writeFileSync(workspace.paths.lock, '');
+    fs.rmSync(workspace.paths.lock);
+  } while (fs.statSync(workspace.paths.own).ctimeMs === madeAt);
   fs.writeFileSync(workspace.paths.lock, '');
   for (const name of sessions) await workspace.create(name);
   const received: string[] = [];

@@ -78,7 +78,7 @@ export type OpenAIServer = {
   release(): void;
   /** Adds entries behind those of a list. */
   add(...entries: ScriptEntry[]): void;
-  /** Hangs up on everybody and gives the port back; `startOpenAI(…, port)` starts it there again. */
+  /** Hangs up on everybody and gives the port back; `startOpenAI(…, { host, port })` starts it there again. */
   close(): Promise<void>;
   port: number;
 };
@@ -88,7 +88,10 @@ export type OpenAIServer = {
  * of arrival, and answers 500 beyond its end; a single entry answers every request (a function can look at the messages,
  * to serve many sessions at once).
  */
-export async function startOpenAI(script: ScriptEntry[] | ScriptEntry, port = 0): Promise<OpenAIServer> {
+export async function startOpenAI(
+  script: ScriptEntry[] | ScriptEntry,
+  { host = '127.0.0.1', port = 0 } = {},
+): Promise<OpenAIServer> {
   const requests: Seen[] = [];
   const gets: string[] = [];
   const models: object[] = [];
@@ -112,12 +115,12 @@ export async function startOpenAI(script: ScriptEntry[] | ScriptEntry, port = 0)
     };
     exchange().catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined));
   });
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => server.listen(port, host, resolve));
   const address = server.address();
   const bound = typeof address === 'object' && address ? address.port : port;
 
   return {
-    url: `http://127.0.0.1:${bound}/v1`,
+    url: `http://${host}:${bound}/v1`,
     port: bound,
     requests,
     gets,
