@@ -1,11 +1,10 @@
-// A small MCP server that misbehaves as it is told: by flags at its start, by its tools later.
+// A small MCP server that misbehaves as it is told: by flags at its start, by its tools later. It speaks the protocol by itself: loading
+// an SDK takes a quarter of a second of a core, and the tests start a hundred of these.
 import { spawn, spawnSync } from 'node:child_process';
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { Server } from '@modelcontextprotocol/sdk/server/index.js';
-import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
-import { CallToolRequestSchema, ListToolsRequestSchema, McpError } from '@modelcontextprotocol/sdk/types.js';
 
 const { values: flags } = parseArgs({
   options: {
@@ -75,11 +74,10 @@ const tools = {
     },
   },
   progress: {
-    async run(_, extra) {
-      const progressToken = extra._meta?.progressToken;
+    async run(_, { progressToken }) {
       for (let progress = 1; progress <= 6; progress++) {
         await sleep(250);
-        await extra.sendNotification({ method: 'notifications/progress', params: { progressToken, progress } });
+        send({ method: 'notifications/progress', params: { progressToken, progress } });
       }
       return text('took its time');
     },
@@ -95,7 +93,7 @@ const tools = {
   huge: { run: () => text('x'.repeat(20 * 1024 * 1024)) },
   refuse: {
     run() {
-      throw new McpError(-32602, 'no such city');
+      throw Object.assign(new Error('MCP error -32602: no such city'), { code: -32602 });
     },
   },
   fail: { run: () => ({ isError: true, content: [{ type: 'text', text: 'the printer is on fire' }] }) },
@@ -119,17 +117,12 @@ const tools = {
     }),
   },
   odd: {
-    run(_, { requestId: id }) {
-      // Past the SDK, which would not send it.
-      const result = { content: [{ type: 'hologram' }, 5] };
-      process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', id, result })}\n`);
-      return new Promise(() => {});
-    },
+    run: () => ({ content: [{ type: 'hologram' }, 5] }),
   },
   grow: {
-    async run() {
+    run() {
       tools.grown = { run: () => text('new') };
-      await server.sendToolListChanged();
+      send({ method: 'notifications/tools/list_changed' });
       return text('there is another tool now');
     },
   },
@@ -140,21 +133,46 @@ if (flags.many) {
 
 const listed = flags.list ? JSON.parse(readFileSync(flags.list, 'utf8')) : undefined;
 const PAGE = 40;
-const server = new Server({ name: 'odd', version: '1' }, { capabilities: { tools: { listChanged: true } } });
-server.setRequestHandler(ListToolsRequestSchema, ({ params }) => {
-  if (listed) return { tools: listed };
-  const all = Object.entries(tools).map(([name, { inputSchema = object(), annotations }]) => ({
-    name,
-    description: `does ${name}`,
-    inputSchema,
-    annotations,
-  }));
-  const from = Number(params?.cursor ?? 0);
-  const isMore = from + PAGE < all.length;
-  return { tools: all.slice(from, from + PAGE), ...(isMore && { nextCursor: String(from + PAGE) }) };
-});
-server.setRequestHandler(CallToolRequestSchema, ({ params }, extra) => {
-  if (flags.pids && params.name === 'hang') writeFileSync(`${flags.pids}.called`, '');
-  return tools[params.name].run(params.arguments ?? {}, extra);
-});
-await server.connect(new StdioServerTransport());
+const send = (message) => void process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+const methods = {
+  initialize: ({ protocolVersion }) => ({
+    protocolVersion,
+    capabilities: { tools: { listChanged: true } },
+    serverInfo: { name: 'odd', version: '1' },
+  }),
+  ping: () => ({}),
+  'tools/list': ({ cursor = 0 }) => {
+    if (listed) return { tools: listed };
+    const all = Object.entries(tools).map(([name, { inputSchema = object(), annotations }]) => ({
+      name,
+      description: `does ${name}`,
+      inputSchema,
+      annotations,
+    }));
+    const from = Number(cursor);
+    const isMore = from + PAGE < all.length;
+    return { tools: all.slice(from, from + PAGE), ...(isMore && { nextCursor: String(from + PAGE) }) };
+  },
+  'tools/call': ({ name, arguments: args = {}, _meta }) => {
+    if (flags.pids && name === 'hang') writeFileSync(`${flags.pids}.called`, '');
+    return tools[name].run(args, { progressToken: _meta?.progressToken });
+  },
+};
+/** Calls that the client has given up get no answer. */
+const cancelled = new Set();
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, params = {} } = JSON.parse(line);
+  if (method === 'notifications/cancelled') cancelled.add(params.requestId);
+  else if (id !== undefined && method !== undefined) void answer(id, method, params);
+}
+
+async function answer(id, method, params) {
+  try {
+    if (!methods[method]) throw Object.assign(new Error('Method not found'), { code: -32601 });
+    const result = await methods[method](params);
+    if (!cancelled.has(id)) send({ id, result });
+  } catch ({ code = -32603, message }) {
+    if (!cancelled.has(id)) send({ id, error: { code, message } });
+  }
+}
