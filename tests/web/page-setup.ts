@@ -6,6 +6,7 @@ import { type HttpServer, serveHttp } from '../../src/frontends/http/index.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { findBrowser } from '../../src/tools/browser/find-browser.ts';
+import { WITHOUT_FEATURES } from '../../src/tools/browser/launch-browser.ts';
 import { record } from '../client/rig.ts';
 import { ask } from '../http/serving.ts';
 import { type Ground, ground } from '../support/daemon.ts';
@@ -52,7 +53,8 @@ export type WebTest = (name: string, script: ScriptEntry[], run: (setup: PageSet
 export function useBrowser(): WebTest {
   let browser: Browser | undefined;
   beforeAll(async () => {
-    if (why === '') browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
+    if (why === '')
+      browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', WITHOUT_FEATURES] });
   });
   afterAll(async () => {
     await browser?.close();
@@ -139,7 +141,9 @@ export async function expectAccessible(page: Page, looks: readonly Look[] = SOME
   for (const [width, colorScheme] of looks) {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });
-    const found: AxeViolation[] = await page.evaluate('axe.run().then(({ violations }) => violations)');
+    const found: AxeViolation[] = await page.evaluate(
+      "axe.run({ resultTypes: ['violations'] }).then(({ violations }) => violations)",
+    );
     const reported = found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
     expect(reported, `${width} px, ${colorScheme}`).toEqual([]);
     expect(await page.evaluate('document.documentElement.scrollWidth'), `${width} px`).toBeLessThanOrEqual(width);
