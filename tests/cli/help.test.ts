@@ -7,8 +7,15 @@ import { buildAgentctlParser, renderCommandHelp } from '../../src/frontends/cli/
 import { packageVersion } from '../../src/frontends/command-line.ts';
 import { setup } from '../support/agentctl.ts';
 
+/** All pages, rendered once. */
+let rendered: ReturnType<typeof renderCommandHelp> | undefined;
+const helpPages = () => {
+  rendered ??= renderCommandHelp();
+  return rendered;
+};
+
 test('the help of agentctl and of each command reads as it was agreed', async () => {
-  const pages = await renderCommandHelp();
+  const pages = await helpPages();
   expect(pages.map(({ command, help }) => `## ${command}\n\n${help}`).join('\n')).toMatchSnapshot();
 });
 
@@ -17,7 +24,7 @@ test('the help of agentd reads as it was agreed', async () => {
 });
 
 test('every command that a file defines has a help page, with no line wider than 100', async () => {
-  const pages = await renderCommandHelp();
+  const pages = await helpPages();
   const commands = pages.map(({ command }) => command.replace(/^agentctl ?/, '')).filter((name) => name !== '');
   const folders = ['commands', 'admin', 'live'];
   const files = folders.flatMap((folder) =>
@@ -31,7 +38,7 @@ test('every command that a file defines has a help page, with no line wider than
 
 test('the program prints the pages the docs are made of, with every exit code on the first', async () => {
   const { ctl } = setup();
-  const [first] = await renderCommandHelp();
+  const [first] = await helpPages();
   const { out, code } = await ctl(['--help']);
   expect(code).toBe(0);
   expect(out.trimEnd()).toBe(first?.help.trimEnd());

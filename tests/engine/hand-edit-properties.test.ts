@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Plan, Step } from '../../src/protocol/session/plan.ts';
+import { everything } from '../support/all.ts';
 import { givenRecord } from '../support/given.ts';
 import fc from '../support/property.ts';
 import { moves, type Rig, rig } from '../support/rig.ts';
@@ -147,6 +148,6 @@ test('whatever a person saves, beside whatever the daemon does: the plan ends as
           .map((event) => event.type),
       ).not.toContain('plan.edited');
     }),
-    { numRuns: 150 },
+    { numRuns: everything ? 150 : 75 },
   );
 }, 120_000);

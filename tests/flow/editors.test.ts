@@ -3,12 +3,15 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
+import { everything } from '../support/all.ts';
 import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
 const run = promisify(execFile);
 /** Saves of each way, one right after the other; each adds a word of its own to what stands there. */
 const SAVES = 20;
+/** Between two iterations of the run. */
+const PAUSE_MS = everything ? 5 : 20;
 
 /**
  * A session whose run goes on, and with each iteration brings `plan.json` up to date, until `finish` is called; that
@@ -18,8 +21,8 @@ async function busy() {
   let open = true;
   const server = await startOpenAI(({ index }) => {
     if (index === 0) return { text: '[Step] Read it\n[Step] Write it\n[Step] Send it', calls: [write(index)] };
-    // Several iterations between two saves; as many as the machine can would take it from the editors.
-    return open ? { text: `Page ${index}`, calls: [write(index)], delayMs: 5 } : { text: '[Done]' };
+    // An iteration or more between two saves; as many as the machine can would take it from the editors.
+    return open ? { text: `Page ${index}`, calls: [write(index)], delayMs: PAUSE_MS } : { text: '[Done]' };
   });
   onTestFinished(() => server.close());
   const on = ground();
