@@ -10,12 +10,14 @@ import { serveWorkspace } from '../../src/daemon/serve-workspace.ts';
 import { detectLostEvents } from '../../src/daemon/watch/folder-watches.ts';
 import { type WatchOptions, watchWorkspace } from '../../src/daemon/watch/workspace-watch.ts';
 import { openWorkspace } from '../../src/store/index.ts';
+import { everything } from '../support/all.ts';
 import { type Ground, ground, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
 // "/status" is answered at once and without a model. Nothing here may wait for the sweep: it comes after 30 s, and `until` gives up before.
 
-const NAMES = (count: number) => Array.from({ length: count }, (_, n) => `s${n}`);
+/** So many sessions with AGENTD_TEST_ALL=1, half of them otherwise. */
+const NAMES = (most: number) => Array.from({ length: everything ? most : most / 2 }, (_, n) => `s${n}`);
 const answered = (on: Ground, names: string[], reply: string) =>
   until(
     () => names.every((name) => fs.existsSync(join(on.session(name), 'outbox', reply))),
