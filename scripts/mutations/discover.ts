@@ -35,7 +35,7 @@ export function discover(root: string): Mutation[] {
     .filter(({ file, code }) => !REDUNDANT.some((one) => one.file === file && code.includes(one.code)));
 }
 
-/** What a file without a guard says that holds any of them: reading the source as TypeScript takes a hundred times as long. */
+/** What a file says that holds a sync or a fence: to read its source as TypeScript takes a hundred times as long. */
 const SPELLED = new RegExp(`\\b(?:${[...SYNCS].join('|')}|owner\\.check)\\b`);
 
 function inFile(file: string, text: string): Mutation[] {

@@ -44,8 +44,8 @@ const LONGEST = [
 ].map((name) => `tests/${name}.test.ts`);
 
 /**
- * Vitest's own order, with the longest files moved to the front, and before them those that share no process: a process that is
- * shared ends when the next file in the queue wants one of its own, and the one after that loads all modules again.
+ * Vitest's own order, with the longest files moved to the front, and before them those that share no process: a process
+ * that is shared ends when the next file in the queue wants one of its own, and the one after it loads all modules again.
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

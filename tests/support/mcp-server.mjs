@@ -1,5 +1,5 @@
-// A small MCP server that misbehaves as it is told: by flags at its start, by its tools later. It speaks the protocol by itself: loading
-// an SDK takes a quarter of a second of a core, and the tests start a hundred of these.
+// A small MCP server that misbehaves as it is told: by flags at its start, by its tools later. It speaks the protocol
+// by itself: loading an SDK takes a fifth of a second of a core, and the tests start many of these.
 import { spawn, spawnSync } from 'node:child_process';
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';

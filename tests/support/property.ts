@@ -10,8 +10,8 @@ fc.configureGlobal({ seed: Number(process.env['FC_SEED'] ?? 1) });
 const SURROGATES = { from: 0xd800, count: 0x800 };
 
 /**
- * Any code point: the cases of fast-check's `unit: 'binary'`, which however lists all 1.1 million of them as soon as one string is
- * declared. That takes a second of a core and 100 MB in each process.
+ * Any code point: the cases of fast-check's `unit: 'binary'`, which however lists all 1.1 million of them as soon as
+ * one string is declared. That takes a second of a core and 100 MB in each process.
  */
 export const anyCharacter: fc.Arbitrary<string> = fc.nat(0x10ffff - SURROGATES.count).map(
   (n) => String.fromCodePoint(n < SURROGATES.from ? n : n + SURROGATES.count),
