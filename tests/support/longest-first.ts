@@ -45,7 +45,7 @@ const LONGEST = [
 
 /**
  * Vitest's own order, with the longest files moved to the front, and before them those that share no process: a process
- * that is shared ends when the next file in the queue wants one of its own, and the one after it loads all modules again.
+ * that is shared ends when the next file in the queue wants one of its own, and the next one loads all modules again.
  */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -158,8 +158,8 @@ async function openBrowser(
 }
 
 /**
- * Parts of Chromium that are left out: the popups of an address bar that nobody sees, pages of their own that take half the
- * processor time of a start. Of this switch the last one counts, so those that Playwright leaves out are here too.
+ * Parts of Chromium that are left out: the popups of an address bar that nobody sees, pages of their own that take half
+ * the processor time of a start. Of this switch the last one counts, so those that Playwright leaves out are here too.
  */
 export const WITHOUT_FEATURES = `--disable-features=${[
   'WebUIOmniboxPopup,WebUIOmniboxAimPopup',
