@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { errorText } from '../../base/user-error.ts';
 import { formatStatus } from '../../core/messages/status-report.ts';
 import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
-import { type SessionStatus, sessionStatus } from '../../core/session/session-queries.ts';
+import { type Standing, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
@@ -19,7 +19,7 @@ type NamedSession = SessionPaths & { name: string };
 export type SessionDetails = {
   name: string;
   title: string | null;
-  standing: SessionStatus;
+  standing: Standing;
   session: Session;
   /** Its state, as text. */
   summary: string;
@@ -53,7 +53,7 @@ export async function readSessionDetails(
   return {
     name: paths.name,
     title: settings.title ?? session.title,
-    standing: sessionStatus(session),
+    standing: sessionStanding(session),
     session,
     summary: formatStatus(session, 'en'),
     planProblem: planFileProblem(paths.plan, session.plan?.steps) ?? session.planProblem,
@@ -158,3 +158,4 @@ export { SESSION_COMMANDS } from '../../core/messages/commands.ts';
 export { formatPlanSummary, formatStepLine } from '../../core/messages/status-report.ts';
 /** Formats a plan for people and for `plan.json`: re-exported from core, which frontends may not import. */
 export { formatPlanFile } from '../../core/plan/plan-steps.ts';
+export { sessionStanding } from '../../core/session/session-queries.ts';

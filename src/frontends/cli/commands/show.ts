@@ -47,12 +47,23 @@ export async function showSession(
 }
 
 async function formatDetails(
-  { name, title, session, summary, planProblem, settingsProblem, inbox, asked: approval, children }: SessionDetails,
+  {
+    name,
+    title,
+    standing,
+    session,
+    summary,
+    planProblem,
+    settingsProblem,
+    inbox,
+    asked: approval,
+    children,
+  }: SessionDetails,
   isServed: boolean,
 ): Promise<string> {
   // A question of `ask_user` is already in the summary.
   const asked =
-    session.runEnd?.status === 'waiting' && session.runEnd.reason !== RUN_END.settings && !session.question
+    standing === 'waiting' && session.runEnd && session.runEnd.reason !== RUN_END.settings && !session.question
       ? session.runEnd.text
       : null;
   return [
@@ -98,12 +109,13 @@ function formatChild(
   depth: number,
   stepLine: FormatStepLine,
 ): string[] {
-  const steps = shown?.session.plan?.steps ?? [];
+  const plan = shown?.session.plan;
+  const steps = plan?.steps.map((one, n) => stepLine(plan, one, n + 1, 'en')) ?? [];
   const indent = '  '.repeat(depth);
   return [
     `${indent}${stripControls(step)} → ${stripControls(child)}: ${standing === 'none' ? 'idle' : standing}`,
     ...(shown?.asked ? [`${indent}  ${formatApproval(shown.asked)}`] : []),
-    ...steps.map((one, n) => `${indent}  ${toSingleLine(stepLine(one, n + 1, 'en'), 200)}`),
+    ...steps.map((line) => `${indent}  ${toSingleLine(line, 200)}`),
     ...(shown?.children ?? []).flatMap((one) => formatChild(one, depth + 2, stepLine)),
   ];
 }
