@@ -138,6 +138,7 @@ function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Pa
     planProblem: null,
     settingsProblem: null,
     inbox: 0,
+    rejected: { total: 0, newest: [] },
     isBrowserOpen: false,
     asked: null,
   };

@@ -36,6 +36,7 @@ export async function showSession(
     const isServed = client.daemon() !== undefined;
     const lines = [
       await formatDetails(shown, isServed),
+      ...formatRejected(shown.rejected, client.folder(session)),
       ...formatRunningJobs(running),
       ...(fault === null ? [] : ['', colorize('yellow', stripControls(fault))]),
       '',
@@ -84,6 +85,20 @@ async function formatDetails(
 /** The commands below each other, to copy. */
 function formatNext(commands: readonly string[][], place: GlobalOptions): string[] {
   return commands.map((words, n) => `${n === 0 ? 'Next: ' : '      '}${colorize('bold', formatCommand(words, place))}`);
+}
+
+/** The files that were no messages: the newest with the reasons, and what to do. */
+function formatRejected({ total, newest }: SessionDetails['rejected'], folder: string): string[] {
+  if (total === 0) return [];
+  const lines = newest.map(
+    ({ file, why, at }) => `  ${formatLocalTime(at)}  ${toSingleLine(file, 100)}: ${toSingleLine(why, 500)}`,
+  );
+  return [
+    '',
+    colorize('yellow', `Rejected files: ${total}${total > lines.length && lines.length > 0 ? ', the newest:' : ''}`),
+    ...lines,
+    `  To send one, correct it and move it to inbox/; otherwise delete it. They are in ${stripControls(folder)}/rejected.`,
+  ];
 }
 
 function formatRunningJobs(running: JobListing[]): string[] {
