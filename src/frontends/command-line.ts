@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Argv } from 'yargs';
+import { nearestName } from '../base/strings.ts';
 import { UserError } from '../base/user-error.ts';
 import type { ModelSettings } from '../protocol/settings/config.ts';
 import { isEnvVariableName, NOT_A_VARIABLE_NAME } from '../protocol/settings/env-variable.ts';
@@ -99,6 +100,33 @@ export function rejectRepeatedFlags(args: Record<string, unknown>, lists: readon
       throw new Error(`--${name} was given ${value.length} times; give it once.`);
     }
   }
+}
+
+/**
+ * The flags that were probably meant by those that do not exist, as a line below the complaint of yargs; '' if there is
+ * none near. `cli`: the parser that complained, which knows the flags of the command.
+ */
+export function suggestFlags(message: string, argv: readonly string[], cli: object): string {
+  const [, names = ''] = /^Unknown arguments?: (.*)$/.exec(message) ?? [];
+  const unknown = new Set(names.split(', '));
+  const known = knownFlags(cli);
+  const end = argv.indexOf('--');
+  const near = (end < 0 ? argv : argv.slice(0, end)).flatMap((word) => {
+    const [, flag = '', plain = ''] = /^--((?:no-)?([^=]{2,80}))/.exec(word) ?? [];
+    // A mistyped flag in front of the command has taken the command for its value.
+    const isMeant = message.startsWith('No command given')
+      ? !known.includes(flag)
+      : unknown.has(flag) || unknown.has(plain);
+    return isMeant ? (nearestName(flag, known) ?? []) : [];
+  });
+  return near.length === 0 ? '' : `\nDid you mean ${[...new Set(near)].map((flag) => `"--${flag}"`).join(', ')}?`;
+}
+
+/** The long flags, from what the types of yargs leave out. */
+function knownFlags(cli: object): string[] {
+  const options: unknown = 'getOptions' in cli && typeof cli.getOptions === 'function' ? cli.getOptions() : undefined;
+  const keys = typeof options === 'object' && options !== null && 'key' in options ? options.key : undefined;
+  return Object.keys(keys ?? {}).filter((flag) => /^[a-z][a-z-]+$/.test(flag));
 }
 
 /**

@@ -44,7 +44,8 @@ export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswe
   if (begun && !isRunbookFinished(list) && !isPlanAtWork(messages)) return textAnswer(HELP);
   const current = steps.findIndex((step) => isCurrentStep(daemonText, step));
   const reopened = !asked && done.has(current) ? steps[current] : undefined;
-  if (reopened) return reopenedAnswer(current + 1, reopened, hasMessage || current !== list.progress.at);
+  const isWanted = hasMessage || current !== list.progress.at || REOPENED_BY_PERSON.test(daemonText);
+  if (reopened) return reopenedAnswer(current + 1, reopened, isWanted);
   if (isRunbookFinished(list)) return textAnswer(hasMessage ? HELP : NO_COMMAND);
   if (problems.length > 0) return textAnswer(problemsText(problems));
   if (!tools.includes(SHELL_TOOL))
@@ -125,11 +126,13 @@ function isCurrentStep(daemonText: string, step: RunbookStep): boolean {
   return name === step.description || name === stepTitle(step);
 }
 
-/** A step we called done is still current: its checks failed, or a person reopened it. */
-function reopenedAnswer(number: number, step: RunbookStep, hasMessage: boolean): BuiltInAnswer {
-  if (hasMessage) return runStep(step, `Step ${number} again: ${stepTitle(step)}`);
-  const advice =
-    'Its command succeeded, but a check failed or a person reopened it. Fix the cause, then say "continue": the step runs again.';
+/** The daemon's news, told once, that a person has reopened a step: by "undo", in either language, or in the plan. */
+const REOPENED_BY_PERSON = /^(?:A person says that "|有人说“|[^:：\n]*[:：] \S+ was set from completed to pending$)/m;
+
+/** A step we called done is still current: its checks failed, or a person wants it to run again. */
+function reopenedAnswer(number: number, step: RunbookStep, isWanted: boolean): BuiltInAnswer {
+  if (isWanted) return runStep(step, `Step ${number} again: ${stepTitle(step)}`);
+  const advice = 'Its command succeeded, but a check failed. Fix the cause, then say "continue": the step runs again.';
   return textAnswer(`Step ${number} is open: ${stepTitle(step)}. [Blocked: it is not done yet]\n\n${advice}`);
 }
 

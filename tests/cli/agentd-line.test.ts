@@ -39,4 +39,7 @@ test('a command line of agentd with anything else is left to yargs', () => {
     ['--toString', 'x'],
   ];
   for (const line of others) expect(parsePlainDaemonLine(line), line.join(' ')).toBeUndefined();
+  return expect(parseDaemonLine(['--modle', 'x', '--loglevel=debug'])).rejects.toThrow(
+    'Unknown arguments: modle, loglevel\nDid you mean "--model", "--log-level"?\nSee: agentd --help',
+  );
 });

@@ -94,6 +94,15 @@ test('Ctrl-C stops the run, twice at an empty line leaves; a paste of several li
   type('\u0003');
   await left;
   expect((await at.here(['show', 'demo', '--json'])).out).toContain('"standing": "paused"');
+
+  const another = openScreen(80, 24);
+  const fresh = sit(at, another, 'fresh');
+  await another.shows('fresh is a new session');
+  fresh.type('/run nope\r');
+  await another.shows('No template "nope"');
+  fresh.type('/quit\r');
+  await fresh.left;
+  expect((await at.here(['list'])).out).not.toContain('fresh');
 });
 
 test('without a terminal each line is a message, and the exit code is that of the last reply', async () => {

@@ -75,19 +75,20 @@ test('a session that is not there ends with 4, names the known ones, and is not 
 test('with --json an error is also one line of JSON on standard output, with the name of its exit code', async () => {
   const at = setup();
   await at.here(['send', 'demo', 'hello']);
-  for (const [words, code, exit] of [
+  for (const [words, code, exit, part = ''] of [
     [['show', 'nobody', '--json'], 'session', 4],
     [['plan', 'nobody', '--json'], 'session', 4],
     [['approve', 'demo', '--json'], 'approval', 8],
     [['send', 'demo', 'hi', '--json', '--wait', '--timeout', '0.1'], 'timeout', 124],
     [['lsit', '--json'], 'usage', 2],
     [['list', '--json', '--zork'], 'usage', 2],
+    [['usage', '--sesion', 'demo', '--json'], 'usage', 2, 'Did you mean "--session"?'],
     [['save-template', 'demo', 'weekly', '--json'], 'error', 1],
   ] as const) {
     const ran = await at.here([...words]);
     expect([words, ran.code]).toEqual([words, exit]);
     const { error } = JSON.parse(ran.out);
-    expect(error).toEqual({ code, exit, message: expect.any(String) });
+    expect(error).toEqual({ code, exit, message: expect.stringContaining(part) });
     expect(ran.out.trimEnd()).not.toContain('\n');
     expect(ran.err).toContain(error.message);
   }

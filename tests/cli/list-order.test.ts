@@ -3,6 +3,13 @@ import type { SessionDetails, SessionOverview } from '../../src/client/index.ts'
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import { formatSessions, sortByUrgency } from '../../src/frontends/cli/commands/list.ts';
 import { formatCommand, nextCommands } from '../../src/frontends/cli/common/next-command.ts';
+import { formatChatStatus } from '../../src/frontends/cli/live/chat-transcript.ts';
+import { liveWording } from '../../src/frontends/cli/live/live-wording.ts';
+import { topRow } from '../../src/frontends/cli/live/top-frame.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import type { SessionStanding } from '../../src/protocol/session/run-end.ts';
+import { ended, opened, planned, received, record, rig, started } from '../client/rig.ts';
+import { runHere } from '../support/agentctl-here.ts';
 
 /** A session that changed at this minute. */
 function overview(name: string, minute: number, more: Partial<SessionOverview> = {}): SessionOverview {
@@ -57,6 +64,69 @@ test('with --all every child session stands below the session it belongs to', ()
   ).toEqual(['family | running', '└ ~step_1 | completed', '└ ~step_2 | waiting', '└ ~1 | completed']);
 });
 
+const SPENT = { iterations: 1, tokens: 0, cost: null };
+const FIRST = [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')];
+const CANCELLED: EventBody[] = [
+  ...FIRST,
+  { type: 'run.ended', message: '1.md', status: 'cancelled', reason: 'asked', text: '', spent: SPENT },
+  { type: 'plan.ended', plan: 'plan_1', status: 'cancelled', reason: 'asked' },
+];
+const UNDO: EventBody = { type: 'step.reopened', step: 'step_1', by: 'person' };
+const skipped = { changes: [{ what: 'status', step: 'step_1', from: 'blocked', to: 'skipped' }] as const, ignored: [] };
+
+/** What happened, and what every face says of it: the state, the steps, the summary, the line of `chat`. */
+const STATES: Record<string, [EventBody[], standing: SessionStanding, steps: string, ...summary: RegExp[]]> = {
+  cancelled: [CANCELLED, 'cancelled', '0/1', /^Last run: cancelled \(asked\)\.$/m],
+  'cancelled-reopened': [[...CANCELLED, UNDO], 'paused', '0/1', /^Plan: paused \(reopened\)\.$/m, /^1\. ‖/m],
+  undone: [
+    [...FIRST, ...ended('1.md', 'plan_1'), UNDO],
+    ...(['paused', '0/1', /^Last run: done \(completed\)\.\nPlan: paused \(reopened\)\.$/m, /^1\. ‖/m] as const),
+  ],
+  'closed-by-hand': [
+    [
+      ...FIRST,
+      { type: 'step.blocked', step: 'step_1', by: 'model', error: 'exit 1' },
+      { type: 'run.ended', message: '1.md', status: 'waiting', reason: 'blocked', text: 'It failed.', spent: SPENT },
+      { type: 'plan.edited', by: 'person', ...skipped, changes: [...skipped.changes] },
+    ],
+    ...(['completed', '0/1', /^Nothing is running\.\nPlan: completed \(closed by hand\)\.$/m] as const),
+  ],
+  'no-steps': [
+    [
+      ...FIRST.slice(0, 4),
+      { type: 'run.ended', message: '1.md', status: 'done', reason: 'answered', text: 'Hi.', spent: SPENT },
+      { type: 'plan.ended', plan: 'plan_1', status: 'completed', reason: 'answered' },
+    ],
+    ...(['completed', '-', /^Progress: no steps$/m] as const),
+  ],
+};
+
+test('list, status, show, top and chat say the same of a session, and no steps are a dash', async () => {
+  const at = rig();
+  const words = liveWording({});
+  const now = { now: Date.now(), tool: '', isAsked: false, words };
+  for (const [name, [events]] of Object.entries(STATES)) {
+    const { session } = await at.client.send(name, { text: 'x' });
+    await record(at.session(session), events);
+  }
+  for (const [key, [, standing, steps, ...summary]] of Object.entries(STATES)) {
+    const { name, ...shown } = await at.client.show(key);
+    for await (const one of at.client.list())
+      if (one.name === name) {
+        expect(one.standing, key).toBe(standing);
+        expect(formatSessions([one], { isServed: true, all: true }), key).toMatch(
+          new RegExp(`${standing} \\+1 +${steps} `),
+        );
+      }
+    expect(shown.standing, key).toBe(standing);
+    for (const line of summary) expect(shown.summary, key).toMatch(line);
+    const { state, count } = topRow({ name, ...shown }, true, words);
+    expect([state, count], key).toEqual([standing, steps === '-' ? '-' : '1/1']);
+    expect(formatChatStatus(shown.session, now), key).toContain(standing === 'completed' ? 'idle' : standing);
+  }
+  expect((await runHere(['status', '--workspace', at.root])).out).toContain('Sessions:  5 (2 paused, 1 cancelled)');
+});
+
 const CALL = { session: 'demo~1', id: 2, tool: 'shell', display: 'ls', why: 'it runs', always: null };
 const ASKED = { ...CALL, expires_at: '2026-01-01T00:00:00.000Z', hash: 'abc', problem: null };
 
@@ -68,6 +138,7 @@ function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Pa
     planProblem: null,
     settingsProblem: null,
     inbox: 0,
+    rejected: { total: 0, newest: [] },
     isBrowserOpen: false,
     asked: null,
   };
@@ -78,7 +149,7 @@ const next = (more: Parameters<typeof details>[0], isServed = true) =>
   nextCommands(details(more), isServed).map((words) => words.join(' '));
 
 test('the next command answers what waits, else starts, watches or resumes, else sends', () => {
-  const ended = (status: 'done' | 'waiting' | 'failed' | 'cancelled', reason: string): Partial<Session> => ({
+  const endedAs = (status: 'done' | 'waiting' | 'failed' | 'cancelled', reason: string): Partial<Session> => ({
     runEnd: { ...({} as NonNullable<Session['runEnd']>), status, reason },
   });
   const child = { step: '1', child: 'demo~1', standing: 'waiting' as const, shown: details({ asked: ASKED }) };
@@ -89,14 +160,14 @@ test('the next command answers what waits, else starts, watches or resumes, else
   expect(next({ standing: 'paused' })).toEqual(['continue demo']);
   const question = { text: 'Where?', choices: ['Paris', 'Rome'], call: '1.0' };
   expect(next({ standing: 'waiting', session: { question } })).toEqual(['send demo Paris']);
-  expect(next({ standing: 'waiting', session: ended('waiting', 'check') })).toEqual(['send demo your answer']);
-  expect(next({ standing: 'waiting', session: ended('waiting', 'blocked') })).toEqual([
+  expect(next({ standing: 'waiting', session: endedAs('waiting', 'check') })).toEqual(['send demo your answer']);
+  expect(next({ standing: 'waiting', session: endedAs('waiting', 'blocked') })).toEqual([
     'continue demo your hint',
     'plan demo edit',
   ]);
-  expect(next({ standing: 'failed', session: ended('failed', 'timeout') })).toEqual(['continue demo']);
-  expect(next({ standing: 'failed', session: ended('cancelled', 'x') })).toEqual(['send demo your next task']);
-  expect(next({ standing: 'completed', session: ended('done', 'completed') })).toEqual([
+  expect(next({ standing: 'failed', session: endedAs('failed', 'timeout') })).toEqual(['continue demo']);
+  expect(next({ standing: 'cancelled', session: endedAs('cancelled', 'x') })).toEqual(['send demo your next task']);
+  expect(next({ standing: 'completed', session: endedAs('done', 'completed') })).toEqual([
     'send demo your next task',
     'reply demo',
   ]);

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
 
 /** A workspace with sessions of these names, each with a message that waits. */
@@ -61,6 +62,35 @@ test('send and run take a name as it is; archive, remove, rename and rebuild wan
   ])
     expect((await at.here(words)).code, words.join(' ')).toBe(4);
   expect(existsSync(at.path('.sessions', 'report', 'inbox'))).toBe(true);
+});
+
+test('a path or an unknown template makes no session, whatever command names it; a key made elsewhere is served', async () => {
+  const at = setup();
+  const wanted = 'Expected the name of a session, without "/" and not beginning with ".", got ';
+  mkdirSync(at.path('templates'), { recursive: true });
+  writeFileSync(at.path('templates', 'weekly.md'), '1. Look: `ls`\n');
+  for (const [words, message] of [
+    [['send', '../x', 'hello'], `${wanted}"../x". Did you mean "x"?`],
+    [['send', './notes.md', 'hello', '--json'], `${wanted}"./notes.md". Did you mean "notes.md"?`],
+    [['send', '.hidden', 'hello'], `${wanted}".hidden". Did you mean "hidden"?`],
+    [['send', '..', 'hello'], `${wanted}"..".`],
+    [['run', 'a/b', 'weekly'], `${wanted}"a/b". Did you mean "b"?`],
+    [['chat', '/tmp'], `${wanted}"/tmp". Did you mean "tmp"?`],
+    [['send', 'demo', '/run wekly city=x'], 'No template "wekly". Did you mean "weekly"?'],
+    [['run', 'demo', 'nope'], 'No template "nope". Templates: weekly.'],
+  ] as const) {
+    const { code, err } = await at.here([...words]);
+    expect([words.join(' '), code, err.trimEnd()]).toEqual([words.join(' '), 2, message]);
+  }
+  const chat = await at.ctl(['chat', 'demo'], '/run nope\n');
+  expect([chat.code, chat.err]).toEqual([2, expect.stringContaining('No template "nope". Templates: weekly.')]);
+  expect(existsSync(at.path('.sessions'))).toBe(false);
+
+  const client = openClient(at.root);
+  await client.send('team/room', { text: 'hello' });
+  expect((await at.here(['send', 'team/room', 'again'])).err).toContain('Sent to team=2froom: ');
+  expect((await at.here(['rename', 'team/room', '../room'])).err).toContain(`${wanted}"../room". Did you mean "room"?`);
+  expect((await at.here(['send', 'telegram:user@domain', '/run weekly'])).code).toBe(0);
 });
 
 test('a mistyped session is met with the nearest name, and of many sessions the first are listed', async () => {

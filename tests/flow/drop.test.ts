@@ -1,6 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { formatLocalTime } from '../../src/frontends/cli/common/terminal.ts';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
@@ -101,6 +102,19 @@ test('what is no message goes to rejected/ with a reason, and other sessions not
   expect(why('typo.json')).toContain('text');
   expect(why('latin.md')).toMatch(/UTF-8/);
   expect(statusOf(await on.file('demo', 'outbox/typo.json'))).toBe('rejected');
+  const show = (...flags: string[]) => on.ctl('show', 'demo', ...flags);
+  const { rejected: told } = JSON.parse(await show('--json'));
+  expect([told.total, told.newest.length]).toEqual([8, 3]);
+  for (const { file, why: reason } of told.newest) expect(JSON.parse(why(file)).why).toBe(reason);
+  const times = told.newest.map(({ at }: { at: string }) => at);
+  expect(times).toEqual(times.toSorted().toReversed());
+  expect(await show()).toContain(
+    `Rejected files: 8, the newest:\n  ${formatLocalTime(times[0])}  ${told.newest[0].file}: ${told.newest[0].why}\n`,
+  );
+  expect(await show()).toContain(`correct it and move it to inbox/; otherwise delete it. They are in ${rejected}.\n`);
+  on.sh('demo', `sed -i 's/txt/text/' rejected/typo.json && mv rejected/typo.json inbox/corrected.json`);
+  expect(statusOf(await on.file('demo', 'outbox/corrected.json'))).toBe('done');
+  expect(await show()).toContain('Rejected files: 7, the newest:');
   on.sh('other', 'mkdir inbox && echo hi > inbox/1.md');
   expect(await on.file('other', 'outbox/1.md')).toContain('You said: hi');
   on.sh('demo', 'echo still here > inbox/1.md');

@@ -138,6 +138,49 @@ test('steps that a person reopens or moves run in the order of the plan', async 
   expect(commands(at).slice(2)).toEqual(['prep', 'ship', 'build']);
 });
 
+test.each([
+  ['Count', 'Sort', '/undo'],
+  ['数一数', '排序', '/undo'],
+  ['Count', 'Sort', 'plan.json'],
+])('%s, %s: a step reopened by %s runs again after one bare /continue, whichever it is', async (first, last, how) => {
+  const at = await setup({});
+  await send(at, '1.md', `1. ${first}: \`count\`\n2. ${last}: \`sort\``);
+  for (const [name, steps, again] of [
+    ['last', [last], ['sort']],
+    ['both', [last, first], ['count', 'sort']],
+  ] as const) {
+    const before = commands(at).length;
+    for (const step of steps) if (how === '/undo') await send(at, `${name} ${step}.md`, how);
+    if (how === 'plan.json') {
+      const plan = at.plan();
+      const reopened = plan?.steps.map((one) =>
+        (steps as readonly string[]).includes(one.description) ? { ...one, status: 'pending' } : one,
+      );
+      at.store.hands.edit(JSON.stringify({ ...plan, steps: reopened }));
+    }
+    await send(at, `${name}.md`, '/continue');
+    expect(commands(at).slice(before)).toEqual(again);
+    expect(at.plan()?.status).toBe('completed');
+  }
+});
+
+test('a step whose check fails is not run again by itself: the list waits, and one /continue runs it', async () => {
+  // The check is a call without a command.
+  const exits: Record<string, number> = { count: 1, undefined: 1 };
+  const at = await setup(exits);
+  const ran = () => commands(at).filter((command) => command !== undefined);
+  await send(at, '1.md', '1. Count: `count`\n2. Sort: `sort`');
+  const plan = at.plan();
+  const steps = plan?.steps.map((one) => (one.id === 'step_2' ? { ...one, done_when: [{ file: 'work/x' }] } : one));
+  at.store.hands.edit(JSON.stringify({ ...plan, steps }));
+  exits.count = 0;
+  await send(at, '2.md', '/continue');
+  expect(ran()).toEqual(['count', 'count', 'sort']);
+  expect(at.reply('2.md')).toContain('Its command succeeded, but a check failed.');
+  await send(at, '3.md', '/continue');
+  expect(ran()).toEqual(['count', 'count', 'sort', 'sort']);
+});
+
 test('a question beside a paused list, and a word after a cancelled one, run none of its commands', async () => {
   const at = await setup({ build: 1 });
   await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `build`\n3. Test: `test`');

@@ -145,7 +145,7 @@ webTest(
     await page.getByRole('button', { name: 'Cancel' }).press('Enter');
 
     await page.getByRole('button', { name: 'Yes, end it' }).press('Enter');
-    await header.getByText('failed').waitFor();
+    await header.getByText('cancelled').waitFor();
 
     await log.getByText('Reply: Cancelled').first().waitFor();
   },

@@ -2,13 +2,16 @@ import { readFileSync } from 'node:fs';
 import { errorText } from '../../base/user-error.ts';
 import { formatStatus } from '../../core/messages/status-report.ts';
 import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
-import { type SessionStatus, sessionStatus } from '../../core/session/session-queries.ts';
+import { type Standing, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
+import { RejectionReason } from '../../protocol/session/message.ts';
 import type { Step } from '../../protocol/session/plan.ts';
+import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
+import { parseJson } from '../../store/settings/schema-errors.ts';
 import { readSession } from '../sessions/read-session.ts';
 import { type ApprovalRequest, approvalRequestOf } from './approval-requests.ts';
 import { checkSessionSettings, countWaitingMessages, type SessionOverview } from './session-overview.ts';
@@ -19,7 +22,7 @@ type NamedSession = SessionPaths & { name: string };
 export type SessionDetails = {
   name: string;
   title: string | null;
-  standing: SessionStatus;
+  standing: Standing;
   session: Session;
   /** Its state, as text. */
   summary: string;
@@ -28,6 +31,8 @@ export type SessionDetails = {
   /** Why the `session.json` that applies is invalid: the line and what was expected. */
   settingsProblem: string | null;
   inbox: number;
+  /** Files in `rejected/`: how many, and the last ones, newest first. */
+  rejected: { total: number; newest: RejectedFile[] };
   /** Whether its browser is open. */
   isBrowserOpen: boolean;
   /** The call waiting for approval. */
@@ -35,6 +40,9 @@ export type SessionDetails = {
   /** Child sessions that work, or worked, on steps of the plan: state and plan of each, in the order of the steps. */
   children: ChildDetails[];
 };
+
+/** `file`: its name in `rejected/`. */
+export type RejectedFile = RejectionReason & { file: string };
 
 export type ChildDetails = {
   step: string;
@@ -53,12 +61,13 @@ export async function readSessionDetails(
   return {
     name: paths.name,
     title: settings.title ?? session.title,
-    standing: sessionStatus(session),
+    standing: sessionStanding(session),
     session,
     summary: formatStatus(session, 'en'),
     planProblem: planFileProblem(paths.plan, session.plan?.steps) ?? session.planProblem,
     settingsProblem: settings.problem,
     inbox: countWaitingMessages(paths),
+    rejected: readRejectedFiles(paths.rejected),
     isBrowserOpen: isBrowserOpen(paths.browserRunning),
     asked: approvalRequestOf(paths, session),
     children: await readChildren(session, at),
@@ -69,6 +78,29 @@ export async function readSessionDetails(
 function isBrowserOpen(running: string): boolean {
   const pid = Number.parseInt(ifExists(() => readFileSync(running, 'utf8')) ?? '', 10);
   return pid > 0 && isProcessRunning(pid);
+}
+
+const REASON_ENDING = '.why.json';
+/** Files named with their reasons. */
+const MAX_REJECTED_SHOWN = 3;
+/** Beyond so many files only their number is told: the page reads it several times a second. */
+const MAX_REJECTED_COMPARED = 2000;
+
+/** A file that a person took away to correct it is not counted, although its reason stays. */
+function readRejectedFiles(folder: string): SessionDetails['rejected'] {
+  const names = new Set(listNames(folder));
+  const files = [...names].filter((name) => names.has(name + REASON_ENDING));
+  if (files.length > MAX_REJECTED_COMPARED) return { total: files.length, newest: [] };
+  const changed = new Map(files.map((file) => [file, statIfExists(`${folder}/${file}${REASON_ENDING}`)?.mtimeMs ?? 0]));
+  const newest = files
+    .sort((one, other) => (changed.get(other) ?? 0) - (changed.get(one) ?? 0))
+    .slice(0, MAX_REJECTED_SHOWN)
+    .flatMap((file): RejectedFile[] => {
+      const json = parseJson(readTextFile(`${folder}/${file}${REASON_ENDING}`) ?? '');
+      const { data } = RejectionReason.safeParse(json.ok ? json.value : undefined);
+      return data ? [{ ...data, file }] : [];
+    });
+  return { total: files.length, newest };
 }
 
 /** A child that cannot be read is still listed. */
@@ -96,6 +128,7 @@ export function detailsAsJson({
   planProblem,
   settingsProblem,
   inbox,
+  rejected,
   isBrowserOpen,
   asked,
   children,
@@ -131,6 +164,7 @@ export function detailsAsJson({
     approval: asked,
     unanswered,
     inbox,
+    rejected,
     children: children.map((one) => ({
       step: one.step,
       child: one.child,
@@ -158,3 +192,4 @@ export { SESSION_COMMANDS } from '../../core/messages/commands.ts';
 export { formatPlanSummary, formatStepLine } from '../../core/messages/status-report.ts';
 /** Formats a plan for people and for `plan.json`: re-exported from core, which frontends may not import. */
 export { formatPlanFile } from '../../core/plan/plan-steps.ts';
+export { sessionStanding } from '../../core/session/session-queries.ts';

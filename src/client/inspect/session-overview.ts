@@ -2,9 +2,10 @@ import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
 import { countCompletedSteps } from '../../core/plan/step-graph.ts';
-import { type SessionStatus, sessionStatus } from '../../core/session/session-queries.ts';
+import { sessionStanding } from '../../core/session/session-queries.ts';
 import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { UserQuestion } from '../../protocol/session/reply.ts';
+import type { SessionStanding } from '../../protocol/session/run-end.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { readTextFile, readTextOrThrow } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
@@ -27,7 +28,7 @@ export type SessionOverview = {
   /** The parent of this session. */
   parent: string | null;
   title: string | null;
-  standing: SessionStatus | 'unreadable';
+  standing: SessionStanding;
   plan: { id: string; status: PlanStatus; completed: number; total: number } | null;
   /** The question it asked by `ask_user` and waits to be answered. */
   asks: UserQuestion | null;
@@ -47,14 +48,16 @@ export async function readOverview(paths: NamedSession): Promise<SessionOverview
   try {
     const session = await readSession(paths);
     const { plan } = session;
+    const standing = sessionStanding(session);
+    const question = standing === 'waiting' ? session.question : null;
     const { title, problem: settings } = await checkSessionSettings(paths);
     return {
       name: paths.name,
       parent: parentSessionOf(paths.name) ?? null,
       title: title ?? session.title,
-      standing: sessionStatus(session),
+      standing,
       plan: plan && planProgress(plan),
-      asks: session.question && { text: session.question.text, choices: session.question.choices },
+      asks: question && { text: question.text, choices: question.choices },
       changed: session.at || null,
       inbox,
       problem: null,

@@ -62,6 +62,7 @@ const en = {
   working: (goal: string) => `Working on: ${goal}`,
   noPlan: 'There is no plan.',
   lastRun: (status: string, reason: string) => `Last run: ${status} (${reason}).`,
+  planIs: (status: string, reason: string) => `Plan: ${status}${reason === '' ? '' : ` (${reason})`}.`,
   retrying: (why: string, attempt: number, at: string) =>
     `The model gave no answer (attempt ${attempt}: ${why}); next attempt at ${at}.`,
   stalled: 'Ended: the run would never have finished by itself. This is a bug in agentd; its log has the details.',
@@ -165,6 +166,7 @@ const zh: typeof en = {
   working: (goal) => `正在处理：${goal}`,
   noPlan: '没有计划。',
   lastRun: (status, reason) => `上一次运行：${status}（${reason}）。`,
+  planIs: (status, reason) => `计划：${status}${reason === '' ? '' : `（${reason}）`}。`,
   retrying: (why, attempt, at) => `模型没有回答（第 ${attempt} 次：${why}）；下次尝试：${at}。`,
   stalled: '已结束：这次运行自己永远不会结束。这是 agentd 的缺陷，详情见日志。',
   byPerson: '由用户要求',

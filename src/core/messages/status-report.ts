@@ -6,6 +6,7 @@ import { stepsToShow } from '../plan/fan-out.ts';
 import { rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
 import { countCompletedSteps } from '../plan/step-graph.ts';
 import { describeBrokenNeeds } from '../plan/step-readiness.ts';
+import { sessionStanding } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { formatQuestion } from './questions.ts';
 import { REPLY_WORDING } from './reply-wording.ts';
@@ -19,6 +20,8 @@ export const STATUS_MARKS: Readonly<Record<Step['status'], string>> = {
   blocked: '⚑',
   skipped: '–',
 };
+/** The mark of a step that goes on where it was once its plan is resumed. */
+const PAUSED_MARK = '‖';
 
 const SUMMARY_WORDING = {
   en: {
@@ -26,6 +29,7 @@ const SUMMARY_WORDING = {
     progress: 'Progress',
     steps: 'steps done',
     planning: 'planning, no steps yet',
+    noSteps: 'no steps',
     current: 'Current step',
     spent: 'Iterations',
     assumed: 'assumed done',
@@ -39,6 +43,7 @@ const SUMMARY_WORDING = {
     progress: '进度',
     steps: '步已完成',
     planning: '计划中，还没有步骤',
+    noSteps: '没有步骤',
     current: '当前步骤',
     spent: '已用迭代',
     assumed: '推定完成',
@@ -65,8 +70,8 @@ export function formatPlanSummary(plan: Plan, language: Language, most = MAX_STE
   const words = SUMMARY_WORDING[language];
   const current = runningStep(plan);
   const back = rolledBackSteps(plan.steps);
-  const count =
-    plan.steps.length === 0 ? words.planning : `${countCompletedSteps(plan)}/${plan.steps.length} ${words.steps}`;
+  const none = plan.status === 'running' ? words.planning : words.noSteps;
+  const count = plan.steps.length === 0 ? none : `${countCompletedSteps(plan)}/${plan.steps.length} ${words.steps}`;
   return [
     `${words.goal}: ${shortFirstLine(plan.goal)}`,
     `${words.progress}: ${count}`,
@@ -89,18 +94,24 @@ function stepLines(plan: Plan, language: Language, most: number): string[] {
   const more = (count: number) => (count > 0 ? [SUMMARY_WORDING[language].more(count)] : []);
   return [
     ...more(first),
-    ...lines.slice(first, first + most).map((step, n) => formatStepLine(step, first + n + 1, language)),
+    ...lines.slice(first, first + most).map((step, n) => formatStepLine(plan, step, first + n + 1, language)),
     ...more(lines.length - first - most),
   ];
 }
 
-/** One step as a line: number, mark, description, progress and result. */
-export function formatStepLine(step: Step, number: number, language: Language): string {
+/** One step of a plan as a line: number, mark, description, progress and result. */
+export function formatStepLine(
+  { status }: Pick<Plan, 'status'>,
+  step: Step,
+  number: number,
+  language: Language,
+): string {
+  const mark = step.status === 'running' && status !== 'running' ? PAUSED_MARK : STATUS_MARKS[step.status];
   const words = SUMMARY_WORDING[language];
   const how =
     step.completed_by === 'timeout' ? ` (${words.assumed})` : step.completed_by === 'person' ? ` (${words.by})` : '';
   const outcome = step.error ?? step.result;
-  return `${number}. ${STATUS_MARKS[step.status]} ${truncate(step.description, MAX_STEP_CHARS)}${step.status === 'completed' ? '' : progressSuffix(step)}${how}${outcome ? ` — ${truncate(oneLine(outcome), 160)}` : ''}`;
+  return `${number}. ${mark} ${truncate(step.description, MAX_STEP_CHARS)}${step.status === 'completed' ? '' : progressSuffix(step)}${how}${outcome ? ` — ${truncate(oneLine(outcome), 160)}` : ''}`;
 }
 
 function progressSuffix(step: Step): string {
@@ -143,10 +154,16 @@ function runningLines(session: Session, language: Language): string[] {
 
 function restingLines(session: Session, language: Language): string[] {
   const words = REPLY_WORDING[language];
-  const { runEnd, question } = session;
+  const { plan, runEnd, question } = session;
+  const standing = sessionStanding(session);
+  const isOfRun =
+    !runEnd || standing === 'none' || standing === (runEnd.status === 'done' ? 'completed' : runEnd.status);
+  // What the run waited for, a person has settled in the plan.
+  const isOver = !isOfRun && (runEnd.status === 'waiting' || runEnd.status === 'paused');
   return [
     words.idle,
-    ...(runEnd ? [words.lastRun(runEnd.status, runEnd.reason)] : []),
-    ...(question ? [`\n${formatQuestion(question.text, question.choices)}`] : []),
+    ...(runEnd && !isOver ? [words.lastRun(runEnd.status, runEnd.reason)] : []),
+    ...(plan && !isOfRun ? [words.planIs(plan.status, plan.reason ?? '')] : []),
+    ...(question && standing === 'waiting' ? [`\n${formatQuestion(question.text, question.choices)}`] : []),
   ];
 }

@@ -92,7 +92,9 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
   const outcome =
     why.text ??
     (why.status === 'cancelled' ? words.cancelled : why.reason === RUN_END.stopped ? words.stopped : words.pausing);
-  const summary = plan && why.status !== 'done' && why.status !== 'waiting' ? [formatPlanSummary(plan, language)] : [];
+  const { status } = why;
+  const summary =
+    plan && status !== 'done' && status !== 'waiting' ? [formatPlanSummary({ ...plan, status }, language)] : [];
   const how =
     why.status === 'paused'
       ? [words.goOn]

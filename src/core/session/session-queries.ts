@@ -1,6 +1,7 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
 import type { RunEndStatus } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import type { SessionStanding } from '../../protocol/session/run-end.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { sessionDepth } from './child-session.ts';
 import type { Session } from './session-state.ts';
@@ -40,34 +41,40 @@ export function activePlan(session: Session): Plan | null {
 }
 
 /** The status of a session for a new message: the columns of the table in `message-actions.ts`. */
-export type SessionStatus = 'none' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed';
+export type SessionStatus = Exclude<Standing, 'cancelled'>;
+
+/** A cancelled run can be resumed like a failed one, so messages are handled alike. */
+export function sessionStatus(session: Session): SessionStatus {
+  const standing = sessionStanding(session);
+  return standing === 'cancelled' ? 'failed' : standing;
+}
+
+/** The state of a session whose event log is readable. */
+export type Standing = Exclude<SessionStanding, 'unreadable'>;
 
 /**
- * A stopped run determines the status until another one ends with an answer; an open plan outlives runs that leave it
- * alone.
+ * The state of a session, the same for every frontend. A stopped run determines it until another one ends with an
+ * answer; an open plan outlives runs that leave it alone, and what people do to a plan at rest counts from then on.
  */
-export function sessionStatus(session: Session): SessionStatus {
-  if (session.run) return 'running';
-  const open = session.plan && (session.plan.status === 'paused' || session.plan.status === 'waiting');
-  if (open && (!session.runEnd || session.runEnd.status === 'done'))
-    return session.plan?.status === 'waiting' ? 'waiting' : 'paused';
-  if (session.plan?.status === 'completed' && session.runEnd?.plan === session.plan.id) return 'completed';
-  switch (session.runEnd?.status) {
+export function sessionStanding({ run, plan, runEnd }: Session): Standing {
+  if (run) return 'running';
+  const open = plan?.status === 'paused' || plan?.status === 'waiting' ? plan.status : null;
+  const isOfRun = plan !== null && runEnd?.plan === plan.id;
+  if (open && (!runEnd || runEnd.status === 'done')) return open;
+  if (isOfRun && plan.status === 'completed') return 'completed';
+  switch (runEnd?.status) {
     case undefined:
       return 'none';
     case 'done':
-      return session.plan
-        ? session.plan.status === 'failed' || session.plan.status === 'cancelled'
-          ? 'failed'
-          : 'completed'
-        : 'none';
+      if (plan?.status === 'failed' || plan?.status === 'cancelled') return plan.status;
+      return plan ? 'completed' : 'none';
     case 'paused':
-      return 'paused';
     case 'waiting':
-      return 'waiting';
+      return runEnd.status;
     case 'failed':
     case 'cancelled':
-      return 'failed';
+      // A person has reopened a step since.
+      return open && isOfRun ? open : runEnd.status;
   }
 }
 

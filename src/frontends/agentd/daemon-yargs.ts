@@ -1,3 +1,4 @@
+import type { Argv } from 'yargs';
 import yargs from 'yargs';
 import { errorText, UserError } from '../../base/user-error.ts';
 import {
@@ -5,6 +6,7 @@ import {
   DOCS_WIDTH,
   packageVersion,
   rejectRepeatedFlags,
+  suggestFlags,
   WORKSPACE_OPTION,
 } from '../command-line.ts';
 import type { DaemonCommandLine } from './daemon-flags.ts';
@@ -25,7 +27,7 @@ export async function renderAgentdHelp(): Promise<string> {
 }
 
 function buildDaemonParser(argv: string[]) {
-  const cli = yargs(argv)
+  const cli: Argv = yargs(argv)
     .scriptName('agentd')
     .locale('en')
     .alias('help', 'h')
@@ -50,8 +52,9 @@ function buildDaemonParser(argv: string[]) {
     .strict()
     .wrap(process.stdout.isTTY ? Math.min(DOCS_WIDTH, process.stdout.columns || 80) : DOCS_WIDTH)
     .exitProcess(false)
-    .fail((message, error) => {
-      throw new UserError(`${message ?? errorText(error)}\nSee: agentd --help`, AGENTD_EXIT_CODES.usage.code);
+    .fail((message: string | null, error) => {
+      const near = message === null ? '' : suggestFlags(message, argv, cli);
+      throw new UserError(`${message ?? errorText(error)}${near}\nSee: agentd --help`, AGENTD_EXIT_CODES.usage.code);
     })
     .epilogue(formatAgentdExitCodes());
   return addDaemonOptions(cli);

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { Plan, StepCheck } from '../../protocol/session/plan.ts';
 import { StepText } from '../../protocol/session/plan-edit.ts';
 import { Reply, ReplyStatus, UserQuestion } from '../../protocol/session/reply.ts';
+import { SESSION_STANDINGS } from '../../protocol/session/run-end.ts';
 
 /** Clients give up after 60 s, so no call takes longer than this. */
 export const MAX_WAIT_S = 50;
@@ -40,7 +41,7 @@ export const SessionList = z.object({
     z.object({
       name: z.string(),
       title: z.string().nullable(),
-      standing: z.string().describe('How it stands, such as "running", "waiting" or "completed".'),
+      standing: z.enum(SESSION_STANDINGS),
       plan: PlanCount.nullable(),
       question: UserQuestion.nullable().describe('What it asks.'),
       changed: z.string().nullable(),
@@ -52,7 +53,7 @@ export const SessionList = z.object({
 export const SessionStanding = z.object({
   name: z.string(),
   title: z.string().nullable(),
-  standing: z.string(),
+  standing: z.enum(SESSION_STANDINGS),
   summary: z.string(),
   plan: z.object({ id: z.string(), revision: z.int() }).nullable(),
   question: UserQuestion.nullable().describe('What it asks: the next message is the answer.'),

@@ -71,3 +71,7 @@ export const Attachment = z.object({
   image: ImageFile.pick({ type: true, sha256: true }).optional().describe('An image that a model can be given.'),
 });
 export type Attachment = z.infer<typeof Attachment>;
+
+/** What `rejected/<name>.why.json` says of the file beside it. */
+export const RejectionReason = z.object({ name: z.string(), why: z.string(), at: z.iso.datetime() });
+export type RejectionReason = z.infer<typeof RejectionReason>;

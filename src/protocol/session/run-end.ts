@@ -49,3 +49,19 @@ export const RUN_END = {
   stateLost: 'lost',
 } as const;
 export type RunEndCode = (typeof RUN_END)[keyof typeof RUN_END];
+
+/**
+ * The states of a session as every frontend shows them (`standing`). `none`: nothing has run yet, or there was no plan;
+ * `unreadable`: the event log cannot be trusted.
+ */
+export const SESSION_STANDINGS = [
+  'none',
+  'running',
+  'waiting',
+  'paused',
+  'completed',
+  'failed',
+  'cancelled',
+  'unreadable',
+] as const;
+export type SessionStanding = (typeof SESSION_STANDINGS)[number];

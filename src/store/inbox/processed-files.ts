@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { errorCode } from '../../base/user-error.ts';
 import type { DroppedFile } from '../../engine/ports/store-ports.ts';
+import type { RejectionReason } from '../../protocol/session/message.ts';
 import { stagingName } from '../fs/durable-write.ts';
 import { type OpenFolder, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
@@ -60,11 +61,14 @@ export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
       withFolder(paths.folder, [{ path: paths.rejected, make: true }], (rejected) => {
         const isTaken = (name: string) => name.endsWith('.why.json') || statInFolder(rejected, name) !== undefined;
         const name = freeName(safeName(drop.name), isTaken);
-        const reason = JSON.stringify({ name: drop.name, why, at: now().toISOString() }, null, 2);
+        const reason: RejectionReason = { name: drop.name, why, at: now().toISOString() };
         const staged = stagingName();
         // The reason first: after a crash in between, the file is still in the inbox and is found again.
         wrapDiskErrors('refuse a message into', `${paths.rejected}/${name}`, () => {
-          fs.writeFileSync(rejected.bytePath(staged), `${reason}\n`, { flag: 'wx', mode: 0o600 });
+          fs.writeFileSync(rejected.bytePath(staged), `${JSON.stringify(reason, null, 2)}\n`, {
+            flag: 'wx',
+            mode: 0o600,
+          });
           fs.renameSync(rejected.bytePath(staged), rejected.bytePath(`${name}.why.json`));
         });
         const isAway = move(inbox.bytePath(raw), rejected.bytePath(name), `${paths.rejected}/${name}`, drop);

@@ -1,4 +1,5 @@
 import type { SessionOverview } from '../../../client/index.ts';
+import type { SessionStanding } from '../../../protocol/session/run-end.ts';
 import { defineCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
 import type { ExitName } from '../common/exit-codes.ts';
 import {
@@ -14,13 +15,14 @@ import {
 } from '../common/terminal.ts';
 
 /** The state of a session in a word. */
-export const STATE_LABELS: Record<SessionOverview['standing'], string> = {
+export const STATE_LABELS: Record<SessionStanding, string> = {
   none: 'idle',
   running: 'running',
   waiting: 'waiting',
   paused: 'paused',
   completed: 'completed',
   failed: 'failed',
+  cancelled: 'cancelled',
   unreadable: 'unreadable',
 };
 
@@ -110,7 +112,7 @@ export function formatSessions(
     ...rows.map(({ shown: one, hidden }) => [
       `${treeLabel(one, rows)}${hidden === 0 ? '' : ` (${hidden} ${hidden === 1 ? 'child' : 'children'})`}`,
       stateLabel(one, isServed),
-      one.plan ? `${one.plan.completed}/${one.plan.total}` : '-',
+      one.plan && one.plan.total > 0 ? `${one.plan.completed}/${one.plan.total}` : '-',
       one.changed ? formatLocalTime(one.changed) : '-',
       toSingleLine(
         one.problem ?? one.settings ?? (one.asks ? `asks: ${one.asks.text}` : (one.title ?? '')),

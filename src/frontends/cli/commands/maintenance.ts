@@ -11,6 +11,7 @@ import {
   SESSION_ARG,
 } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
+import { checkNewName } from '../common/send-and-wait.ts';
 import {
   colorize,
   formatTable,
@@ -105,6 +106,7 @@ export const rename = defineCommand({
       .positional('session', SESSION_ARG)
       .positional('name', { type: 'string', demandOption: true, describe: 'The new name' }),
   async run(args) {
+    checkNewName(args.name);
     printDone(`Renamed to ${await (await openWorkspaceClient(args)).rename(args.session, args.name)}`);
     return 'ok';
   },

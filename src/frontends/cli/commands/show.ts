@@ -36,6 +36,7 @@ export async function showSession(
     const isServed = client.daemon() !== undefined;
     const lines = [
       await formatDetails(shown, isServed),
+      ...formatRejected(shown.rejected, client.folder(session)),
       ...formatRunningJobs(running),
       ...(fault === null ? [] : ['', colorize('yellow', stripControls(fault))]),
       '',
@@ -47,12 +48,23 @@ export async function showSession(
 }
 
 async function formatDetails(
-  { name, title, session, summary, planProblem, settingsProblem, inbox, asked: approval, children }: SessionDetails,
+  {
+    name,
+    title,
+    standing,
+    session,
+    summary,
+    planProblem,
+    settingsProblem,
+    inbox,
+    asked: approval,
+    children,
+  }: SessionDetails,
   isServed: boolean,
 ): Promise<string> {
   // A question of `ask_user` is already in the summary.
   const asked =
-    session.runEnd?.status === 'waiting' && session.runEnd.reason !== RUN_END.settings && !session.question
+    standing === 'waiting' && session.runEnd && session.runEnd.reason !== RUN_END.settings && !session.question
       ? session.runEnd.text
       : null;
   return [
@@ -73,6 +85,20 @@ async function formatDetails(
 /** The commands below each other, to copy. */
 function formatNext(commands: readonly string[][], place: GlobalOptions): string[] {
   return commands.map((words, n) => `${n === 0 ? 'Next: ' : '      '}${colorize('bold', formatCommand(words, place))}`);
+}
+
+/** The files that were no messages: the newest with the reasons, and what to do. */
+function formatRejected({ total, newest }: SessionDetails['rejected'], folder: string): string[] {
+  if (total === 0) return [];
+  const lines = newest.map(
+    ({ file, why, at }) => `  ${formatLocalTime(at)}  ${toSingleLine(file, 100)}: ${toSingleLine(why, 500)}`,
+  );
+  return [
+    '',
+    colorize('yellow', `Rejected files: ${total}${total > lines.length && lines.length > 0 ? ', the newest:' : ''}`),
+    ...lines,
+    `  To send one, correct it and move it to inbox/; otherwise delete it. They are in ${stripControls(folder)}/rejected.`,
+  ];
 }
 
 function formatRunningJobs(running: JobListing[]): string[] {
@@ -98,12 +124,13 @@ function formatChild(
   depth: number,
   stepLine: FormatStepLine,
 ): string[] {
-  const steps = shown?.session.plan?.steps ?? [];
+  const plan = shown?.session.plan;
+  const steps = plan?.steps.map((one, n) => stepLine(plan, one, n + 1, 'en')) ?? [];
   const indent = '  '.repeat(depth);
   return [
     `${indent}${stripControls(step)} → ${stripControls(child)}: ${standing === 'none' ? 'idle' : standing}`,
     ...(shown?.asked ? [`${indent}  ${formatApproval(shown.asked)}`] : []),
-    ...steps.map((one, n) => `${indent}  ${toSingleLine(stepLine(one, n + 1, 'en'), 200)}`),
+    ...steps.map((line) => `${indent}  ${toSingleLine(line, 200)}`),
     ...(shown?.children ?? []).flatMap((one) => formatChild(one, depth + 2, stepLine)),
   ];
 }

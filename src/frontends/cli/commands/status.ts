@@ -113,6 +113,8 @@ function formatNames(names: string[], all: number): string {
 }
 
 function formatCounts(counts: Record<string, number>): string {
-  const shown = ['running', 'waiting', 'paused', 'failed', 'unreadable'].filter((standing) => counts[standing]);
+  const shown = ['running', 'waiting', 'paused', 'failed', 'cancelled', 'unreadable'].filter(
+    (standing) => counts[standing],
+  );
   return shown.length === 0 ? '' : ` (${shown.map((standing) => `${counts[standing]} ${standing}`).join(', ')})`;
 }

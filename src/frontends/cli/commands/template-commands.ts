@@ -1,6 +1,4 @@
-import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
-import type { Client } from '../../../client/index.ts';
 import {
   defineCommand,
   JSON_OPTION,
@@ -10,7 +8,7 @@ import {
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
 import { EXIT_CODES } from '../common/exit-codes.ts';
-import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';
+import { addSendOptions, requireTemplate, sendAndWait } from '../common/send-and-wait.ts';
 import { print, printJson, printNote, stripControls } from '../common/terminal.ts';
 
 export const run = defineCommand({
@@ -33,21 +31,6 @@ export const run = defineCommand({
     return sendAndWait(client, args.session, { command: 'run', text }, args, { mustExist: false });
   },
 });
-
-/** Throws if there is no such template, before a session is made for it. */
-async function requireTemplate(client: Client, wanted: string, session: string): Promise<void> {
-  const known = (await client.templates()).map(({ name }) => name);
-  if (known.includes(wanted)) return;
-  const nearest = nearestName(wanted, known);
-  const hint = known.includes(session)
-    ? `The session comes first: agentctl run ${wanted} ${session}`
-    : nearest
-      ? `Did you mean "${nearest}"?`
-      : known.length > 0
-        ? `Templates: ${known.join(', ')}.`
-        : `There are none in ${client.paths.templates}. See: agentctl help templates`;
-  throw new UserError(`No template ${JSON.stringify(wanted)}. ${hint}`, EXIT_CODES.usage.code);
-}
 
 /** An argument of the shell in the syntax of `/run`: the shell removed its quotes, so they are added again. */
 function quoteParameter(word: string): string {

@@ -41,7 +41,9 @@ function commandsWhenIdle({ name, session: { question, runEnd }, standing }: Ses
     case 'paused':
       return [['continue', name]];
     case 'failed':
-      return runEnd?.status === 'cancelled' ? [['send', name, 'your next task']] : [['continue', name]];
+      return [['continue', name]];
+    case 'cancelled':
+      return [['send', name, 'your next task']];
     case 'none':
     case 'completed':
       return [['send', name, 'your next task'], ...(runEnd ? [['reply', name]] : [])];

@@ -1,5 +1,6 @@
 import type { Argv } from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
+import { UserError } from '../../../base/user-error.ts';
 import type { Client, SentMessage } from '../../../client/index.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import {
@@ -10,7 +11,7 @@ import {
   SESSION_PREFIX_ARG,
   WAIT_OPTION,
 } from './command.ts';
-import { EXIT_OF_STATUS, type ExitName } from './exit-codes.ts';
+import { EXIT_CODES, EXIT_OF_STATUS, type ExitName } from './exit-codes.ts';
 import { print, printJson, printNote, stripControls } from './terminal.ts';
 
 export type MessageContent = Parameters<Client['send']>[1];
@@ -52,12 +53,56 @@ export async function sendAndWait(
   options: { mustExist: boolean },
 ): Promise<ExitName> {
   const known = client.sessions();
+  if (!options.mustExist && !known.includes(client.sessionName(session)))
+    await checkNewSession(client, session, message);
   const sent = await client.send(session, message, options);
   if (!client.daemon()) printNote(noDaemonText(manner, client.paths.root));
   if (manner.wait) return waitAndPrint(client, sent, manner);
   if (manner.json) printJson(sent);
   else printNote(`Sent to ${sent.session}${newSessionNote(sent.session, known)}: ${sent.id}`);
   return 'ok';
+}
+
+/** Throws if the first message of a new session cannot be meant: by the name of the session, or an unknown template. */
+export async function checkNewSession(client: Client, session: string, { text }: MessageContent): Promise<void> {
+  checkNewName(session);
+  const template = /^\s*\/run\s+(\S+)/i.exec(text ?? '')?.[1];
+  if (template !== undefined) await requireTemplate(client, template);
+}
+
+/**
+ * Throws if a new session cannot be meant by this name: it looks like a path. Programs may use such keys over HTTP, or
+ * make the folder themselves.
+ */
+export function checkNewName(name: string): void {
+  if (!name.includes('/') && !name.startsWith('.')) return;
+  const inner = name
+    .split('/')
+    .findLast((part) => /[^.]/.test(part))
+    ?.replace(/^\.+/, '');
+  throw new UserError(
+    `Expected the name of a session, without "/" and not beginning with ".", got ${JSON.stringify(name)}.${inner === undefined ? '' : ` Did you mean ${JSON.stringify(inner)}?`}`,
+    EXIT_CODES.usage.code,
+  );
+}
+
+/**
+ * Throws if there is no such template, before a session is made for it. `session`: what was given in the place of the
+ * session.
+ */
+export async function requireTemplate(client: Client, wanted: string, session?: string): Promise<void> {
+  const known = (await client.templates()).map(({ name }) => name);
+  if (known.includes(wanted)) return;
+  const nearest = nearestName(wanted.slice(0, 80), known);
+  const hint =
+    session !== undefined && known.includes(session)
+      ? `The session comes first: agentctl run ${wanted} ${session}`
+      : nearest
+        ? `Did you mean "${nearest}"?`
+        : known.length > 0
+          ? `Templates: ${known.join(', ')}.`
+          : `There are none in ${client.paths.templates}. See: agentctl help templates`;
+  throw new UserError(`No template ${JSON.stringify(wanted)}. ${hint}`, EXIT_CODES.usage.code);
 }
 
 /** A name that was mistyped makes a new session: this says so. */

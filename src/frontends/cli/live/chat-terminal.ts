@@ -1,7 +1,7 @@
 import { errorText } from '../../../base/user-error.ts';
 import type { ApprovalRequest } from '../../../client/index.ts';
 import type { ShownSession } from '../commands/watch-run.ts';
-import type { MessageContent } from '../common/send-and-wait.ts';
+import { checkNewSession, type MessageContent } from '../common/send-and-wait.ts';
 import { colorize, stripControls } from '../common/terminal.ts';
 import { answerHere, decisionMessage, formatCall, parseChatInput } from './chat-input.ts';
 import { type ChatTerminal, openPrompt } from './chat-prompt.ts';
@@ -166,6 +166,7 @@ function openSender({ client, session }: Pick<ChatTerminal, 'client' | 'session'
       content.catch(() => {});
       sending = sending
         .then(async () => {
+          if (!exists({ client, session: to })) await checkNewSession(client, to, await content);
           const sent = await client.send(to, await content);
           if (to === session) mine.add(sent.id);
         })

@@ -1,5 +1,6 @@
 import { legible } from '../../../base/strings.ts';
 import type { SessionUpdate } from '../../../client/index.ts';
+import { sessionStanding } from '../../../client/inspect/session-details.ts';
 import type { EventOf } from '../../../protocol/session/event.ts';
 import { inlineText } from '../../../protocol/session/log-entry.ts';
 import { formatArgs, type ShownSession, stepLabel } from '../commands/watch-run.ts';
@@ -174,21 +175,21 @@ function callLine(
 
 /** The plan folded into one line, such as "2/5 · Download the report · 4 s · shell". `now` in ms since 1970. */
 export function formatChatStatus(
-  { plan, run, runEnd, question }: ShownSession,
+  session: ShownSession,
   { words, now, tool, isAsked }: { words: LiveWording; now: number; tool: string; isAsked: boolean },
 ): string {
+  const { plan, run, question } = session;
   const open = plan && plan.steps.length > 0 && !run?.besidePlan && (run || plan.status !== 'completed') ? plan : null;
   const step = open?.steps[open.current_step_index];
   const parts = open
     ? [`${open.current_step_index + 1}/${open.steps.length}`, toSingleLine(step?.description ?? '', 60)]
     : [];
   if (isAsked) return [...parts, words.answerCall].join(' · ');
-  if (question && !run) return [...parts, words.answerQuestion].join(' · ');
+  if (question && sessionStanding(session) === 'waiting') return [...parts, words.answerQuestion].join(' · ');
   if (!run) {
-    const state = runEnd && runEnd.status !== 'done' ? runEnd.status : null;
-    if (state === null) return words.idle;
-    const word = state === 'waiting' ? words.yourTurn : words.states[state === 'cancelled' ? 'failed' : state];
-    return [...parts, word].join(' · ');
+    const state = sessionStanding(session);
+    if (state === 'none' || state === 'completed') return words.idle;
+    return [...parts, state === 'waiting' ? words.yourTurn : words.states[state]].join(' · ');
   }
   const since = Date.parse(step?.started_at ?? run.startedAt);
   const progress = step?.progress ? [`${step.progress.current}/${step.progress.total}`] : [];

@@ -6,7 +6,7 @@ import { DOCS_WIDTH } from '../../command-line.ts';
 import { listSessions } from '../commands/list.ts';
 import { defineCommand, findSession, type GlobalOptions, openWorkspaceClient } from '../common/command.ts';
 import { EXIT_CODES, type ExitName } from '../common/exit-codes.ts';
-import { sendAndWait } from '../common/send-and-wait.ts';
+import { checkNewName, sendAndWait } from '../common/send-and-wait.ts';
 import { print, printNote, stripControls } from '../common/terminal.ts';
 import { liveWording } from './live-wording.ts';
 
@@ -56,7 +56,12 @@ const isTerminal = (): boolean =>
 
 /** The session that is named, which may be a new one, or the one that changed last. */
 function chosenSession(client: Client, named: string | undefined): string {
-  if (named !== undefined) return findSession(client, named) ?? named;
+  const known = named === undefined ? undefined : findSession(client, named);
+  if (known !== undefined) return known;
+  if (named !== undefined) {
+    checkNewName(named);
+    return named;
+  }
   const words = liveWording(process.env);
   const [newest, ...others] = client.newestSessions(Number.POSITIVE_INFINITY);
   if (newest === undefined) throw new UserError(words.noSessions, EXIT_CODES.session.code);

@@ -74,6 +74,7 @@ const ZH: LiveWording = {
     paused: '已暂停',
     completed: '已完成',
     failed: '失败',
+    cancelled: '已取消',
     unreadable: '无法读取',
   },
   yourTurn: '等你回答',

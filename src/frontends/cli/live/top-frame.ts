@@ -1,5 +1,6 @@
 import { legible } from '../../../base/strings.ts';
 import type { SessionDetails } from '../../../client/index.ts';
+import type { SessionStanding } from '../../../protocol/session/run-end.ts';
 import { cellWidth, fitToWidth, padToWidth } from '../common/cell-text.ts';
 import { toSingleLine } from '../common/terminal.ts';
 import type { LiveWording } from './live-wording.ts';
@@ -7,8 +8,8 @@ import type { LiveWording } from './live-wording.ts';
 /** A session in the list. */
 export type TopRow = {
   name: string;
-  state: SessionDetails['standing'] | 'unreadable';
-  /** Its current step, such as "2/5". */
+  state: SessionStanding;
+  /** Its current step, such as "2/5"; "-" without steps. */
   count: string;
   /** What it does, or what it waits for. */
   doing: string;
@@ -33,12 +34,14 @@ export function topRow(details: SessionDetails, isServed: boolean, words: LiveWo
     ...(waits === null ? [] : [waits]),
     ...(inbox > 0 ? [words.inbox(inbox)] : []),
     ...(rest === '' ? [] : [rest]),
-    ...(waits === null && open && standing !== 'completed' ? [step?.description ?? ''] : []),
+    ...(waits === null && open && standing !== 'completed' && standing !== 'cancelled'
+      ? [step?.description ?? '']
+      : []),
   ];
   return {
     name,
     state: standing,
-    count: open ? `${Math.min(open.current_step_index + 1, open.steps.length)}/${open.steps.length}` : '',
+    count: open ? `${Math.min(open.current_step_index + 1, open.steps.length)}/${open.steps.length}` : '-',
     doing: toSingleLine(legible((parts.length > 0 ? parts : [title ?? '']).join(' · ')), 300),
     spent: formatSpent(session),
     needsYou: waits !== null || standing === 'waiting',
@@ -48,12 +51,15 @@ export function topRow(details: SessionDetails, isServed: boolean, words: LiveWo
 
 /** A session whose event log cannot be read. */
 export const unreadableRow = (name: string, why: string): TopRow => ({
-  ...{ name, state: 'unreadable', count: '', doing: toSingleLine(why, 300), spent: '', needsYou: true, changed: '' },
+  ...{ name, state: 'unreadable', count: '-', doing: toSingleLine(why, 300), spent: '', needsYou: true, changed: '' },
 });
 
-function waitingFor({ asked, session, children, settingsProblem }: SessionDetails, words: LiveWording): string | null {
+function waitingFor(
+  { asked, standing, session, children, settingsProblem }: SessionDetails,
+  words: LiveWording,
+): string | null {
   if (asked && !session.run) return `${words.allow} ${asked.tool} ${asked.display}`;
-  if (session.question && !session.run) return `? ${session.question.text}`;
+  if (session.question && standing === 'waiting') return `? ${session.question.text}`;
   for (const { shown } of children) {
     const found = shown && waitingFor(shown, words);
     if (found) return found;
@@ -79,7 +85,7 @@ function formatCount(amount: number): string {
 }
 
 const RANKS: Record<TopRow['state'], number> = {
-  ...{ unreadable: 1, waiting: 1, running: 2, paused: 3, failed: 4, none: 5, completed: 5 },
+  ...{ unreadable: 1, waiting: 1, running: 2, paused: 3, failed: 4, none: 5, completed: 5, cancelled: 5 },
 };
 
 /** What needs a person first, then what runs, is paused or failed; within these the latest change first. */

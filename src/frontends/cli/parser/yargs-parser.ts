@@ -2,7 +2,7 @@ import type { Argv } from 'yargs';
 import yargs from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
-import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, WORKSPACE_OPTION } from '../../command-line.ts';
+import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, suggestFlags, WORKSPACE_OPTION } from '../../command-line.ts';
 import { config } from '../admin/config-file.ts';
 import { help, PAGES } from '../admin/help-pages.ts';
 import { usage } from '../admin/usage-report.ts';
@@ -110,7 +110,7 @@ export function buildAgentctlParser(
       // Without a message it is what a command threw; with one it is a complaint of yargs, a `check` or a `coerce`.
       throw message === null
         ? error
-        : new UserError(formatUsageError(message, named?.usage, argv), EXIT_CODES.usage.code);
+        : new UserError(formatUsageError(message, named?.usage, argv, cli), EXIT_CODES.usage.code);
     });
   for (const command of COMMANDS) cli = command.register(cli, parts, ended);
   addCompletion(cli, sessions);
@@ -173,16 +173,18 @@ const OTHER_NAMES: Readonly<Record<string, readonly string[]>> = {
 const findOtherName = (word: string): string | undefined =>
   Object.entries(OTHER_NAMES).find(([, others]) => others.includes(word))?.[0];
 
-function formatUsageError(message: string, usage: string | undefined, argv: readonly string[]): string {
+function formatUsageError(message: string, usage: string | undefined, argv: readonly string[], cli: object): string {
   const word = findCommandWord(argv);
   const isUnknown = usage === undefined && word !== undefined && word !== COMPLETION_COMMAND;
-  if (isUnknown && /^Unknown arguments?: /.test(message)) {
+  const flags = suggestFlags(message, argv, cli);
+  // Otherwise the word is the value of the mistyped flag.
+  if (isUnknown && flags === '' && /^Unknown arguments?: /.test(message)) {
     const names = COMMANDS.map((command) => commandName(command.usage));
     const nearest = findOtherName(word) ?? nearestName(word.slice(0, 80), names);
     return `Unknown command: ${word}${nearest ? `. Did you mean "${nearest}"?` : ''}\nSee: agentctl --help`;
   }
   const words = /^Not enough non-option arguments/.test(message) && usage ? `Usage: agentctl ${usage}` : message;
-  return `${words}${suggestChoice(message, argv)}\nSee: agentctl ${usage ? `${commandName(usage)} ` : ''}--help`;
+  return `${words}${suggestChoice(message, argv)}${flags}\nSee: agentctl ${usage ? `${commandName(usage)} ` : ''}--help`;
 }
 
 /** What was probably meant by a word that is none of the choices, such as `plan history demo`. */

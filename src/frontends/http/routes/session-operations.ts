@@ -2,13 +2,14 @@ import { basename } from 'node:path';
 import { z } from 'zod';
 import type { Event } from '../../../protocol/session/event.ts';
 import { Plan } from '../../../protocol/session/plan.ts';
+import { SESSION_STANDINGS } from '../../../protocol/session/run-end.ts';
 import { defineOperation, type HttpOperation, jsonAnswer } from '../common/operation.ts';
 import { InSession } from '../common/path-schemas.ts';
 
 const SessionLine = z.looseObject({
   name: z.string(),
   title: z.string().nullable(),
-  standing: z.string().describe('State, such as "running", "waiting" or "completed".'),
+  standing: z.enum(SESSION_STANDINGS),
   changed: z.string().nullable().describe('ISO 8601, UTC.'),
   inbox: z.int().describe('Messages in the inbox.'),
 });

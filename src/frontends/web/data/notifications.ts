@@ -1,8 +1,9 @@
 import { effect, signal } from '@preact/signals';
+import type { SessionStanding } from '../../../protocol/session/run-end.ts';
 import { words } from '../text/wording.ts';
 import { requestJson, sessionPath } from './api.ts';
 import { goTo, hrefOf, type SessionEntry, sessions } from './overview.ts';
-import type { SessionView, Standing } from './session.ts';
+import type { SessionView } from './session.ts';
 
 /** `blocked`: the browser was told to allow none here. `insecure`: it has none for this address. */
 export type NotificationState = 'off' | 'on' | 'blocked' | 'insecure';
@@ -50,11 +51,16 @@ const register = (): Promise<ServiceWorkerRegistration> =>
   navigator.serviceWorker.register((scripts?.createScriptURL(WORKER) ?? WORKER) as string);
 
 /** What a session may begin to be that a person wants to hear of. */
-const NEEDS_PERSON: ReadonlySet<Standing> = new Set<Standing>(['waiting', 'paused', 'failed', 'unreadable']);
+const NEEDS_PERSON: ReadonlySet<SessionStanding> = new Set<SessionStanding>([
+  'waiting',
+  'paused',
+  'failed',
+  'unreadable',
+]);
 /** As much as is shown of why. */
 const MOST_CHARS = 300;
-/** A run that a person has ended or paused is no news to them. */
-const ASKED_FOR = new Set(['asked', 'stopped', 'cancelled']);
+/** A run that a person has paused is no news to them. */
+const ASKED_FOR = new Set(['asked', 'stopped']);
 
 /** Shows a notification when a session begins to need a person, unless the page is in front of them. */
 export function startNotifications(): void {

@@ -1,14 +1,15 @@
 import { computed, effect, signal } from '@preact/signals';
+import type { SessionStanding } from '../../../protocol/session/run-end.ts';
 import { words } from '../text/wording.ts';
 import { isLoggedIn, requestJson } from './api.ts';
-import { openSession, type Standing } from './session.ts';
+import { openSession } from './session.ts';
 
 /** What the page uses of an entry of `GET /api/sessions`. */
 export type SessionEntry = {
   name: string;
   parent: string | null;
   title: string | null;
-  standing: Standing;
+  standing: SessionStanding;
   plan: { completed: number; total: number } | null;
   asks: { text: string } | null;
   changed: string | null;

@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals';
 import type { Plan } from '../../../protocol/session/plan.ts';
 import type { Usage, UserQuestion } from '../../../protocol/session/reply.ts';
+import type { SessionStanding } from '../../../protocol/session/run-end.ts';
 import { words } from '../text/wording.ts';
 import {
   ApiProblem,
@@ -14,8 +15,6 @@ import {
 } from './api.ts';
 import { createTranscript, type Transcript } from './transcript.ts';
 
-export type Standing = 'none' | 'running' | 'waiting' | 'paused' | 'completed' | 'failed' | 'unreadable';
-
 /** What the page uses of `GET /api/sessions/{session}`. */
 /** Who has something of the session for themselves; `from`: null for the owner of the workspace. */
 export type Hold = { from: string | null; since: string };
@@ -23,7 +22,7 @@ export type Hold = { from: string | null; since: string };
 export type SessionView = {
   name: string;
   title: string | null;
-  standing: Standing;
+  standing: SessionStanding;
   plan: Plan | null;
   plan_problem: string | null;
   settings_problem: string | null;

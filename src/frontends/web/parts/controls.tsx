@@ -143,6 +143,7 @@ const SIGNS: Readonly<Record<string, string>> = {
   completed: '✓',
   ok: '✓',
   failed: '✗',
+  cancelled: '✗',
   unreadable: '✗',
   blocked: '!',
   interrupted: '!',

@@ -19,6 +19,7 @@ export const chinese: Words = {
     paused: '已暂停',
     completed: '已完成',
     failed: '失败',
+    cancelled: '已取消',
     unreadable: '无法读取',
   },
   stepStatuses: {

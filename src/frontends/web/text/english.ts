@@ -18,6 +18,7 @@ export const english = {
     paused: 'paused',
     completed: 'completed',
     failed: 'failed',
+    cancelled: 'cancelled',
     unreadable: 'unreadable',
   },
   stepStatuses: {

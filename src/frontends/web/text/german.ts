@@ -19,6 +19,7 @@ export const german: Words = {
     paused: 'pausiert',
     completed: 'erledigt',
     failed: 'gescheitert',
+    cancelled: 'abgebrochen',
     unreadable: 'unlesbar',
   },
   stepStatuses: {

@@ -65,7 +65,7 @@ function Entry(entry: SessionEntry) {
       </span>
       <span class="row quiet">
         <StateLabel state={standing} text={words.value.standings[standing]} />
-        {plan && <span>{`${plan.completed}/${plan.total}`}</span>}
+        {plan && plan.total > 0 && <span>{`${plan.completed}/${plan.total}`}</span>}
         {changed !== null && <time dateTime={changed}>{formatTime(changed)}</time>}
       </span>
       {inbox > 0 && <span class="quiet">{words.value.waitingMessages(inbox)}</span>}

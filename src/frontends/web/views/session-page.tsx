@@ -55,9 +55,11 @@ function RunState(view: SessionView) {
     <div class="row run-state">
       <p role="status" class="row">
         <StateLabel state={standing} text={standings[standing]} />
-        {plan && <span>{stepOf(completed, plan.steps.length)}</span>}
         {plan && plan.steps.length > 0 && (
-          <progress max={plan.steps.length} value={completed} aria-label={words.value.plan} />
+          <>
+            <span>{stepOf(completed, plan.steps.length)}</span>
+            <progress max={plan.steps.length} value={completed} aria-label={words.value.plan} />
+          </>
         )}
       </p>
       {spent && (

@@ -154,10 +154,9 @@ function Change({ step, description, field, from, to }: FieldChange) {
 const MAX_VALUE_CHARS = 500;
 
 function valueText(step: string | null, field: string, value: unknown): string {
-  const { stepStatuses, standings, runEnds } = words.value;
+  const { stepStatuses, standings } = words.value;
   if (value === null) return '';
-  const statuses: Readonly<Record<string, string>> =
-    step === null ? { ...standings, cancelled: runEnds.cancelled } : stepStatuses;
+  const statuses: Readonly<Record<string, string>> = step === null ? standings : stepStatuses;
   if (field === 'status') return statuses[String(value)] ?? String(value);
   const text = typeof value === 'string' ? value : Array.isArray(value) ? value.map(plain).join(', ') : plain(value);
   return text.length > MAX_VALUE_CHARS ? `${text.slice(0, MAX_VALUE_CHARS)} …` : text;
