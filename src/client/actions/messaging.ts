@@ -62,19 +62,29 @@ export async function dropIntoInbox(
   id: string,
   { files = [], attachments: uploaded = [], ...message }: OutgoingMessage,
 ): Promise<string> {
-  for (const path of uploaded) assertUploaded(folder, path);
   const copies: string[] = [];
-  const name = messageFileName(id);
   try {
     for (const file of files) copies.push(await attachFile(folder, file));
     const attachments = [...uploaded, ...copies];
     const content = formatMessageFile({ ...message, id, ...(attachments.length > 0 && { attachments }) });
-    await dropOnFullDisk(folder, { name, content });
-    return name;
+    return await dropFormatted(folder, id, content, uploaded);
   } catch (error) {
     for (const path of copies) fs.rmSync(join(sessionPaths(folder).inbox, path), { force: true });
     throw error;
   }
+}
+
+/** Drops the content of a message file. `uploaded` are those of its attachments that must be in the inbox already. */
+export async function dropFormatted(
+  folder: string,
+  id: string,
+  content: string,
+  uploaded: readonly string[] = [],
+): Promise<string> {
+  for (const path of uploaded) assertUploaded(folder, path);
+  const name = messageFileName(id);
+  await dropOnFullDisk(folder, { name, content });
+  return name;
 }
 
 function assertUploaded(folder: string, path: string): void {

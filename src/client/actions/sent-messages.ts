@@ -6,7 +6,7 @@ import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { MessageConflict } from '../sessions/client-errors.ts';
 import { readSession, readUnlessMentioned } from '../sessions/read-session.ts';
-import { dropIntoInbox, formatMessageFile, messageFileName, type OutgoingMessage } from './messaging.ts';
+import { dropFormatted, formatMessageFile, messageFileName, type OutgoingMessage } from './messaging.ts';
 
 type NamedSession = SessionPaths & { name: string };
 
@@ -22,7 +22,7 @@ export async function dropOnce(
   const earlier = await findSent(paths, id, content);
   if (earlier !== undefined) return earlier;
   try {
-    return await dropIntoInbox(paths.folder, id, { ...message, attachments });
+    return await dropFormatted(paths.folder, id, content, attachments);
   } catch (error) {
     // Somebody may have sent the same message at this very moment.
     const same = await findSent(paths, id, content);
