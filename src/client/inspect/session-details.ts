@@ -99,7 +99,9 @@ function readRejectedFiles(folder: string): SessionDetails['rejected'] {
       const json = parseJson(readTextFile(`${folder}/${file}${REASON_ENDING}`) ?? '');
       const { data } = RejectionReason.safeParse(json.ok ? json.value : undefined);
       return data ? [{ ...data, file }] : [];
-    });
+    })
+    // A file system's clock may not tell apart what came within a few milliseconds.
+    .sort((one, other) => (one.at < other.at ? 1 : one.at > other.at ? -1 : 0));
   return { total: files.length, newest };
 }
 
