@@ -1,9 +1,8 @@
 import * as fs from 'node:fs';
 import { openSessionWorker } from '../../src/engine/loop/worker.ts';
-import type { ModelAnswer } from '../../src/engine/ports/model-port.ts';
-import type { SessionPorts } from '../../src/engine/ports/session-ports.ts';
+import type { ModelAnswer, SessionPorts } from '../../src/engine/ports/session-ports.ts';
 import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
-import { sessionTokens } from '../../src/store/event-log/session-token.ts';
+import { sessionTokens } from '../../src/store/event-log/log-writers.ts';
 import { openSessionFolder } from '../../src/store/session/session-folder.ts';
 import { memoryChildren } from '../../tests/support/memory-children.ts';
 import { drop, FREE, makeSession, replied } from './contender.ts';

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
-import { rebuildFiles } from '../../src/client/actions/rebuild-files.ts';
+import { rebuildFiles } from '../../src/client/actions/session-admin.ts';
 import { formatReplyFile } from '../../src/core/messages/replies.ts';
 import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';

@@ -1,5 +1,5 @@
 import { renderAgentdHelp } from '../../src/frontends/agentd/daemon-yargs.ts';
-import { EXIT_CODES } from '../../src/frontends/cli/common/exit-codes.ts';
+import { EXIT_CODES } from '../../src/frontends/cli/common/command.ts';
 import { renderCommandHelp } from '../../src/frontends/cli/parser/yargs-parser.ts';
 
 /** What both programs print for `--help`, word for word. */

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { rebuildFiles } from '../../src/client/actions/rebuild-files.ts';
+import { rebuildFiles } from '../../src/client/actions/session-admin.ts';
 import { formatReplyFile } from '../../src/core/messages/replies.ts';
 import { Plan } from '../../src/protocol/session/plan.ts';
 import { sessionPaths } from '../../src/store/index.ts';

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { rebuildFiles } from '../../src/client/actions/rebuild-files.ts';
+import { rebuildFiles } from '../../src/client/actions/session-admin.ts';
 import type { Event } from '../../src/protocol/session/event.ts';
 import { openWorkspace, sessionPaths } from '../../src/store/index.ts';
 import { ofType } from '../crash/check.ts';

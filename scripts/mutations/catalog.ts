@@ -72,7 +72,7 @@ export const patches: Patch[] = [
     replacement: 'if (isFree && ended) returnToPool(server);',
   },
   {
-    file: 'src/store/workspace/kernel-lock.ts',
+    file: 'src/store/workspace/owner-file.ts',
     code: "if (status === 1) return { is: 'held', by };",
     replacement: "if (status === 1) return { is: 'ours', by };",
     tests: OWNERSHIP,

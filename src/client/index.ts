@@ -7,14 +7,14 @@ import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
 import type { OutgoingMessage, SentMessage, UploadedFile, WaitOptions } from './actions/messaging.ts';
 import type { PlanSaveResult } from './actions/plan-save.ts';
-import type { RebuiltFile } from './actions/rebuild-files.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
 import type { MessageProgress } from './actions/sent-messages.ts';
+import type { RebuiltFile } from './actions/session-admin.ts';
+import type { SettingsReport } from './actions/settings-edit.ts';
 import type { ApprovalRequest } from './inspect/approval-requests.ts';
 import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log.ts';
 import type { SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
-import type { SettingsReport } from './inspect/settings-report.ts';
 import type { StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
 import type { OpenWorkFile, WorkFolder } from './inspect/work-folder.ts';
 import { openSessionFolders, type SessionFolders } from './sessions/session-folders.ts';
@@ -176,7 +176,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     settingsFault: async () => (await import('./inspect/session-overview.ts')).workspaceSettingsProblem(paths),
     async settings(key) {
       const session = key === undefined ? undefined : folders.rootOf(key);
-      return (await import('./inspect/settings-report.ts')).reportSettings(paths, session);
+      return (await import('./actions/settings-edit.ts')).reportSettings(paths, session);
     },
     async start(launch) {
       await workspace();

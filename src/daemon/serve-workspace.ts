@@ -5,18 +5,23 @@ import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
 import { sessionPaths, type Workspace } from '../store/index.ts';
 import { describeLock } from '../store/workspace/owner-file.ts';
-import { assessBlame, readCrashes, readCrashNote, writeCrashes } from './crashes/crash-blame.ts';
 import { type CrashLoopGuard, openCrashLoopGuard } from './crashes/crash-loop-guard.ts';
-import { startCrashHandler, startWatchdog } from './crashes/crash-notes.ts';
+import {
+  assessBlame,
+  readCrashes,
+  readCrashNote,
+  startCrashHandler,
+  startWatchdog,
+  writeCrashes,
+} from './crashes/crash-notes.ts';
 import { GRACE_MS } from './host/clock.ts';
 import type { DiskMonitor } from './host/disk-space.ts';
 import { fileSystemAt, type ReadFsType } from './host/file-system.ts';
 import { takeOwnership, type WorkspaceOwnership } from './host/ownership.ts';
-import type { OpenedSession } from './sessions/pool-options.ts';
-import { scheduleRetention } from './sessions/retention-sweep.ts';
+import { openUnfinishedSessions, scheduleRetention } from './sessions/background-sweeps.ts';
+import type { OpenedSession } from './sessions/pool-state.ts';
 import { openSessionPool } from './sessions/session-pool.ts';
 import { startStatusFile } from './sessions/status-file.ts';
-import { openUnfinishedSessions } from './sessions/unfinished-sessions.ts';
 import type { WatchFolder } from './watch/folder-watches.ts';
 import { watchWorkspace } from './watch/workspace-watch.ts';
 

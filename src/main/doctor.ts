@@ -6,20 +6,18 @@ import { openSkillStore, sessionPaths } from '../store/index.ts';
 import { inspectJobs } from '../tools/jobs/job-store.ts';
 import {
   checkBrowser,
+  checkConfiguration,
   checkDisk,
   checkLock,
-  checkNode,
-  checkSandbox,
-  checkShell,
-  checkWatches,
-} from './doctor-machine.ts';
-import {
-  checkConfiguration,
   checkMcpServers,
   checkModel,
+  checkNode,
+  checkSandbox,
   checkSessionSettingsFiles,
+  checkShell,
+  checkWatches,
   excuseRunningDaemon,
-} from './doctor-settings.ts';
+} from './doctor-checks.ts';
 
 /** Checks everything a daemon needs and changes nothing. Only with `ask` is anything sent over the network. */
 export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {

@@ -1,4 +1,4 @@
-import { fdatasync, writeSync } from 'node:fs';
+import * as fs from 'node:fs';
 import { promisify } from 'node:util';
 import { errorText, isDiskFull } from '../base/user-error.ts';
 import { realClock, timesOf } from '../daemon/host/clock.ts';
@@ -6,12 +6,13 @@ import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk-space.ts'
 import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
-import type { Model } from '../engine/ports/model-port.ts';
-import type { SessionPorts } from '../engine/ports/session-ports.ts';
+import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
 import type { Config, ModelSettings } from '../protocol/settings/config.ts';
 import { type EffectiveSettings, resolveSettings } from '../protocol/settings/effective-settings.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
+import { replaceFile } from '../store/fs/replace-file.ts';
+import { ifExists } from '../store/fs/store-errors.ts';
 import {
   applyRetention,
   openSkillStore,
@@ -25,9 +26,7 @@ import {
 } from '../store/index.ts';
 import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
 import { openLiveSettings } from './live-settings.ts';
-import { createLogger, type LoggerLevel } from './logger.ts';
 import { openSessionWorld } from './open-session.ts';
-import { publishSchemas } from './publish-schemas.ts';
 import { openSecretRedaction } from './redaction.ts';
 import { logEachOnce } from './session-notes.ts';
 
@@ -182,7 +181,7 @@ function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOpt
     write(fd, bytes, offset) {
       for (;;) {
         try {
-          return writeSync(fd, bytes, offset);
+          return fs.writeSync(fd, bytes, offset);
         } catch (error) {
           if (!isDiskFull(error)) throw error;
           disk().reportFull(error);
@@ -191,7 +190,7 @@ function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOpt
         }
       }
     },
-    sync: promisify(fdatasync),
+    sync: promisify(fs.fdatasync),
   };
 }
 
@@ -221,4 +220,33 @@ function cacheModels(env: NodeJS.ProcessEnv): (settings: ModelSettings) => Model
     known.set(key, model);
     return model;
   };
+}
+
+export const LOGGER_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+type LoggerLevel = (typeof LOGGER_LEVELS)[number];
+
+/** Log lines for operators on stderr, one JSON object each. What happens in a session is in its event log, not here. */
+function createLogger(
+  least: LoggerLevel,
+  write: (line: string) => void = (line) => process.stderr.write(line),
+): SessionPorts['log'] {
+  return (level, text) => {
+    if (LOGGER_LEVELS.indexOf(level) < LOGGER_LEVELS.indexOf(least)) return;
+    write(`${JSON.stringify({ at: new Date().toISOString(), level, text })}\n`);
+  };
+}
+
+/** The generated pages of every format; a test holds them to the code. `dist/agentd/` is as deep as this folder. */
+const SCHEMA_PAGES = new URL('../../docs/schemas/', import.meta.url);
+
+/**
+ * Brings the JSON Schemas in a folder up to date, for editors. They are copied, and only where they differ: making all
+ * of them took a daemon 0.1 to 0.2 s of its first second.
+ */
+async function publishSchemas(folder: string): Promise<void> {
+  for (const name of fs.readdirSync(SCHEMA_PAGES)) {
+    const page = fs.readFileSync(new URL(name, SCHEMA_PAGES), 'utf8');
+    const path = `${folder}/${name}`;
+    if (ifExists(() => fs.readFileSync(path, 'utf8')) !== page) await replaceFile(path, page);
+  }
 }

@@ -1,5 +1,5 @@
 import { errorText, UserError } from '../base/user-error.ts';
-import { createSearchRanking } from '../core/text/search-ranking.ts';
+import { createSearchRanking } from '../core/text/content-words.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
 import type { Config, SharingScope } from '../protocol/settings/config.ts';
 import type { EffectiveSettings } from '../protocol/settings/effective-settings.ts';

@@ -1,9 +1,11 @@
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ChatMessage, Model } from '../engine/ports/model-port.ts';
+import { z } from 'zod';
+import { errorText, UserError } from '../base/user-error.ts';
+import type { ChatMessage, Model } from '../engine/ports/session-ports.ts';
 import { isDaemonBlock, parseUserMessage } from '../protocol/session/prompt-tags.ts';
-import { finishCalls, refuseEmptyAnswer } from './completion-stream.ts';
+import { estimateUsage, finishCalls, refuseEmptyAnswer } from './completion-stream.ts';
 import type { PlayedError } from './endpoint-errors.ts';
-import { estimateUsage } from './token-usage.ts';
 
 /** The request to a built-in model: the conversation and the names of the tools offered. */
 export type BuiltInRequest = { messages: ChatMessage[]; tools: string[] };
@@ -12,7 +14,7 @@ export type BuiltInRequest = { messages: ChatMessage[]; tools: string[] };
 export type BuiltInAnswer = { text: string; calls: Array<{ id?: string | undefined; name: string; args: string }> };
 
 /** Or an HTTP error; either of them after a delay. */
-export type BuiltInReply = (BuiltInAnswer | PlayedError) & { delayMs?: number | undefined };
+type BuiltInReply = (BuiltInAnswer | PlayedError) & { delayMs?: number | undefined };
 
 /**
  * A function as a model. Its text is streamed line by line, as a person reads it in `live`; its tokens are estimated,
@@ -55,4 +57,105 @@ export function personMessage(message: ChatMessage): { note: string; text: strin
 /** The daemon's block has the user role and starts with its tag. */
 export function isDaemonMessage(message: ChatMessage): boolean {
   return message.role === 'user' && isDaemonBlock(message.content);
+}
+
+const ScriptedCall = z.strictObject({
+  name: z.string(),
+  args: z.union([z.string(), z.record(z.string(), z.unknown())]),
+  id: z.string().optional(),
+});
+
+const ScriptedAnswer = z
+  .strictObject({
+    text: z.string().optional(),
+    calls: z.array(ScriptedCall).optional(),
+    delay_ms: z.int().min(0).optional(),
+    status: z.int().min(400).max(599).optional(),
+    retry_after: z.number().min(0).optional(),
+    when: z.string().min(1).optional(),
+    asked: z.string().min(1).optional(),
+    repeat: z.literal(true).optional(),
+  })
+  .refine((one) => one.status === undefined || one.calls === undefined, 'An answer with a status has no calls.')
+  .refine((one) => one.retry_after === undefined || one.status !== undefined, 'retry_after needs a status.');
+
+/**
+ * A script: the list of answers a scripted model gives.
+ *
+ * - `text`, `calls` (`name`, `args` as an object or as a string that is passed on unchanged, `id`): the answer.
+ * - `status`, `retry_after` (seconds): an HTTP error in its place, with `text` as its message. This process serves it
+ *   once, before the answer that follows it, so a retry gets that answer.
+ * - `delay_ms`: wait before answering.
+ * - `when`: the entry belongs only to conversations in which some message, apart from the daemon's block, contains this
+ *   text.
+ * - `asked`: the entry answers each request whose daemon's block contains this text, such as a planner's question; it
+ *   has no position among the others.
+ * - `repeat`: on the last entry, it is repeated indefinitely; otherwise "The script has ended." follows it.
+ */
+export const Script = z.array(ScriptedAnswer);
+export type Script = z.infer<typeof Script>;
+
+const SCRIPT_END = 'The script has ended.';
+
+/** Reads a script, once. Throws `UserError` if the file is missing, is not JSON or is not a script. */
+export function readScript(file: string): Script {
+  const script = Script.safeParse(readJson(file));
+  if (script.success) return script.data;
+  throw new UserError(
+    `The script ${file} is not a list of answers:\n${z.prettifyError(script.error)}\nSee docs/models.md.`,
+  );
+}
+
+function readJson(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new UserError(`The script ${file} cannot be read as JSON: ${errorText(error)}`);
+  }
+}
+
+/**
+ * The answers of a script. The position in it is the number of assistant messages in the conversation, counted over the
+ * entries that belong to the conversation, so a restart continues where the script was; only which errors were already
+ * served is kept in memory.
+ */
+export function scriptedAnswers(script: Script): (request: BuiltInRequest) => BuiltInReply {
+  const served = new Set<Script[number]>();
+  return (request) => nextReply(script, request, served);
+}
+
+function nextReply(script: Script, { messages }: BuiltInRequest, served: Set<Script[number]>): BuiltInReply {
+  const unplaced = script.find(({ asked }) => asked !== undefined && isAsked(messages.at(-1), asked));
+  if (unplaced) return toBuiltInReply(unplaced);
+  const place = messages.filter((message) => message.role === 'assistant').length;
+  const entries = script.filter((entry) => entry.asked === undefined && belongsToConversation(entry, messages));
+  let answers = 0;
+  for (const entry of entries) {
+    if (entry.status === undefined) {
+      if (answers++ === place) return toBuiltInReply(entry);
+    } else if (answers === place && !served.has(entry)) {
+      served.add(entry);
+      return toBuiltInReply(entry);
+    }
+  }
+  const last = entries.at(-1);
+  return last?.repeat ? toBuiltInReply(last) : { text: SCRIPT_END, calls: [] };
+}
+
+const isAsked = (last: ChatMessage | undefined, words: string): boolean =>
+  last !== undefined && isDaemonMessage(last) && last.content?.includes(words) === true;
+
+function belongsToConversation({ when }: Script[number], messages: ChatMessage[]): boolean {
+  return when === undefined || messages.some((message) => !isDaemonMessage(message) && message.content?.includes(when));
+}
+
+function toBuiltInReply(entry: Script[number]): BuiltInReply {
+  const { status, text = '', calls = [], delay_ms: delayMs, retry_after: retryAfter } = entry;
+  if (status !== undefined) return { status, message: text || 'a scripted error', retryAfter, delayMs };
+  const asked = calls.map(({ id, name, args }) => ({
+    id,
+    name,
+    args: typeof args === 'string' ? args : JSON.stringify(args),
+  }));
+  return { text, calls: asked, delayMs };
 }

@@ -1,12 +1,11 @@
 /** The models room: an OpenAI-compatible endpoint, or a built-in model, behind the engine's `Model` port. */
 
 import { errorText } from '../base/user-error.ts';
-import { type Model, ModelError } from '../engine/ports/model-port.ts';
+import { type Model, ModelError } from '../engine/ports/session-ports.ts';
 import type { ModelSettings } from '../protocol/settings/config.ts';
-import { openBuiltInModel } from './built-in-model.ts';
+import { openBuiltInModel, readScript, scriptedAnswers } from './built-in-model.ts';
 import type { EndpointSettings } from './openai-endpoint.ts';
 import { answerRunbook } from './runbook-model.ts';
-import { readScript, scriptedAnswers } from './scripted-model.ts';
 
 export type Environment = Record<string, string | undefined>;
 

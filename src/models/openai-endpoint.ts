@@ -6,13 +6,15 @@ import {
   type ModelAnswer,
   ModelError,
   type ModelRequest,
-} from '../engine/ports/model-port.ts';
+} from '../engine/ports/session-ports.ts';
 import {
   type CompletionDraft,
   finishCalls,
   malformedFault,
+  measureUsage,
   readCompletionStream,
   refuseEmptyAnswer,
+  type TokenPrices,
 } from './completion-stream.ts';
 import { type EndpointInfo, refusesConversation, refusesUsageOption, toModelFault } from './endpoint-errors.ts';
 import { createEndpointFetch, type EndpointFetch, type Fetch } from './http-transport.ts';
@@ -23,7 +25,6 @@ import {
   serializeMessages,
   trackImageSupport,
 } from './request-body.ts';
-import { measureUsage, type TokenPrices } from './token-usage.ts';
 
 type CompletionChunks = Stream<OpenAI.ChatCompletionChunk>;
 

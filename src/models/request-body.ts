@@ -1,6 +1,6 @@
 import { APIError } from 'openai';
 import type { ChatCompletionContentPart, ChatCompletionMessageParam } from 'openai/resources/chat/completions';
-import type { ChatMessage, ModelRequest } from '../engine/ports/model-port.ts';
+import type { ChatMessage, ModelRequest } from '../engine/ports/session-ports.ts';
 import type { ToolSpec } from '../engine/ports/tool-ports.ts';
 import type { ImageFile } from '../protocol/session/message.ts';
 

@@ -1,4 +1,4 @@
-import type { ChatMessage } from '../engine/ports/model-port.ts';
+import type { ChatMessage } from '../engine/ports/session-ports.ts';
 import { unwrapDataBlock } from '../protocol/session/prompt-tags.ts';
 import {
   type ListItem,

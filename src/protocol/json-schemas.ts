@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { ApprovalFile } from './session/approval.ts';
 import { Event } from './session/event.ts';
 import { MessageFile } from './session/message.ts';
 import { Plan } from './session/plan.ts';
 import { Reply } from './session/reply.ts';
 import { Config, Settings } from './settings/config.ts';
+import { ApprovalFile } from './settings/permissions.ts';
 import { TemplateHead } from './templates/template.ts';
 import { DaemonStatus } from './workspace/daemon-files.ts';
 

@@ -1,4 +1,4 @@
-export { SessionInUse, sessionTokens } from './event-log/session-token.ts';
+export { SessionInUse, sessionTokens } from './event-log/log-writers.ts';
 export { removeStaging, syncFolder } from './fs/durable-write.ts';
 export { createFolderId, watchFolderIdentity } from './fs/open-folder.ts';
 export { replaceFile } from './fs/replace-file.ts';

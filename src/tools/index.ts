@@ -3,23 +3,27 @@ import { UserError } from '../base/user-error.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
 import type { BrowserControl, TerminalControl } from '../engine/ports/tool-ports.ts';
 import type { SandboxSettings } from '../protocol/settings/effective-settings.ts';
-import { NO_BROWSER } from '../protocol/workspace/browser-control.ts';
+import { NO_BROWSER } from '../protocol/workspace/handover.ts';
 import { BROWSER_HEAD, type BrowserSettings } from './browser/browser-args.ts';
 import type { BrowserPool } from './browser/browser-pool.ts';
 import { checkTool } from './check/check-tool.ts';
 import { lazyTool, type Tool } from './common/define-tool.ts';
-import { editFileTool } from './files/edit-file.ts';
-import { listFilesTool } from './files/list-files.ts';
-import { listPartsTool } from './files/list-parts.ts';
+import { listFilesTool, listPartsTool } from './files/list-files.ts';
 import { readFileTool } from './files/read-file.ts';
 import { searchFilesTool } from './files/search-files.ts';
-import { writeFileTool } from './files/write-file.ts';
+import { editFileTool, writeFileTool } from './files/write-file.ts';
 import type { ControlOptions } from './handover/browser-handover.ts';
 import { openTerminalControl, type TerminalOptions } from './handover/terminal-handover.ts';
 import type { JobStore } from './jobs/job-store.ts';
 import { jobsTool } from './jobs/jobs-tool.ts';
-import { type Recall, type Remember, recallTool, rememberTool } from './memory/memory-tools.ts';
-import { type SkillSource, skillTool } from './memory/skill-tool.ts';
+import {
+  type Recall,
+  type Remember,
+  recallTool,
+  rememberTool,
+  type SkillSource,
+  skillTool,
+} from './memory/memory-tools.ts';
 import { effectsOfCommand, type Sandbox } from './sandbox/sandbox.ts';
 import { shellTool } from './shell/shell-tool.ts';
 import { WEB_FETCH_HEAD, type WebSettings, webSearchHead } from './web/web-tool-heads.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { parsePlainDaemonLine } from '../../src/frontends/agentd/daemon-flags.ts';
 import { parseDaemonLine } from '../../src/frontends/agentd/daemon-yargs.ts';
+import { parsePlainDaemonLine } from '../../src/frontends/command-line.ts';
 
 test('a plain command line of agentd means what yargs says it means', async () => {
   const lines = [

@@ -2,12 +2,12 @@ import { expect, test } from 'vitest';
 import type { SessionDetails, SessionOverview } from '../../src/client/index.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import { formatSessions, sortByUrgency } from '../../src/frontends/cli/commands/list.ts';
-import { formatCommand, nextCommands } from '../../src/frontends/cli/common/next-command.ts';
+import { formatCommand, nextCommands } from '../../src/frontends/cli/commands/show.ts';
 import { formatChatStatus } from '../../src/frontends/cli/live/chat-transcript.ts';
 import { liveWording } from '../../src/frontends/cli/live/live-wording.ts';
 import { topRow } from '../../src/frontends/cli/live/top-frame.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
-import type { SessionStanding } from '../../src/protocol/session/run-end.ts';
+import type { SessionStanding } from '../../src/protocol/session/reply.ts';
 import { ended, opened, planned, received, record, rig, started } from '../client/rig.ts';
 import { runHere } from '../support/agentctl-here.ts';
 

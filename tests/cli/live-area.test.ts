@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { cellWidth, fitToWidth, padToWidth, wrapLine } from '../../src/frontends/cli/common/cell-text.ts';
+import { cellWidth, fitToWidth, padToWidth, wrapLine } from '../../src/frontends/cli/common/terminal.ts';
 import { openLiveArea } from '../../src/frontends/cli/live/live-area.ts';
 import { openScreen } from '../support/screen.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parsePlainLine } from '../../src/frontends/cli/parser/quick-line.ts';
+import { parsePlainLine } from '../../src/frontends/cli/index.ts';
 import { bench, runHere } from '../support/agentctl-here.ts';
 
 test('a plain command line and one that yargs reads do and say the same', async () => {

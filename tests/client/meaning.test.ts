@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { rebuildFiles } from '../../src/client/actions/rebuild-files.ts';
+import { rebuildFiles } from '../../src/client/actions/session-admin.ts';
 import { watchSession } from '../../src/client/inspect/follow-log.ts';
 import { streamSession } from '../../src/client/inspect/stream-session.ts';
 import { readSession } from '../../src/client/sessions/read-session.ts';

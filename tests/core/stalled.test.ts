@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { decide } from '../../src/core/decide/decide.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
-import { endStalledRunEvents, isStalled } from '../../src/core/runs/run-faults.ts';
+import { endStalledRunEvents, isStalled } from '../../src/core/runs/run-lifecycle.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';

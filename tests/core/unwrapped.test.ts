@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { textOfJsonAnswer } from '../../src/core/text/json-in-answer.ts';
+import { textOfJsonAnswer } from '../../src/core/detect/answer-reading.ts';
 
 test('an answer that is JSON as a whole is read as its texts', () => {
   expect(textOfJsonAnswer('{"thought":"all here","answer":"[Done] five files"}')).toBe('all here\n[Done] five files');

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { assessBlame, readCrashes, readCrashNote, writeCrashes } from '../../src/daemon/crashes/crash-blame.ts';
+import { assessBlame, readCrashes, readCrashNote, writeCrashes } from '../../src/daemon/crashes/crash-notes.ts';
 import type { CrashNote, CrashRecord } from '../../src/protocol/workspace/daemon-files.ts';
 import { tempFolder } from '../store/rig.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { BlamedSession } from '../../src/daemon/crashes/crash-blame.ts';
 import { openCrashLoopGuard } from '../../src/daemon/crashes/crash-loop-guard.ts';
+import type { BlamedSession } from '../../src/daemon/crashes/crash-notes.ts';
 import type { CrashRecord } from '../../src/protocol/workspace/daemon-files.ts';
 
 const NOW = Date.parse('2026-01-05T08:00:00.000Z');

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { realClock } from '../../src/daemon/host/clock.ts';
-import { openUnfinishedSessions } from '../../src/daemon/sessions/unfinished-sessions.ts';
+import { openUnfinishedSessions } from '../../src/daemon/sessions/background-sweeps.ts';
 import type { Event } from '../../src/protocol/session/event.ts';
 
 const event = (fields: object) => ({ v: 2, seq: 1, epoch: 1, at: '2026-01-01T00:00:00.000Z', ...fields }) as Event;

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { readCrashNote } from '../../src/daemon/crashes/crash-blame.ts';
+import { readCrashNote } from '../../src/daemon/crashes/crash-notes.ts';
 import { tempFolder } from '../store/rig.ts';
 import { childProgram } from '../support/child-program.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Permission } from '../../src/engine/ports/tool-ports.ts';
-import { ApprovalFile } from '../../src/protocol/session/approval.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
+import { ApprovalFile } from '../../src/protocol/settings/permissions.ts';
 import { type Move, moves, type Rig, type RigOptions, rig } from '../support/rig.ts';
 
 const PUSH = { name: 'shell', args: { command: 'git push' } };

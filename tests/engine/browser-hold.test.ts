@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { BrowserLost } from '../../src/protocol/workspace/browser-control.ts';
+import type { BrowserLost } from '../../src/protocol/workspace/handover.ts';
 import { type Move, moves, type Rig, type RigOptions, rig } from '../support/rig.ts';
 
 const look: Move = { calls: [{ name: 'browser', args: { action: 'snapshot' } }] };

@@ -3,7 +3,7 @@ import { formatPlanSummary, STATUS_MARKS } from '../../src/core/messages/status-
 import { MODEL_WORDING } from '../../src/core/prompt/model-wording.ts';
 import { stepLines } from '../../src/core/prompt/status-block.ts';
 import { detectLanguage } from '../../src/core/session/session-queries.ts';
-import { titleFromMessage } from '../../src/core/text/titles.ts';
+import { titleFromMessage } from '../../src/core/text/prose.ts';
 import cases from '../cases/pause-resume.json' with { type: 'json' };
 import { type Given, givenPlan, givenRecord } from '../support/given.ts';
 import { type Move, type Rig, rig, shell } from '../support/rig.ts';

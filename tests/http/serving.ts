@@ -6,7 +6,7 @@ import { onTestFinished } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { AG_UI_PROTOCOL } from '../../src/frontends/ag-ui/ag-ui-routes.ts';
 import { serveHttp } from '../../src/frontends/http/index.ts';
-import { mcpProtocol } from '../../src/frontends/mcp/http-endpoint.ts';
+import { mcpProtocol } from '../../src/frontends/mcp/index.ts';
 import { OPENAI_PROTOCOL } from '../../src/frontends/openai/openai-routes.ts';
 import type { Setup } from '../support/agentctl.ts';
 

@@ -1,5 +1,5 @@
-import type { ChatMessage, Model, ModelAnswer, ModelRequest } from '../../src/engine/ports/model-port.ts';
-import { ModelError } from '../../src/engine/ports/model-port.ts';
+import type { ChatMessage, Model, ModelAnswer, ModelRequest } from '../../src/engine/ports/session-ports.ts';
+import { ModelError } from '../../src/engine/ports/session-ports.ts';
 
 export const shell = { name: 'shell', description: 'Runs a command.', parameters: { type: 'object' } };
 

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import type { ChatMessage } from '../../src/engine/ports/model-port.ts';
+import type { ChatMessage } from '../../src/engine/ports/session-ports.ts';
 import { openEndpointModel } from '../../src/models/openai-endpoint.ts';
 import { buildRequestBody } from '../../src/models/request-body.ts';
 import { startOpenAI } from '../support/openai-server.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { detectStepCompletion } from '../../src/core/detect/step-completion.ts';
 import { parseStepDeclarations, readStatusTags } from '../../src/core/detect/step-tags.ts';
-import type { ChatMessage, ModelAnswer } from '../../src/engine/ports/model-port.ts';
+import type { ChatMessage, ModelAnswer } from '../../src/engine/ports/session-ports.ts';
 import { chooseModel } from '../../src/models/choose-model.ts';
 import { daemonBlock, daemonNote, dataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { ask, assistantMessage, tool, user } from './ask.ts';

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest';
 import type { Scenario } from '../../scripts/modes/scenario.ts';
 import { runDaemon } from '../../src/main/run-daemon.ts';
 import type { BuiltInRequest } from '../../src/models/built-in-model.ts';
-import { Script, scriptedAnswers } from '../../src/models/scripted-model.ts';
+import { Script, scriptedAnswers } from '../../src/models/built-in-model.ts';
 import { inFolder, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 

@@ -3,9 +3,9 @@ import { longCommentLines, longFunctions, readSources } from './sources.ts';
 
 /** What the sources came to when these were counted. A number here may be lowered, and is never raised. */
 const CEILINGS = {
-  filesPer1000Lines: 7.5,
+  filesPer1000Lines: 6.4,
   filesOver300Lines: 0,
-  filesUnder20Lines: 10,
+  filesUnder20Lines: 4,
   functionsOver80Lines: 0,
   commentLinesOver120Columns: 0,
 };

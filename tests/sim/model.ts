@@ -1,4 +1,4 @@
-import type { ModelError } from '../../src/engine/ports/model-port.ts';
+import type { ModelError } from '../../src/engine/ports/session-ports.ts';
 import type { Chance } from './chance.ts';
 
 export type SimMove =

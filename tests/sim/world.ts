@@ -1,5 +1,5 @@
-import { type Model, type ModelAnswer, ModelError } from '../../src/engine/ports/model-port.ts';
 import type { SessionPorts } from '../../src/engine/ports/session-ports.ts';
+import { type Model, type ModelAnswer, ModelError } from '../../src/engine/ports/session-ports.ts';
 import type { SessionStore } from '../../src/engine/ports/store-ports.ts';
 import type { Toolbox, ToolResult } from '../../src/engine/ports/tool-ports.ts';
 import { DiskError } from '../../src/store/fs/store-errors.ts';

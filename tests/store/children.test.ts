@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import type { Reply } from '../../src/protocol/session/reply.ts';
-import { RUN_END } from '../../src/protocol/session/run-end.ts';
+import { RUN_END } from '../../src/protocol/session/reply.ts';
 import { openChildSessions, openWorkspace, sessionPaths } from '../../src/store/index.ts';
 import { at, opened, tempFolder } from './rig.ts';
 

@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest';
 import type { Event, EventBody } from '../../src/protocol/session/event.ts';
 import { readEventLog, readStartFor } from '../../src/store/event-log/log-reader.ts';
 import { applyRetention, CorruptLogError, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
-import { openBlobs } from '../../src/store/session/blobs.ts';
 import { countRemovedEvents, filesRemovedBefore } from '../../src/store/session/retention.ts';
+import { openBlobs } from '../../src/store/session/session-folder.ts';
 import { diskRig, opened, progressed, tempFolder } from './rig.ts';
 
 const KEEP = { recordDays: 90, filesDays: 30 };

@@ -1,6 +1,5 @@
 import { onTestFinished } from 'vitest';
-import { parsePlainDaemonLine } from '../../src/frontends/agentd/daemon-flags.ts';
-import { modelSettingsFromFlags } from '../../src/frontends/command-line.ts';
+import { modelSettingsFromFlags, parsePlainDaemonLine } from '../../src/frontends/command-line.ts';
 import { runDaemon } from '../../src/main/run-daemon.ts';
 
 /** A daemon in this process. Its files name this process as the owner of the workspace: nobody may send that a signal. */

@@ -1,12 +1,11 @@
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import { openSessionWorker, type SessionWorker } from '../../src/engine/loop/worker.ts';
-import { ModelError, type ModelRequest } from '../../src/engine/ports/model-port.ts';
 import type { ChildSessions, SessionPorts } from '../../src/engine/ports/session-ports.ts';
+import { ModelError, type ModelRequest } from '../../src/engine/ports/session-ports.ts';
 import type { SessionStore } from '../../src/engine/ports/store-ports.ts';
 import type { Permission } from '../../src/engine/ports/tool-ports.ts';
-import { Reply } from '../../src/protocol/session/reply.ts';
-import { RUN_END } from '../../src/protocol/session/run-end.ts';
+import { Reply, RUN_END } from '../../src/protocol/session/reply.ts';
 import type { Config } from '../../src/protocol/settings/config.ts';
 import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
 import { type MemoryStore, memoryStore } from './memory-store.ts';

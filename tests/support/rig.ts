@@ -1,8 +1,7 @@
 import type { PreviousFailure } from '../../src/engine/loop/recovery.ts';
 import { openSessionWorker, type SessionWorker } from '../../src/engine/loop/worker.ts';
-import type { ModelAnswer, ModelRequest } from '../../src/engine/ports/model-port.ts';
-import { ModelError } from '../../src/engine/ports/model-port.ts';
-import type { DiskCapacity, SessionPorts } from '../../src/engine/ports/session-ports.ts';
+import type { DiskCapacity, ModelAnswer, ModelRequest, SessionPorts } from '../../src/engine/ports/session-ports.ts';
+import { ModelError } from '../../src/engine/ports/session-ports.ts';
 import type { Permission, ToolResult } from '../../src/engine/ports/tool-ports.ts';
 import type { Event, EventBody } from '../../src/protocol/session/event.ts';
 import type { Plan } from '../../src/protocol/session/plan.ts';

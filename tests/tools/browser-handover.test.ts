@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
-import type { BrowserOutput } from '../../src/protocol/workspace/browser-control.ts';
+import type { BrowserOutput } from '../../src/protocol/workspace/handover.ts';
 import { openBrowserControl } from '../../src/tools/handover/browser-handover.ts';
 import { browserSetup, browserTest } from './browser-setup.ts';
 

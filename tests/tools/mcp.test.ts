@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, realpathSync, symlinkSync, writeFil
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { checkMcpServers } from '../../src/main/doctor-settings.ts';
+import { checkMcpServers } from '../../src/main/doctor-checks.ts';
 import { mcpSetup, odd } from './mcp-setup.ts';
 import { eventually, runs } from './tool-setup.ts';
 

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { openAccessTokens } from '../../src/client/actions/access-token.ts';
 import { openClient } from '../../src/client/index.ts';
-import type { TerminalInput } from '../../src/protocol/workspace/terminal-control.ts';
+import type { TerminalInput } from '../../src/protocol/workspace/handover.ts';
 import { ask } from '../http/serving.ts';
 import { hasSandbox, whyNot } from '../tools/sandbox.ts';
 import { eventually, expectAccessible, type PageSetup, useBrowser, type WebTest } from './page-setup.ts';

@@ -4,8 +4,13 @@ import { hostname } from 'node:os';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
-import { isLockFree } from '../../store/workspace/kernel-lock.ts';
-import { isProcessAlive, readLiveOwner, readOwner, type WorkspaceOwner } from '../../store/workspace/owner-file.ts';
+import {
+  isLockFree,
+  isProcessAlive,
+  readLiveOwner,
+  readOwner,
+  type WorkspaceOwner,
+} from '../../store/workspace/owner-file.ts';
 import { DaemonState, WaitedTooLong } from '../sessions/client-errors.ts';
 
 /** Time limits for a daemon to check every inbox, and to end its calls and exit. */

@@ -1,9 +1,9 @@
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isDiskFull, UserError } from '../../base/user-error.ts';
-import type { ApprovalDecision } from '../../protocol/session/approval.ts';
 import { MessageFile, type MessageOptions } from '../../protocol/session/message.ts';
 import { Reply } from '../../protocol/session/reply.ts';
+import type { ApprovalDecision } from '../../protocol/settings/permissions.ts';
 import { takeFromReserve } from '../../store/fs/durable-write.ts';
 import { statIfExists } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';

@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { createMutex } from '../../base/mutex.ts';
+import { createMutex } from '../../base/async.ts';
 import { lastSaveOf, parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { mergePlanEdit, smallestEdit } from '../../core/plan/merge-edit.ts';
 import { applyPlanChanges, describePlanChanges } from '../../core/plan/plan-changes.ts';

@@ -3,7 +3,7 @@ import { findStep, runningStep } from '../../core/plan/plan-steps.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Actor, Event, EventOf } from '../../protocol/session/event.ts';
 import type { CompletedBy, Plan, Step } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/run-end.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import { NotInPlan } from '../sessions/client-errors.ts';
 import { messageAsTyped, planOrderBehind, type ReplayedEvent, replayEvents } from '../sessions/replay.ts';
 

@@ -3,7 +3,7 @@ import { UserError } from '../../base/user-error.ts';
 import { describePlanChanges } from '../../core/plan/plan-changes.ts';
 import type { Actor, Event } from '../../protocol/session/event.ts';
 import { type Plan, Step } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/run-end.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import { NotInPlan } from '../sessions/client-errors.ts';
 import { messageAsTyped, planOrderBehind, type ReplayedEvent, replayEvents } from '../sessions/replay.ts';
 

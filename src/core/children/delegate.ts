@@ -2,8 +2,9 @@ import { getOwn } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/run-end.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { claimStepEvent } from '../detect/step-claims.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
 import { currentPolicy, MODE_POLICIES } from '../modes/mode-choice.ts';
@@ -15,14 +16,15 @@ import { checkLimits, endRunEvents } from '../runs/end-run.ts';
 import { type ChildSession, haltSeverity, isChildBusy, whyNoChildren } from '../session/child-session.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import { textOfJsonAnswer } from '../text/json-in-answer.ts';
-import { freeIterations, hasFreeBudget, shareBudget } from './child-budget.ts';
 import {
   type ChildSend,
   continueWithAnswer,
   countConcurrentSpawns,
+  freeIterations,
+  hasFreeBudget,
   messageToChild,
   sendTask,
+  shareBudget,
 } from './child-messages.ts';
 
 /**

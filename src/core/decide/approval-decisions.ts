@@ -1,7 +1,7 @@
 import { mapGet } from '../../base/collections.ts';
 import { escapeInvisible, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
-import { RUN_END } from '../../protocol/session/run-end.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { parseConsent } from '../messages/approval-answers.ts';
 import { type MessageKind, parseCommand, textWithoutCommand } from '../messages/commands.ts';

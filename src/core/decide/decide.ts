@@ -1,6 +1,6 @@
 import { mapGet } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
-import { RUN_END } from '../../protocol/session/run-end.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import { type Rules, resolveRules } from '../../protocol/settings/effective-settings.ts';
 import { decideDelegation, haltChildren } from '../children/delegate.ts';
 import { decideSpawnCalls } from '../children/spawn-calls.ts';
@@ -32,7 +32,7 @@ import {
   endRunEvents,
   planEndEvent,
 } from '../runs/end-run.ts';
-import { deadLetterEvents, resumeAfterSettings, waitForSettings } from '../runs/run-faults.ts';
+import { deadLetterEvents, resumeAfterSettings, waitForSettings } from '../runs/run-lifecycle.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { isAskUserCall, isPlanCall, isSpawnCall } from '../session/internal-calls.ts';
 import type { StepClaim, TurnCall } from '../session/run-state.ts';
@@ -46,12 +46,16 @@ import {
   endForApprovalEvents,
   waitsForApproval,
 } from './approval-decisions.ts';
-import { askUserEvents } from './ask-user-calls.ts';
-import { browserLostEvents, outdatedBrowserCallEvents, waitsForBrowser } from './browser-hold.ts';
+import {
+  askUserEvents,
+  browserLostEvents,
+  outdatedBrowserCallEvents,
+  terminalLostEvents,
+  waitsForBrowser,
+} from './human-in-the-loop.ts';
 import { judgeAnswer } from './judge-answer.ts';
 import { planCallEvents } from './plan-tool-calls.ts';
 import { respondToMessage } from './respond.ts';
-import { terminalLostEvents } from './terminal-hold.ts';
 
 /**
  * Decides what to do next. Pure: no clock, no randomness, no waiting. The same session always gives the same decision,

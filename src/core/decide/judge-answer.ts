@@ -2,7 +2,7 @@ import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
-import { findTags, isAssertedTag, linesWithTags } from '../detect/asserted-tags.ts';
+import { textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { isDoneMarker } from '../detect/done-markers.ts';
 import { claimStepEvent, filesWrittenInStep, stepResultOf } from '../detect/step-claims.ts';
 import { detectStepCompletion, type StepVerdict } from '../detect/step-completion.ts';
@@ -13,7 +13,7 @@ import { hasLastToolFailed } from '../session/internal-calls.ts';
 import type { Turn } from '../session/run-state.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import { textOfJsonAnswer } from '../text/json-in-answer.ts';
+import { findTags, isAssertedTag, linesWithTags } from '../text/bracket-tags.ts';
 
 /**
  * What the current answer means for the plan, once its calls have ended: a step is closed, claimed, refused, blocked or

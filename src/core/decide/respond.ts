@@ -1,6 +1,6 @@
 import { nearestName } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
-import { RUN_END, type RunEndCode } from '../../protocol/session/run-end.ts';
+import { RUN_END, type RunEndCode } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { MODES } from '../../protocol/settings/run-options.ts';
 import { parseCommand, parseModeCommand, SESSION_COMMANDS } from '../messages/commands.ts';
@@ -13,14 +13,13 @@ import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
 import { reduceEvent } from '../reducers/reduce-event.ts';
 import { endRunEvents } from '../runs/end-run.ts';
-import { resumeRunEvents, startRunEvents } from '../runs/start-run.ts';
+import { resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
 import type { Message } from '../session/session-messages.ts';
 import { sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
-import { answerBrowserCommand } from './browser-hold.ts';
-import { answerTerminalCommand, terminalEndEvents } from './terminal-hold.ts';
+import { answerBrowserCommand, answerTerminalCommand, terminalEndEvents } from './human-in-the-loop.ts';
 
 /** The events for a queued message when its turn comes, by its action in the answer table. */
 export function respondToMessage(session: Session, message: Message, rules: Rules): EventBody[] {

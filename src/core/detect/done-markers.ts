@@ -1,7 +1,7 @@
 import type { BracketTag } from '../text/bracket-tags.ts';
+import { isAssertedTag } from '../text/bracket-tags.ts';
 import { contentWords } from '../text/content-words.ts';
 import { withoutLeadingMarks } from '../text/prose.ts';
-import { isAssertedTag } from './asserted-tags.ts';
 import { stepIndexByNumber, stepNumberAtStart } from './statements.ts';
 
 /**

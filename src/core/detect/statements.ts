@@ -1,5 +1,5 @@
+import { stepDeclarationOf } from '../text/bracket-tags.ts';
 import { linesOutsideCode, splitSentences, withoutInlineCode, withoutLeadingMarks } from '../text/prose.ts';
-import { stepDeclarationOf } from './asserted-tags.ts';
 
 /** The sentences of a turn, sorted by kind. Bullets, emphasis and a leading word of praise are removed. */
 export interface Statements {

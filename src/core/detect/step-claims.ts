@@ -4,9 +4,8 @@ import type { Step, StepCheck } from '../../protocol/session/plan.ts';
 import { CHECK_TOOL, checkCallKey, hasLastToolFailed } from '../session/internal-calls.ts';
 import type { StepClaim, Turn, TurnCall } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
-import { isPlainTag, readTags } from '../text/bracket-tags.ts';
-import { textOfJsonAnswer } from '../text/json-in-answer.ts';
-import { stepDeclarationOf } from './asserted-tags.ts';
+import { isPlainTag, readTags, stepDeclarationOf } from '../text/bracket-tags.ts';
+import { textOfJsonAnswer } from './answer-reading.ts';
 import { parseDoneTag } from './done-markers.ts';
 
 export type ClaimAction =

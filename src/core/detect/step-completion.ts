@@ -1,8 +1,7 @@
 import type { BracketTag } from '../text/bracket-tags.ts';
+import { findTags, linesWithTags } from '../text/bracket-tags.ts';
 import { contentWords } from '../text/content-words.ts';
-import { textOfJsonAnswer } from '../text/json-in-answer.ts';
-import { readAnswer } from './answer-reading.ts';
-import { findTags, linesWithTags } from './asserted-tags.ts';
+import { readAnswer, textOfJsonAnswer } from './answer-reading.ts';
 import { findDoneMarker, isMarkerOfOtherStep } from './done-markers.ts';
 import { toolKindOf } from './plan-vocabulary.ts';
 import { findTransitionSentence } from './statements.ts';

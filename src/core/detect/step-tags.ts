@@ -1,8 +1,15 @@
 import { truncate } from '../../base/strings.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
-import { type BracketTag, isLinkOrIndex, isPlainTag, readTags } from '../text/bracket-tags.ts';
+import {
+  type BracketTag,
+  isAssertedTag,
+  isLinkOrIndex,
+  isPlainTag,
+  linesWithTags,
+  readTags,
+  stepDeclarationOf,
+} from '../text/bracket-tags.ts';
 import { linesOutsideCode } from '../text/prose.ts';
-import { isAssertedTag, linesWithTags, stepDeclarationOf } from './asserted-tags.ts';
 import { isDoneMarker, parseDoneTag } from './done-markers.ts';
 
 type ReasonedTag = { kind: 'failed' | 'skipped' | 'blocked'; reason: string };

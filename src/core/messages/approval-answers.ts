@@ -1,5 +1,5 @@
 import { escapeInvisible } from '../../base/strings.ts';
-import { ApprovalFile } from '../../protocol/session/approval.ts';
+import { ApprovalFile } from '../../protocol/settings/permissions.ts';
 import type { PendingApproval } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
 

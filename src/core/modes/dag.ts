@@ -1,6 +1,6 @@
 import { firstFew } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/run-end.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { openSteps, readySteps } from '../plan/plan-steps.ts';
@@ -18,8 +18,8 @@ import {
 } from '../planner/planner-queries.ts';
 import { activePlan, sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import { linear } from './linear.ts';
 import type { ModePolicy } from './mode-policy.ts';
+import { linear } from './mode-policy.ts';
 
 const DAG_PLAN_FORM =
   '{"title": "…", "steps": [{"id": "a", "description": "…"}, {"id": "b", "description": "…", "needs": ["a"], "when": [{"step": "a", "result": "…"}], "rollback": "undo_b", "parent": "part_1", "agent": "…", "done_when": [{"file": "work/x"}]}]}';

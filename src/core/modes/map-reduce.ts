@@ -21,8 +21,8 @@ import { nextListingCall } from '../session/internal-calls.ts';
 import type { FanOut } from '../session/run-state.ts';
 import { activePlan, stepOutcome } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import { linear } from './linear.ts';
 import type { ModePolicy } from './mode-policy.ts';
+import { linear } from './mode-policy.ts';
 
 const MAP_REDUCE_PLAN_FORM = `{"title": "…", "steps": [
  {"id": "prepare", "description": "…"},

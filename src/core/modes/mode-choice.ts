@@ -1,15 +1,15 @@
 import { mapGet } from '../../base/collections.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { MODES, type Mode } from '../../protocol/settings/run-options.ts';
+import { firstJsonObject } from '../detect/answer-reading.ts';
 import { parseModeCommand, textWithoutCommand } from '../messages/commands.ts';
 import type { Message } from '../session/session-messages.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import { firstJsonObject } from '../text/json-in-answer.ts';
 import { dag } from './dag.ts';
-import { linear } from './linear.ts';
 import { mapReduce } from './map-reduce.ts';
 import type { ModePolicy } from './mode-policy.ts';
+import { linear } from './mode-policy.ts';
 import { planAct } from './plan-act.ts';
 import { todo } from './todo.ts';
 import { ruleOnWorkKind, WORK_KINDS, type WorkKind, type WorkSignals } from './work-kind.ts';

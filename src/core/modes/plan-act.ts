@@ -7,8 +7,8 @@ import { firstPlanAction, summaryAction } from '../planner/planner-queries.ts';
 import { replanCalls, replanReason } from '../session/internal-calls.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import { linear } from './linear.ts';
 import type { ModePolicy } from './mode-policy.ts';
+import { linear } from './mode-policy.ts';
 
 /**
  * Plan, then act: a planner writes the steps, each is worked on by its executor with the results of those before it,

@@ -1,7 +1,7 @@
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/run-end.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { openSteps, readySteps, runningStep } from '../plan/plan-steps.ts';
@@ -11,8 +11,8 @@ import { firstPlanAction, summaryAction, wholeTaskStep } from '../planner/planne
 import { isStagnant } from '../session/run-state.ts';
 import { activePlan, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
-import { declaredStepEvents, linear } from './linear.ts';
 import type { ModePolicy } from './mode-policy.ts';
+import { declaredStepEvents, linear } from './mode-policy.ts';
 import { failUnknownAgent, planAct } from './plan-act.ts';
 
 const TODO_PLAN_FORM =

@@ -1,9 +1,9 @@
 import type { Step } from '../../protocol/session/plan.ts';
 import { PlanProposal, type ProposedStep } from '../../protocol/session/plan-edit.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
+import { firstJsonObject } from '../detect/answer-reading.ts';
 import { findAgentName } from '../plan/plan-steps.ts';
 import { dependencyNodes, findCycle, stepReferences } from '../plan/step-graph.ts';
-import { firstJsonObject } from '../text/json-in-answer.ts';
 
 /** A plan with more steps than this is too long for a person to read. */
 export const MAX_PLAN_STEPS = 50;

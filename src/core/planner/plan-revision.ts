@@ -2,13 +2,13 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { type PlanChange, PlanRevision } from '../../protocol/session/plan-edit.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { firstJsonObject } from '../detect/answer-reading.ts';
 import { applyPlanChange } from '../plan/plan-changes.ts';
 import { findAgentName, whyIllegalTransition } from '../plan/plan-steps.ts';
 import { dependencyNodes, findCycle, stepGraph, stepReferences } from '../plan/step-graph.ts';
 import { formatSkipCause } from '../plan/step-readiness.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import { firstJsonObject } from '../text/json-in-answer.ts';
 import { assignStepIds, MAX_PLAN_STEPS } from './plan-proposal.ts';
 import { DEFAULT_FIRST_PLAN, type ModeAction } from './planner-queries.ts';
 

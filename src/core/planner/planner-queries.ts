@@ -2,7 +2,7 @@ import { mapGet } from '../../base/collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
 import type { Step } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/run-end.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -12,7 +12,7 @@ import { openSteps, unreachedStepIds } from '../plan/plan-steps.ts';
 import type { TurnCall } from '../session/run-state.ts';
 import { activePlan, newPlanId, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
-import { titleFromGoal } from '../text/titles.ts';
+import { titleFromGoal } from '../text/prose.ts';
 import { firstIndependentSteps, MAX_PLAN_STEPS, type ProposalReading, readProposal } from './plan-proposal.ts';
 
 /** What a mode wants before the next iteration: events to log, a tool call, a planner query, or the end of the run. */

@@ -1,7 +1,7 @@
 import { getOwn, mapGet, mapSet } from '../../base/collections.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/run-end.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import { bumpRevision } from '../plan/plan-steps.ts';
 import type { ApprovalState, ApprovalVerdict, PendingApproval, Run, TurnCall } from '../session/run-state.ts';
 import type { Message } from '../session/session-messages.ts';

@@ -5,7 +5,7 @@ import { toDaemonMessage } from '../messages/chat-messages.ts';
 import type { Run } from '../session/run-state.ts';
 import { discardAnsweredTexts, dropKey, type Message, toTakenDrop, withoutText } from '../session/session-messages.ts';
 import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
-import { titleFromMessage } from '../text/titles.ts';
+import { titleFromMessage } from '../text/prose.ts';
 import { markApprovalSeen, reduceApproval } from './reduce-approval.ts';
 import { reduceChild } from './reduce-child.ts';
 import { reduceCrashCounts } from './reduce-crash-counts.ts';

@@ -13,7 +13,7 @@ import {
 import { replanCalls } from '../session/internal-calls.ts';
 import type { Notice } from '../session/run-state.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
-import { titleFromMessage } from '../text/titles.ts';
+import { titleFromMessage } from '../text/prose.ts';
 
 type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.revised' | 'plan.ended'>;
 

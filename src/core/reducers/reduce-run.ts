@@ -3,7 +3,7 @@ import { sha256 } from '../../base/sha256.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/run-end.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
 import { bumpRevision, currentStepIndex, highestStepNumber, omitFields } from '../plan/plan-steps.ts';

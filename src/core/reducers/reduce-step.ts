@@ -9,8 +9,7 @@ import { isGroup } from '../plan/step-graph.ts';
 import { isSpawnedStep } from '../session/internal-calls.ts';
 import type { Notice } from '../session/run-state.ts';
 import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
-import { restartChild } from './reduce-child.ts';
-import { countAddedPart, startFanOut } from './reduce-fan-out.ts';
+import { countAddedPart, restartChild, startFanOut } from './reduce-child.ts';
 import {
   applyToGroup,
   completedStep,

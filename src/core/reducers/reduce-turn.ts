@@ -11,7 +11,7 @@ import { continueRound, type Run, type Turn, type TurnCall, type TurnTrace } fro
 import { type ChatMessage, discardAnsweredTexts } from '../session/session-messages.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import { reduceListing } from './reduce-fan-out.ts';
+import { reduceListing } from './reduce-child.ts';
 import { reduceCheck } from './reduce-step.ts';
 
 /**

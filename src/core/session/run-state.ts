@@ -1,8 +1,8 @@
-import type { ApprovedBy } from '../../protocol/session/approval.ts';
 import type { EventOf, LoggedPlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { CompletedBy } from '../../protocol/session/plan.ts';
 import type { Usage } from '../../protocol/session/reply.ts';
+import type { ApprovedBy } from '../../protocol/settings/permissions.ts';
 import type { Mode, ResolvedLimits } from '../../protocol/settings/run-options.ts';
 
 export type Run = {

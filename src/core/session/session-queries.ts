@@ -1,7 +1,7 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
 import type { RunEndStatus } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import type { SessionStanding } from '../../protocol/session/run-end.ts';
+import type { SessionStanding } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { sessionDepth } from './child-session.ts';
 import type { Session } from './session-state.ts';

@@ -3,8 +3,7 @@ import type { EventOf, RunEndStatus } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { PlanSave } from '../../protocol/session/plan-edit.ts';
 import { NO_NONCE } from '../../protocol/session/prompt-tags.ts';
-import type { Reply, UserQuestion } from '../../protocol/session/reply.ts';
-import type { RunEndCode } from '../../protocol/session/run-end.ts';
+import type { Reply, RunEndCode, UserQuestion } from '../../protocol/session/reply.ts';
 import type { Mode } from '../../protocol/settings/run-options.ts';
 import type { ChildSession } from './child-session.ts';
 import {

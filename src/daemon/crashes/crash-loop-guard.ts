@@ -3,8 +3,8 @@ import { errorText } from '../../base/user-error.ts';
 import type { PreviousFailure } from '../../engine/loop/recovery.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import type { CrashRecord } from '../../protocol/workspace/daemon-files.ts';
-import type { BlameResult } from './crash-blame.ts';
-import type { UnservedSession } from './session-trouble.ts';
+import type { BlameResult } from './crash-notes.ts';
+import type { UnservedSession } from './failing-sessions.ts';
 
 /** After evidence of this many lost daemons in a row, a session without a message to give up is not opened at once. */
 const MAX_CRASHES = 3;

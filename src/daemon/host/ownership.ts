@@ -1,18 +1,20 @@
 import * as fs from 'node:fs';
 import { hostname } from 'node:os';
-import { createMutex } from '../../base/mutex.ts';
+import { createMutex } from '../../base/async.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import { cachedRead } from '../../store/fs/file-reads.ts';
 import { replaceOrOverwriteFile } from '../../store/fs/replace-file.ts';
 import type { Workspace, WorkspacePaths } from '../../store/index.ts';
-import { LOCK_FOLDER_STALE_MS, openLockFile, tryLockFile } from '../../store/workspace/kernel-lock.ts';
 import {
   currentProcess,
+  LOCK_FOLDER_STALE_MS,
   MAX_EPOCH,
+  openLockFile,
   ownedFolderOf,
   readLiveOwner,
   readOwner,
+  tryLockFile,
   type WorkspaceOwner,
 } from '../../store/workspace/owner-file.ts';
 import { realClock } from './clock.ts';

@@ -1,12 +1,16 @@
 import { errorText } from '../../base/user-error.ts';
-import type { PreviousFailure } from '../../engine/loop/recovery.ts';
 import { openSessionWorker, type SessionWorker } from '../../engine/loop/worker.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
-import { classifyTrouble, type UnservedSession } from '../crashes/session-trouble.ts';
-import { createOpeningPause, type OpeningPause } from '../host/run-limits.ts';
-import { createFailingSessions, type FailingSessions } from './failing-sessions.ts';
-import type { OpenedSession, SessionPoolOptions } from './pool-options.ts';
-import { createWakeTimes, type WakeTimes } from './wake-times.ts';
+import { classifyTrouble, createFailingSessions, type UnservedSession } from '../crashes/failing-sessions.ts';
+import { createOpeningPause } from '../host/run-limits.ts';
+import {
+  createWakeTimes,
+  type OpenedSession,
+  type OpenPooledSession,
+  type Pool,
+  type PoolEntry,
+  type SessionPoolOptions,
+} from './pool-state.ts';
 
 /** A session that has worked for this long after trouble is healthy. */
 const HEALTHY_AFTER_MS = 2000;
@@ -38,39 +42,12 @@ export type SessionPool = {
   stop(graceMs: number): Promise<void>;
 };
 
-type OpenSession = (name: string) => Promise<OpenedSession | null>;
-
-type PoolEntry = {
-  worker: SessionWorker | null;
-  opening: Promise<SessionWorker | null>;
-  lastUsed: number;
-  since: number;
-  isClosing: boolean;
-};
-
-type Pool = {
-  readonly open: OpenSession;
-  readonly options: SessionPoolOptions;
-  /** In order of last use, the oldest first. */
-  readonly live: Map<string, PoolEntry>;
-  readonly waiting: Set<string>;
-  readonly failing: FailingSessions;
-  /** How the last worker of a session failed, until the next one has been informed. */
-  readonly previousFailures: Map<string, PreviousFailure>;
-  readonly wakeTimes: WakeTimes;
-  isStopping: boolean;
-  opening: number;
-  closing: number;
-  readonly openingPause: OpeningPause;
-  fullTimer: NodeJS.Timeout | null;
-};
-
 /**
  * The open sessions. One worker per session, as many at once as the limit on open files allows; an idle session makes
  * room for a waiting one. A session that fails is closed, reported, and retried from its files; no other session is
  * affected. `open` resolves to null if the session is gone.
  */
-export function openSessionPool(open: OpenSession, options: SessionPoolOptions): SessionPool {
+export function openSessionPool(open: OpenPooledSession, options: SessionPoolOptions): SessionPool {
   const { clock, log, logFingerprint, crashLoop } = options;
   const pool: Pool = {
     ...{ open, options },

@@ -6,10 +6,10 @@ import { sessionDepth, whyNoChildren } from '../../core/session/child-session.ts
 import { CHECK_TOOL, isCheckKey, isListingKey } from '../../core/session/internal-calls.ts';
 import type { TurnCall } from '../../core/session/run-state.ts';
 import type { Session } from '../../core/session/session-state.ts';
-import { hashCall } from '../../protocol/session/approval.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { StepCheck } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { hashCall } from '../../protocol/settings/permissions.ts';
 import {
   ASK_USER_TOOL,
   PARTS_TOOL,

@@ -1,7 +1,11 @@
+import { approvalAnsweredEvents, DENIED_BY_PERSON } from '../../core/decide/approval-decisions.ts';
+import { formatApprovalFile, parseApprovalFile } from '../../core/messages/approval-answers.ts';
 import type { ChildSession } from '../../core/session/child-session.ts';
+import type { Session } from '../../core/session/session-state.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
-import type { ApprovalSync } from '../state/approval-sync.ts';
+import type { ApprovalFiles } from '../ports/store-ports.ts';
 import type { PlanSync } from '../state/plan-sync.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { admitMessages, canAdmitBatch } from './admission.ts';
@@ -83,4 +87,89 @@ async function recordChildReply(
   await sessionLog.record([{ type: 'child.replied', step, child: name, attempt, message, reply }]);
   await sessionLog.sync();
   await ports.children.consume(name, step);
+}
+
+/**
+ * Keeps `approvals/` and the event log in step: an answer written into a file becomes an event, a question becomes a
+ * file.
+ */
+export type ApprovalSync = {
+  /** Takes in an answer that a person wrote. One read while a call waits, nothing otherwise. */
+  readAnswers(): Promise<void>;
+  /** Updates the files from the log: one for the call that waits, none in its place for those that were answered. */
+  writeFiles(): Promise<void>;
+  /** Returns the same events, once the rules they add are in `session.json`: a logged answer is carried out in full. */
+  saveAllowRules(events: EventBody[]): Promise<EventBody[]>;
+};
+
+export function openApprovalSync(
+  files: ApprovalFiles,
+  sessionLog: SessionLog,
+  log: (text: string) => void,
+): ApprovalSync {
+  let writtenState: Session['approvals'] | null = null;
+  let lastLogged = '';
+
+  const logOnce = (text: string): void => {
+    if (text !== lastLogged) log(text);
+    lastLogged = text;
+  };
+
+  const kept = async (events: EventBody[]): Promise<EventBody[]> => {
+    const ready: EventBody[] = [];
+    for (const event of events) {
+      if (event.type !== 'approval.answered' || event.always === undefined) ready.push(event);
+      else {
+        const { always, ...rest } = event;
+        const why = await files.addAllowRule(always);
+        if (why !== null)
+          log(`the rule { "allow": ${JSON.stringify(always)} } was not added: ${why}. The call runs once`);
+        ready.push(why === null ? event : rest);
+      }
+    }
+    return ready;
+  };
+
+  const bringUpToDate = async (): Promise<void> => {
+    const { open, lastDecided } = sessionLog.session.approvals;
+    const there = await files.list();
+    for (const id of there) if (id !== open?.id && id !== lastDecided?.id) await files.archive(id, undefined);
+    // If nobody could be asked, there never was a file.
+    const isNewDecision = writtenState !== null && writtenState.lastDecided !== lastDecided;
+    if (lastDecided && lastDecided.id > 0 && (isNewDecision || there.includes(lastDecided.id)))
+      await files.archive(lastDecided.id, formatApprovalFile(lastDecided));
+    if (open && (await files.read(open.id)) === undefined) await files.write(open.id, formatApprovalFile(open));
+  };
+
+  return {
+    saveAllowRules: kept,
+    async readAnswers() {
+      const { approvals } = sessionLog.session;
+      const text = approvals.open ? await files.read(approvals.open.id) : undefined;
+      // A file that somebody removed is written again.
+      if (approvals.open && text === undefined) writtenState = null;
+      if (!approvals.open || text === undefined) return;
+      const answer = parseApprovalFile(text, approvals.open);
+      if ('fault' in answer) logOnce(`approvals/${approvals.open.id}.json is not a valid answer: ${answer.fault}`);
+      else if (answer.decision !== null) {
+        const deny = answer.decision === 'deny';
+        const always = answer.decision === 'always' ? answer.always : null;
+        const decided = {
+          decision: deny ? 'deny' : 'allow',
+          by: 'file',
+          why: deny ? DENIED_BY_PERSON : '',
+          always,
+        } as const;
+        await sessionLog.record(await kept(approvalAnsweredEvents(sessionLog.session, decided)));
+      }
+    },
+    async writeFiles() {
+      const { approvals } = sessionLog.session;
+      if (approvals === writtenState) return;
+      // Questions and answers are on disk before a file shows them.
+      await sessionLog.sync();
+      await bringUpToDate();
+      writtenState = approvals;
+    },
+  };
 }

@@ -1,11 +1,11 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
 import { errorText, isDiskFull } from '../../base/user-error.ts';
-import { waitsForBrowser } from '../../core/decide/browser-hold.ts';
 import { decide, decideDuringCall } from '../../core/decide/decide.ts';
+import { waitsForBrowser } from '../../core/decide/human-in-the-loop.ts';
 import { shouldAbortCall } from '../../core/messages/message-actions.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import type { Decision } from '../../core/runs/decision.ts';
-import { isWaitingForSettings } from '../../core/runs/run-faults.ts';
+import { isWaitingForSettings } from '../../core/runs/run-lifecycle.ts';
 import { isHeld } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';

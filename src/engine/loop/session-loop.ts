@@ -1,22 +1,12 @@
+import type { Decision } from '../../core/runs/decision.ts';
 import type { Session } from '../../core/session/session-state.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { NO_NOTES, type Notes } from '../../protocol/workspace/memory-notes.ts';
-import { type Intake, openIntake } from '../intake/intake.ts';
-import type { Model } from '../ports/model-port.ts';
-import type { SessionPorts } from '../ports/session-ports.ts';
-import { type ApprovalSync, openApprovalSync } from '../state/approval-sync.ts';
+import { type ApprovalSync, type Intake, openApprovalSync, openIntake } from '../intake/intake.ts';
+import type { Clock, Model, RunSemaphore, SessionPorts } from '../ports/session-ports.ts';
 import { openPlanSync, type PlanSync } from '../state/plan-sync.ts';
 import { openSessionLog, type SessionLog } from '../state/session-log.ts';
-import {
-  type Alarm,
-  createAlarm,
-  createRepeatGuard,
-  createRunSlot,
-  createWakeSignal,
-  type RunSlot,
-  trackDeadline,
-  type WakeSignal,
-} from './scheduler.ts';
 
 /** No pause is longer than the longest an endpoint may ask for. */
 export const MAX_TIMER_MS = 3_600_000;
@@ -141,4 +131,141 @@ function cacheNotesPerRun(read: () => Notes): (session: Session, rules: Rules) =
 function applyLearnedWindow(rules: Rules, model: Model, { run }: Session): Rules {
   const window = rules.windowIsSet ? undefined : model.contextWindow?.(run?.model);
   return window === undefined ? rules : { ...rules, contextWindow: window };
+}
+
+/** Rung by anyone who wants the loop to check for work; one check answers all rings before it. */
+type WakeSignal = {
+  /** Costs nothing, is never lost, and runs nothing before it returns. */
+  ring(): void;
+  /** Resolves at once if rung since the last call. One waiter at a time. */
+  next(): Promise<void>;
+};
+
+function createWakeSignal(): WakeSignal {
+  let isRung = false;
+  let release = () => {};
+  return {
+    ring() {
+      isRung = true;
+      release();
+    },
+    async next() {
+      if (!isRung) await new Promise<void>((done) => (release = done));
+      isRung = false;
+    },
+  };
+}
+
+/** One timer, set to the earliest of the requested times. */
+type Alarm = {
+  /** `canSleep`: the daemon may close the session and keep the time itself. */
+  wakeIn(ms: number, canSleep?: boolean): void;
+  /** Nothing is due for which the session would have to stay open. */
+  readonly canSleep: boolean;
+  /** Milliseconds until it fires, if somebody else may keep the time; else null. */
+  readonly dueInMs: number | null;
+  cancel(): void;
+};
+
+function createAlarm(clock: Clock, ring: () => void): Alarm {
+  let set: { at: number; cancel: () => void; canSleep: boolean } | null = null;
+  return {
+    wakeIn(ms, canSleep = false) {
+      const at = clock.elapsed() + ms;
+      if (set) set.canSleep &&= canSleep;
+      // A retry must not postpone a file that is about to be ready.
+      if (set && set.at <= at) return;
+      const both = canSleep && (set?.canSleep ?? true);
+      set?.cancel();
+      const cancel = clock.after(ms, () => {
+        set = null;
+        ring();
+      });
+      set = { at, cancel, canSleep: both };
+    },
+    get canSleep() {
+      return set?.canSleep ?? true;
+    },
+    get dueInMs() {
+      return set?.canSleep ? Math.max(0, set.at - clock.elapsed()) : null;
+    },
+    cancel: () => set?.cancel(),
+  };
+}
+
+/** The session's slot among the active runs: acquired before its first call, released when it is idle. */
+type RunSlot = {
+  acquire(since: number, signal: AbortSignal): Promise<void>;
+  release(): void;
+  /** It waits for a slot; no call has started. */
+  readonly isQueued: boolean;
+};
+
+function createRunSlot(semaphore: RunSemaphore): RunSlot {
+  let release: (() => void) | null = null;
+  let isQueued = false;
+  return {
+    async acquire(since, signal) {
+      if (release) return;
+      isQueued = true;
+      try {
+        release = await semaphore.acquire(since, signal);
+      } finally {
+        isQueued = false;
+      }
+    },
+    release() {
+      release?.();
+      release = null;
+    },
+    get isQueued() {
+      return isQueued;
+    },
+  };
+}
+
+/**
+ * Time left until a deadline, in ms, and at most `longest`: a clock that was set back while the daemon was down cannot
+ * make it more. The log has the deadline as a time of day, which may jump, so it is compared once, when the pause is
+ * first seen, and from then on the monotonic clock counts.
+ */
+function trackDeadline(clock: Clock, longest: number): { left(until: string | null): number } {
+  let met: { until: string; due: number } | null = null;
+  return {
+    left(until) {
+      if (until === null) return 0;
+      if (met?.until !== until) {
+        const pause = Date.parse(until) - clock.now().getTime();
+        met = { until, due: clock.elapsed() + Math.min(Math.max(0, pause), longest) };
+      }
+      return met.due - clock.elapsed();
+    },
+  };
+}
+
+/**
+ * Every event removes the reason for it, so the same events are never decided twice in a row; after this many times
+ * nothing will change. A decision may be made more than once without being carried out.
+ */
+const MAX_REPEATS = 10;
+
+/**
+ * Detects that the same events are decided over and over: a bug that would fill the log until the disk is full.
+ * Receives every decision of a session in order; returns whether this one repeats endlessly.
+ */
+function createRepeatGuard(): (decision: Decision) => boolean {
+  let last: readonly EventBody[] = [];
+  let times = 0;
+  return (decision) => {
+    const events = decision.do === 'record' ? decision.events : [];
+    times = isSameEvents(events, last) ? times + 1 : 1;
+    last = events;
+    return events.length > 0 && times >= MAX_REPEATS;
+  };
+}
+
+/** Types first: whole events are compared only if these match, which is rare. */
+function isSameEvents(events: readonly EventBody[], others: readonly EventBody[]): boolean {
+  const sameTypes = events.length === others.length && events.every(({ type }, at) => type === others[at]?.type);
+  return sameTypes && JSON.stringify(events) === JSON.stringify(others);
 }

@@ -1,6 +1,5 @@
 import type { ImageFile } from '../../protocol/session/message.ts';
-import type { BrowserState } from '../../protocol/workspace/browser-control.ts';
-import type { TerminalState } from '../../protocol/workspace/terminal-control.ts';
+import type { BrowserState, TerminalState } from '../../protocol/workspace/handover.ts';
 
 export type Toolbox = {
   /** The tools currently offered; `refresh` may change the list. */

@@ -12,10 +12,9 @@ import { withdrawFromInbox } from '../../client/actions/messaging.ts';
 import type { Client } from '../../client/index.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
-import { RUN_END } from '../../protocol/session/run-end.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import { openPersonRequests, type PersonRequests } from './person-requests.ts';
-import { promptMessage } from './prompt-message.ts';
-import { openPromptTurns, type PromptTurns } from './prompt-turns.ts';
+import { openPromptTurns, type PromptTurns, promptMessage } from './prompt-turns.ts';
 import {
   COMMANDS_UPDATE,
   type Conversation,

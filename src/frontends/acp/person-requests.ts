@@ -11,8 +11,8 @@ import { escapeInvisible } from '../../base/strings.ts';
 import { approvalMessage } from '../../client/actions/messaging.ts';
 import type { ApprovalRequest, Client } from '../../client/index.ts';
 import { NotFound } from '../../client/sessions/client-errors.ts';
-import type { ApprovalDecision } from '../../protocol/session/approval.ts';
 import type { UserQuestion } from '../../protocol/session/reply.ts';
+import type { ApprovalDecision } from '../../protocol/settings/permissions.ts';
 import type { SessionState } from './session-updates.ts';
 import { describeCall } from './tool-calls.ts';
 

@@ -3,8 +3,13 @@ import { resolve } from 'node:path';
 import { errorText, UserError } from '../../base/user-error.ts';
 import type { ModelSettings } from '../../protocol/settings/config.ts';
 import { isInSessionFolder, trustedPathFolders } from '../../protocol/workspace/session-names.ts';
-import { type LogLevel, modelSettingsFromFlags, workspaceRoot } from '../command-line.ts';
-import { AGENTD_EXIT_CODES, parsePlainDaemonLine } from './daemon-flags.ts';
+import {
+  AGENTD_EXIT_CODES,
+  type LogLevel,
+  modelSettingsFromFlags,
+  parsePlainDaemonLine,
+  workspaceRoot,
+} from '../command-line.ts';
 
 /** Options from the command line, passed to the composition root. */
 export type DaemonStartOptions = {

@@ -1,16 +1,17 @@
 import type { Argv } from 'yargs';
 import yargs from 'yargs';
 import { errorText, UserError } from '../../base/user-error.ts';
+import type { DaemonCommandLine } from '../command-line.ts';
 import {
+  AGENTD_EXIT_CODES,
   addDaemonOptions,
   DOCS_WIDTH,
+  formatAgentdExitCodes,
   packageVersion,
   rejectRepeatedFlags,
   suggestFlags,
   WORKSPACE_OPTION,
 } from '../command-line.ts';
-import type { DaemonCommandLine } from './daemon-flags.ts';
-import { AGENTD_EXIT_CODES, formatAgentdExitCodes } from './daemon-flags.ts';
 
 /**
  * Any command line of `agentd`; null if help or the version was requested and printed. Throws UserError for what it

@@ -5,8 +5,7 @@ import type { Client } from '../../client/index.ts';
 import { openPageAccess } from './access/credentials.ts';
 import { openTokenHolders } from './access/request-checks.ts';
 import { createHttpApp, type HttpProtocol } from './server/http-app.ts';
-import { answerUnreadable, closeServer, HOST, listenOnPort, listenOnSocket } from './server/listen.ts';
-import { acceptSockets } from './server/socket-upgrades.ts';
+import { acceptSockets, answerUnreadable, closeServer, HOST, listenOnPort, listenOnSocket } from './server/listen.ts';
 
 export type HttpServer = {
   /** Such as `http://127.0.0.1:8377`. */

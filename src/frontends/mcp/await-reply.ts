@@ -12,8 +12,7 @@ import { z } from 'zod';
 import type { Client, SentMessage, SessionUpdate } from '../../client/index.ts';
 import { WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
-import { callsForPerson, type McpContext } from './model-messages.ts';
-import { FormResponse, FormSubject, formFor, sendAnswer } from './person-forms.ts';
+import { callsForPerson, FormResponse, FormSubject, formFor, type McpContext, sendAnswer } from './model-messages.ts';
 import { MAX_WAIT_S, type MessageOutcome } from './tool-schemas.ts';
 
 /** What a client hands back with a person's answer (since 2026-07-28), so that no message is sent twice. Signed. */

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Readable, Writable } from 'node:stream';
 import {
+  createMcpHandler,
   createRequestStateCodec,
   McpServer,
   ResourceNotFoundError,
@@ -10,11 +11,13 @@ import {
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 import { packageVersion } from '../command-line.ts';
+import { problemResponse } from '../http/common/http-problem.ts';
+import { readJson } from '../http/common/operation.ts';
+import type { HttpProtocol } from '../http/server/http-app.ts';
 import type { RoundState } from './await-reply.ts';
+import { addReadTools, addWriteTools } from './mcp-tools.ts';
 import type { McpContext } from './model-messages.ts';
-import { addReadTools } from './read-tools.ts';
 import { addResources, openPlanSubscriptions, type PlanSubscriptions, sessionOfPlanUri } from './session-resources.ts';
-import { addWriteTools } from './write-tools.ts';
 
 /**
  * Serves one MCP client over two streams, by 2025-11-25 or 2026-07-28, until it closes its end. Nothing else may write
@@ -59,13 +62,13 @@ Plans are edited with edit_plan, by the ids that get_plan gave.`;
 const SECRET_BYTES = 32;
 
 /** A key for `createMcpServer`. */
-export const newSecret = (): Uint8Array => randomBytes(SECRET_BYTES);
+const newSecret = (): Uint8Array => randomBytes(SECRET_BYTES);
 
 /**
  * One server for one connection, or for one request over HTTP; the same for both versions of the protocol. `secret`
  * signs what clients hand back.
  */
-export function createMcpServer(
+function createMcpServer(
   context: McpContext,
   { secret, canSubscribe }: { secret: Uint8Array; canSubscribe: boolean },
 ): McpServer {
@@ -131,4 +134,44 @@ const Acknowledged = z.object({
     _meta: z.object({ [SUBSCRIPTION_ID_META_KEY]: RequestId }),
     notifications: z.object({ resourceSubscriptions: z.array(z.string()).default([]) }),
   }),
+});
+
+/** What `agentctl serve --mcp` serves as `/mcp`: streamable HTTP, both versions, no protocol sessions. */
+export function mcpProtocol(): HttpProtocol {
+  const secret = newSecret();
+  return {
+    below: '/mcp/',
+    problemResponse,
+    addRoutes(app, servicesOf) {
+      app.all('/mcp', async (c) => {
+        const { client, closing, complain } = servicesOf(c);
+        const parsedBody = c.req.method === 'POST' ? await readJson(c) : undefined;
+        // The sender is that of the token. A model allows no calls over the network.
+        const context: McpContext = { client, from: undefined, answersApprovals: false };
+        // One for each request: two users share nothing, not even what the other's subscriptions are about.
+        const handler = createMcpHandler(
+          ({ era }) => createMcpServer(context, { secret, canSubscribe: era === 'modern' }),
+          { onerror: (error) => complain(`MCP: ${error.message}`) },
+        );
+        const response = await handler.fetch(c.req.raw, { parsedBody });
+        const listen = Listen.safeParse(parsedBody).data;
+        if (!listen) return response;
+        const plans = openPlanSubscriptions(client, (uri) => handler.notify.resourceUpdated(uri));
+        const end = () => {
+          plans.close();
+          closing.removeEventListener('abort', end);
+          void handler.close();
+        };
+        for (const signal of [c.req.raw.signal, closing]) signal.addEventListener('abort', end, { once: true });
+        // Only now is there a stream that updates can be sent on.
+        plans.add('stream', listen.params.notifications.resourceSubscriptions);
+        return response;
+      });
+    },
+  };
+}
+
+const Listen = z.object({
+  method: z.literal('subscriptions/listen'),
+  params: z.object({ notifications: z.object({ resourceSubscriptions: z.array(z.string()).default([]) }) }),
 });

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { Plan, StepCheck } from '../../protocol/session/plan.ts';
 import { StepText } from '../../protocol/session/plan-edit.ts';
-import { Reply, ReplyStatus, UserQuestion } from '../../protocol/session/reply.ts';
-import { SESSION_STANDINGS } from '../../protocol/session/run-end.ts';
+import { Reply, ReplyStatus, SESSION_STANDINGS, UserQuestion } from '../../protocol/session/reply.ts';
 
 /** Clients give up after 60 s, so no call takes longer than this. */
 export const MAX_WAIT_S = 50;

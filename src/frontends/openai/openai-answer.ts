@@ -4,7 +4,7 @@ import type { Client, SentMessage } from '../../client/index.ts';
 import { NoSuchSession } from '../../client/sessions/client-errors.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { HttpServices } from '../http/common/operation.ts';
-import type { DataImage } from './data-images.ts';
+import type { DataImage } from './chat-identity.ts';
 import { type AnswerPiece, collectAnswer, followAnswer, type WholeAnswer } from './follow-answer.ts';
 import { OpenAiProblem } from './openai-requests.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { HttpProblem, type ProblemParts, type ProblemStatus } from '../http/common/http-problem.ts';
 import type { ChatTurn } from './chat-identity.ts';
-import { type DataImage, IMAGE_WANTED, readDataImage } from './data-images.ts';
+import { type DataImage, IMAGE_WANTED, readDataImage } from './chat-identity.ts';
 
 const Part = z.looseObject({
   type: z.string(),

@@ -5,7 +5,16 @@ import { HttpProblem, problemOf } from '../http/common/http-problem.ts';
 import { type HttpEnv, type HttpServices, jsonAnswer, readJson } from '../http/common/operation.ts';
 import { sseResponse } from '../http/common/sse-response.ts';
 import type { HttpProtocol } from '../http/server/http-app.ts';
-import { type CompletionHead, chatCompletion, chatFrames } from './chat-completions.ts';
+import {
+  type CompletionHead,
+  chatCompletion,
+  chatFrames,
+  parseResponseId,
+  type ResponseHead,
+  responseFrames,
+  responseIdOf,
+  wholeResponse,
+} from './answer-formats.ts';
 import { type AnswerPiece, collectAnswer, type WholeAnswer } from './follow-answer.ts';
 import { type OpenAiAnswer, sendRequest } from './openai-answer.ts';
 import {
@@ -16,7 +25,6 @@ import {
   readChatRequest,
   readResponseRequest,
 } from './openai-requests.ts';
-import { parseResponseId, type ResponseHead, responseFrames, responseIdOf, wholeResponse } from './responses.ts';
 import { chooseSession, MODEL, SIDE_PREFIX, sentMessages } from './session-choice.ts';
 
 const MAX_MODELS = 50;

@@ -1,5 +1,6 @@
 import { sha256 } from '../../base/sha256.ts';
 import type { Client, MessageProgress } from '../../client/index.ts';
+import { parseResponseId } from './answer-formats.ts';
 import {
   CHAT_PREFIX,
   type ConversationIds,
@@ -12,7 +13,6 @@ import { findReply } from './follow-answer.ts';
 import { type ChosenSession, folderNameOf, runGoesOn } from './openai-answer.ts';
 import type { OpenAiRequest } from './openai-requests.ts';
 import { OpenAiProblem } from './openai-requests.ts';
-import { parseResponseId } from './responses.ts';
 
 /** The model that stands for agentd; `agentd/<session>` for one of its sessions. */
 export const MODEL = 'agentd';

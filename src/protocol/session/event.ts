@@ -1,8 +1,7 @@
 import { z } from 'zod';
+import { ApprovedBy } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
-import { BrowserReturned, BrowserTaken } from '../workspace/browser-control.ts';
-import { TerminalClosed, TerminalOpened } from '../workspace/terminal-control.ts';
-import { ApprovedBy } from './approval.ts';
+import { BrowserReturned, BrowserTaken, TerminalClosed, TerminalOpened } from '../workspace/handover.ts';
 import { EventStamp, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageOptions } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';

@@ -52,3 +52,71 @@ export const Reply = z.object({
   attachments: z.array(z.string()).describe('Paths under `work/`.'),
 });
 export type Reply = z.infer<typeof Reply>;
+
+/**
+ * Why a run ended, as `reason` of `run.ended`, `plan.ended` and of replies stores it. A failed run may also have the
+ * kind of the model error, or name the steps that were not reached. An earlier version may have written others, so what
+ * is read from disk stays a string.
+ */
+export const RUN_END = {
+  /** The model answered; there was no plan. */
+  answered: 'answered',
+  /** The steps of the plan are done. */
+  completed: 'completed',
+  /** A person paused or cancelled it. */
+  asked: 'asked',
+  /** A person stopped it, with the call in flight. */
+  stopped: 'stopped',
+  newConversation: 'new conversation',
+  /** A person must answer a question of the model. */
+  question: 'question',
+  /** A person must say whether a step is done. */
+  check: 'check',
+  /** A person must approve a tool call. */
+  approval: 'approval',
+  /** A child session has paused. */
+  child: 'child',
+  /** Steps are blocked: a person must supply what is missing. */
+  blocked: 'blocked',
+  /** Open steps need each other, or need a step that does not exist. */
+  needs: 'needs',
+  /** No open step of a graph can start. */
+  stuck: 'stuck',
+  /** A settings file is invalid. */
+  settings: 'settings',
+  /** Too many calls were denied. */
+  denied: 'denied',
+  /** A limit was reached; "continue" grants it again. */
+  limit: 'limit',
+  /** The extended limit was reached. */
+  ceiling: 'ceiling',
+  /** The same call gave the same result again and again. */
+  repeats: 'repeats',
+  /** Work went on without completing anything. */
+  stagnation: 'stagnation',
+  /** The model has not answered for too long. */
+  outage: 'outage',
+  /** Nothing was left to do for it: a bug. */
+  stalled: 'stalled',
+  /** The daemon crashed over it too often. */
+  crashes: 'crashes',
+  /** A child session has lost its state. */
+  stateLost: 'lost',
+} as const;
+export type RunEndCode = (typeof RUN_END)[keyof typeof RUN_END];
+
+/**
+ * The states of a session as every frontend shows them (`standing`). `none`: nothing has run yet, or there was no plan;
+ * `unreadable`: the event log cannot be trusted.
+ */
+export const SESSION_STANDINGS = [
+  'none',
+  'running',
+  'waiting',
+  'paused',
+  'completed',
+  'failed',
+  'cancelled',
+  'unreadable',
+] as const;
+export type SessionStanding = (typeof SESSION_STANDINGS)[number];

@@ -1,6 +1,5 @@
-import { type BrowserState, NO_BROWSER } from '../workspace/browser-control.ts';
+import { type BrowserState, NO_BROWSER, NO_TERMINAL, type TerminalState } from '../workspace/handover.ts';
 import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
-import { NO_TERMINAL, type TerminalState } from '../workspace/terminal-control.ts';
 import type { AgentProfile, Config, ModelSettings, Settings, sharedSettings } from './config.ts';
 import type { McpServers } from './mcp-config.ts';
 import type { Permissions } from './permissions.ts';

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { createMutex } from '../../base/mutex.ts';
+import { createMutex } from '../../base/async.ts';
 import type { EventLog } from '../../engine/ports/store-ports.ts';
 import type { Event, EventBody } from '../../protocol/session/event.ts';
 import { LOG_START } from '../../protocol/session/log-entry.ts';
@@ -13,8 +13,8 @@ import { decodeEventLine, stampEvents } from './event-codec.ts';
 import { crcOfLine, readBytes } from './log-lines.ts';
 import type { LogExtent } from './log-reader.ts';
 import { type ReadStart, readEventLog } from './log-reader.ts';
+import type { SessionToken } from './log-writers.ts';
 import { rotateSegment } from './rotate.ts';
-import type { SessionToken } from './session-token.ts';
 import { saveTornTail } from './torn-tail.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR } = fs.constants;

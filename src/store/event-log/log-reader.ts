@@ -4,9 +4,9 @@ import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts
 import { openRegularFile } from '../fs/file-reads.ts';
 import type { CorruptLogError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
-import { type EpochView, findEventEnd, openEpochView } from './epochs.ts';
 import { type DecodedLine, decodeEventLine, epochOfLine } from './event-codec.ts';
 import { crcOfLine, lineNumberAt, readBytes, readLineBefore, readLines } from './log-lines.ts';
+import { type EpochView, findEventEnd, openEpochView } from './log-writers.ts';
 import {
   corruptLog,
   decodeSegmentHeader,

@@ -9,7 +9,7 @@ import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';
 import { ifExists } from '../fs/store-errors.ts';
 import { displayName, isJsonName } from '../layout/layout.ts';
 import { describeSchemaErrors, parseJson } from '../settings/schema-errors.ts';
-import { isSameContent, type Readiness, type SeenFile } from './readiness.ts';
+import { isSameContent, type Readiness, type SeenFile } from './inbox-listing.ts';
 
 /** The raw bytes of a name: names that are not UTF-8 must be found, too. */
 export const rawNameOf = (handle: { readonly path: string }) => Buffer.from(handle.path, 'latin1');

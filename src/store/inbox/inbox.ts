@@ -15,11 +15,16 @@ import {
 import { DiskError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { isCompleteByName } from '../layout/layout.ts';
-import { moveAttachment, placeAttachments } from './attachments.ts';
 import { rawNameOf, readDroppedFile } from './dropped-file.ts';
-import { type InboxEntry, openInboxListing } from './inbox-listing.ts';
-import { openProcessedFiles } from './processed-files.ts';
-import { type FindWriters, findWritersInProc, openReadinessCheck, type SeenFile } from './readiness.ts';
+import {
+  type FindWriters,
+  findWritersInProc,
+  type InboxEntry,
+  openInboxListing,
+  openReadinessCheck,
+  type SeenFile,
+} from './inbox-listing.ts';
+import { moveAttachment, openProcessedFiles, placeAttachments } from './processed-files.ts';
 
 /** Files checked together: one pass over /proc serves them all. */
 const BATCH_SIZE = 64;

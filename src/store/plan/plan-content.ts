@@ -1,6 +1,8 @@
 import * as fs from 'node:fs';
+import { join } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
+import { createFile, linkIfFree } from '../fs/durable-write.ts';
 import { TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 
@@ -47,4 +49,101 @@ function readOpened(path: string, last: PlanContent | undefined, now: number): P
     const text = fs.readFileSync(fd, 'utf8');
     return { key, text, firstSeenAt: last?.key === key ? last.firstSeenAt : now, readAt: now };
   });
+}
+
+const MAX_VERSIONS = 100;
+/** How many moved files are watched: an editor that writes in place may still have one open. */
+export const WATCHED_VERSIONS = 8;
+
+/**
+ * One earlier `plan.json`. `<n>.json` is known: ours, or accepted. `<n>.save.json` holds a save the engine has not
+ * accepted, and is never removed; the name says so across a restart.
+ */
+export type HistoryFile = { number: number; path: string };
+
+/** The file that will replace `plan.json`; its number tells a later daemon which file was being replaced. */
+export type HistoryClaim = { file: HistoryFile; staged: string; stat: fs.BigIntStats };
+
+/** The numbered files in `plans/history/`. */
+export function openPlanHistory(folder: string) {
+  const numbers = new Set<number>();
+  const saves: HistoryFile[] = [];
+  for (const name of fs.readdirSync(folder)) {
+    const [, digits, save] = /^(\d+)(\.save)?\.json$/.exec(name) ?? [];
+    if (digits === undefined) continue;
+    numbers.add(Number(digits));
+    if (save) saves.push({ number: Number(digits), path: join(folder, name) });
+  }
+  saves.sort((a, b) => a.number - b.number);
+  let next = Math.max(0, ...numbers) + 1;
+  const understood = (number: number) => join(folder, `${number}.json`);
+  const asSave = (number: number) => join(folder, `${number}.save.json`);
+
+  const rename = (file: HistoryFile, path: string): HistoryFile => {
+    if (file.path !== path) fs.renameSync(file.path, path);
+    return { ...file, path };
+  };
+
+  return {
+    /** Saves that an earlier daemon had not accepted when it ended. */
+    saves,
+    /**
+     * A number for the next file, and a staged file with these bytes that reserves it: any other writer in this folder,
+     * such as `agentctl rebuild` beside a daemon, gets another one, so that no earlier version is replaced.
+     */
+    async claim(content: string): Promise<HistoryClaim> {
+      for (;;) {
+        const number = next++;
+        const staged = join(folder, `.tmp-${number}`);
+        const stat = isTaken(staged) ? undefined : await createIfFree(staged, content);
+        if (!stat) continue;
+        if (isTaken(understood(number)) || isTaken(asSave(number))) fs.rmSync(staged, { force: true });
+        else {
+          numbers.add(number);
+          return { file: { number, path: understood(number) }, staged, stat };
+        }
+      }
+    },
+    /** The last known files, oldest first, which an editor may still have open. */
+    recent: (): HistoryFile[] =>
+      [...numbers]
+        .sort((a, b) => a - b)
+        .slice(-WATCHED_VERSIONS)
+        .map((number) => ({ number, path: understood(number) })),
+    watched: WATCHED_VERSIONS,
+    asSave: (file: HistoryFile) => rename(file, asSave(file.number)),
+    asUnderstood: (file: HistoryFile) => rename(file, understood(file.number)),
+    /** Keeps the last 100; a save that was not accepted has another name and stays. */
+    prune() {
+      const old = [...numbers].sort((a, b) => a - b).slice(0, -MAX_VERSIONS);
+      for (const number of old) {
+        ifExists(() => fs.unlinkSync(understood(number)));
+        numbers.delete(number);
+      }
+    },
+  };
+}
+
+const isTaken = (path: string): boolean => ifExists(() => fs.lstatSync(path)) !== undefined;
+
+/** Undefined if somebody took the name at this very moment. */
+async function createIfFree(path: string, content: string): Promise<fs.BigIntStats | undefined> {
+  try {
+    return await createFile(path, content);
+  } catch (error) {
+    if (isTaken(path)) return undefined;
+    throw error;
+  }
+}
+
+/** Completes or undoes a replacement interrupted by a crash: a `plan.json` that was moved away is restored. */
+export function repairReplacement(folder: string, plan: string): void {
+  for (const name of fs.readdirSync(folder)) {
+    const number = /^\.tmp-(\d+)(?:-|$)/.exec(name)?.[1];
+    if (number === undefined) continue;
+    const moved = join(folder, `${number}.json`);
+    const isCut = !ifExists(() => fs.lstatSync(plan)) && ifExists(() => fs.lstatSync(moved));
+    if (isCut && linkIfFree(moved, plan)) fs.rmSync(moved, { force: true });
+    fs.rmSync(join(folder, name), { force: true });
+  }
 }

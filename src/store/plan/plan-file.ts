@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
+import { createMutex } from '../../base/async.ts';
 import { propertyOf } from '../../base/collections.ts';
-import { createMutex } from '../../base/mutex.ts';
 import { errorText } from '../../base/user-error.ts';
 import type { PlanFile, PlanFileState } from '../../engine/ports/store-ports.ts';
 import { linkIfFree, syncFile, syncFolder } from '../fs/durable-write.ts';
@@ -10,8 +10,15 @@ import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { assertReplyName } from '../layout/layout.ts';
-import { contentAfterWrite, type PlanContent, readPlanContent } from './plan-content.ts';
-import { type HistoryClaim, type HistoryFile, openPlanHistory, repairReplacement } from './plan-versions.ts';
+import {
+  contentAfterWrite,
+  type HistoryClaim,
+  type HistoryFile,
+  openPlanHistory,
+  type PlanContent,
+  readPlanContent,
+  repairReplacement,
+} from './plan-content.ts';
 
 /** How often moved files are checked for a late save, other than before a write and at the end of a run. */
 const HISTORY_CHECK_MS = 500;

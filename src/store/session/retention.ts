@@ -11,7 +11,7 @@ import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { isIgnoredName } from '../layout/layout.ts';
-import { WATCHED_VERSIONS } from '../plan/plan-versions.ts';
+import { WATCHED_VERSIONS } from '../plan/plan-content.ts';
 
 /** Days that data is kept; 0: forever. */
 export type RetentionDays = { recordDays: number; filesDays: number };

@@ -6,7 +6,7 @@ import type { SessionStore } from '../../engine/ports/store-ports.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
 import { readEventLog, readLastEvent } from '../event-log/log-reader.ts';
-import { sessionTokens } from '../event-log/session-token.ts';
+import { sessionTokens } from '../event-log/log-writers.ts';
 import { ensureFolder, ensureFolderDurably, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { cachedRead, readTextOrThrow, statIfExists } from '../fs/file-reads.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Frame, Locator, Page } from 'playwright-core';
 import { z } from 'zod';
+import { formatBytes } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
-import { formatBytes } from '../common/tool-text.ts';
 import { openWorkPaths } from '../files/work-paths.ts';
 import { findFreePath, writeWorkFile } from '../files/write-file.ts';
 import { parseFetchUrl } from '../web/destination.ts';

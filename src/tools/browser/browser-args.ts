@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { UserError } from '../../base/user-error.ts';
 import type { BrowserConfig, NetworkSettings } from '../../protocol/settings/config.ts';
-import { BROWSER_TOOL_NAME } from '../../protocol/workspace/browser-control.ts';
+import { BROWSER_TOOL_NAME } from '../../protocol/workspace/handover.ts';
 import { type CallEffects, optional } from '../common/define-tool.ts';
 import { hostRule, normalizeAddress } from '../permissions/subject-forms.ts';
 

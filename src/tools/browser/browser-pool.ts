@@ -1,6 +1,6 @@
+import { raceAbort } from '../../base/async.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
-import { raceAbort } from '../common/call-deadline.ts';
 import { type ResolveHost, resolveWithSystem } from '../web/destination.ts';
 import type { BrowserSettings } from './browser-args.ts';
 import { type Browser, launchBrowser } from './launch-browser.ts';

@@ -1,7 +1,7 @@
+import { raceAbort, startDeadline } from '../../base/async.ts';
 import { truncate } from '../../base/strings.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
-import { raceAbort, startDeadline } from '../common/call-deadline.ts';
 import { defineTool, type Tool } from '../common/define-tool.ts';
 import { type ActionContext, type ActionResult, PATIENCE, type Patience } from './action-context.ts';
 import { performAction } from './browser-actions.ts';

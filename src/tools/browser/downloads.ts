@@ -3,8 +3,8 @@ import { readdir, stat } from 'node:fs/promises';
 import { basename, extname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Download } from 'playwright-core';
+import { formatBytes } from '../../base/strings.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
-import { formatBytes } from '../common/tool-text.ts';
 import { openWorkPaths } from '../files/work-paths.ts';
 import { findFreePath, writeWorkFile } from '../files/write-file.ts';
 

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { Locator, Page } from 'playwright-core';
 import { z } from 'zod';
-import { truncate } from '../../base/strings.ts';
+import { raceAbort } from '../../base/async.ts';
+import { formatBytes, truncate } from '../../base/strings.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import { type ImageFile, MAX_IMAGE_BYTES } from '../../protocol/session/message.ts';
-import { raceAbort } from '../common/call-deadline.ts';
-import { formatBytes } from '../common/tool-text.ts';
 import { openWorkPaths } from '../files/work-paths.ts';
 import { findFreePath, writeWorkFile } from '../files/write-file.ts';
 import type { Tab } from './tabs.ts';

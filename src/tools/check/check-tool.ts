@@ -1,13 +1,12 @@
 import { isAbsolute } from 'node:path';
 import { z } from 'zod';
-import { truncate } from '../../base/strings.ts';
+import { startDeadline } from '../../base/async.ts';
+import { escapeControlChars, formatBytes, truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
 import { StepCheck } from '../../protocol/session/plan.ts';
-import { startDeadline } from '../common/call-deadline.ts';
 import { type CallDescription, defineTool, type Tool } from '../common/define-tool.ts';
 import { parseToolArgs } from '../common/tool-args.ts';
-import { escapeControlChars, formatBytes } from '../common/tool-text.ts';
 import { compilePattern, openPatternThread } from '../files/pattern-thread.ts';
 import { type OpenFile, statIfExists, withOpenFile } from '../files/safe-open.ts';
 import { openWorkPaths } from '../files/work-paths.ts';

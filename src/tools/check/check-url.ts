@@ -1,6 +1,6 @@
+import { startDeadline } from '../../base/async.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
-import { startDeadline } from '../common/call-deadline.ts';
 import { parseAllowedHosts, parseFetchUrl, resolveWithSystem } from '../web/destination.ts';
 import { fetchWithRedirects, redirectPolicy } from '../web/outbound-request.ts';
 import type { WebSettings } from '../web/web-tool-heads.ts';

@@ -1,7 +1,6 @@
 import type { z } from 'zod';
-import { truncate } from '../../base/strings.ts';
+import { sortBySimilarity, truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
-import { sortBySimilarity } from './tool-text.ts';
 
 /**
  * The arguments of a call, parsed and validated. Throws UserError worded so that the model can act on it. Nothing is

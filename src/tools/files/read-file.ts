@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { detectFileKind, type ImageType, SNIFF_BYTES } from '../../base/file-kind.ts';
+import { formatBytes } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
 import { MAX_INLINE_CHARS } from '../../protocol/session/log-entry.ts';
 import { MAX_IMAGE_BYTES } from '../../protocol/session/message.ts';
 import { defineTool, optional, type Tool } from '../common/define-tool.ts';
-import { formatBytes } from '../common/tool-text.ts';
 import { type OpenFile, withOpenFile } from './safe-open.ts';
 import { openWorkPaths, type ResolvedPath, type WorkPaths } from './work-paths.ts';
 

@@ -1,10 +1,10 @@
 import * as fs from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { promisify } from 'node:util';
+import { escapeControlChars, formatBytes } from '../../base/strings.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import { hasProc } from '../../store/fs/process-identity.ts';
 import { realPathOrNone } from '../common/path-lookup.ts';
-import { escapeControlChars, formatBytes } from '../common/tool-text.ts';
 import { type FolderRequest, type ResolvedPath, toFileError, type WorkPaths } from './work-paths.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;

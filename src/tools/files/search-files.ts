@@ -1,10 +1,10 @@
 import { basename } from 'node:path';
 import { z } from 'zod';
+import { startDeadline } from '../../base/async.ts';
 import { detectFileKind, SNIFF_BYTES } from '../../base/file-kind.ts';
 import { truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
-import { startDeadline } from '../common/call-deadline.ts';
 import { defineTool, optional, type Tool } from '../common/define-tool.ts';
 import { walkFolder } from './list-files.ts';
 import { compilePattern, globToRegExp, openPatternThread, type PatternThread } from './pattern-thread.ts';

@@ -1,9 +1,9 @@
 import * as fs from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { escapeControlChars } from '../../base/strings.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { sessionsFolderAbove } from '../../protocol/workspace/session-names.ts';
 import { isInside, realPathOrNone } from '../common/path-lookup.ts';
-import { escapeControlChars } from '../common/tool-text.ts';
 
 /** A path verified to lie inside the allowed folders, links resolved, and the name the model knows it by. */
 export type ResolvedPath = { real: string; displayName: string };

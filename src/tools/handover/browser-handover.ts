@@ -1,9 +1,12 @@
+import type { CDPSession, Page } from 'playwright-core';
+import { z } from 'zod';
+import { truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { BrowserControl } from '../../engine/ports/tool-ports.ts';
-import { BrowserInput, type BrowserLost } from '../../protocol/workspace/browser-control.ts';
+import { BrowserInput, type BrowserLost, type BrowserOutput } from '../../protocol/workspace/handover.ts';
 import type { BrowserSettings } from '../browser/browser-args.ts';
 import type { BrowserPool } from '../browser/browser-pool.ts';
-import { openPageRemote, type PageRemote } from './page-remote.ts';
+import type { Tabs } from '../browser/tabs.ts';
 import { openPersonSocket, type Visitor } from './person-socket.ts';
 
 /** Pictures wait while more bytes than this wait to be read. */
@@ -93,4 +96,151 @@ function beginHold(
     // It ended before its turn came, or the browser could not be started again.
     .catch(() => lose('browser_closed'));
   return { end };
+}
+
+const PICTURE = { format: 'jpeg', quality: 75, maxWidth: 1280, maxHeight: 800 } as const;
+/** More waiting than this is a page that does not respond: what comes then is left out. */
+const MAX_WAITING = 200;
+/** With so much waiting, the pointer's way is left out, and only where it acts counts. */
+const MAX_WAITING_MOVES = 4;
+const TITLE_MS = 1000;
+const MAX_ADDRESS_CHARS = 2000;
+const MAX_TITLE_CHARS = 300;
+/** A page that leaves is no reason to keep what a person does next waiting for longer, in ms. */
+const LEAVE_MS = 5000;
+
+const Frame = z.object({
+  data: z.string(),
+  sessionId: z.int(),
+  metadata: z.object({ deviceWidth: z.number(), deviceHeight: z.number() }),
+});
+
+type PersonAction = Exclude<BrowserInput, { ack: true }>;
+
+/** The current page of a browser, as a person far away sees and uses it. */
+type PageRemote = {
+  /** Shows the pages from now on; whoever saw them before sees them no longer. */
+  show(send: (output: BrowserOutput) => void): Promise<void>;
+  do(input: BrowserInput): void;
+  close(): Promise<void>;
+};
+
+/** What a person sees of a browser and does in it. Nothing else reaches it from here: no script, and no address. */
+function openPageRemote(tabs: Tabs): PageRemote {
+  const pictures = openPictures(tabs);
+  const actions = openActions(tabs);
+  tabs.onChange(() => void pictures.follow().catch(() => undefined));
+  return {
+    show: pictures.show,
+    do(input) {
+      if ('ack' in input) pictures.acknowledge();
+      else actions.add(input);
+    },
+    async close() {
+      tabs.onChange(() => undefined);
+      await pictures.close();
+    },
+  };
+}
+
+/**
+ * Pictures of the current tab as they change, whichever that is. Chromium makes up to three before one is acknowledged,
+ * so a slow reader gets fewer.
+ */
+function openPictures(tabs: Tabs) {
+  let send: (output: BrowserOutput) => void = () => undefined;
+  let shown: { page: Page; devtools: CDPSession; frame: number | undefined } | undefined;
+  let changing: Promise<unknown> = Promise.resolve();
+
+  function inTurn(change: () => Promise<void>): Promise<void> {
+    const turn = changing.then(change);
+    changing = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async function begin(): Promise<void> {
+    const { page } = await tabs.current();
+    await stop();
+    const devtools = await page.context().newCDPSession(page);
+    const own = { page, devtools, frame: undefined as number | undefined };
+    shown = own;
+    devtools.on('Page.screencastFrame', (event) => {
+      const { data, sessionId, metadata } = Frame.parse(event);
+      own.frame = sessionId;
+      send({ picture: data, width: metadata.deviceWidth, height: metadata.deviceHeight });
+    });
+    page.on('framenavigated', describe);
+    await page.bringToFront();
+    await describe();
+    await devtools.send('Page.startScreencast', PICTURE);
+  }
+
+  async function describe(): Promise<void> {
+    const page = shown?.page;
+    if (!page || page.isClosed()) return;
+    const late = new Promise<string>((resolve) => setTimeout(resolve, TITLE_MS, '').unref());
+    const title = await Promise.race([page.title().catch(() => ''), late]);
+    const address = truncate(page.url(), MAX_ADDRESS_CHARS);
+    send({ address, title: truncate(title, MAX_TITLE_CHARS), tab: tabs.position(), tabs: tabs.count() });
+  }
+
+  async function stop(): Promise<void> {
+    const last = shown;
+    shown = undefined;
+    last?.page.off('framenavigated', describe);
+    await last?.devtools.detach().catch(() => undefined);
+  }
+
+  return {
+    show(receive: (output: BrowserOutput) => void): Promise<void> {
+      send = receive;
+      return inTurn(begin);
+    },
+    follow: () =>
+      inTurn(async () => {
+        if ((await tabs.current()).page !== shown?.page) await begin();
+      }),
+    acknowledge(): void {
+      const { devtools, frame } = shown ?? {};
+      if (frame !== undefined) devtools?.send('Page.screencastFrameAck', { sessionId: frame }).catch(() => undefined);
+    },
+    async close(): Promise<void> {
+      send = () => undefined;
+      await inTurn(stop);
+    },
+  };
+}
+
+/** What a person does, in order. */
+function openActions(tabs: Tabs): { add(input: PersonAction): void } {
+  let acting: Promise<unknown> = Promise.resolve();
+  let waiting = 0;
+
+  async function act(input: PersonAction): Promise<void> {
+    const { page } = await tabs.current();
+    const { mouse, keyboard } = page;
+    if ('move' in input) await mouse.move(input.move.x, input.move.y);
+    else if ('wheel' in input) {
+      await mouse.move(input.wheel.x, input.wheel.y);
+      await mouse.wheel(input.wheel.dx, input.wheel.dy);
+    } else if ('press' in input) await keyboard.press(input.press);
+    else if ('type' in input) await keyboard.type(input.type);
+    else if ('tab' in input) tabs.select(input.tab);
+    else if ('go' in input)
+      await (input.go === 'back' ? page.goBack : page.reload).call(page, { timeout: LEAVE_MS, waitUntil: 'commit' });
+    else {
+      const { x, y, button, clicks } = 'down' in input ? input.down : input.up;
+      await mouse.move(x, y);
+      await ('down' in input ? mouse.down({ button, clickCount: clicks }) : mouse.up({ button, clickCount: clicks }));
+    }
+  }
+
+  return {
+    add(input) {
+      if (waiting >= ('move' in input ? MAX_WAITING_MOVES : MAX_WAITING)) return;
+      waiting++;
+      // A key that does not exist, or a page that was closed meanwhile.
+      acting = acting.then(() => act(input).catch(() => undefined)).finally(() => waiting--);
+    },
+  };
 }

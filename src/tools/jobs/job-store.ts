@@ -13,10 +13,14 @@ import {
   processState,
   readSupervisorIdentity,
 } from '../process/call-folder.ts';
-import { coverInheritedDescriptors } from '../process/inherited-descriptors.ts';
-import { endGroup, isGroupRunning, waitUntil } from '../process/process-group.ts';
-import { IDENTIFY_SCRIPT, RUN_SCRIPT, type SandboxedCommand, type ShellCommand } from '../process/supervisor.ts';
-import { removeControlGroup } from '../sandbox/control-group.ts';
+import { endGroup, isGroupRunning, removeControlGroup, waitUntil } from '../process/process-group.ts';
+import {
+  coverInheritedDescriptors,
+  IDENTIFY_SCRIPT,
+  RUN_SCRIPT,
+  type SandboxedCommand,
+  type ShellCommand,
+} from '../process/supervisor.ts';
 import { commandLine, type Job, jobFiles, jobStatus, readJob } from './job-folder.ts';
 
 /** Ended jobs whose output can still be read. */

@@ -1,10 +1,10 @@
 import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import { startDeadline } from '../../base/async.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
 import { DEFAULT_LIMITS } from '../../protocol/settings/run-options.ts';
-import { startDeadline } from '../common/call-deadline.ts';
 import { defineTool, optional, type Tool } from '../common/define-tool.ts';
 import type { SandboxedCommand, ShellCommand } from '../process/supervisor.ts';
 import { type Job, jobStatus } from './job-folder.ts';

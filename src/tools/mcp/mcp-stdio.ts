@@ -5,8 +5,8 @@ import { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
-import { coverInheritedDescriptors } from '../process/inherited-descriptors.ts';
 import { endGroup, isGroupRunning, settlesWithinLinger, waitUntil } from '../process/process-group.ts';
+import { coverInheritedDescriptors } from '../process/supervisor.ts';
 import type { ServerLaunch } from '../sandbox/sandbox-backend.ts';
 
 /** Largest message a server may send, in bytes: about 12 MB of a file. */

@@ -5,8 +5,7 @@ import type { ToolResult } from '../../engine/ports/tool-ports.ts';
 import type { McpServer } from '../../protocol/settings/mcp-config.ts';
 import type { Tool } from '../common/define-tool.ts';
 import { parseToolArgs } from '../common/tool-args.ts';
-import { CallFault, type ListedTool, type ServerResult } from './mcp-connection.ts';
-import { toSafeName, toToolResult } from './mcp-result.ts';
+import { CallFault, type ListedTool, type ServerResult, toSafeName, toToolResult } from './mcp-connection.ts';
 import type { ManagedServer } from './mcp-server.ts';
 
 /** Code points of a description; servers write them for context windows of all sizes. */

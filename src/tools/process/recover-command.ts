@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startDeadline } from '../common/call-deadline.ts';
+import { startDeadline } from '../../base/async.ts';
 import {
   claimCall,
   isPreparedThisBoot,

@@ -2,8 +2,8 @@ import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { release } from 'node:os';
 import { findProgram } from '../common/path-lookup.ts';
+import { createControlGroup, findControlGroupParent } from '../process/process-group.ts';
 import { IGNORED_SIGNALS, MAX_DATA_KIB, type SandboxedCommand, type ShellCommand } from '../process/supervisor.ts';
-import { createControlGroup, findControlGroupParent } from './control-group.ts';
 import { findIdmappedSystem, type IdmappedSystem } from './idmapped-system.ts';
 import {
   type BackendProbe,

@@ -1,9 +1,9 @@
+import { sortBySimilarity } from '../../base/strings.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import type { Toolbox, ToolCaller } from '../../engine/ports/tool-ports.ts';
 import type { Permissions } from '../../protocol/settings/permissions.ts';
 import { ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
 import type { CallDescription, DynamicTools, Tool } from '../common/define-tool.ts';
-import { sortBySimilarity } from '../common/tool-text.ts';
 import { decidePermission, type PermissionDecision } from '../permissions/permission-rules.ts';
 import type { BaseFolders } from '../permissions/subject-forms.ts';
 import { endLeftovers } from '../process/recover-command.ts';

@@ -2,9 +2,9 @@ import { type IncomingHttpHeaders, type IncomingMessage, request as plain, type 
 import { request as secure } from 'node:https';
 import { pipeline, type Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
+import { raceAbort } from '../../base/async.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import type { ToolContext } from '../../engine/ports/tool-ports.ts';
-import { raceAbort } from '../common/call-deadline.ts';
 import {
   type AllowedHosts,
   type HostAddress,

@@ -2,9 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
+import { startDeadline } from '../../base/async.ts';
 import { detectFileKind, SNIFF_BYTES } from '../../base/file-kind.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
-import { startDeadline } from '../common/call-deadline.ts';
 
 export type ConvertJob =
   | { from: 'html'; html: string; url: string; whole: boolean }

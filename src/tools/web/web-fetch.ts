@@ -1,10 +1,9 @@
 import { STATUS_CODES } from 'node:http';
-import { truncate } from '../../base/strings.ts';
+import { startDeadline } from '../../base/async.ts';
+import { formatBytes, truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
-import { startDeadline } from '../common/call-deadline.ts';
 import { defineTool, type Tool } from '../common/define-tool.ts';
-import { formatBytes } from '../common/tool-text.ts';
 import { openWorkPaths } from '../files/work-paths.ts';
 import { writeWorkFile } from '../files/write-file.ts';
 import { parseAllowedHosts, parseFetchUrl, type ResolveHost, resolveWithSystem } from './destination.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { startDeadline } from '../../base/async.ts';
 import { truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { SearchSettings } from '../../protocol/settings/config.ts';
-import { startDeadline } from '../common/call-deadline.ts';
 import { defineTool, type Tool } from '../common/define-tool.ts';
 import { ALLOW_ALL, resolveWithSystem } from './destination.ts';
 import { describeNetworkError, type HttpResponse, requestChecked } from './outbound-request.ts';

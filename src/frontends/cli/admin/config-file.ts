@@ -2,8 +2,14 @@ import { resolve } from 'node:path';
 import { UserError } from '../../../base/user-error.ts';
 import type { SettingsFile, SettingsFileCheck } from '../../../client/actions/settings-edit.ts';
 import type { Client } from '../../../client/index.ts';
-import { defineCommand, JSON_OPTION, openSession, openWorkspaceClient } from '../common/command.ts';
-import { EXIT_CODES, type ExitName } from '../common/exit-codes.ts';
+import {
+  defineCommand,
+  EXIT_CODES,
+  type ExitName,
+  JSON_OPTION,
+  openSession,
+  openWorkspaceClient,
+} from '../common/command.ts';
 import { print, printDone, printJson, printNote, stripControls } from '../common/terminal.ts';
 
 const ACTIONS = ['get', 'set', 'unset', 'path', 'validate'] as const;

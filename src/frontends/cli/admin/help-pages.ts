@@ -2,8 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { DOCS_FOLDER } from '../../command-line.ts';
-import { defineCommand } from '../common/command.ts';
-import { EXIT_CODES } from '../common/exit-codes.ts';
+import { defineCommand, EXIT_CODES } from '../common/command.ts';
 import { print, stripControls } from '../common/terminal.ts';
 
 /** What `agentctl help` alone is read as: yargs would print the help of all commands. */

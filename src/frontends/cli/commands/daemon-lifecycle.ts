@@ -3,10 +3,14 @@ import { resolve } from 'node:path';
 import { errorText, UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { Role } from '../../../protocol/workspace/access-tokens.ts';
-import { readDaemonFlags } from '../../agentd/daemon-flags.ts';
-import { addDaemonOptions, addSettingsOptions, type DaemonFlags, daemonArgv } from '../../command-line.ts';
-import { defineCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
-import { EXIT_CODES } from '../common/exit-codes.ts';
+import {
+  addDaemonOptions,
+  addSettingsOptions,
+  type DaemonFlags,
+  daemonArgv,
+  readDaemonFlags,
+} from '../../command-line.ts';
+import { defineCommand, EXIT_CODES, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
 import { formatTable, print, printDone, printError, printJson, printNote } from '../common/terminal.ts';
 
 export const start = defineCommand({
@@ -155,7 +159,7 @@ export const serve = defineCommand({
     const protocols = [
       ...(args.openai ? [(await import('../../openai/openai-routes.ts')).OPENAI_PROTOCOL] : []),
       ...(args.agUi ? [(await import('../../ag-ui/ag-ui-routes.ts')).AG_UI_PROTOCOL] : []),
-      ...(args.mcp ? [(await import('../../mcp/http-endpoint.ts')).mcpProtocol()] : []),
+      ...(args.mcp ? [(await import('../../mcp/index.ts')).mcpProtocol()] : []),
     ];
     const server = await serveHttp(client, {
       ...{ port: args.port, socket: args.socket, complain: printError, protocols, proxied: args.allowHost },

@@ -1,7 +1,7 @@
 import type { SessionOverview } from '../../../client/index.ts';
-import type { SessionStanding } from '../../../protocol/session/run-end.ts';
+import type { SessionStanding } from '../../../protocol/session/reply.ts';
+import type { ExitName } from '../common/command.ts';
 import { defineCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
-import type { ExitName } from '../common/exit-codes.ts';
 import {
   colorize,
   formatLocalTime,

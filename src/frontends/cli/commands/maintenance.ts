@@ -1,16 +1,21 @@
 import { createInterface } from 'node:readline/promises';
 import { UserError } from '../../../base/user-error.ts';
-import { readDaemonFlags } from '../../agentd/daemon-flags.ts';
-import { addSettingsOptions, modelSettingsFromFlags, type SettingsFlags, workspaceRoot } from '../../command-line.ts';
+import {
+  addSettingsOptions,
+  modelSettingsFromFlags,
+  readDaemonFlags,
+  type SettingsFlags,
+  workspaceRoot,
+} from '../../command-line.ts';
 import {
   defineCommand,
+  EXIT_CODES,
   type Finding,
   JSON_OPTION,
   openSession,
   openWorkspaceClient,
   SESSION_ARG,
 } from '../common/command.ts';
-import { EXIT_CODES } from '../common/exit-codes.ts';
 import { checkNewName } from '../common/send-and-wait.ts';
 import {
   colorize,

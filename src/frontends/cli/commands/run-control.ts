@@ -1,6 +1,7 @@
 import type { Argv } from 'yargs';
 import { UserError } from '../../../base/user-error.ts';
 import type { ApprovalRequest } from '../../../client/index.ts';
+import type { ExitName } from '../common/command.ts';
 import {
   defineCommand,
   type GlobalOptions,
@@ -11,8 +12,6 @@ import {
   parseWholeNumber,
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
-import type { ExitName } from '../common/exit-codes.ts';
-import { formatCommand } from '../common/next-command.ts';
 import { addSendOptions, defineMessageCommand, sendAndWait } from '../common/send-and-wait.ts';
 import {
   colorize,
@@ -24,6 +23,7 @@ import {
   stripControls,
   toSingleLine,
 } from '../common/terminal.ts';
+import { formatCommand } from './show.ts';
 
 export const continueRun = defineCommand({
   usage: 'continue <session> [note..]',

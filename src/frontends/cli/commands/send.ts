@@ -5,6 +5,8 @@ import type { Reply } from '../../../protocol/session/reply.ts';
 import { MODES } from '../../../protocol/settings/run-options.ts';
 import {
   defineCommand,
+  EXIT_CODES,
+  type ExitName,
   type GlobalOptions,
   JSON_OPTION,
   openSession,
@@ -13,7 +15,6 @@ import {
   SESSION_ARG,
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
-import { EXIT_CODES, type ExitName } from '../common/exit-codes.ts';
 import {
   addSendOptions,
   type MessageContent,

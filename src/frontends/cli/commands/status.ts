@@ -1,6 +1,6 @@
 import type { DaemonStatus } from '../../../protocol/workspace/daemon-files.ts';
+import type { ExitName } from '../common/command.ts';
 import { defineCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
-import type { ExitName } from '../common/exit-codes.ts';
 import { formatDuration, print, printJson, stripControls, toSingleLine } from '../common/terminal.ts';
 
 export const status = defineCommand({

@@ -1,13 +1,13 @@
 import { UserError } from '../../../base/user-error.ts';
 import {
   defineCommand,
+  EXIT_CODES,
   JSON_OPTION,
   openSession,
   openWorkspaceClient,
   SESSION_ARG,
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
-import { EXIT_CODES } from '../common/exit-codes.ts';
 import { addSendOptions, requireTemplate, sendAndWait } from '../common/send-and-wait.ts';
 import { print, printJson, printNote, stripControls } from '../common/terminal.ts';
 

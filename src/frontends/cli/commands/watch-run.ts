@@ -1,8 +1,14 @@
 import { escapeInvisible } from '../../../base/strings.ts';
 import type { Client, SessionUpdate } from '../../../client/index.ts';
 import { inlineText } from '../../../protocol/session/log-entry.ts';
-import { defineCommand, type GlobalOptions, openSession, SESSION_PREFIX_ARG } from '../common/command.ts';
-import { EXIT_OF_STATUS, type ExitName } from '../common/exit-codes.ts';
+import {
+  defineCommand,
+  EXIT_OF_STATUS,
+  type ExitName,
+  type GlobalOptions,
+  openSession,
+  SESSION_PREFIX_ARG,
+} from '../common/command.ts';
 import {
   colorize,
   openScreen,

@@ -6,12 +6,14 @@ import type { Reply } from '../../../protocol/session/reply.ts';
 import {
   type CliCommand,
   defineCommand,
+  EXIT_CODES,
+  EXIT_OF_STATUS,
+  type ExitName,
   type GlobalOptions,
   openSession,
   SESSION_PREFIX_ARG,
   WAIT_OPTION,
 } from './command.ts';
-import { EXIT_CODES, EXIT_OF_STATUS, type ExitName } from './exit-codes.ts';
 import { print, printJson, printNote, stripControls } from './terminal.ts';
 
 export type MessageContent = Parameters<Client['send']>[1];

@@ -3,7 +3,7 @@ import { approvalMessage } from '../../../client/actions/messaging.ts';
 import type { ApprovalRequest, Client } from '../../../client/index.ts';
 import { isApprovalAnswer } from '../../../client/inspect/approval-requests.ts';
 import { formatPlanSummary, SESSION_COMMANDS } from '../../../client/inspect/session-details.ts';
-import type { ApprovalDecision } from '../../../protocol/session/approval.ts';
+import type { ApprovalDecision } from '../../../protocol/settings/permissions.ts';
 import { explainPlan } from '../commands/session-history.ts';
 import type { MessageContent } from '../common/send-and-wait.ts';
 import { formatLocalTime } from '../common/terminal.ts';

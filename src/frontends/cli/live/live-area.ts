@@ -1,6 +1,5 @@
 import { escapeMisleading } from '../../../base/strings.ts';
-import { cellWidth, charWidth, fitToWidth, wrapLine } from '../common/cell-text.ts';
-import { colorize, stripControls } from '../common/terminal.ts';
+import { cellWidth, charWidth, colorize, fitToWidth, stripControls, wrapLine } from '../common/terminal.ts';
 
 /** A terminal to write to. */
 export type TerminalOutput = Pick<NodeJS.WriteStream, 'write' | 'columns' | 'rows'>;

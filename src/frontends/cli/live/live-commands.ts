@@ -4,8 +4,14 @@ import { UserError } from '../../../base/user-error.ts';
 import type { ApprovalRequest, Client } from '../../../client/index.ts';
 import { DOCS_WIDTH } from '../../command-line.ts';
 import { listSessions } from '../commands/list.ts';
-import { defineCommand, findSession, type GlobalOptions, openWorkspaceClient } from '../common/command.ts';
-import { EXIT_CODES, type ExitName } from '../common/exit-codes.ts';
+import {
+  defineCommand,
+  EXIT_CODES,
+  type ExitName,
+  findSession,
+  type GlobalOptions,
+  openWorkspaceClient,
+} from '../common/command.ts';
 import { checkNewName, sendAndWait } from '../common/send-and-wait.ts';
 import { print, printNote, stripControls } from '../common/terminal.ts';
 import { liveWording } from './live-wording.ts';

@@ -1,8 +1,7 @@
 import { legible } from '../../../base/strings.ts';
 import type { SessionDetails } from '../../../client/index.ts';
-import type { SessionStanding } from '../../../protocol/session/run-end.ts';
-import { cellWidth, fitToWidth, padToWidth } from '../common/cell-text.ts';
-import { toSingleLine } from '../common/terminal.ts';
+import type { SessionStanding } from '../../../protocol/session/reply.ts';
+import { cellWidth, fitToWidth, padToWidth, toSingleLine } from '../common/terminal.ts';
 import type { LiveWording } from './live-wording.ts';
 
 /** A session in the list. */

@@ -1,6 +1,6 @@
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
-import { EXIT_CODES } from '../common/exit-codes.ts';
+import { EXIT_CODES } from '../common/command.ts';
 
 /** Asks for words as a shell whose name is not zsh: for that one yargs adds descriptions. */
 const FISH = `# Completion of agentctl for fish:

@@ -29,7 +29,7 @@ import { status } from '../commands/status.ts';
 import { run, saveTemplate, templates } from '../commands/template-commands.ts';
 import { watch } from '../commands/watch-run.ts';
 import type { CliCommand, CliServices, GlobalOptions } from '../common/command.ts';
-import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/exit-codes.ts';
+import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/command.ts';
 import { chat, top } from '../live/live-commands.ts';
 
 /** Options that may be given several times, and positionals of several words. */

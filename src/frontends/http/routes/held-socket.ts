@@ -4,8 +4,7 @@ import { z } from 'zod';
 import type { Held } from '../../../client/actions/hold-access.ts';
 import type { Client } from '../../../client/index.ts';
 import { HttpProblem } from '../common/http-problem.ts';
-import { defineOperation, type HttpOperation, jsonAnswer } from '../common/operation.ts';
-import { InSession } from '../common/path-schemas.ts';
+import { defineOperation, type HttpOperation, InSession, jsonAnswer } from '../common/operation.ts';
 
 /** The daemon answers at once; it may have to open the session first. */
 const REPLY_MS = 20_000;

@@ -1,11 +1,18 @@
 import { z } from 'zod';
 import { approvalMessage } from '../../../client/actions/messaging.ts';
 import type { Client } from '../../../client/index.ts';
-import { ApprovalDecision } from '../../../protocol/session/approval.ts';
 import { MessageFile } from '../../../protocol/session/message.ts';
 import { Reply } from '../../../protocol/session/reply.ts';
-import { defineOperation, type HttpOperation, jsonAnswer } from '../common/operation.ts';
-import { FileName, IdempotencyKey, InSession, wholeNumber } from '../common/path-schemas.ts';
+import { ApprovalDecision } from '../../../protocol/settings/permissions.ts';
+import {
+  defineOperation,
+  FileName,
+  type HttpOperation,
+  IdempotencyKey,
+  InSession,
+  jsonAnswer,
+  wholeNumber,
+} from '../common/operation.ts';
 
 /** Below the 60 s after which many clients and proxies give up. */
 const MAX_WAIT_S = 50;

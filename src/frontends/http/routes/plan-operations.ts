@@ -5,8 +5,7 @@ import { Actor, type Event } from '../../../protocol/session/event.ts';
 import { Plan } from '../../../protocol/session/plan.ts';
 import { EditedPlan } from '../../../protocol/session/plan-edit.ts';
 import { HttpProblem } from '../common/http-problem.ts';
-import { defineOperation, type HttpOperation, jsonAnswer } from '../common/operation.ts';
-import { InSession, wholeNumber } from '../common/path-schemas.ts';
+import { defineOperation, type HttpOperation, InSession, jsonAnswer, wholeNumber } from '../common/operation.ts';
 
 const SavedPlan = z.object({
   plan: Plan.describe('The merged plan; the daemon applies it at its next check.'),

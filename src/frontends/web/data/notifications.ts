@@ -1,5 +1,5 @@
 import { effect, signal } from '@preact/signals';
-import type { SessionStanding } from '../../../protocol/session/run-end.ts';
+import type { SessionStanding } from '../../../protocol/session/reply.ts';
 import { words } from '../text/wording.ts';
 import { requestJson, sessionPath } from './api.ts';
 import { goTo, hrefOf, type SessionEntry, sessions } from './overview.ts';

@@ -1,5 +1,5 @@
 import { computed, effect, signal } from '@preact/signals';
-import type { SessionStanding } from '../../../protocol/session/run-end.ts';
+import type { SessionStanding } from '../../../protocol/session/reply.ts';
 import { words } from '../text/wording.ts';
 import { isLoggedIn, requestJson } from './api.ts';
 import { openSession } from './session.ts';

@@ -1,7 +1,6 @@
 import { signal } from '@preact/signals';
 import type { Plan } from '../../../protocol/session/plan.ts';
-import type { Usage, UserQuestion } from '../../../protocol/session/reply.ts';
-import type { SessionStanding } from '../../../protocol/session/run-end.ts';
+import type { SessionStanding, Usage, UserQuestion } from '../../../protocol/session/reply.ts';
 import { words } from '../text/wording.ts';
 import {
   ApiProblem,

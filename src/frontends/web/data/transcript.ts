@@ -1,8 +1,7 @@
 import type { Event as LogEvent } from '../../../protocol/session/event.ts';
 import type { StoredText } from '../../../protocol/session/log-entry.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
-import type { BrowserLost } from '../../../protocol/workspace/browser-control.ts';
-import type { TerminalLost } from '../../../protocol/workspace/terminal-control.ts';
+import type { BrowserLost, TerminalLost } from '../../../protocol/workspace/handover.ts';
 import type { StreamMessage } from './api.ts';
 
 export type CallState = 'running' | 'ok' | 'failed' | 'interrupted' | 'denied';

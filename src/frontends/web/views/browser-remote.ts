@@ -1,4 +1,4 @@
-import type { BrowserInput, BrowserOutput } from '../../../protocol/workspace/browser-control.ts';
+import type { BrowserInput, BrowserOutput } from '../../../protocol/workspace/handover.ts';
 
 const RETRY_MS = 1000;
 /** What the server says where the browser was given back, or somebody uses it elsewhere, in another tab perhaps. */

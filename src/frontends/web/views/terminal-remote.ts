@@ -1,4 +1,4 @@
-import type { TerminalInput, TerminalShown } from '../../../protocol/workspace/terminal-control.ts';
+import type { TerminalInput, TerminalShown } from '../../../protocol/workspace/handover.ts';
 import { openTerminalScreen, type TerminalScreen } from '../parts/terminal-screen.ts';
 
 const RETRY_MS = 1000;
