@@ -104,19 +104,24 @@ export function rejectRepeatedFlags(args: Record<string, unknown>, lists: readon
 
 /**
  * The flags that were probably meant by those that do not exist, as a line below the complaint of yargs; '' if there is
- * none near. `cli`: the parser that complained, which knows the flags of the command.
+ * none near. `cli`: the parser that complained, which knows the flags of the command; `others`: those of any command,
+ * for a flag in front of it.
  */
-export function suggestFlags(message: string, argv: readonly string[], cli: object): string {
+export function suggestFlags(
+  message: string,
+  argv: readonly string[],
+  cli: object,
+  others: Iterable<string> = [],
+): string {
   const [, names = ''] = /^Unknown arguments?: (.*)$/.exec(message) ?? [];
   const unknown = new Set(names.split(', '));
-  const known = knownFlags(cli);
+  const isInFront = message.startsWith('No command given');
+  const known = [...knownFlags(cli), ...(isInFront ? others : [])];
   const end = argv.indexOf('--');
   const near = (end < 0 ? argv : argv.slice(0, end)).flatMap((word) => {
     const [, flag = '', plain = ''] = /^--((?:no-)?([^=]{2,80}))/.exec(word) ?? [];
     // A mistyped flag in front of the command has taken the command for its value.
-    const isMeant = message.startsWith('No command given')
-      ? !known.includes(flag)
-      : unknown.has(flag) || unknown.has(plain);
+    const isMeant = isInFront ? !known.includes(flag) : unknown.has(flag) || unknown.has(plain);
     return isMeant ? (nearestName(flag, known) ?? []) : [];
   });
   return near.length === 0 ? '' : `\nDid you mean ${[...new Set(near)].map((flag) => `"--${flag}"`).join(', ')}?`;

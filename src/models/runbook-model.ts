@@ -43,7 +43,9 @@ export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswe
   // No plan is being worked on: the list was paused, cancelled or ended, and this is about something else.
   if (begun && !isRunbookFinished(list) && !isPlanAtWork(messages)) return textAnswer(HELP);
   const current = steps.findIndex((step) => isCurrentStep(daemonText, step));
-  const reopened = !asked && done.has(current) ? steps[current] : undefined;
+  // A command that did not succeed waits until its own step is the current one.
+  const isResultDue = asked && (current === list.progress.at || isSuccess(list.progress.result));
+  const reopened = !isResultDue && done.has(current) ? steps[current] : undefined;
   const isWanted = hasMessage || current !== list.progress.at || REOPENED_BY_PERSON.test(daemonText);
   if (reopened) return reopenedAnswer(current + 1, reopened, isWanted);
   if (isRunbookFinished(list)) return textAnswer(hasMessage ? HELP : NO_COMMAND);
@@ -79,9 +81,11 @@ function resultAnswer(list: ActiveRunbook): BuiltInAnswer {
   const { at, result } = list.progress;
   const step = list.steps[at];
   if (!step) return textAnswer(HELP);
-  if (result !== undefined && /^exit 0\b/.test(result)) return successAnswer(list, step, result);
+  if (result !== undefined && isSuccess(result)) return successAnswer(list, step, result);
   return textAnswer(failureText(at + 1, step, result ?? 'interrupted: no result was recorded'));
 }
+
+const isSuccess = (result: string | undefined): boolean => /^exit 0\b/.test(result ?? '');
 
 const textAnswer = (text: string): BuiltInAnswer => ({ text, calls: [] });
 

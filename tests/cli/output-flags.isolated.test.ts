@@ -18,6 +18,16 @@ test('-q and --quiet leave results and errors, in front of the command and behin
   expect((await at.ctl('rename', 'other', 'demo')).out).toBe('Renamed to demo\n');
 });
 
+test('--json and other switches may stand in front of the command', async () => {
+  const at = bench();
+  await at.ctl('send', 'demo', 'hello');
+  const { code, out } = await at.ctl('--json', 'list', '--all');
+  expect([code, JSON.parse(out).map(({ name }: { name: string }) => name)]).toEqual([0, ['demo']]);
+  expect((await at.ctl('--json', 'lst')).out).toContain('Did you mean \\"list\\"?');
+  expect((await at.ctl('--jsn', 'list')).err).toContain('Did you mean "--json"?');
+  expect((await at.ctl('--follow', 'list')).err).toContain('Unknown argument: follow');
+});
+
 test('behind -- the flags are words of the message', async () => {
   const at = bench();
   const { code, err } = await runHere(['send', '--workspace', at.root, 'demo', '--', '-q', '--no-color']);

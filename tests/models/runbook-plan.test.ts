@@ -1,19 +1,21 @@
 import { expect, test } from 'vitest';
 import { answerRunbook } from '../../src/models/runbook-model.ts';
-import { type Rig, rig } from '../support/rig.ts';
+import { type Rig, type RigOptions, rig } from '../support/rig.ts';
 
 /** A session whose model is the runbook; `exits` are the codes of commands that fail. */
-const setup = (exits: Record<string, number>) =>
+const setup = (exits: Record<string, number>, tool?: RigOptions['tool']) =>
   rig({
     script: ({ messages }) => {
       const { text, calls } = answerRunbook({ messages, tools: ['shell', 'plan'] });
       return { text, calls: calls.map(({ name, args }) => ({ name, args: JSON.parse(args) })) };
     },
-    tool: ({ args }) => {
-      const { command } = JSON.parse(args);
-      const code = exits[command] ?? 0;
-      return { ok: code === 0, text: `exit ${code}\nout of ${command}` };
-    },
+    tool:
+      tool ??
+      (({ args }) => {
+        const { command } = JSON.parse(args);
+        const code = exits[command] ?? 0;
+        return { ok: code === 0, text: `exit ${code}\nout of ${command}` };
+      }),
   });
 
 async function send(at: Rig, name: string, text: string) {
@@ -162,6 +164,17 @@ test.each([
     expect(commands(at).slice(before)).toEqual(again);
     expect(at.plan()?.status).toBe('completed');
   }
+});
+
+test('a command that a person cancelled says nothing about an earlier step that they reopen', async () => {
+  const at = await setup({}, ({ args }, n) => (n === 1 ? 'hold' : { ok: true, text: `exit 0\nout of ${args}` }));
+  at.drop('1.md', '1. Count: `count`\n2. Sort: `sort`');
+  await at.pass(300);
+  await send(at, '2.md', '/cancel');
+  await send(at, '3.md', '/undo');
+  await send(at, '4.md', '/continue');
+  expect(commands(at)).toEqual(['count', 'sort', 'count', 'sort']);
+  expect(at.plan()?.status).toBe('completed');
 });
 
 test('a step whose check fails is not run again by itself: the list waits, and one /continue runs it', async () => {

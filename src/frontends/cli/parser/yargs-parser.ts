@@ -64,6 +64,15 @@ function rejectSwitchValues(argv: string[]): void {
   }
 }
 
+/** Behind the command, those in front of it: there, yargs would take the command for their value. */
+function moveSwitchesBack(argv: readonly string[]): string[] {
+  const place = argv.findIndex((_, at) => isCommandPlace(argv, at));
+  const isSwitch = (one: string) => one.startsWith('--') && BOOLEAN_FLAGS.has(one.slice(2));
+  const before = argv.slice(0, Math.max(0, place));
+  const others = before.filter((one) => !isSwitch(one));
+  return [...others, ...argv.slice(before.length, place + 1), ...before.filter(isSwitch), ...argv.slice(place + 1)];
+}
+
 /** What a command line needs from outside. */
 export type ParserContext = {
   parts: CliServices;
@@ -81,7 +90,7 @@ export function buildAgentctlParser(
 ): Argv<GlobalOptions> {
   const word = findCommandWord(argv);
   const named = COMMANDS.find((command) => isCalled(command, word));
-  let cli: Argv<GlobalOptions> = yargs(argv)
+  let cli: Argv<GlobalOptions> = yargs(moveSwitchesBack(argv))
     .scriptName('agentctl')
     .locale('en')
     .alias('help', 'h')
@@ -151,10 +160,13 @@ const commandName = (usage: string): string => usage.split(' ')[0] ?? usage;
 const isCalled = ({ usage, aliases }: CliCommand, word: string | undefined): boolean =>
   word !== undefined && (commandName(usage) === word || aliases.includes(word));
 
-/** The first word that is neither a flag nor the value of `--workspace`. */
-function findCommandWord(argv: readonly string[]): string | undefined {
-  return argv.find((word, place) => !word.startsWith('-') && argv[place - 1] !== '--workspace');
-}
+/** Whether this word is neither a flag nor the value of `--workspace`. */
+const isCommandPlace = (argv: readonly string[], place: number): boolean =>
+  !argv[place]?.startsWith('-') && argv[place - 1] !== '--workspace';
+
+/** The first word that may be a command. */
+const findCommandWord = (argv: readonly string[]): string | undefined =>
+  argv.find((_, place) => isCommandPlace(argv, place));
 
 /** What other programs call a command, or what people type for it. */
 const OTHER_NAMES: Readonly<Record<string, readonly string[]>> = {
@@ -176,7 +188,7 @@ const findOtherName = (word: string): string | undefined =>
 function formatUsageError(message: string, usage: string | undefined, argv: readonly string[], cli: object): string {
   const word = findCommandWord(argv);
   const isUnknown = usage === undefined && word !== undefined && word !== COMPLETION_COMMAND;
-  const flags = suggestFlags(message, argv, cli);
+  const flags = suggestFlags(message, argv, cli, BOOLEAN_FLAGS);
   // Otherwise the word is the value of the mistyped flag.
   if (isUnknown && flags === '' && /^Unknown arguments?: /.test(message)) {
     const names = COMMANDS.map((command) => commandName(command.usage));
