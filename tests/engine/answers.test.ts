@@ -105,9 +105,12 @@ describe('what a message does', () => {
     await it.settle();
     expect(it.plan()).toMatchObject({ status: 'cancelled' });
     expect(statusOf(it.reply('m0.md'))).toBe('cancelled');
-    it.drop('d.md', 'continue');
+    it.drop('d.json', '{"command":"continue"}');
     await it.pass(300);
     expect(it.plan()).toMatchObject({ id: 'plan_1', status: 'running' });
+    it.drop('e.md', '/status');
+    await it.settle();
+    expect(it.reply('e.md')).toContain(`Working on: ${it.plan()?.goal}`);
   });
 
   test('cancel ends a paused plan', async () => {

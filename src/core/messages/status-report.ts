@@ -140,13 +140,15 @@ export function formatStatus(session: Session, language: Language): string {
 }
 
 function runningLines(session: Session, language: Language): string[] {
-  const { run } = session;
+  const { run, plan } = session;
   if (!run) return [];
   const words = REPLY_WORDING[language];
+  // A command has no words of its own: it goes on with the plan.
+  const goal = mapGet(session.messages, run.message)?.text.trim() || plan?.goal || run.message;
   const failure = run.failure?.last;
   const { iterations, tokens, cost } = run.spent;
   return [
-    words.working(mapGet(session.messages, run.message)?.text.split('\n')[0] ?? run.message),
+    words.working(goal.split('\n')[0] ?? goal),
     `iterations ${iterations}/${run.limits.iterations}, tokens ${tokens}${cost === null ? '' : `, cost ${cost.toFixed(4)}`}`,
     ...(failure?.retry_at ? [words.retrying(failure.error, failure.attempt, failure.retry_at)] : []),
   ];
