@@ -18,6 +18,7 @@ const STEPS: Record<string, string[]> = {
   modes: script('modes', '--all'),
   fuzz: script('fuzz', '--seeds', '1..30', '--seconds', '15'),
   bench: script('bench', '--quick'),
+  shots: script('shots', '--check'),
   power: script('power', '--all'),
 };
 

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { chat } from './bench/chat.ts';
 import { cli } from './bench/cli.ts';
 import { detectionTable } from './bench/detection.ts';
 import { growth } from './bench/growth.ts';
@@ -18,7 +19,7 @@ import type { Setting } from './bench/setting.ts';
 import { stall } from './bench/stall.ts';
 import { start } from './bench/start.ts';
 
-const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | stall | recovery | cli | http | page | detection [corpus]] [options]
+const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | stall | recovery | cli | http | chat | page | detection [corpus]] [options]
   --quick             fewer repetitions and sessions: everything within a minute on a quiet machine
   --all               also what takes very long: 50,000 idle sessions, 100 MB of history
   --profile <folder>  the daemon writes its CPU profiles there, for the browser's developer tools
@@ -47,6 +48,7 @@ const benches: Record<string, (setting: Setting) => Promise<string> | string> = 
   recovery,
   cli,
   http,
+  chat,
   page,
   detection: ({ size }) => detectionTable(corpus, { refits: size !== 'quick' }),
 };

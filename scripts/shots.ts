@@ -1,17 +1,23 @@
 /**
- * `npm run shots`: the pictures of the page in docs/web.md, taken in Chromium. The daemon, the server and the page are the real
- * ones; the model is that of the scenario `dag`.
+ * `npm run shots`: the pictures of the page in docs/web.md, taken in Chromium, and beside them what they show as text. The daemon,
+ * the server and the page are the real ones; the model is that of the scenario `dag`.
+ *
+ *   npm run shots -- --check     takes none; fails where the page no longer shows that text
  */
-import { writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { chromium, type Page } from 'playwright-core';
+import { chromium, type Locator, type Page } from 'playwright-core';
 import { findBrowser } from '../src/tools/browser/find-browser.ts';
 import { startServer } from './bench/children.ts';
 import { setStage } from './demo/stage.ts';
 import { scenarios } from './modes/scenario.ts';
 
 /** Two pixels for one of CSS: sharp where a screen has twice as many. */
-const LOOK = { viewport: { width: 1180, height: 940 }, deviceScaleFactor: 1.5 } as const;
+const LOOK = { viewport: { width: 1180, height: 940 }, deviceScaleFactor: 1.5, locale: 'en' } as const;
+/** Pixels differ from machine to machine; this does not. */
+const SHOWN = 'docs/page-shots.txt';
+const isCheck = process.argv.includes('--check');
 
 const dag = scenarios().get('dag');
 if (!dag) throw new Error('Expected a scenario dag in tests/modes/scenarios/.');
@@ -23,27 +29,64 @@ stage.drop('1.md', dag.message);
 await stage.follow('1.md');
 const server = await startServer(stage.workspace);
 const browser = await chromium.launch({ executablePath: findBrowser(undefined, process.env), args: ['--no-sandbox'] });
+const shown: string[] = [];
 try {
   const page = await browser.newPage(LOOK);
   await page.goto(`${server.url}/#token=${server.token}`);
   await page.getByRole('navigation').waitFor();
   await page.goto(`${server.url}/#/s/demo`);
   const plan = page.getByRole('region', { name: 'Plan' });
+  const list = page.getByRole('navigation', { name: 'Sessions' });
+  await list.getByRole('link', { name: 'demo' }).waitFor();
+  // The entries before it are out of the picture, and of steps at the same time any may come first.
+  const reply = page.getByRole('log').getByRole('article').last();
+  await reply.getByText('Reply: ').waitFor();
   await plan.locator('summary').first().click();
-  await take(page, 'page');
+  await plan.getByText('…', { exact: true }).waitFor({ state: 'detached' });
+  await take(page, 'page', [
+    list,
+    page.locator('main > header'),
+    page.locator('.tabs'),
+    plan,
+    reply,
+    page.locator('.composer'),
+  ]);
   await plan.locator('summary').first().click();
   await plan.getByRole('button', { name: 'Graph' }).click();
   await plan.getByRole('group', { name: 'Graph' }).getByRole('link').first().waitFor();
-  await take(page, 'page-graph');
+  await take(page, 'page-graph', [plan]);
 } finally {
   await browser.close();
   await server.stop();
   await stage.end();
 }
 
-async function take(page: Page, name: string): Promise<void> {
+const text = shown.join('\n');
+if (!isCheck) writeFileSync(SHOWN, text);
+else if (existsSync(SHOWN) && readFileSync(SHOWN, 'utf8') === text) console.log(`The page shows what ${SHOWN} says.`);
+else {
+  spawnSync('diff', ['-u', SHOWN, '-'], { input: text, stdio: ['pipe', 'inherit', 'inherit'] });
+  console.error(`The page no longer shows what ${SHOWN} says: take the pictures again with "npm run shots".`);
+  process.exitCode = 1;
+}
+
+/** `parts`: those whose text is kept. */
+async function take(page: Page, name: string, parts: readonly Locator[]): Promise<void> {
   const path = `docs/${name}.png`;
   await page.evaluate('document.activeElement?.blur()');
+  const texts = await Promise.all(parts.map((part) => part.ariaSnapshot()));
+  shown.push(`# ${name}.png\n${withoutMeasures(texts.join('\n'))}\n`);
+  if (isCheck) return;
   await page.screenshot({ path, animations: 'disabled' });
   console.log(`wrote ${path}`);
+}
+
+/** Without what is another time, duration or folder in each run. */
+function withoutMeasures(text: string): string {
+  return text
+    .replaceAll(stage.workspace, 'WORKSPACE')
+    .replace(/event \d+ \(.+?Z\)/g, 'event N (TIME)')
+    .replace(/\d+:\d\d\s[AP]M/g, 'TIME')
+    .replace(/[\d.]+ (?:ms|sec|min)\b/g, 'DURATION')
+    .replace(/[\d.]+K? tokens/g, 'TOKENS');
 }

@@ -6,10 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export type Say = { text: string; rest?: string; pauseMs?: number } | { tool: string; args: object };
 
 /**
- * One request and its answer, in ms of the bench's own clock: headers in, first and last byte handed to the kernel (NaN
- * until then). `who`: what stands behind the first MARK in the request.
+ * One request and its answer, in ms of the bench's own clock: headers in, first byte, the rest of the words and last byte
+ * handed to the kernel (NaN until then). `who`: what stands behind the first MARK in the request.
  */
-export type Exchange = { arrived: number; began: number; answered: number; who: string };
+export type Exchange = { arrived: number; began: number; wentOn: number; answered: number; who: string };
 
 /** Begins the name of a session in the text of its task, where several are at work. */
 export const MARK = '@session-';
@@ -44,7 +44,8 @@ export async function openEndpoint(): Promise<Endpoint> {
   const server = createServer((request, response) => {
     // What the endpoint is and has is asked besides; that is no call of the model.
     if (request.method !== 'POST') return void response.writeHead(404).end();
-    const exchange = { arrived: performance.now(), began: Number.NaN, answered: Number.NaN, who: '' };
+    const later = Number.NaN;
+    const exchange: Exchange = { arrived: performance.now(), began: later, wentOn: later, answered: later, who: '' };
     const index = exchanges.push(exchange) - 1;
     const answer = say;
     for (const one of arrivals.splice(0)) one(exchange.arrived);
@@ -54,7 +55,7 @@ export async function openEndpoint(): Promise<Endpoint> {
       const said = await answer(index, exchange.who);
       if (response.destroyed) return;
       exchange.began = performance.now();
-      await stream(response, said, index);
+      await stream(response, said, index, exchange);
       exchange.answered = performance.now();
     }, gone);
   });
@@ -105,7 +106,7 @@ async function received(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-async function stream(response: ServerResponse, say: Say, index: number): Promise<void> {
+async function stream(response: ServerResponse, say: Say, index: number, exchange: Exchange): Promise<void> {
   const piece = (delta: object, finish: string | null = null): string =>
     `data: ${JSON.stringify({
       id: `answer-${index}`,
@@ -119,6 +120,7 @@ async function stream(response: ServerResponse, say: Say, index: number): Promis
     response.write(piece({ role: 'assistant', content: say.text }));
     if (say.rest !== undefined) {
       await sleep(say.pauseMs ?? 0);
+      exchange.wentOn = performance.now();
       response.write(piece({ content: say.rest }));
     }
     response.write(piece({}, 'stop'));

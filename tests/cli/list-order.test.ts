@@ -3,6 +3,7 @@ import type { SessionDetails, SessionOverview } from '../../src/client/index.ts'
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import { formatSessions, sortByUrgency } from '../../src/frontends/cli/commands/list.ts';
 import { formatCommand, nextCommands } from '../../src/frontends/cli/commands/show.ts';
+import { formatStatusLine } from '../../src/frontends/cli/commands/watch-run.ts';
 import { formatChatStatus } from '../../src/frontends/cli/live/chat-transcript.ts';
 import { liveWording } from '../../src/frontends/cli/live/live-wording.ts';
 import { topRow } from '../../src/frontends/cli/live/top-frame.ts';
@@ -91,6 +92,10 @@ const STATES: Record<string, [EventBody[], standing: SessionStanding, steps: str
     ],
     ...(['completed', '0/1', /^Nothing is running\.\nPlan: completed \(closed by hand\)\.$/m] as const),
   ],
+  'step-skipped': [
+    [...FIRST, { type: 'step.skipped', step: 'step_1', reason: 'asked', by: 'person' }],
+    ...(['running', '0/1', /^Progress: 0\/1 steps done$/m] as const),
+  ],
   'no-steps': [
     [
       ...FIRST.slice(0, 4),
@@ -101,7 +106,7 @@ const STATES: Record<string, [EventBody[], standing: SessionStanding, steps: str
   ],
 };
 
-test('list, status, show, top and chat say the same of a session, and no steps are a dash', async () => {
+test('list, status, show, watch, top and chat say the same of a session; no steps are a dash, a skipped one is not done', async () => {
   const at = rig();
   const words = liveWording({});
   const now = { now: Date.now(), tool: '', isAsked: false, words };
@@ -122,9 +127,15 @@ test('list, status, show, top and chat say the same of a session, and no steps a
     for (const line of summary) expect(shown.summary, key).toMatch(line);
     const { state, count } = topRow({ name, ...shown }, true, words);
     expect([state, count], key).toEqual([standing, steps === '-' ? '-' : '1/1']);
-    expect(formatChatStatus(shown.session, now), key).toContain(standing === 'completed' ? 'idle' : standing);
+    const inChat = standing === 'completed' ? 'idle' : standing === 'running' ? '1/1' : standing;
+    expect(formatChatStatus(shown.session, now), key).toContain(inChat);
+    expect(formatStatusLine(shown.session), key).toMatch(
+      standing === 'running' ? `${'░'.repeat(20)} ${steps} · ` : /^$/,
+    );
   }
-  expect((await runHere(['status', '--workspace', at.root])).out).toContain('Sessions:  5 (2 paused, 1 cancelled)');
+  expect((await runHere(['status', '--workspace', at.root])).out).toContain(
+    'Sessions:  6 (1 running, 2 paused, 1 cancelled)',
+  );
 });
 
 const CALL = { session: 'demo~1', id: 2, tool: 'shell', display: 'ls', why: 'it runs', always: null };

@@ -1,3 +1,4 @@
+import { rmSync, writeFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { ask } from '../http/serving.ts';
@@ -101,7 +102,7 @@ webTest(
 );
 
 webTest(
-  'a task is sent and watched: plan, live text, folded calls, evidence, reply; and paused, continued, cancelled',
+  'a task is sent and watched: plan, live text, folded calls, evidence, reply; and paused, with a paused step and rejected files, continued, cancelled',
   [
     { text: '[Plan]\n1. Count\n2. Report\n\n[Step] Count', calls: shell('echo 1 2 3 | wc -w') },
     { text: 'There are **three**. [Done]\n\n[Step] Report' },
@@ -138,6 +139,43 @@ webTest(
 
     await page.getByRole('button', { name: 'Stop' }).press('Enter');
     await header.getByText('paused').waitFor();
+
+    // The step goes on where it was once the plan is resumed, and is not running.
+    const shown = steps.getByText('Report', { exact: true }).locator('..');
+    await eventually(() => shown.first().textContent()).toMatch(/^‖ paused/);
+    await steps.getByRole('button', { name: 'Time' }).press('Enter');
+    await steps.getByRole('row', { name: /^2 (‖ )?paused Report/ }).waitFor();
+    await steps.getByRole('button', { name: 'Graph' }).press('Enter');
+    await steps.getByRole('link', { name: '2 paused Report; comes after: Count' }).getByText('2 ‖ paused').waitFor();
+    const drop = (name: string) => writeFileSync(`${setup.on.session('demo')}/inbox/${name}`, '{ "text": 5 }');
+    for (const [language, word, title] of [
+      ['中文', '已暂停', '被拒绝的文件'],
+      ['Deutsch', 'pausiert', 'Abgelehnte Dateien'],
+      ['English', 'paused', 'Rejected files'],
+    ] as const) {
+      await page.locator('.settings select').selectOption(language);
+      await page.getByRole('link', { name: `2 ${word} Report` }).waitFor();
+      if (language === '中文') drop('not text.msg.json');
+      await page.getByRole('region', { name: title }).waitFor();
+    }
+    await steps.getByRole('button', { name: 'List' }).press('Enter');
+    drop('two.msg.json');
+    const rejected = page.getByRole('region', { name: 'Rejected files' });
+    await rejected
+      .locator('summary', { hasText: '2 files were rejected' })
+      .getByText(/^two\.msg\.json: /)
+      .waitFor();
+    await rejected.locator('summary').press('Enter');
+    await rejected
+      .getByRole('listitem')
+      .filter({ hasText: /^not text\.msg\.json: .*text/ })
+      .waitFor();
+    await rejected.getByText('move it from rejected/ to inbox/').waitFor();
+    await expectAccessible(page);
+    // What a person does with them in the folder is no event: seen by who comes back to the page.
+    for (const name of ['two.msg.json', 'not text.msg.json']) rmSync(`${setup.on.session('demo')}/rejected/${name}`);
+    await page.evaluate("dispatchEvent(new Event('focus'))");
+    await rejected.waitFor({ state: 'detached' });
 
     setup.model.add({ text: 'Going on.', hang: 'before' }, { text: 'x' });
     await page.getByRole('button', { name: 'Continue' }).press('Enter');

@@ -205,12 +205,12 @@ export function formatArgs(args: string): string {
   }
 }
 
-/** The status line: bar, count, current step, iterations of the budget window. */
-function formatStatusLine({ plan, run }: ShownSession): string {
+/** The status line: bar, count of completed steps, current step, iterations; empty without a run. */
+export function formatStatusLine({ plan, run }: ShownSession): string {
   if (!run) return '';
   const spent = `iterations ${run.spent.iterations}/${run.limits.iterations}`;
   if (!plan || plan.steps.length === 0 || run.besidePlan) return `working · ${spent}`;
-  const done = plan.steps.filter((step) => step.status === 'completed' || step.status === 'skipped').length;
+  const done = plan.steps.filter((step) => step.status === 'completed').length;
   const filled = Math.round((done / plan.steps.length) * BAR_WIDTH);
   const bar = '█'.repeat(filled) + '░'.repeat(BAR_WIDTH - filled);
   const current = plan.steps[plan.current_step_index];

@@ -1,14 +1,20 @@
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 
+/** What is shown of a step: of a plan that is paused, the step that goes on once it is resumed is not running. */
+export type StepState = Step['status'] | 'paused';
+
+export const stepState = (plan: Pick<Plan, 'status'>, { status }: Step): StepState =>
+  status === 'running' && plan.status !== 'running' ? 'paused' : status;
+
 /** Why a line leads from one step to another. */
 export const EDGE_KINDS = ['needs', 'when', 'gather', 'order', 'rollback', 'child'] as const;
 export type EdgeKind = (typeof EDGE_KINDS)[number];
 
-/** `more` stands for the parts of a step that are left out: how many there are of each status. */
+/** `more` stands for the parts of a step that are left out: how many there are in each state. */
 export type GraphNode = { id: string; group: string | undefined } & (
-  | { kind: 'step'; step: Step; place: number }
+  | { kind: 'step'; step: Step; state: StepState; place: number }
   | { kind: 'child'; session: string }
-  | { kind: 'more'; counts: ReadonlyArray<readonly [Step['status'], number]>; total: number }
+  | { kind: 'more'; counts: ReadonlyArray<readonly [StepState, number]>; total: number }
 );
 /** `cause` is the step that comes first, `effect` the one that waits for it. */
 export type GraphEdge = { kind: EdgeKind; cause: string; effect: string };
@@ -20,7 +26,8 @@ export type PlanGraph = { nodes: GraphNode[]; edges: GraphEdge[]; groups: GraphG
 /** More parts of one step than this are one node, so that a step done for each of a thousand files can be read. */
 const MOST_PARTS = 8;
 
-export function planGraph({ steps, mode }: Pick<Plan, 'steps' | 'mode'>): PlanGraph {
+export function planGraph(plan: Pick<Plan, 'steps' | 'mode' | 'status'>): PlanGraph {
+  const { steps, mode } = plan;
   const partsOf = groupBy(steps, groupsIn(steps));
   const shown = new Set<string>();
   const nodes: GraphNode[] = [];
@@ -33,7 +40,8 @@ export function planGraph({ steps, mode }: Pick<Plan, 'steps' | 'mode'>): PlanGr
       if (shown.has(step.id)) continue;
       shown.add(step.id);
       const within = partsOf.has(step.id) ? step.id : group;
-      nodes.push({ id: step.id, group: within, kind: 'step', step, place: steps.indexOf(step) + 1 });
+      const state = stepState(plan, step);
+      nodes.push({ id: step.id, group: within, kind: 'step', step, state, place: steps.indexOf(step) + 1 });
       if (step.child !== undefined) {
         nodes.push({ id: childNodeId(step.id), group: within, kind: 'child', session: step.child });
         edges.push({ kind: 'child', cause: step.id, effect: childNodeId(step.id) });
@@ -44,7 +52,7 @@ export function planGraph({ steps, mode }: Pick<Plan, 'steps' | 'mode'>): PlanGr
     }
     const left = parts.filter((one) => !kept.includes(one));
     if (left.length > 0 && group !== undefined)
-      nodes.push({ id: `${group} more`, group, kind: 'more', counts: countStatuses(left), total: left.length });
+      nodes.push({ id: `${group} more`, group, kind: 'more', counts: countStates(plan, left), total: left.length });
   };
   add(undefined);
   edges.push(...relations(steps.filter(({ id }) => shown.has(id))));
@@ -142,10 +150,10 @@ function chooseParts(parts: readonly Step[]): readonly Step[] {
 const stageOf = (status: Step['status']): 0 | 1 | 2 =>
   status === 'completed' || status === 'skipped' ? 2 : status === 'pending' ? 1 : 0;
 
-function countStatuses(steps: readonly Step[]): Array<readonly [Step['status'], number]> {
+function countStates(plan: Pick<Plan, 'status'>, steps: readonly Step[]): Array<readonly [StepState, number]> {
   return Array.from(
-    groupBy(steps, ({ status }) => status),
-    ([status, all]) => [status, all.length],
+    groupBy(steps, (step) => stepState(plan, step)),
+    ([state, all]) => [state, all.length],
   );
 }
 

@@ -31,6 +31,8 @@ export type SessionView = {
   browser: { open: boolean; taken: Hold | null };
   terminal: Hold | null;
   inbox: number;
+  /** Files in `rejected/`: how many, and the last ones, newest first. */
+  rejected: { total: number; newest: ReadonlyArray<{ file: string; why: string; at: string }> };
 };
 
 /** A call that waits for a person, in the session or one of its child sessions. */
@@ -94,6 +96,8 @@ async function follow(name: string, transcript: Transcript, signal: AbortSignal)
   // The newest events come first, and have the state read; where there are none yet, nothing else does.
   const none = setTimeout(refresh, GATHER_MS.most);
   signal.addEventListener('abort', () => clearTimeout(none));
+  // A person who comes back may have changed files that no event tells of, such as rejected ones.
+  addEventListener('focus', refresh, { signal });
   let gathered: StreamMessage[] = [];
   let since = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;

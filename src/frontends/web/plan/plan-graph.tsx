@@ -138,7 +138,7 @@ const nodeElementId = (id: string): string => `node ${id}`;
 function nodeText(node: GraphNode): string {
   if (node.kind === 'step') return node.step.description;
   if (node.kind === 'child') return node.session;
-  return node.counts.map(([status, count]) => `${count} ${words.value.stepStatuses[status]}`).join(', ');
+  return node.counts.map(([state, count]) => `${count} ${words.value.stepStatuses[state]}`).join(', ');
 }
 
 /** Its state, and the line that says so, for the eye with its sign. */
@@ -150,9 +150,10 @@ function headOf(node: GraphNode, sign = true): { state: string; head: string } {
     const standing = sessions.value?.find(({ name }) => name === node.session)?.standing ?? 'none';
     return { state: standing, head: `${withSign(standing)}${child}: ${standings[standing]}` };
   }
-  const { status, progress } = node.step;
+  const { state, place } = node;
+  const { progress } = node.step;
   const done = progress ? ` ${progress.current}/${progress.total}` : '';
-  return { state: status, head: `${node.place} ${withSign(status)}${stepStatuses[status]}${done}` };
+  return { state, head: `${place} ${withSign(state)}${stepStatuses[state]}${done}` };
 }
 
 /** A node for those who do not see it: what it shows, and what its lines say. */

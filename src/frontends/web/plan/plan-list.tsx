@@ -4,6 +4,7 @@ import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { requestJson, sessionPath } from '../data/api.ts';
 import { hrefOf, route } from '../data/overview.ts';
 import { shownPlan, stepDraft } from '../data/plan-edits.ts';
+import { stepState } from '../data/plan-graph.ts';
 import { type SessionView, sendCommand } from '../data/session.ts';
 import { Button, FileLinks, StateLabel, Unfold, useAnswer } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
@@ -85,9 +86,10 @@ type StepProps = { session: string; plan: Plan; step: Step };
 
 function StepEntry({ session, plan, step }: StepProps) {
   const { progress } = step;
+  const state = stepState(plan, step);
   const summary = (
     <>
-      <StateLabel state={step.status} text={words.value.stepStatuses[step.status]} />
+      <StateLabel state={state} text={words.value.stepStatuses[state]} />
       <span class="description">{step.description}</span>
       {progress && <span class="quiet">{`${progress.current}/${progress.total}`}</span>}
     </>

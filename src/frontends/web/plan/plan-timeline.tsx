@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks';
 import type { Plan } from '../../../protocol/session/plan.ts';
 import { isConnected } from '../data/api.ts';
 import { hasDaemon, hrefOf } from '../data/overview.ts';
+import { stepState } from '../data/plan-graph.ts';
 import { openSession, readEarlier, transcriptVersion } from '../data/session.ts';
 import { lengthOf, planTimes, type StepTimes, type TimeScale, timeScale, WAIT_KINDS } from '../data/timeline.ts';
 import { StateLabel, Table } from '../parts/controls.tsx';
@@ -31,7 +32,7 @@ export function PlanTimeline({ session, plan, selected }: { session: string; pla
         rows={times.map((one) => ({
           key: one.step.id,
           cells: [
-            <StepBar key="bar" {...{ session, scale, now }} times={one} isSelected={one.step.id === selected} />,
+            <StepBar key="bar" {...{ session, plan, scale, now }} times={one} isSelected={one.step.id === selected} />,
             one.tries.length > 0 && formatDuration(lengthOf(one.tries, now)),
             <Waits key="waits" times={one} now={now} />,
             one.calls > 0 && one.calls,
@@ -65,23 +66,24 @@ const SHAPES = {
 };
 const BAR_WIDTH = 1000;
 
-type BarProps = { session: string; scale: TimeScale; now: number; times: StepTimes; isSelected: boolean };
+type BarProps = { session: string; plan: Plan; scale: TimeScale; now: number; times: StepTimes; isSelected: boolean };
 
-function StepBar({ session, scale, now, times: { step, place, tries, waits }, isSelected }: BarProps) {
+function StepBar({ session, plan, scale, now, times: { step, place, tries, waits }, isSelected }: BarProps) {
+  const state = stepState(plan, step);
   const placed = ({ from, to = now }: { from: number; to: number | undefined }) => {
     const x = BAR_WIDTH * scale.at(from);
     return { x, width: Math.max(3, BAR_WIDTH * scale.at(to) - x) };
   };
   return (
     <>
-      <span class="quiet">{place}</span> <StateLabel state={step.status} text={words.value.stepStatuses[step.status]} />{' '}
+      <span class="quiet">{place}</span> <StateLabel state={state} text={words.value.stepStatuses[state]} />{' '}
       <a href={hrefOf(session, 'run', step.id)} aria-current={isSelected ? 'true' : undefined}>
         {step.description}
       </a>
       <svg class="bars" aria-hidden="true" viewBox={`0 0 ${BAR_WIDTH} 10`} preserveAspectRatio="none">
         <rect class="track" y="9" width={BAR_WIDTH} height="1" />
         {tries.map((one) => (
-          <rect key={one.from} class={`try ${step.status}`} height="10" {...placed(one)} />
+          <rect key={one.from} class={`try ${state}`} height="10" {...placed(one)} />
         ))}
         {waits.map((one) => (
           <g key={`${one.kind} ${one.from}`}>

@@ -25,6 +25,7 @@ export const chinese: Words = {
   stepStatuses: {
     pending: '待办',
     running: '进行中',
+    paused: '已暂停',
     completed: '已完成',
     failed: '失败',
     blocked: '受阻',
@@ -32,6 +33,12 @@ export const chinese: Words = {
   },
   stepOf: (done, total) => `${total} 步中的 ${done} 步`,
   waitingMessages: (count) => `${count} 条消息在等待`,
+  rejected: {
+    title: '被拒绝的文件',
+    count: (count) => `${count} 个文件被拒绝`,
+    listed: (count) => `最新的 ${count} 个：`,
+    next: '若要发送，请改正文件，并在会话文件夹中把它从 rejected/ 移到 inbox/；否则请删除它。',
+  },
   calls: (count, limit) => `模型调用 ${count} / ${limit}`,
   tokens: (count) => `${count} 个 token`,
   noDaemon: '守护进程没有运行。消息会等到它启动：agentctl start',

@@ -24,6 +24,7 @@ export const english = {
   stepStatuses: {
     pending: 'open',
     running: 'running',
+    paused: 'paused',
     completed: 'completed',
     failed: 'failed',
     blocked: 'blocked',
@@ -31,6 +32,12 @@ export const english = {
   },
   stepOf: (done: number, total: number) => `${done} of ${total} steps`,
   waitingMessages: (count: number) => (count === 1 ? '1 message waits' : `${count} messages wait`),
+  rejected: {
+    title: 'Rejected files',
+    count: (count: number) => (count === 1 ? '1 file was rejected' : `${count} files were rejected`),
+    listed: (count: number) => `The newest ${count}:`,
+    next: 'To send one, correct it and move it from rejected/ to inbox/ in the folder of the session; otherwise delete it.',
+  },
   calls: (count: number, limit: number) => `${count} of ${limit} model calls`,
   tokens: (count: string) => `${count} tokens`,
   noDaemon: 'No daemon is running. Messages wait until one starts: agentctl start',

@@ -25,6 +25,7 @@ export const german: Words = {
   stepStatuses: {
     pending: 'offen',
     running: 'läuft',
+    paused: 'pausiert',
     completed: 'erledigt',
     failed: 'gescheitert',
     blocked: 'blockiert',
@@ -32,6 +33,12 @@ export const german: Words = {
   },
   stepOf: (done, total) => `${done} von ${total} Schritten`,
   waitingMessages: (count) => (count === 1 ? '1 Nachricht wartet' : `${count} Nachrichten warten`),
+  rejected: {
+    title: 'Abgelehnte Dateien',
+    count: (count) => (count === 1 ? '1 Datei wurde abgelehnt' : `${count} Dateien wurden abgelehnt`),
+    listed: (count) => `Die neuesten ${count}:`,
+    next: 'Um eine zu senden, berichtige sie und verschiebe sie im Ordner der Sitzung von rejected/ nach inbox/; sonst lösche sie.',
+  },
   calls: (count, limit) => `${count} von ${limit} Modellaufrufen`,
   tokens: (count) => `${count} Tokens`,
   noDaemon: 'Es läuft kein Daemon. Nachrichten warten, bis einer startet: agentctl start',

@@ -1,9 +1,10 @@
 import { isConnected } from '../data/api.ts';
 import { hrefOf, route, TABS } from '../data/overview.ts';
 import { actionProblem, openSession, type SessionView, sendCommand } from '../data/session.ts';
-import { Button, Notice, PageHeader, StateLabel, SureButton } from '../parts/controls.tsx';
+import { Button, Notice, PageHeader, StateLabel, SureButton, Unfold } from '../parts/controls.tsx';
+import { FOCUSABLE } from '../parts/markdown.tsx';
 import { PlanPanel } from '../plan/plan-list.tsx';
-import { formatCost, formatDuration, formatNumber, words } from '../text/wording.ts';
+import { formatCost, formatDuration, formatNumber, formatTime, words } from '../text/wording.ts';
 import { BrowserView } from './browser-view.tsx';
 import { Composer } from './composer.tsx';
 import { DetailsView } from './details-view.tsx';
@@ -34,6 +35,7 @@ export function SessionPage({ name }: { name: string }) {
       {problem && <Notice isProblem>{problem.status === 404 ? gone : problem.message}</Notice>}
       {view?.settings_problem && <Notice isProblem>{view.settings_problem}</Notice>}
       {view?.plan_problem && <Notice isProblem>{view.plan_problem}</Notice>}
+      {view && view.rejected.total > 0 && <RejectedFiles {...view.rejected} />}
       {tab === 'run' && <TranscriptLog key={name}>{view && <PlanPanel view={view} />}</TranscriptLog>}
       {tab === 'files' && <FilesView session={name} path={path} />}
       {tab === 'versions' && view && <VersionsView view={view} />}
@@ -43,6 +45,37 @@ export function SessionPage({ name }: { name: string }) {
       {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
       {view && <Composer key={`composer ${name}`} view={view} approvals={shown?.approvals ?? []} />}
     </main>
+  );
+}
+
+/** The files that were no messages: the number and the newest; unfolded, the last ones and what to do. */
+function RejectedFiles({ total, newest }: SessionView['rejected']) {
+  const { title, count, listed, next } = words.value.rejected;
+  const [last] = newest;
+  const summary = (
+    <>
+      <StateLabel state="blocked" text={count(total)} />
+      {last && <span class="line">{`${last.file}: ${last.why}`}</span>}
+    </>
+  );
+  return (
+    <section class="rejected-files" aria-label={title}>
+      <Unfold kind="notice" summary={summary}>
+        {() => (
+          <div class="scrolled" {...FOCUSABLE}>
+            {total > newest.length && newest.length > 0 && <p>{listed(newest.length)}</p>}
+            <ul>
+              {newest.map(({ file, why, at }) => (
+                <li key={file}>
+                  <b>{file}</b>: {why} <time dateTime={at}>{formatTime(at)}</time>
+                </li>
+              ))}
+            </ul>
+            <p>{next}</p>
+          </div>
+        )}
+      </Unfold>
+    </section>
   );
 }
 
