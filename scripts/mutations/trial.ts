@@ -14,6 +14,7 @@ const PARTS = [
   'docs',
   'examples',
   'package.json',
+  'vitest.config.ts',
   'tsconfig.json',
   'README.md',
   'CHANGELOG.md',
