@@ -111,7 +111,7 @@ export function defineOperation<
   };
 }
 
-/** The headers that a schema knows. Hono's record of all headers is made anew for each request, and costs more. */
+/** The headers that a schema knows: Hono would build a record of every header for each request, which costs more. */
 const headersOf = (c: Context, schema: z.ZodObject = NOTHING): Record<string, string | undefined> =>
   Object.fromEntries(Object.keys(schema.shape).map((name) => [name, c.req.header(name)]));
 
