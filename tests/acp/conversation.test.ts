@@ -1,9 +1,14 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { methods } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
-import { type Ground, ground, until } from '../support/daemon.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { stampEvents } from '../../src/store/event-log/event-codec.ts';
+import { type LogExtent, readEventLog } from '../../src/store/event-log/log-reader.ts';
+import { sessionPaths } from '../../src/store/index.ts';
+import { ended, opened, received, record, started } from '../client/rig.ts';
+import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { ask, cancel, editorHere, load, openEditor, openNew, textOf } from './editor.ts';
 
@@ -233,4 +238,42 @@ test('a session that was closed takes no prompt until it is opened again; its ru
   await until(() => on.events(sessionId).some(({ type }) => type === 'run.ended'), 'the end of the run');
   expect(on.events(sessionId).find(({ type }) => type === 'run.ended')).toMatchObject({ status: 'done' });
   await server.close();
+});
+
+test('a prompt that another daemon answered after a takeover ends with its reply', async () => {
+  const on = ground();
+  const editor = await editorHere(on.root);
+  const sessionId = await openNew(editor);
+  const answer = ask(editor, sessionId, 'hello');
+  const paths = sessionPaths(on.session(sessionId));
+  const [message = ''] = await until(() => {
+    const names = inFolder(paths.inbox).filter((name) => name.endsWith('.msg.json'));
+    return names.length > 0 && names;
+  }, 'the message');
+  const id = message.replace('.msg.json', '');
+  await record(paths, [opened, received(id, 'hello')]);
+  const { mark } = (await readEventLog(paths, () => {})) as LogExtent;
+  await record(paths, [started(id), said('Void.')]);
+  await editor.sees('what the first daemon recorded', (update) => textOf(update) === 'Void.');
+
+  const events = [started(id), said('All is done.'), ...ended(id, 'plan_1')];
+  const at = new Date().toISOString();
+  const { segment, offset, seq } = mark;
+  const reply = events.flatMap((event) => (event.type === 'reply.committed' ? [event.reply] : []))[0];
+  mkdirSync(paths.outbox, { recursive: true });
+  writeFileSync(join(paths.outbox, message), JSON.stringify(reply));
+  appendFileSync(paths.events, stampEvents(events, { seq, epoch: 2, at, fence: { segment, offset } }).text);
+  expect(await answer).toBe('end_turn');
+  expect(editor.words()).toContain(`All of ${id} is done.`);
+});
+
+const said = (text: string): EventBody => ({
+  type: 'model.answered',
+  text,
+  calls: [],
+  usage: { tokens: 1, cost: null },
+  model: 'm',
+  ms: 1,
+  delivered: [],
+  seen: 1,
 });

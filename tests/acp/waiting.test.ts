@@ -77,7 +77,8 @@ test.each(['file', 'chat'])(
     editor.responses.permission = 'late deny';
     const turn = ask(editor, sessionId, 'go');
     await asked(editor);
-    await on.file(sessionId, 'approvals/1.json');
+    // A "yes" that is there before the reply with the question does not answer it.
+    await until(() => on.events(sessionId).some(({ type }) => type === 'reply.published'), 'the question');
     if (by === 'chat') await openClient(on.root).send(sessionId, { text: 'yes' });
     else
       on.sh(

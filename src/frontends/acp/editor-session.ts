@@ -8,7 +8,7 @@ import {
   type SessionUpdate,
 } from '@agentclientprotocol/sdk';
 import { UserError } from '../../base/user-error.ts';
-import { withdrawFromInbox } from '../../client/actions/messaging.ts';
+import { messageFileName, withdrawFromInbox } from '../../client/actions/messaging.ts';
 import type { Client } from '../../client/index.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
@@ -148,6 +148,7 @@ async function follow(it: OpenSession, onReady: () => void, isKnown: Promise<voi
         await isKnown;
         await send([...(isFirst ? [COMMANDS_UPDATE] : []), ...(it.replay ? [] : facts)]);
         await askPerson(it, seen.session);
+        if (!isFirst) await takeMissedReplies(it, seen.session);
       }
     }
     throw new UserError(`The session ${name} is not open any more. It was closed, removed, archived or renamed.`);
@@ -174,13 +175,26 @@ async function sendEvent(it: OpenSession, event: Event, session: SessionState): 
   if (event.type === 'message.received' && it.withdrawn.has(event.id)) await sendStop(it);
   await send([...conversation.event(event), ...it.facts(session)]);
   await askPerson(it, session);
-  if (event.type === 'reply.committed') {
-    const { reply } = event;
-    const isError = reply.status === 'failed' || reply.status === 'rejected';
-    it.pendingReply = reply.status === 'waiting' && requests.isOpen() ? reply : null;
-    if (!it.pendingReply && !(isError && turns.ids().includes(event.message))) await send(conversation.reply(reply));
+  if (event.type === 'reply.committed') await takeReply(it, event.message, event.reply);
+  if (event.type === 'reply.published') turns.endFinished(session, requests.isOpen());
+}
+
+async function takeReply(it: OpenSession, id: string, reply: Reply): Promise<void> {
+  const { turns, requests, conversation, send } = it;
+  const isError = reply.status === 'failed' || reply.status === 'rejected';
+  it.pendingReply = reply.status === 'waiting' && requests.isOpen() ? reply : null;
+  if (!it.pendingReply && !(isError && turns.ids().includes(id))) await send(conversation.reply(reply));
+  turns.addReply(id, reply);
+}
+
+/** A second state instead of events: another daemon has taken over, and what it recorded so far was not followed. */
+async function takeMissedReplies(it: OpenSession, session: SessionState): Promise<void> {
+  for (const id of it.turns.ids()) {
+    const found = it.client.waitForReply(it.name, messageFileName(id), { timeoutMs: 0 });
+    const reply = await found.catch(() => undefined);
+    if (reply) await takeReply(it, id, reply);
   }
-  turns.event(event, session, requests.isOpen());
+  it.turns.endFinished(session, it.requests.isOpen());
 }
 
 /** How often calls of child sessions are looked for, in ms: their parent's event log does not contain them. */
@@ -230,7 +244,7 @@ async function cancelRun(it: OpenSession): Promise<void> {
   requests.withdrawAll();
   const isServed = client.daemon() !== undefined;
   const left = turns.ids().filter((id) => {
-    const isTaken = isServed || !withdrawFromInbox(folder, `${id}.msg.json`);
+    const isTaken = isServed || !withdrawFromInbox(folder, messageFileName(id));
     if (!isTaken) it.withdrawn.add(id);
     return isTaken;
   });

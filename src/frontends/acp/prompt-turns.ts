@@ -4,7 +4,6 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type ContentBlock, type PromptResponse, RequestError, type StopReason } from '@agentclientprotocol/sdk';
 import { UserError } from '../../base/user-error.ts';
-import type { Event } from '../../protocol/session/event.ts';
 import { type Reply, RUN_END } from '../../protocol/session/reply.ts';
 import type { SessionState } from './session-updates.ts';
 
@@ -23,9 +22,12 @@ type PromptTurn = {
 export type PromptTurns = {
   ids(): string[];
   begin(id: string): { response: Promise<PromptResponse>; isCancelled: () => boolean };
-  /** After each event. `isPersonAsked`: a person is being asked in the editor, so what waits for the answer goes on. */
-  event(event: Event, session: SessionState, isPersonAsked: boolean): void;
-  /** The same without an event: a person left a question open. */
+  /** The reply to a message, which may not be published yet. */
+  addReply(message: string, reply: Reply): void;
+  /**
+   * Ends those that need not wait any longer. `isPersonAsked`: a person is being asked in the editor, so what waits for
+   * the answer goes on.
+   */
   endFinished(session: SessionState, isPersonAsked: boolean): void;
   /** From now on they end as cancelled, whatever their run comes to. */
   markCancelled(): void;
@@ -42,16 +44,6 @@ export function openPromptTurns(): PromptTurns {
     turns.delete(id);
     if (turn) answer(turn);
   };
-  const endFinished = (session: SessionState, isPersonAsked: boolean) => {
-    for (const [id, { reply, isCancelled }] of turns) {
-      if (!reply) continue;
-      const goesOn = reply.status === 'waiting' || reply.status === 'joined';
-      if (!goesOn) end(id, (turn) => respond(turn, reply));
-      // One that is marked as cancelled waits until the run has stopped.
-      else if (!session.run && !isPersonAsked && !isCancelled)
-        end(id, (turn) => respond(turn, session.runEnd ?? { ...reply, status: 'done' }));
-    }
-  };
   return {
     ids: () => [...turns.keys()],
     begin(id) {
@@ -62,12 +54,20 @@ export function openPromptTurns(): PromptTurns {
       });
       return { response, isCancelled: () => turn?.isCancelled === true };
     },
-    event(event, session, isPersonAsked) {
-      const turn = event.type === 'reply.committed' ? turns.get(event.message) : undefined;
-      if (turn && event.type === 'reply.committed') turn.reply = event.reply;
-      if (event.type === 'reply.published') endFinished(session, isPersonAsked);
+    addReply(message, reply) {
+      const turn = turns.get(message);
+      if (turn) turn.reply = reply;
     },
-    endFinished,
+    endFinished(session, isPersonAsked) {
+      for (const [id, { reply, isCancelled }] of turns) {
+        if (!reply) continue;
+        const goesOn = reply.status === 'waiting' || reply.status === 'joined';
+        if (!goesOn) end(id, (turn) => respond(turn, reply));
+        // One that is marked as cancelled waits until the run has stopped.
+        else if (!session.run && !isPersonAsked && !isCancelled)
+          end(id, (turn) => respond(turn, session.runEnd ?? { ...reply, status: 'done' }));
+      }
+    },
     markCancelled() {
       for (const turn of turns.values()) turn.isCancelled = true;
     },
