@@ -27,3 +27,8 @@ const DISK_FULL_CODES = new Set(['ENOSPC', 'EDQUOT']);
 
 /** Whether a write failed for lack of space, on the disk or in a quota. */
 export const isDiskFull = (error: unknown): boolean => DISK_FULL_CODES.has(errorCode(error) ?? '');
+
+const FILE_LIMIT_CODES = new Set(['EMFILE', 'ENFILE']);
+
+/** Whether nothing could be opened for lack of file descriptors, which says nothing about the file. */
+export const isFileLimit = (error: unknown): boolean => FILE_LIMIT_CODES.has(errorCode(error) ?? '');

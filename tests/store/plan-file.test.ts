@@ -143,6 +143,13 @@ test('a plan file that is too large is neither read nor replaced', async () => {
   expect(fs.statSync(paths.plan).size).toBe(PLAN_BOUNDS.bytes + 1);
 });
 
+test('while no file can be opened nothing is said about the plan file, and a save is found afterwards', async () => {
+  const child = await childProgram('tests/store/no-descriptors.child.ts');
+  const command = `ulimit -n 256; exec "$0" "$1" "$2"`;
+  const { stdout } = spawnSync('sh', ['-c', command, process.execPath, child, tempFolder()], { encoding: 'utf8' });
+  expect(JSON.parse(stdout)).toEqual(['EMFILE', { is: 'edited', saves: ['mine'], inPlace: true }]);
+});
+
 test('a link in plans/history/ keeps no session from opening', async () => {
   const { plan, paths } = session();
   fs.symlinkSync('/etc/hostname', join(paths.planHistory, '3.json'));

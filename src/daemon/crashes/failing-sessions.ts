@@ -1,4 +1,4 @@
-import { errorCode, errorText, isDiskFull, UserError } from '../../base/user-error.ts';
+import { errorCode, errorText, isDiskFull, isFileLimit, UserError } from '../../base/user-error.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import type { TroubleKind } from '../../protocol/workspace/daemon-files.ts';
 import { CorruptLogError, toDiskError } from '../../store/fs/store-errors.ts';
@@ -114,10 +114,6 @@ type SessionTrouble = {
   /** It may pass by itself, or be fixed without a change to the session's files. */
   isTransient: boolean;
 };
-
-const FILE_LIMIT_CODES = new Set(['EMFILE', 'ENFILE']);
-
-const isFileLimit = (error: unknown): boolean => FILE_LIMIT_CODES.has(errorCode(error) ?? '');
 
 /** Describes what went wrong in a session, in words that a person can act on. */
 export function classifyTrouble(thrown: unknown): SessionTrouble {

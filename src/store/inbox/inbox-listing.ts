@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { errorCode } from '../../base/user-error.ts';
+import { errorCode, isFileLimit } from '../../base/user-error.ts';
 import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';
 import { inboxOrderOf, isCompleteByName, isIgnoredName } from '../layout/layout.ts';
 
@@ -189,7 +189,7 @@ function listFolderUnlessScarce(folder: string): string[] {
  * complete.
  */
 function rethrowIfScarce<T>(error: unknown, answer: T): T {
-  if (['EMFILE', 'ENFILE'].includes(errorCode(error) ?? '')) throw error;
+  if (isFileLimit(error)) throw error;
   return answer;
 }
 

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createMutex } from '../../base/async.ts';
 import { propertyOf } from '../../base/collections.ts';
-import { errorText } from '../../base/user-error.ts';
+import { errorText, isFileLimit } from '../../base/user-error.ts';
 import type { PlanFile, PlanFileState } from '../../engine/ports/store-ports.ts';
 import { linkIfFree, syncFile, syncFolder } from '../fs/durable-write.ts';
 import { sha256Hex } from '../fs/file-reads.ts';
@@ -128,12 +128,13 @@ function openCurrentPlan(path: string, elapsed: () => number) {
     markSeen(text: string): void {
       seen = text;
     },
-    /** Reads the file; returns why it cannot be read, if so. */
+    /** Reads the file; returns why it cannot be read, if so. Throws if no file can be opened at the moment. */
     read(): string | undefined {
       try {
         current = readPlanContent(path, current, elapsed());
         return undefined;
       } catch (error) {
+        if (isFileLimit(error)) throw error;
         current = undefined;
         return errorText(error);
       }
@@ -229,7 +230,8 @@ function openMovedPlans(history: PlanHistory, elapsed: () => number) {
 function readHistoryFile(path: string, last: PlanContent | undefined, now: number): PlanContent | undefined {
   try {
     return readPlanContent(path, last, now);
-  } catch {
+  } catch (error) {
+    if (isFileLimit(error)) throw error;
     return undefined;
   }
 }
