@@ -3,6 +3,7 @@ import type { Clock } from '../../src/engine/ports/session-ports.ts';
 import type { PlanFile } from '../../src/engine/ports/store-ports.ts';
 import { openPlanSync } from '../../src/engine/state/plan-sync.ts';
 import { openSessionLog } from '../../src/engine/state/session-log.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
 import { givenRecord } from '../support/given.ts';
 import { memoryStore } from '../support/memory-store.ts';
 import { moves, rig } from '../support/rig.ts';
@@ -65,6 +66,48 @@ test('where writing plan.json is slow it takes a twentieth of the time, and lags
   expect(Math.max(...slow)).toBeLessThanOrEqual(450);
   expect(Math.max(...pauses(await writtenAt(400)))).toBeLessThanOrEqual(5420);
 });
+
+test.each([
+  { where: 'in its place', inPlace: true, order: ['save synced', 'logged', 'marked'] },
+  { where: 'in the history', inPlace: false, order: ['save synced', 'logged', 'log synced', 'marked'] },
+])(
+  'a save found $where is on disk before the log says so, and marked once that cannot be lost',
+  async ({ inPlace, order }) => {
+    const store = memoryStore('demo');
+    await store.eventLog.append(
+      givenRecord({ plan: { status: 'running', steps: [{ id: 'step_1', status: 'running' }] } }),
+    );
+    const steps: string[] = [];
+    const eventLog = {
+      ...store.eventLog,
+      async append(events: EventBody[]) {
+        steps.push('logged');
+        return store.eventLog.append(events);
+      },
+      async sync() {
+        steps.push('log synced');
+        await store.eventLog.sync();
+      },
+    };
+    const sessionLog = await openSessionLog('demo', eventLog, store.snapshots, () => 'abcdef');
+    const { plan } = sessionLog.session;
+    const save = JSON.stringify({ ...plan, goal: 'Another goal' });
+    const file: PlanFile = {
+      ...store.plan,
+      detectEdits: async () => ({ is: 'edited', saves: [save], inPlace }),
+      sync: async () => void steps.push('save synced'),
+      markSeen: () => void steps.push('marked'),
+    };
+    await openPlanSync(
+      file,
+      sessionLog,
+      { now: () => new Date(0), elapsed: () => 0, after: () => () => {} },
+      () => {},
+    ).readEdits();
+    expect(sessionLog.session.plan?.goal).toBe('Another goal');
+    expect(steps).toEqual(order);
+  },
+);
 
 test('opening a session that has had two plans leaves plan.json alone', async () => {
   const written: string[] = [];
