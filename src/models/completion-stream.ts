@@ -7,6 +7,7 @@ import {
   ModelError,
 } from '../engine/ports/session-ports.ts';
 import type { ToolCall } from '../protocol/session/event.ts';
+import { dropUnopenedReasoning, openReasoningFilter } from './inline-reasoning.ts';
 
 /** A piece of a tool call. The format defines `arguments` as text; some servers send the object itself. */
 const CallDelta = z.object({
@@ -53,14 +54,19 @@ export type CompletionDraft = {
 };
 
 /**
- * Assembles a streamed answer: text deltas, tool call deltas and usage of the first choice. A refusal counts as text.
- * Throws `ModelError` (malformed) for a piece of another form or a finish_reason "error"; stream errors pass through.
+ * Assembles a streamed answer: text deltas, tool call deltas and usage of the first choice. A refusal counts as text,
+ * reasoning between tags does not. Throws `ModelError` (malformed) for a piece of another form or a finish_reason "error"; stream errors pass through.
  */
 export async function readCompletionStream(
   chunks: AsyncIterable<unknown>,
   onText: (delta: string) => void,
 ): Promise<CompletionDraft> {
   const draft: CompletionDraft = { text: '', calls: [], finish: '', model: '', usage: undefined };
+  const reasoning = openReasoningFilter();
+  const addText = (text: string): void => {
+    draft.text += text;
+    if (text !== '') onText(text);
+  };
   for await (const raw of chunks) {
     const chunk = Chunk.safeParse(raw);
     if (!chunk.success)
@@ -70,12 +76,12 @@ export async function readCompletionStream(
     draft.usage = usage ?? draft.usage;
     const choice = choices?.[0];
     if (!choice) continue;
-    const text = contentText(choice.delta?.content) + (choice.delta?.refusal ?? '');
-    draft.text += text;
-    if (text !== '') onText(text);
+    addText(reasoning.add(contentText(choice.delta?.content) + (choice.delta?.refusal ?? '')));
     for (const call of choice.delta?.tool_calls ?? []) addCallDelta(draft.calls, call);
     draft.finish = choice.finish_reason || draft.finish;
   }
+  addText(reasoning.end());
+  draft.text = dropUnopenedReasoning(draft.text);
   if (draft.finish === 'error') throw malformedFault('the endpoint broke off with finish_reason "error"');
   return draft;
 }
