@@ -55,7 +55,8 @@ export type CompletionDraft = {
 
 /**
  * Assembles a streamed answer: text deltas, tool call deltas and usage of the first choice. A refusal counts as text,
- * reasoning between tags does not. Throws `ModelError` (malformed) for a piece of another form or a finish_reason "error"; stream errors pass through.
+ * reasoning between tags does not. Throws `ModelError` (malformed) for a piece of another form or a finish_reason
+ * "error"; stream errors pass through.
  */
 export async function readCompletionStream(
   chunks: AsyncIterable<unknown>,

@@ -15,8 +15,8 @@ export type ReasoningFilter = {
 };
 
 /**
- * A marker such as `[Done]` that a model only considers must not count as one that it gives, and reasoning is no part of
- * a reply. The tags count where an answer begins: further on they are what the answer is about.
+ * A marker such as `[Done]` that a model only considers must not count as one that it gives, and reasoning is no part
+ * of a reply. The tags count where an answer begins: further on they are what the answer is about.
  */
 export function openReasoningFilter(): ReasoningFilter {
   let held = '';
