@@ -179,6 +179,8 @@ function toModelAnswer(
     calls: finishCalls(draft.calls, request.messages),
     usage: measureUsage(draft, request.messages, prices),
     model: draft.model || request.model,
+    // Arguments that were cut off are no JSON: the tool says so to the model.
+    ...(draft.finish === 'length' && draft.calls.length === 0 && { truncated: true }),
   };
 }
 

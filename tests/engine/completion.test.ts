@@ -24,6 +24,35 @@ const toolTexts = (it: Rig) =>
     .at(-1)
     ?.messages.flatMap((message) => (message.role === 'tool' ? [unwrapDataBlock(message.content)] : [])) ?? [];
 
+describe('an answer that the endpoint cut off at its length limit', () => {
+  test('pauses a run without steps, and "continue" lets the model go on', async () => {
+    const it = await rig({
+      script: moves({ text: 'The first half', truncated: true }, { text: 'and the second.' }, { hold: true }),
+    });
+    it.drop('1.md', 'Tell me');
+    await it.settle();
+    expect(it.reply('1.md')).toMatch(
+      /status: paused[\s\S]*reason: limit[\s\S]*The first half\n\nThe answer ends in the middle[\s\S]*Say "continue"/,
+    );
+    it.drop('2.md', 'continue');
+    await it.settle();
+    expect(it.reply('2.md')).toMatch(/status: done[\s\S]*and the second\./);
+    const roles = it.requests[1]?.messages.map(({ role, content }) => [role, content]) ?? [];
+    expect(roles.at(-2)).toEqual(['assistant', 'The first half']);
+    expect(roles.at(-1)?.[0]).toBe('user');
+  });
+
+  test('leaves open steps open, and is named where the steps are all done', async () => {
+    const it = await run([
+      { text: 'Fetched. [Done]', truncated: true },
+      { text: 'Drawn. [Done]', calls: [shell()] },
+      { text: 'Mailed. [Done] All of it', truncated: true },
+    ]);
+    expect(statuses(it)).toEqual(['completed', 'completed', 'completed']);
+    expect(it.reply('1.md')).toMatch(/status: done[\s\S]*The answer ends in the middle/);
+  });
+});
+
 describe('markers that say more', () => {
   test.each(['[Failed: the site is gone]', '[失败：网站没了]', '[Failed] the site is gone'])(
     '%s fails the step with its reason, and the next one begins',

@@ -184,6 +184,15 @@ describe('the answer', () => {
     expect((await ask(model, 'hello')).text).toBe('one two no');
   });
 
+  test('an answer that ends at the length limit is marked as truncated, a call is not', async () => {
+    const { model } = await endpoint([
+      { text: 'half', finish: 'length' },
+      { calls: [{ id: 'a', name: 'shell', args: '{"x": ' }], finish: 'length' },
+    ]);
+    expect(await ask(model, 'hello')).toMatchObject({ text: 'half', truncated: true });
+    expect(await ask(model, 'hello')).not.toHaveProperty('truncated');
+  });
+
   test('an endpoint that ignores `stream` and answers plain JSON is understood', async () => {
     const { model } = await endpoint([
       { plain: true, text: 'whole', calls: [{ id: 'a', name: 'shell', args: '{"x": 1}' }] },

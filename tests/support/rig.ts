@@ -12,7 +12,7 @@ import { type MemoryStore, memoryStore } from './memory-store.ts';
 
 /** What the model does at one call. A function sees the request; `hold` waits until it is let go or aborted. */
 export type Move =
-  | { text?: string; calls?: Array<{ name: string; args?: unknown }> }
+  | { text?: string; calls?: Array<{ name: string; args?: unknown }>; truncated?: true }
   | { fault: ConstructorParameters<typeof ModelError> }
   /** Waits until it is let go or aborted; then says `next`. */
   | { hold: true; next?: () => Move };
@@ -149,6 +149,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
           })),
           usage: { tokens: 10, cost: null },
           model: 'scripted',
+          ...(answer.truncated && { truncated: true }),
         };
       },
     },

@@ -29,6 +29,7 @@ const en = {
   forbidden: (name: string) =>
     `"/${name}" was not carried out: this sender may not give instructions. The setting \`senders\` lists who may.`,
   limit: (setting: string, value: number | string) => `Paused: limit reached (${setting} = ${value}).`,
+  truncated: 'The answer ends in the middle: it reached the length limit of the endpoint.',
   goOn: 'Say "continue" to resume.',
   settingsWait: (why: string) =>
     `Not started: a settings file is invalid and there is no earlier valid version.\n\n${why}\n\nFix or delete the file; work then resumes by itself.`,
@@ -136,6 +137,7 @@ const zh: typeof en = {
   kept: '模型会在下一个任务中看到这条消息，仅作参考。发送者无权下达指令（设置 `senders`）。',
   forbidden: (name) => `没有执行“/${name}”：发送者无权下达指令。有权的名字列在设置 senders 里。`,
   limit: (setting, value) => `已暂停：达到限额（${setting} = ${value}）。`,
+  truncated: '回答在中途结束：已达到接口的长度上限。',
   settingsWait: (why) =>
     `没有开始：设置文件无效，也没有之前有效的版本。\n\n${why}\n\n请改正或删除该文件；之后工作会自动继续。`,
   settingsNote: (why) =>

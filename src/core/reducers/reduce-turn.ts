@@ -26,6 +26,7 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
     followsPerson:
       event.delivered.some((id) => mapGet(session.messages, id)?.as !== 'data') || hasAnsweredQuestion(session.turn),
     text: event.text,
+    ...(event.truncated && { isTruncated: true }),
     calls: event.calls.map((call, place) => ({
       key: `${event.seq}.${place}`,
       id: call.id,

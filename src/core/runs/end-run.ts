@@ -232,11 +232,13 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
     return { status: 'waiting', reason: RUN_END.blocked, text: turn.text };
   const failed = plan ? failedOrBlockedSteps(plan).map((step) => step.id) : [];
   if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: turn.text };
-  return {
-    status: 'done',
-    reason: plan && plan.steps.length > 0 ? RUN_END.completed : RUN_END.answered,
-    text: turn.text,
-  };
+  const text = turn.isTruncated
+    ? `${turn.text}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].truncated}`
+    : turn.text;
+  if (plan && plan.steps.length > 0) return { status: 'done', reason: RUN_END.completed, text };
+  return turn.isTruncated
+    ? { status: 'paused', reason: RUN_END.limit, text }
+    : { status: 'done', reason: RUN_END.answered, text };
 }
 
 /** The model's text; and, if its claim was refused, why: otherwise the person would believe it. */

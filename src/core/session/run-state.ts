@@ -61,6 +61,8 @@ export type Turn = {
   /** A person wrote just before it. */
   followsPerson: boolean;
   text: string;
+  /** The text ends in the middle. */
+  isTruncated?: true;
   calls: readonly TurnCall[];
   /** This answer has closed a step: it closes no other. */
   hasClosedStep: boolean;

@@ -108,6 +108,8 @@ export type ModelAnswer = {
   calls: ToolCall[];
   usage: { tokens: number; cost: number | null };
   model: string;
+  /** It reached the length limit of the endpoint and ends in the middle. */
+  truncated?: true;
 };
 
 export type Model = {

@@ -116,6 +116,7 @@ const EVENT_SCHEMAS = [
     delivered: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),
     seen: z.int().describe('The record up to this seq was in the request.'),
     step: z.string().optional().describe('The step that was at work when the model was asked.'),
+    truncated: z.literal(true).optional().describe('It reached the length limit of the endpoint: the rest is missing.'),
     planner_query: LoggedPlannerQuery.optional().describe(
       'A planner query; its answer is no turn of the conversation.',
     ),
