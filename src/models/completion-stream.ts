@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { truncate } from '../base/strings.ts';
 import {
   type ChatMessage,
   countMessageTokens,
@@ -101,6 +102,21 @@ export function malformedFault(what: string): ModelError {
 export function refuseEmptyAnswer({ text, calls }: { text: string; calls: readonly unknown[] }, finish = ''): void {
   if (text.trim() === '' && calls.length === 0)
     throw malformedFault(`an empty answer${finish ? ` (finish_reason "${finish}")` : ''}`);
+}
+
+/** How models of several families begin a tool call in their own syntax: Hermes and Qwen, Mistral, Llama, DeepSeek. */
+const RAW_CALL = /^\s*(?:<tool_call>\s*(?:\{|<function=)|\[TOOL_CALLS\]|<\|python_tag\|>|<｜tool▁calls▁begin｜>)/m;
+
+/**
+ * Throws `ModelError` (malformed) for an answer whose tool call the endpoint passed on as text: taken for an answer, it
+ * would end the run as done.
+ */
+export function refuseRawCall({ text, calls }: { text: string; calls: readonly unknown[] }): void {
+  const found = calls.length === 0 ? RAW_CALL.exec(text) : null;
+  const isQuoted = text.slice(0, found?.index).split('```').length % 2 === 0;
+  if (!found || isQuoted) return;
+  const call = truncate(text.slice(found.index).trim(), 80);
+  throw malformedFault(`a tool call came as text (${call}); check the tool call parser of the endpoint`);
 }
 
 type CallDraft = { index: number | undefined; id: string; name: string; args: string };

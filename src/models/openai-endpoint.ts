@@ -14,6 +14,7 @@ import {
   measureUsage,
   readCompletionStream,
   refuseEmptyAnswer,
+  refuseRawCall,
   type TokenPrices,
 } from './completion-stream.ts';
 import { type EndpointInfo, refusesConversation, refusesUsageOption, toModelFault } from './endpoint-errors.ts';
@@ -174,6 +175,7 @@ function toModelAnswer(
 ): ModelAnswer {
   if (draft.finish === '' && !isDone) throw malformedFault('the stream ended before the answer did');
   refuseEmptyAnswer(draft, draft.finish);
+  refuseRawCall(draft);
   return {
     text: draft.text,
     calls: finishCalls(draft.calls, request.messages),

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openEndpointModel } from '../../src/models/openai-endpoint.ts';
 import { type Answer, type OpenAIServer, startOpenAI } from '../support/openai-server.ts';
-import { fault } from './ask.ts';
+import { ask, fault } from './ask.ts';
 
 const KEY = 'sk-very-secret';
 const servers: OpenAIServer[] = [];
@@ -168,6 +168,25 @@ describe('malformed, worth another try', () => {
   ];
   test.each(cases)('%s', async (_, answer) => {
     expect(await faultOf(answer)).toMatchObject({ kind: 'malformed', retry: true });
+  });
+
+  test.each([
+    '<tool_call>\n{"name": "shell", "arguments": {}}\n</tool_call>',
+    'I look.\n<tool_call>\n<function=shell>\n</function>\n</tool_call>',
+    '[TOOL_CALLS][{"name": "shell", "arguments": {}}]',
+  ])('a tool call that came as text is not the answer: %j', async (text) => {
+    expect(await faultOf({ text })).toMatchObject({
+      kind: 'malformed',
+      retry: true,
+      message: expect.stringContaining('check the tool call parser'),
+    });
+  });
+
+  test('a tool call that an answer only shows is part of it', async () => {
+    const text = 'It looks so:\n```\n<tool_call>\n{"name": "shell"}\n</tool_call>\n```';
+    const server = await startOpenAI([{ text }]);
+    servers.push(server);
+    expect((await ask(modelAt(server.url), 'hello')).text).toBe(text);
   });
 
   test('an answer that says nothing and calls nothing is called empty', async () => {
