@@ -6,7 +6,7 @@ import type { Client } from '../client/index.ts';
 import { fileSystemAt } from '../daemon/host/file-system.ts';
 import { ModelError } from '../engine/ports/session-ports.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
-import { chooseModel } from '../models/choose-model.ts';
+import { chooseModel, isBuiltIn } from '../models/choose-model.ts';
 import type { Config, ModelSettings } from '../protocol/settings/config.ts';
 import type { SandboxSettings } from '../protocol/settings/effective-settings.ts';
 import type { McpServer, McpServers } from '../protocol/settings/mcp-config.ts';
@@ -224,18 +224,28 @@ function isExecutable(command: string, path: string, cwd: string): boolean {
   });
 }
 
+/** The agent works through tools alone, and not every server passes their calls on. */
+const READY_TOOL = {
+  name: 'ready',
+  description: 'Says that you are ready.',
+  parameters: { type: 'object', properties: {} },
+};
+
 /** Without `ask` the request is aborted before anything is sent, but still fails if no model is configured. */
 export async function checkModel(settings: ModelSettings, { env, ask }: DoctorOptions): Promise<Finding> {
   const signal = ask ? new AbortController().signal : AbortSignal.abort(new Error('not asked'));
   const request = {
-    messages: [{ role: 'user' as const, content: 'Answer with one word: ready' }],
-    tools: [],
+    messages: [{ role: 'user' as const, content: 'Call the tool "ready" once and write nothing.' }],
+    tools: [READY_TOOL],
     model: undefined,
   };
   const name = settings.name ?? env['OPENAI_MODEL'] ?? '';
   try {
     const answer = await chooseModel(settings, env).ask(request, { signal, onText: () => {} });
-    return { what: 'model', is: 'ok', text: `${answer.model} answers` };
+    if (isBuiltIn(name)) return { what: 'model', is: 'ok', text: `${name} answers` };
+    if (answer.calls.length > 0) return { what: 'model', is: 'ok', text: `${answer.model} answers and calls tools` };
+    const text = `${answer.model} answers, but did not call the tool it was asked to call. Does the server support tool calls with this model? See docs/models.md`;
+    return { what: 'model', is: 'warning', text };
   } catch (error) {
     if (signal.aborted && !(error instanceof ModelError)) {
       return { what: 'model', is: 'ok', text: `${name} is configured; not called (use --ask)` };

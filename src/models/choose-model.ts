@@ -39,7 +39,8 @@ export function chooseModel(settings: ModelSettings, env: Environment): Model {
   };
 }
 
-const isBuiltIn = (name: string | undefined): name is string =>
+/** Whether a model needs no endpoint. */
+export const isBuiltIn = (name: string | undefined): name is string =>
   name === 'runbook' || name?.startsWith(SCRIPTED_PREFIX) === true;
 
 /** A script named while the daemon runs may be missing: that fails the run, not the daemon. */

@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { script, setup } from '../support/agentctl.ts';
+import { startOpenAI } from '../support/openai-server.ts';
 import { hasSandbox } from '../tools/sandbox.ts';
 
 test('the daemon is started, looked at and stopped, and each says so when it is not as it must be', async () => {
@@ -216,4 +217,23 @@ test('doctor calls a model that is not configured wrong, and does not call one t
   expect([none.code, none.out]).toEqual([1, expect.stringContaining('No model is configured')]);
   const unreachable = await at.ctl(['doctor', '--base-url', 'http://127.0.0.1:9/v1', '--model', 'x']);
   expect([unreachable.code, unreachable.out]).toEqual([0, expect.stringContaining('not called')]);
+});
+
+test('doctor --ask says whether the model calls tools, since it could do nothing without', async () => {
+  const at = unsandboxed();
+  const server = await startOpenAI([
+    { calls: [{ name: 'ready', args: '{}' }], model: 'm' },
+    { text: 'ready', model: 'm' },
+  ]);
+  onTestFinished(server.close);
+  const modelFound = async () => {
+    const { code, out } = await at.here(['doctor', '--ask', '--base-url', server.url, '--model', 'm', '--json']);
+    const findings: Array<{ what: string }> = JSON.parse(out);
+    return [code, findings.find(({ what }) => what === 'model')];
+  };
+  expect(await modelFound()).toEqual([0, { what: 'model', is: 'ok', text: 'm answers and calls tools' }]);
+  expect(await modelFound()).toEqual([
+    0,
+    { what: 'model', is: 'warning', text: expect.stringContaining('did not call the tool') },
+  ]);
 });
