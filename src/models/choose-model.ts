@@ -64,6 +64,10 @@ function createEndpointModel(settings: ModelSettings, env: Environment, name: st
   const keyName = settings.api_key_env ? 'the variable named in model.api_key_env' : 'OPENAI_API_KEY';
   const baseUrl = settings.base_url || env['OPENAI_BASE_URL'] || (apiKey && OPENAI_URL);
   if (!baseUrl) return unconfiguredModel(NO_ENDPOINT);
+  if (!/^https?:/i.test(baseUrl) || !URL.canParse(baseUrl))
+    return unconfiguredModel(
+      `Expected the address of an endpoint, such as http://127.0.0.1:11434/v1, got ${JSON.stringify(baseUrl)}. Correct it where it was set: --base-url, OPENAI_BASE_URL or model.base_url.`,
+    );
   if (settings.api_key_env && !apiKey)
     return unconfiguredModel(
       'The environment variable named in model.api_key_env is not set. Set it before the daemon starts, or name another variable.',

@@ -40,6 +40,17 @@ describe('no model', () => {
     });
   });
 
+  test.each(['127.0.0.1:11434/v1', 'localhost:11434/v1', 'ftp://models/v1', 'http://'])(
+    'with an address that is none (%s) is a fault that says what was expected, and is not tried again',
+    async (base_url) => {
+      expect(await fault(chooseModel({ base_url, name: 'x' }, {}))).toMatchObject({
+        kind: 'unconfigured',
+        retry: false,
+        message: expect.stringMatching(/such as http:.*, got ".*OPENAI_BASE_URL/),
+      });
+    },
+  );
+
   test('never repeats what stands where the name of a variable belongs, also where the endpoint refuses the key', async () => {
     const pasted = 'q7w8e9r0t1y2';
     const server = await startOpenAI({ status: 401, text: 'no' });
