@@ -9,12 +9,14 @@ import {
 } from '../engine/ports/session-ports.ts';
 import type { ToolCall } from '../protocol/session/event.ts';
 import { dropUnopenedReasoning, openReasoningFilter } from './inline-reasoning.ts';
+import { collectProviderFields, type ProviderFields, withCallFields } from './provider-fields.ts';
 
 /** A piece of a tool call. The format defines `arguments` as text; some servers send the object itself. */
 const CallDelta = z.object({
   index: z.number().nullish(),
   id: z.string().nullish(),
   function: z.object({ name: z.string().nullish(), arguments: z.unknown().optional() }).nullish(),
+  extra_content: z.unknown().optional(),
 });
 export type CallDelta = z.infer<typeof CallDelta>;
 
@@ -23,7 +25,7 @@ const Content = z.union([
   z.array(z.looseObject({ type: z.string().optional(), text: z.string().optional() })),
 ]);
 
-/** What is read of a streamed piece; everything else (reasoning, log probabilities, …) is ignored. */
+/** What is read of a streamed piece; everything else (log probabilities, …) is ignored. */
 const Chunk = z.object({
   model: z.string().nullish(),
   choices: z
@@ -34,6 +36,8 @@ const Chunk = z.object({
             content: Content.nullish(),
             refusal: z.string().nullish(),
             tool_calls: z.array(CallDelta).nullish(),
+            reasoning_content: z.unknown().optional(),
+            reasoning_details: z.unknown().optional(),
           })
           .nullish(),
         finish_reason: z.string().nullish(),
@@ -50,6 +54,7 @@ export type CompletionDraft = {
   calls: CallDraft[];
   finish: string;
   model: string;
+  providerFields: ProviderFields | undefined;
   /** The usage in the last piece that had one; its form is the endpoint's. */
   usage: unknown;
 };
@@ -63,7 +68,10 @@ export async function readCompletionStream(
   chunks: AsyncIterable<unknown>,
   onText: (delta: string) => void,
 ): Promise<CompletionDraft> {
-  const draft: CompletionDraft = { text: '', calls: [], finish: '', model: '', usage: undefined };
+  const draft: CompletionDraft = {
+    ...{ text: '', calls: [], finish: '', model: '', usage: undefined, providerFields: undefined },
+  };
+  const fields = collectProviderFields();
   const reasoning = openReasoningFilter();
   const addText = (text: string): void => {
     draft.text += text;
@@ -79,9 +87,11 @@ export async function readCompletionStream(
     const choice = choices?.[0];
     if (!choice) continue;
     addText(reasoning.add(contentText(choice.delta?.content) + (choice.delta?.refusal ?? '')));
+    fields.add(choice.delta ?? {});
     for (const call of choice.delta?.tool_calls ?? []) addCallDelta(draft.calls, call);
     draft.finish = choice.finish_reason || draft.finish;
   }
+  draft.providerFields = fields.all();
   addText(reasoning.end());
   draft.text = dropUnopenedReasoning(draft.text);
   if (draft.finish === 'error') throw malformedFault('the endpoint broke off with finish_reason "error"');
@@ -119,7 +129,7 @@ export function refuseRawCall({ text, calls }: { text: string; calls: readonly u
   throw malformedFault(`a tool call came as text (${call}); check the tool call parser of the endpoint`);
 }
 
-type CallDraft = { index: number | undefined; id: string; name: string; args: string };
+type CallDraft = { index: number | undefined; id: string; name: string; args: string; extra?: unknown };
 
 /**
  * Adds one piece to its call. Pieces are matched by index; but a piece with a name and a new id starts a new call
@@ -135,6 +145,7 @@ function addCallDelta(drafts: CallDraft[], delta: CallDelta): void {
   draft.id ||= delta.id ?? '';
   draft.name ||= name;
   draft.args += argsText(delta.function?.arguments);
+  draft.extra ??= delta.extra_content;
 }
 
 function startsNewCall(draft: CallDraft, { id, index }: CallDelta): boolean {
@@ -150,17 +161,20 @@ function argsText(args: unknown): string {
  * The finished calls, with arguments exactly as the model wrote them. Every id is new to the conversation: a missing
  * one becomes `call_<n>` (n counts the conversation's calls from 0), a taken one gets `_2`, `_3`, …
  */
-export function finishCalls(drafts: readonly ToolCall[], conversation: readonly ChatMessage[]): ToolCall[] {
+export function finishCalls(
+  drafts: ReadonlyArray<ToolCall & { extra?: unknown }>,
+  conversation: readonly ChatMessage[],
+): ToolCall[] {
   const taken = new Set<string>();
   // Searched rather than collected: a conversation of a thousand calls is checked for one or two ids, and rarely has
   // them.
   const isTaken = (id: string) => taken.has(id) || conversation.some((message) => callIdsOf(message).includes(id));
-  return drafts.map(({ id, name, args }, at) => {
+  return drafts.map(({ id, name, args, extra }, at) => {
     const wanted = id || `call_${conversation.reduce((sum, message) => sum + callIdsOf(message).length, at)}`;
     let free = wanted;
     for (let n = 2; isTaken(free); n++) free = `${wanted}_${n}`;
     taken.add(free);
-    return { id: free, name, args };
+    return withCallFields({ id: free, name, args }, extra);
   });
 }
 

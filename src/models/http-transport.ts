@@ -135,9 +135,11 @@ export function createEndpointFetch(silenceMs: number): EndpointFetch {
 
 async function withErrorBody(response: Response): Promise<Response> {
   const text = await response.text();
-  const body = parseJsonOrNone(text);
-  const wrapped = typeof body === 'object' && body !== null && !('error' in body) ? { error: body } : undefined;
-  return new Response(wrapped ? JSON.stringify(wrapped) : text, response);
+  const parsed = parseJsonOrNone(text);
+  // Gemini sends a list of one error.
+  const body: unknown = Array.isArray(parsed) ? parsed[0] : parsed;
+  if (typeof body !== 'object' || body === null) return new Response(text, response);
+  return new Response(JSON.stringify('error' in body ? body : { error: body }), response);
 }
 
 async function plainAnswerAsStream(response: Response): Promise<Response> {

@@ -19,6 +19,7 @@ import {
 } from './completion-stream.ts';
 import { type EndpointInfo, refusesConversation, refusesUsageOption, toModelFault } from './endpoint-errors.ts';
 import { createEndpointFetch, type EndpointFetch, type Fetch } from './http-transport.ts';
+import { type FieldsMode, fieldsModeAfter } from './provider-fields.ts';
 import {
   buildRequestBody,
   repairToolArguments,
@@ -62,6 +63,7 @@ export function openEndpointModel(settings: EndpointSettings): Model {
   const connection = { settings, wire, client: createClient(settings, wire.fetch) };
   const imageSupport = trackImageSupport(settings.images);
   const windows = new Map<string, number | null>();
+  const fieldsModes = new Map<string, FieldsMode>();
   return {
     contextWindow: (name) => windows.get(name ?? settings.name) ?? undefined,
     async ask(request, options) {
@@ -69,9 +71,11 @@ export function openEndpointModel(settings: EndpointSettings): Model {
       if (!windows.has(model) && isLongConversation(request.messages))
         void learnContextWindow(settings, model, windows);
       let messages = request.messages;
+      const triedModes = new Set<FieldsMode>();
       for (;;) {
         const withUsage = usageOption;
-        const wire = await serializeMessages({ ...request, messages }, (image) =>
+        const fieldsMode = fieldsModes.get(model) ?? 'as they came';
+        const wire = await serializeMessages({ ...request, messages }, fieldsMode, (image) =>
           imageSupport.reasonHidden(model, image),
         );
         try {
@@ -82,6 +86,12 @@ export function openEndpointModel(settings: EndpointSettings): Model {
             throw imagesRefused(error, endpointInfo(settings, model));
           if (withUsage && refusesUsageOption(error)) {
             usageOption = false;
+            continue;
+          }
+          const nextMode = fieldsModeAfter(error, fieldsMode);
+          if (nextMode && !triedModes.has(nextMode)) {
+            triedModes.add(nextMode);
+            fieldsModes.set(model, nextMode);
             continue;
           }
           const repaired = messages === request.messages && refusesConversation(error) && repairToolArguments(messages);
@@ -181,6 +191,7 @@ function toModelAnswer(
     calls: finishCalls(draft.calls, request.messages),
     usage: measureUsage(draft, request.messages, prices),
     model: draft.model || request.model,
+    ...(draft.calls.length > 0 && draft.providerFields && { provider_fields: draft.providerFields }),
     // Arguments that were cut off are no JSON: the tool says so to the model.
     ...(draft.finish === 'length' && draft.calls.length === 0 && { truncated: true }),
   };

@@ -3,6 +3,7 @@ import type { ChatCompletionContentPart, ChatCompletionMessageParam } from 'open
 import type { ChatMessage, ModelRequest } from '../engine/ports/session-ports.ts';
 import type { ToolSpec } from '../engine/ports/tool-ports.ts';
 import type { ImageFile } from '../protocol/session/message.ts';
+import { type FieldsMode, toWireAssistant } from './provider-fields.ts';
 
 type RequestParts = { model: string; wire: readonly Buffer[]; tools: readonly ToolSpec[] };
 
@@ -96,13 +97,14 @@ export type SerializedMessages = { messages: Buffer[]; sent: ImageFile[] };
 /** The messages in wire format: images follow the text as content parts, or are named in words if they are not sent. */
 export async function serializeMessages(
   { messages, image: read }: Pick<ModelRequest, 'messages' | 'image'>,
+  mode: FieldsMode,
   hides: (image: ImageFile) => string | undefined,
 ): Promise<SerializedMessages> {
   const sent: ImageFile[] = [];
   const wire: Buffer[] = [];
   for (const message of messages) {
     if (message.role !== 'user' || !message.images) {
-      wire.push(messageBytes(message));
+      wire.push(messageBytes(message, mode));
       continue;
     }
     const parts: ChatCompletionContentPart[] = [];
@@ -125,18 +127,21 @@ export async function serializeMessages(
 }
 
 /** Messages are immutable, so each is serialised once, however often the conversation is sent. */
-const messageBytesCache = new WeakMap<ChatMessage, Buffer>();
+const messageBytesCache = new WeakMap<ChatMessage, { mode: FieldsMode; bytes: Buffer }>();
 
-function messageBytes(message: ChatMessage): Buffer {
-  const bytes = messageBytesCache.get(message) ?? jsonBytes(toWireMessage(message));
-  messageBytesCache.set(message, bytes);
+function messageBytes(message: ChatMessage, mode: FieldsMode): Buffer {
+  const known = messageBytesCache.get(message);
+  if (known?.mode === mode) return known.bytes;
+  const bytes = jsonBytes(toWireMessage(message, mode));
+  messageBytesCache.set(message, { mode, bytes });
   return bytes;
 }
 
 const jsonBytes = (message: ChatCompletionMessageParam): Buffer => Buffer.from(JSON.stringify(message));
 
 /** Without our own fields. */
-function toWireMessage(message: ChatMessage): ChatCompletionMessageParam {
+function toWireMessage(message: ChatMessage, mode: FieldsMode): ChatCompletionMessageParam {
+  if (message.role === 'assistant') return toWireAssistant(message, mode);
   if (message.role === 'tool') return { role: 'tool', tool_call_id: message.tool_call_id, content: message.content };
   return message.role === 'user' ? { role: 'user', content: message.content } : message;
 }

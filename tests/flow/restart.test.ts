@@ -56,3 +56,33 @@ test('two more starts change no file of a session whose shelved plan was taken u
   await daemon.ended;
   await expectUnchangedByStarts(on, flags);
 });
+
+test('the reasoning that an endpoint wants back with a call goes back to it, also after a restart', async () => {
+  const delta = (delta: object) => ({ choices: [{ index: 0, delta, finish_reason: null }] });
+  const answers: Answer[] = [
+    {
+      pieces: [
+        delta({ reasoning_content: 'I look first.' }),
+        delta({ tool_calls: [{ index: 0, id: 'a', function: { name: write.name, arguments: write.args } }] }),
+        '[DONE]',
+      ],
+    },
+    { text: 'Written.' },
+  ];
+  const server = await startOpenAI(({ index, body }) =>
+    body.messages.some((one) => one.tool_calls && Reflect.get(one, 'reasoning_content') !== 'I look first.')
+      ? { status: 400, body: { error: { message: 'Invalid conversation' } } }
+      : (answers[index] ?? { text: 'Still there.' }),
+  );
+  onTestFinished(() => server.close());
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const daemon = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "write it" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('Written.');
+  daemon.process.kill('SIGKILL');
+  await daemon.ended;
+  await on.serve(flags);
+  on.sh('demo', 'echo "is it there?" > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('Still there.');
+});

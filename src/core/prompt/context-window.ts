@@ -114,8 +114,9 @@ const IMAGE_TOKENS = 1000;
 
 /** A rough count: about four characters per token, one per character outside Latin scripts. */
 function estimateTokens(message: ChatMessage): number {
-  const calls = message.role === 'assistant' && message.tool_calls ? JSON.stringify(message.tool_calls) : '';
-  const text = (message.content ?? '') + calls;
+  const { tool_calls, provider_fields } = message.role === 'assistant' ? message : {};
+  const unseen = [tool_calls, provider_fields].map((part) => (part ? JSON.stringify(part) : '')).join('');
+  const text = (message.content ?? '') + unseen;
   let wide = 0;
   for (let place = 0; place < text.length; place++) if (text.charCodeAt(place) > 0x2e7f) wide++;
   return wide + (text.length - wide) / 4 + 4 + countImages(message) * IMAGE_TOKENS;

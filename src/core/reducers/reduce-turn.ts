@@ -147,8 +147,15 @@ function toAssistantMessage(event: EventOf<'model.answered'>): ChatMessage {
     id: call.id,
     type: 'function' as const,
     function: { name: call.name, arguments: call.args },
+    ...(call.provider_fields && { provider_fields: call.provider_fields }),
   }));
-  return { role: 'assistant', content: event.text === '' ? null : event.text, tool_calls };
+  const { provider_fields } = event;
+  return {
+    role: 'assistant',
+    content: event.text === '' ? null : event.text,
+    tool_calls,
+    ...(provider_fields && { provider_fields }),
+  };
 }
 
 /** Counts one more iteration for the run, its plan and its current step. */

@@ -30,11 +30,19 @@ export type ChatMessage =
   | { role: 'system'; content: string }
   /** `images` follow the text, for models with vision. */
   | { role: 'user'; content: string; images?: readonly ImageFile[] }
-  | { role: 'assistant'; content: string | null; tool_calls?: ChatCall[] }
+  | { role: 'assistant'; content: string | null; tool_calls?: ChatCall[]; provider_fields?: ProviderFields }
   /** `by`: the words are a person's, who answered the call's question. */
   | { role: 'tool'; tool_call_id: string; content: string; by?: 'person' };
 
-export type ChatCall = { id: string; type: 'function'; function: { name: string; arguments: string } };
+export type ChatCall = {
+  id: string;
+  type: 'function';
+  function: { name: string; arguments: string };
+  provider_fields?: ProviderFields;
+};
+
+/** What the endpoint sent with an answer or a call and wants back with it. */
+type ProviderFields = Readonly<Record<string, unknown>>;
 
 /** What a session keeps of an answered message that no request needs any more: enough to recognise it. */
 export function withoutText(message: Message): Message {

@@ -108,6 +108,7 @@ export type ModelAnswer = {
   calls: ToolCall[];
   usage: { tokens: number; cost: number | null };
   model: string;
+  provider_fields?: Readonly<Record<string, unknown>>;
   /** It reached the length limit of the endpoint and ends in the middle. */
   truncated?: true;
 };

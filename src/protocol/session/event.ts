@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ApprovedBy } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken, TerminalClosed, TerminalOpened } from '../workspace/handover.ts';
-import { EventStamp, StoredText } from './log-entry.ts';
+import { EventStamp, ProviderFields, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageOptions } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { PlanChange, PlanSave } from './plan-edit.ts';
@@ -22,6 +22,7 @@ export const ToolCall = z.object({
   id: z.string(),
   name: z.string(),
   args: z.string().describe('The arguments as the model wrote them: JSON, if it kept to the form.'),
+  provider_fields: ProviderFields.optional().describe('What the endpoint wants back with the call, as it came.'),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 
@@ -110,6 +111,7 @@ const EVENT_SCHEMAS = [
   eventSchema('model.answered', {
     text: z.string(),
     calls: z.array(ToolCall),
+    provider_fields: ProviderFields.optional().describe('What the endpoint wants back with the calls, as it came.'),
     usage: Usage.omit({ iterations: true, ms: true }),
     model: z.string(),
     ms: z.number(),
@@ -117,9 +119,7 @@ const EVENT_SCHEMAS = [
     seen: z.int().describe('The record up to this seq was in the request.'),
     step: z.string().optional().describe('The step that was at work when the model was asked.'),
     truncated: z.literal(true).optional().describe('It reached the length limit of the endpoint: the rest is missing.'),
-    planner_query: LoggedPlannerQuery.optional().describe(
-      'A planner query; its answer is no turn of the conversation.',
-    ),
+    planner_query: LoggedPlannerQuery.optional().describe('Its answer is no turn of the conversation.'),
   }),
   eventSchema('model.failed', {
     error: z.string(),

@@ -26,6 +26,9 @@ export const EventStamp = z.object({
 });
 export type EventStamp = z.infer<typeof EventStamp>;
 
+/** Fields of a model's answer that are not read, but kept and sent back. */
+export const ProviderFields = z.record(z.string(), z.unknown());
+
 /** A text in the event log: inline, or, if it is long, the content hash of a file in `blobs/`. */
 export const StoredText = z.union([
   z.object({ text: z.string() }),

@@ -1,0 +1,108 @@
+import { afterEach, expect, test } from 'vitest';
+import type { ChatMessage } from '../../src/engine/ports/session-ports.ts';
+import { openEndpointModel } from '../../src/models/openai-endpoint.ts';
+import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+import { ask, tool, user } from './ask.ts';
+
+const servers: OpenAIServer[] = [];
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()));
+});
+
+async function endpoint(script: ScriptEntry[] | ScriptEntry) {
+  const server = await startOpenAI(script);
+  servers.push(server);
+  const model = openEndpointModel({ baseUrl: server.url, apiKey: undefined, name: 'm', timeoutMs: 10_000 });
+  return { server, model };
+}
+
+const pieces = (...deltas: object[]) => ({
+  pieces: [...deltas.map((delta) => ({ choices: [{ index: 0, delta, finish_reason: null }] })), '[DONE]'],
+});
+const call = (more: object = {}) => ({
+  tool_calls: [{ index: 0, id: 'a', function: { name: 'shell', arguments: '{}' }, ...more }],
+});
+const signature = { google: { thought_signature: 'c2ln' } };
+
+/** What a conversation has of an answer with one call. */
+const answered = (
+  fields: { provider_fields?: object },
+  callFields: { provider_fields?: object } = {},
+): ChatMessage[] => [
+  user('go'),
+  {
+    ...{ role: 'assistant', content: null, ...fields },
+    tool_calls: [{ id: 'a', type: 'function', function: { name: 'shell', arguments: '{}' }, ...callFields }],
+  } as ChatMessage,
+  tool('a', 'ok'),
+];
+const lastAssistant = (server: OpenAIServer) =>
+  server.requests.at(-1)?.body.messages.findLast(({ role }) => role === 'assistant');
+
+test('reasoning and signatures that come with calls are kept as they came, those of a plain answer are not', async () => {
+  const { model } = await endpoint([
+    pieces({ reasoning_content: 'I ' }, { reasoning_content: 'look.' }, call(), { content: '' }),
+    pieces(call({ extra_content: signature })),
+    pieces(
+      { reasoning_details: [{ type: 'reasoning.text', index: 0, text: 'I ' }] },
+      { reasoning_details: [{ type: 'reasoning.text', index: 0, text: 'look.' }] },
+      { reasoning_details: [{ type: 'reasoning.text', index: 0, signature: 's' }] },
+      { reasoning_details: [{ type: 'reasoning.encrypted', index: 1, data: 'x' }] },
+      call(),
+    ),
+    pieces({ reasoning_content: 'hm' }, { content: 'Done.' }),
+  ]);
+  expect(await ask(model, 'go')).toMatchObject({ provider_fields: { reasoning_content: 'I look.' } });
+  expect((await ask(model, 'go')).calls).toEqual([
+    { id: 'a', name: 'shell', args: '{}', provider_fields: { extra_content: signature } },
+  ]);
+  expect((await ask(model, 'go')).provider_fields).toEqual({
+    reasoning_details: [
+      { type: 'reasoning.text', index: 0, text: 'I look.', signature: 's' },
+      { type: 'reasoning.encrypted', index: 1, data: 'x' },
+    ],
+  });
+  expect(await ask(model, 'go')).not.toHaveProperty('provider_fields');
+});
+
+test('they go back to the endpoint in their places', async () => {
+  const { server, model } = await endpoint({ text: 'ok' });
+  const fields = { provider_fields: { reasoning_content: 'I look.' } };
+  await ask(model, answered(fields, { provider_fields: { extra_content: signature } }));
+  expect(lastAssistant(server)).toEqual({
+    role: 'assistant',
+    content: null,
+    reasoning_content: 'I look.',
+    tool_calls: [{ id: 'a', type: 'function', function: { name: 'shell', arguments: '{}' }, extra_content: signature }],
+  });
+});
+
+const refusal = (message: string) => ({ status: 400, body: [{ error: { message } }] });
+
+test.each([
+  ["property 'messages.1.assistant.reasoning_content' is unsupported", { reasoning_content: 'hm' }, undefined],
+  ['Missing `reasoning_content` field in the assistant message at message index 1', undefined, ''],
+])(
+  'an endpoint that answers "%s" is asked again as it wants it, and at once from then on',
+  async (words, own, sent) => {
+    const { server, model } = await endpoint((seen) =>
+      seen.body.messages.some((one) => one.role === 'assistant' && Reflect.get(one, 'reasoning_content') !== sent)
+        ? refusal(words)
+        : { text: 'ok' },
+    );
+    const messages = answered(own ? { provider_fields: own } : {});
+    expect((await ask(model, messages)).text).toBe('ok');
+    expect((await ask(model, messages)).text).toBe('ok');
+    expect(server.requests).toHaveLength(3);
+  },
+);
+
+test('a call without a signature, made by another model, gets the placeholder that Gemini takes for one', async () => {
+  const { server, model } = await endpoint((seen) =>
+    JSON.stringify(seen.body).includes('thought_signature')
+      ? { text: 'ok' }
+      : refusal('Function call is missing a thought_signature in functionCall parts.'),
+  );
+  expect((await ask(model, answered({}))).text).toBe('ok');
+  expect(server.requests).toHaveLength(2);
+});
