@@ -17,9 +17,8 @@ import {
   refuseRawCall,
   type TokenPrices,
 } from './completion-stream.ts';
-import { type EndpointInfo, refusesConversation, refusesUsageOption, toModelFault } from './endpoint-errors.ts';
+import { type EndpointInfo, refusesConversation, toModelFault } from './endpoint-errors.ts';
 import { createEndpointFetch, type EndpointFetch, type Fetch } from './http-transport.ts';
-import { type FieldsMode, fieldsModeAfter } from './provider-fields.ts';
 import {
   buildRequestBody,
   repairToolArguments,
@@ -27,6 +26,7 @@ import {
   serializeMessages,
   trackImageSupport,
 } from './request-body.ts';
+import { alternateRoles, FIRST_STYLE, type RequestStyle, styleAfter } from './request-style.ts';
 
 type CompletionChunks = Stream<OpenAI.ChatCompletionChunk>;
 
@@ -53,17 +53,15 @@ type AskOptions = Parameters<Model['ask']>[1];
 
 /**
  * A model behind an OpenAI-compatible endpoint. One `ask` is one streamed call; nothing is retried here, since the
- * engine records each attempt, except what cannot be known beforehand: an endpoint that refuses `stream_options` is
- * asked again without it (and remembered), and one that refuses a conversation with malformed tool arguments gets them
- * repaired.
+ * engine records each attempt, except what cannot be known beforehand: an endpoint that refuses how a request is put is
+ * asked again as it wants it, and one that refuses a conversation with malformed tool arguments gets them repaired.
  */
 export function openEndpointModel(settings: EndpointSettings): Model {
-  let usageOption = true;
   const wire = createEndpointFetch(settings.timeoutMs);
   const connection = { settings, wire, client: createClient(settings, wire.fetch) };
   const imageSupport = trackImageSupport(settings.images);
   const windows = new Map<string, number | null>();
-  const fieldsModes = new Map<string, FieldsMode>();
+  const styles = new Map<string, RequestStyle>();
   return {
     contextWindow: (name) => windows.get(name ?? settings.name) ?? undefined,
     async ask(request, options) {
@@ -71,27 +69,23 @@ export function openEndpointModel(settings: EndpointSettings): Model {
       if (!windows.has(model) && isLongConversation(request.messages))
         void learnContextWindow(settings, model, windows);
       let messages = request.messages;
-      const triedModes = new Set<FieldsMode>();
+      let styleChanges = 0;
       for (;;) {
-        const withUsage = usageOption;
-        const fieldsMode = fieldsModes.get(model) ?? 'as they came';
-        const wire = await serializeMessages({ ...request, messages }, fieldsMode, (image) =>
+        const style = styles.get(model) ?? FIRST_STYLE;
+        const shown = style.alternates ? alternateRoles(messages) : messages;
+        const wire = await serializeMessages({ ...request, messages: shown }, style.fields, (image) =>
           imageSupport.reasonHidden(model, image),
         );
         try {
-          return await askOnce(connection, { ...request, model, messages, wire: wire.messages }, withUsage, options);
+          return await askOnce(connection, { ...request, model, messages, wire: wire.messages }, style.usage, options);
         } catch (error) {
           options.signal.throwIfAborted();
           if (imageSupport.learnFromRefusal(model, wire.sent, error))
             throw imagesRefused(error, endpointInfo(settings, model));
-          if (withUsage && refusesUsageOption(error)) {
-            usageOption = false;
-            continue;
-          }
-          const nextMode = fieldsModeAfter(error, fieldsMode);
-          if (nextMode && !triedModes.has(nextMode)) {
-            triedModes.add(nextMode);
-            fieldsModes.set(model, nextMode);
+          const otherStyle = styleChanges < MAX_STYLE_CHANGES ? styleAfter(error, style) : undefined;
+          if (otherStyle) {
+            styleChanges++;
+            styles.set(model, otherStyle);
             continue;
           }
           const repaired = messages === request.messages && refusesConversation(error) && repairToolArguments(messages);
@@ -102,6 +96,9 @@ export function openEndpointModel(settings: EndpointSettings): Model {
     },
   };
 }
+
+/** An endpoint that refuses a request in each style would be asked for ever. */
+const MAX_STYLE_CHANGES = 4;
 
 /** From this many characters on, it is worth a request to find out the model's window. */
 const LONG_CONVERSATION_CHARS = 16_000;

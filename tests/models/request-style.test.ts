@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest';
 import type { ChatMessage } from '../../src/engine/ports/session-ports.ts';
 import { openEndpointModel } from '../../src/models/openai-endpoint.ts';
 import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
-import { ask, tool, user } from './ask.ts';
+import { ask, fault, tool, user } from './ask.ts';
 
 const servers: OpenAIServer[] = [];
 afterEach(async () => {
@@ -105,4 +105,46 @@ test('a call without a signature, made by another model, gets the placeholder th
   );
   expect((await ask(model, answered({}))).text).toBe('ok');
   expect(server.requests).toHaveLength(2);
+});
+
+test.each([
+  { words: "Unexpected role 'user' after role 'tool'", status: 400 },
+  { words: 'After the optional system message, conversation roles must alternate user/assistant/…', status: 500 },
+])('an endpoint that wants users and assistants in turn ($words) gets them so', async ({ words, status }) => {
+  const order = (roles: string[]) => roles.join(' ');
+  const wanted = 'system user assistant tool assistant user';
+  const { server, model } = await endpoint((seen) =>
+    order(seen.body.messages.map(({ role }) => role)) === wanted
+      ? { text: 'ok' }
+      : { status, body: { error: { message: words } } },
+  );
+  const conversation: ChatMessage[] = [
+    { role: 'system', content: 'sys' },
+    user('Begin.'),
+    user('It is Monday.'),
+    { role: 'assistant', content: 'I plan.' },
+    ...answered({}).slice(1),
+    user('Plan: 1/2'),
+    user('Go on.'),
+  ];
+  expect((await ask(model, conversation)).text).toBe('ok');
+  expect((await ask(model, conversation)).text).toBe('ok');
+  expect(server.requests).toHaveLength(3);
+  const sent = server.requests.at(-1)?.body.messages ?? [];
+  expect(sent.map(({ content }) => content)).toEqual([
+    'sys',
+    'Begin.\n\nIt is Monday.',
+    'I plan.',
+    'ok',
+    'OK.',
+    'Plan: 1/2\n\nGo on.',
+  ]);
+});
+
+test('an endpoint that refuses every style is asked a bounded number of times', async () => {
+  const { server, model } = await endpoint((seen) =>
+    refusal(seen.index % 2 === 0 ? 'Missing `reasoning_content`' : '`reasoning_content` is unsupported'),
+  );
+  expect(await fault(model, answered({}))).toMatchObject({ kind: 'rejected', retry: false });
+  expect(server.requests).toHaveLength(5);
 });

@@ -1,0 +1,57 @@
+import { APIError } from 'openai';
+import type { ChatMessage } from '../engine/ports/session-ports.ts';
+import { refusesUsageOption } from './endpoint-errors.ts';
+import { type FieldsMode, fieldsModeAfter } from './provider-fields.ts';
+
+/** How the endpoint of a model wants requests; learned from its refusals, and kept until the daemon ends. */
+export type RequestStyle = {
+  /** Asks for the usage with `stream_options`. */
+  usage: boolean;
+  fields: FieldsMode;
+  /** A user's message comes only after an assistant's: what follows each other is joined. */
+  alternates: boolean;
+};
+
+export const FIRST_STYLE: RequestStyle = { usage: true, fields: 'as they came', alternates: false };
+
+/** The style after a refusal; undefined if that was not about the style, or if nothing else is left to try. */
+export function styleAfter(error: unknown, style: RequestStyle): RequestStyle | undefined {
+  if (style.usage && refusesUsageOption(error)) return { ...style, usage: false };
+  if (!style.alternates && refusesRoleOrder(error)) return { ...style, alternates: true };
+  const fields = fieldsModeAfter(error, style.fields);
+  return fields && { ...style, fields };
+}
+
+/** The API of Mistral, and chat templates of Mistral and Gemma, which llama.cpp reports with 500. */
+const ABOUT_ROLE_ORDER = /unexpected role '?user'? after role|roles must alternate|invalid_request_message_order/i;
+
+const refusesRoleOrder = (error: unknown): boolean =>
+  error instanceof APIError &&
+  [400, 422, 500].includes(error.status ?? 0) &&
+  ABOUT_ROLE_ORDER.test(`${error.message} ${JSON.stringify(error.error ?? '')}`);
+
+/** Stands where a user's message follows the results of calls, which have no answer yet. */
+const ACKNOWLEDGEMENT: ChatMessage = { role: 'assistant', content: 'OK.' };
+
+/** The same conversation with users and assistants in turn; the results of calls belong to their assistant. */
+export function alternateRoles(messages: readonly ChatMessage[]): ChatMessage[] {
+  const result: ChatMessage[] = [];
+  for (const message of messages) {
+    const last = result.at(-1);
+    const joined = last && joinMessages(last, message);
+    if (joined) result[result.length - 1] = joined;
+    else if (last?.role === 'tool' && message.role === 'user') result.push(ACKNOWLEDGEMENT, message);
+    else result.push(message);
+  }
+  return result;
+}
+
+function joinMessages(last: ChatMessage, next: ChatMessage): ChatMessage | undefined {
+  const content = [last.content, next.content].filter(Boolean).join('\n\n');
+  if (last.role === 'user' && next.role === 'user') {
+    const images = [...(last.images ?? []), ...(next.images ?? [])];
+    return { role: 'user', content, ...(images.length > 0 && { images }) };
+  }
+  if (last.role === 'assistant' && next.role === 'assistant' && !last.tool_calls) return { ...next, content };
+  return undefined;
+}
