@@ -3,8 +3,9 @@ import type { ChatMessage } from '../engine/ports/session-ports.ts';
 import type { ToolCall } from '../protocol/session/event.ts';
 
 /**
- * What some endpoints want back, as they sent it, with the tool calls of their model: DeepSeek its `reasoning_content`,
- * OpenRouter `reasoning_details`, Gemini the signature in a call's `extra_content`. Others refuse what they do not know.
+ * What some endpoints want back with the tool calls of their model, as they sent it: DeepSeek its `reasoning_content`,
+ * OpenRouter `reasoning_details`, Gemini the signature in `extra_content` of a call. Others refuse what they do not
+ * know.
  */
 export type ProviderFields = Readonly<Record<string, unknown>>;
 

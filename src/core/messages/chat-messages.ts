@@ -1,3 +1,4 @@
+import type { EventOf } from '../../protocol/session/event.ts';
 import { type ImageFile, MAX_IMAGE_BYTES } from '../../protocol/session/message.ts';
 import { daemonBlock, daemonNote, dataBlock, escapeUserText } from '../../protocol/session/prompt-tags.ts';
 import type { ChatMessage, Message } from '../session/session-messages.ts';
@@ -51,4 +52,22 @@ function templateFact({ template }: Message): string[] {
 /** The daemon's words to the model, in a tag, so that they are not taken for a person's. */
 export function toDaemonMessage(text: string, nonce: string): ChatMessage & { role: 'user' } {
   return { role: 'user', content: daemonBlock(nonce, text) };
+}
+
+/** The model's answer with its calls. */
+export function toAssistantMessage(event: EventOf<'model.answered'>): ChatMessage {
+  if (event.calls.length === 0) return { role: 'assistant', content: event.text };
+  const tool_calls = event.calls.map((call) => ({
+    id: call.id,
+    type: 'function' as const,
+    function: { name: call.name, arguments: call.args },
+    ...(call.provider_fields && { provider_fields: call.provider_fields }),
+  }));
+  const { provider_fields } = event;
+  return {
+    role: 'assistant',
+    content: event.text === '' ? null : event.text,
+    tool_calls,
+    ...(provider_fields && { provider_fields }),
+  };
 }

@@ -4,7 +4,7 @@ import type { EventOf, LoggedPlannerQuery } from '../../protocol/session/event.t
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import { dataBlock, indentContinuation } from '../../protocol/session/prompt-tags.ts';
 import { ASK_USER_TOOL, PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
-import { toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
+import { toAssistantMessage, toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
 import { bumpRevision, openSteps, runningStep, updateStep, withExitStatus } from '../plan/plan-steps.ts';
 import { isAskUserCall, isCheckKey, isListingKey, isSpawnCall } from '../session/internal-calls.ts';
 import { continueRound, type Run, type Turn, type TurnCall, type TurnTrace } from '../session/run-state.ts';
@@ -139,23 +139,6 @@ function findMainArgument(args: string): string {
   } catch {
     return args;
   }
-}
-
-function toAssistantMessage(event: EventOf<'model.answered'>): ChatMessage {
-  if (event.calls.length === 0) return { role: 'assistant', content: event.text };
-  const tool_calls = event.calls.map((call) => ({
-    id: call.id,
-    type: 'function' as const,
-    function: { name: call.name, arguments: call.args },
-    ...(call.provider_fields && { provider_fields: call.provider_fields }),
-  }));
-  const { provider_fields } = event;
-  return {
-    role: 'assistant',
-    content: event.text === '' ? null : event.text,
-    tool_calls,
-    ...(provider_fields && { provider_fields }),
-  };
 }
 
 /** Counts one more iteration for the run, its plan and its current step. */
