@@ -27,6 +27,7 @@ test('a run that pauses, waits or fails ends with 5, 6 or 7', async () => {
   expect((await send('pausing', '--iterations', '1')).code).toBe(5);
   expect((await send('waiting')).code).toBe(6);
   expect((await send('failing')).code).toBe(7);
+  expect((await at.here(['show', 'failing'])).out).toMatch(/Why it failed:\n.*no such key[\s\S]*\n\nNext: agentctl /);
   expect((await at.here(['watch', 'waiting'])).code).toBe(6);
   const cancelled = await at.here(['cancel', 'pausing', '--wait']);
   expect(cancelled.code).toBe(0);

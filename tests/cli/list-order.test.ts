@@ -125,8 +125,11 @@ test('list, status, show, watch, top and chat say the same of a session; no step
       }
     expect(shown.standing, key).toBe(standing);
     for (const line of summary) expect(shown.summary, key).toMatch(line);
-    const { state, count } = topRow({ name, ...shown }, true, words);
-    expect([state, count], key).toEqual([standing, steps === '-' ? '-' : '1/1']);
+    const { state, count, doing } = topRow({ name, ...shown }, true, words);
+    // Of a plan that goes on it has the current step.
+    const isOpen = standing === 'running' || standing === 'paused';
+    expect([state, count], key).toEqual([standing, isOpen ? '1/1' : steps]);
+    if (standing === 'paused') expect(doing, key).toMatch(/(^| · )reopened · /);
     const inChat = standing === 'completed' ? 'idle' : standing === 'running' ? '1/1' : standing;
     expect(formatChatStatus(shown.session, now), key).toContain(inChat);
     expect(formatStatusLine(shown.session), key).toMatch(
