@@ -136,8 +136,9 @@ test('list, status, show, watch, top and chat say the same of a session; no step
       standing === 'running' ? `${'░'.repeat(20)} ${steps} · ` : /^$/,
     );
   }
-  expect((await runHere(['status', '--workspace', at.root])).out).toContain(
-    'Sessions:  6 (1 running, 2 paused, 1 cancelled)',
+  const { out } = await runHere(['status', '--workspace', at.root]);
+  expect(out).toContain(
+    'Sessions:  6 (1 running, 2 paused, 1 cancelled)\nSettings:  no agentd.json; using the defaults\n',
   );
 });
 
