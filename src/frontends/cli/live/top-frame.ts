@@ -2,6 +2,7 @@ import { legible } from '../../../base/strings.ts';
 import type { SessionDetails } from '../../../client/index.ts';
 import type { SessionStanding } from '../../../protocol/session/reply.ts';
 import { cellWidth, fitToWidth, padToWidth, toSingleLine } from '../common/terminal.ts';
+import { shownStep } from './chat-transcript.ts';
 import type { LiveWording } from './live-wording.ts';
 
 /** A session in the list. */
@@ -26,11 +27,13 @@ export function topRow(details: SessionDetails, isServed: boolean, words: LiveWo
   const { plan, runEnd } = session;
   const open = plan && plan.steps.length > 0 ? plan : null;
   const completed = open?.steps.filter((one) => one.status === 'completed').length;
-  const step = open?.steps[open.current_step_index];
+  const at = open ? shownStep(open) : 0;
+  const step = open?.steps[at];
   const waits = waitingFor(details, words);
   // Of a plan that was opened again after its run, the reason is in the plan.
   const why = standing === runEnd?.status ? runEnd.reason : plan?.reason;
-  const rest = standing === 'paused' || standing === 'failed' ? (why ?? '') : '';
+  const isStuck = standing === 'paused' || standing === 'failed' || (standing === 'waiting' && waits === null);
+  const rest = isStuck ? (why ?? '') : '';
   const isOver = standing === 'completed' || standing === 'cancelled';
   const parts = [
     ...(session.run && !isServed ? [words.notServed] : []),
@@ -42,9 +45,7 @@ export function topRow(details: SessionDetails, isServed: boolean, words: LiveWo
   return {
     name,
     state: standing,
-    count: open
-      ? `${isOver ? completed : Math.min(open.current_step_index + 1, open.steps.length)}/${open.steps.length}`
-      : '-',
+    count: open ? `${isOver ? completed : Math.min(at + 1, open.steps.length)}/${open.steps.length}` : '-',
     doing: toSingleLine(legible((parts.length > 0 ? parts : [title ?? '']).join(' · ')), 300),
     spent: formatSpent(session),
     needsYou: waits !== null || standing === 'waiting',
