@@ -43,7 +43,7 @@ export const chinese: Words = {
   tokens: (count) => `${count} 个 token`,
   noDaemon: '守护进程未运行，消息会保留到它启动。启动命令：agentctl start',
   lost: '与服务器的连接已断开，页面正在重试，不会丢失任何内容。如果服务器已停止，请运行：agentctl serve',
-  gone: '此会话不存在或已被删除。',
+  gone: '此会话不存在，或已被删除、改名或归档。',
   runActions: { resume: '继续', pause: '暂停', stop: '停止', cancel: '取消' },
   sure: { question: '结束此计划？', yes: '是，结束', no: '否' },
   plan: '计划',

@@ -42,7 +42,7 @@ export const english = {
   tokens: (count: string) => `${count} tokens`,
   noDaemon: 'No daemon is running. Messages wait until one starts: agentctl start',
   lost: 'No connection to the server. The page tries again; nothing is lost. If it has ended: agentctl serve',
-  gone: 'This session does not exist, or was removed.',
+  gone: 'This session does not exist, or was removed, renamed or archived.',
   runActions: { resume: 'Continue', pause: 'Pause', stop: 'Stop', cancel: 'Cancel' },
   sure: { question: 'End the plan?', yes: 'Yes, end it', no: 'No' },
   plan: 'Plan',

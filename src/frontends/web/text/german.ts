@@ -43,7 +43,7 @@ export const german: Words = {
   tokens: (count) => `${count} Tokens`,
   noDaemon: 'Es läuft kein Daemon. Nachrichten warten, bis einer startet: agentctl start',
   lost: 'Keine Verbindung zum Server. Die Seite versucht es weiter; nichts geht verloren. Falls der Server beendet wurde: agentctl serve',
-  gone: 'Diese Sitzung gibt es nicht oder nicht mehr.',
+  gone: 'Diese Sitzung gibt es nicht, oder sie wurde entfernt, umbenannt oder archiviert.',
   runActions: { resume: 'Fortsetzen', pause: 'Pausieren', stop: 'Anhalten', cancel: 'Abbrechen' },
   sure: { question: 'Den Plan beenden?', yes: 'Ja, beenden', no: 'Nein' },
   plan: 'Plan',
