@@ -63,6 +63,7 @@ function createEndpointModel(settings: ModelSettings, env: Environment, name: st
   const keyName = settings.api_key_env ? 'the variable named in model.api_key_env' : 'OPENAI_API_KEY';
   const baseUrl = settings.base_url || env['OPENAI_BASE_URL'] || (apiKey && OPENAI_URL);
   if (!baseUrl) return unconfiguredModel(NO_ENDPOINT);
+  if (!isHttpUrl(baseUrl)) return unconfiguredModel(`${NOT_HTTP}, got ${JSON.stringify(baseUrl)}. ${HOW_TO_CORRECT}`);
   if (settings.api_key_env && !apiKey)
     return unconfiguredModel(
       'The environment variable named in model.api_key_env is not set. Set it before the daemon starts, or name another variable.',
@@ -76,6 +77,9 @@ function createEndpointModel(settings: ModelSettings, env: Environment, name: st
     contextWindow: (asked) => model.contextWindow?.(asked ?? name),
   };
 }
+
+/** Flags and variables are not checked as the settings are, and `localhost:11434/v1` is a URL, too. */
+const isHttpUrl = (text: string): boolean => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 
 /** The client takes longer to load than the rest of the daemon: it is loaded at the first call, not before READY. */
 function lazyModel(settings: EndpointSettings): Model {
@@ -99,6 +103,10 @@ function unconfiguredModel(text: string): Model {
     },
   };
 }
+
+const NOT_HTTP = 'Expected an http:// or https:// address of the model, such as http://127.0.0.1:11434/v1';
+const HOW_TO_CORRECT =
+  'Correct --base-url, OPENAI_BASE_URL or model.base_url in agentd.json, restart agentd and send "continue".';
 
 const HOW_TO_NAME =
   'Start agentd with --model NAME, or set "model": { "name": "NAME" } in agentd.json, or OPENAI_MODEL.';

@@ -40,6 +40,18 @@ describe('no model', () => {
     });
   });
 
+  test('with an address that is not of http is a fault that says what is wanted, whoever gave the address', async () => {
+    for (const address of ['foo', 'localhost:11434/v1', 'ftp://127.0.0.1/v1'])
+      for (const model of [
+        chooseModel({ base_url: address, name: 'm' }, {}),
+        chooseModel({ name: 'm' }, { OPENAI_BASE_URL: address }),
+      ])
+        expect(await fault(model)).toMatchObject({
+          ...{ kind: 'unconfigured', retry: false },
+          message: expect.stringContaining(`such as http://127.0.0.1:11434/v1, got "${address}". Correct --base-url`),
+        });
+  });
+
   test('never repeats what stands where the name of a variable belongs, also where the endpoint refuses the key', async () => {
     const pasted = 'q7w8e9r0t1y2';
     const server = await startOpenAI({ status: 401, text: 'no' });
