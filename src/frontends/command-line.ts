@@ -119,7 +119,8 @@ export function suggestFlags(
   const known = [...knownFlags(cli), ...(isInFront ? others : [])];
   const end = argv.indexOf('--');
   const near = (end < 0 ? argv : argv.slice(0, end)).flatMap((word) => {
-    const [, flag = '', plain = ''] = /^--((?:no-)?([^=]{2,80}))/.exec(word) ?? [];
+    const [, flag, plain = ''] = /^--((?:no-)?([^=]{2,80}))/.exec(word) ?? [];
+    if (flag === undefined) return [];
     // A mistyped flag in front of the command has taken the command for its value.
     const isMeant = isInFront ? !known.includes(flag) : unknown.has(flag) || unknown.has(plain);
     return isMeant ? (nearestName(flag, known) ?? []) : [];

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import { bench } from '../support/agentctl-here.ts';
+import { bench, runHere } from '../support/agentctl-here.ts';
 
 const NOTED = '{\n    "x-why": "asked for by the audit",\n    "limits": { "iterations": 20 },\n    "mode": "dag"\n}\n';
 
@@ -40,6 +40,12 @@ test('set refuses what would make the file invalid, names the nearest key, and c
     expect(fs.readFileSync(at.path('agentd.json'), 'utf8')).toBe(NOTED);
   }
   expect(fs.readdirSync(at.root)).toEqual(['agentd.json']);
+  fs.symlinkSync('nowhere', at.path('link'));
+  for (const [workspace, message] of Object.entries({ 'agentd.json/x': 'Could not read', link: 'Could not make' }))
+    expect(await runHere(['config', 'set', 'mode', 'dag', '--workspace', at.path(workspace)])).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(`^${message} .*\n$`),
+    });
 });
 
 test('a file with comments or a mistake is not rewritten, unless the change repairs it', async () => {

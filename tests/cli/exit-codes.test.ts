@@ -1,3 +1,5 @@
+import { spawnSync } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { script, setup } from '../support/agentctl.ts';
 
@@ -27,6 +29,7 @@ test('a run that pauses, waits or fails ends with 5, 6 or 7', async () => {
   expect((await send('pausing', '--iterations', '1')).code).toBe(5);
   expect((await send('waiting')).code).toBe(6);
   expect((await send('failing')).code).toBe(7);
+  expect((await at.here(['show', 'failing'])).out).toMatch(/Why it failed:\n.*no such key[\s\S]*\n\nNext: agentctl /);
   expect((await at.here(['watch', 'waiting'])).code).toBe(6);
   const cancelled = await at.here(['cancel', 'pausing', '--wait']);
   expect(cancelled.code).toBe(0);
@@ -94,4 +97,15 @@ test('with --json an error is also one line of JSON on standard output, with the
   }
   const word = await at.here(['plan', 'nobody', 'add', '--', '--json']);
   expect([word.code, word.out]).toEqual([4, '']);
+});
+
+test('output that cannot be written, as on a full disk, ends with 1 and says why in one line', () => {
+  const at = setup();
+  const full = openSync('/dev/full', 'w');
+  const words = ['dist/agentctl.js', '--workspace', at.root, 'status'];
+  const run = (err: 'pipe' | number) =>
+    spawnSync(process.execPath, words, { stdio: ['ignore', full, err], encoding: 'utf8' });
+  expect(run('pipe')).toMatchObject({ status: 1, stderr: expect.stringMatching(/^Could not write .*ENOSPC.*\n$/) });
+  expect(run(full).status).toBe(1);
+  closeSync(full);
 });

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { getOwn } from '../../src/base/collections.ts';
 import type { SessionDetails, SessionOverview } from '../../src/client/index.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import { formatSessions, sortByUrgency } from '../../src/frontends/cli/commands/list.ts';
@@ -92,6 +93,15 @@ const STATES: Record<string, [EventBody[], standing: SessionStanding, steps: str
     ],
     ...(['completed', '0/1', /^Nothing is running\.\nPlan: completed \(closed by hand\)\.$/m] as const),
   ],
+  blocked: [
+    [
+      ...FIRST,
+      { type: 'step.added', by: 'model', step: { id: 'step_2', description: 'Last', status: 'pending' } },
+      { type: 'step.blocked', step: 'step_1', by: 'model', error: 'exit 1' },
+      { type: 'run.ended', message: '1.md', status: 'waiting', reason: 'blocked', text: 'It failed.', spent: SPENT },
+    ],
+    ...(['waiting', '0/2', /^Last run: waiting \(blocked\)\.$/m] as const),
+  ],
   'step-skipped': [
     [...FIRST, { type: 'step.skipped', step: 'step_1', reason: 'asked', by: 'person' }],
     ...(['running', '0/1', /^Progress: 0\/1 steps done$/m] as const),
@@ -125,16 +135,22 @@ test('list, status, show, watch, top and chat say the same of a session; no step
       }
     expect(shown.standing, key).toBe(standing);
     for (const line of summary) expect(shown.summary, key).toMatch(line);
-    const { state, count } = topRow({ name, ...shown }, true, words);
-    expect([state, count], key).toEqual([standing, steps === '-' ? '-' : '1/1']);
-    const inChat = standing === 'completed' ? 'idle' : standing === 'running' ? '1/1' : standing;
-    expect(formatChatStatus(shown.session, now), key).toContain(inChat);
+    const { state, count, doing } = topRow({ name, ...shown }, true, words);
+    // Of a plan that goes on it has the current step.
+    const isOpen = standing === 'running' || standing === 'paused' || standing === 'waiting';
+    expect([state, count], key).toEqual([standing, isOpen ? steps.replace('0', '1') : steps]);
+    if (standing === 'paused') expect(doing, key).toMatch(/(^| · )reopened · /);
+    // The run waits for the step that is blocked, not for the one behind it.
+    if (standing === 'waiting') expect(doing, key).toMatch(/(^| · )blocked · First of Count$/);
+    const inChat = { completed: 'idle', running: '1/1', waiting: '1/2 · First of Count · waiting for you' };
+    expect(formatChatStatus(shown.session, now), key).toContain(getOwn(inChat, standing) ?? standing);
     expect(formatStatusLine(shown.session), key).toMatch(
       standing === 'running' ? `${'░'.repeat(20)} ${steps} · ` : /^$/,
     );
   }
-  expect((await runHere(['status', '--workspace', at.root])).out).toContain(
-    'Sessions:  6 (1 running, 2 paused, 1 cancelled)',
+  const { out } = await runHere(['status', '--workspace', at.root]);
+  expect(out).toContain(
+    'Sessions:  7 (1 running, 1 waiting, 2 paused, 1 cancelled)\nSettings:  no agentd.json; using the defaults\n',
   );
 });
 

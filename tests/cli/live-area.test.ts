@@ -1,5 +1,6 @@
+import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
-import { cellWidth, fitToWidth, padToWidth, wrapLine } from '../../src/frontends/cli/common/terminal.ts';
+import { askPerson, cellWidth, fitToWidth, padToWidth, wrapLine } from '../../src/frontends/cli/common/terminal.ts';
 import { openLiveArea } from '../../src/frontends/cli/live/live-area.ts';
 import { openScreen } from '../support/screen.ts';
 
@@ -137,4 +138,18 @@ test('widths are those a terminal counts: two for wide characters and emoji, non
   expect(wrapLine('a b', 40)).toEqual(['a b']);
   expect(wrapLine('aaa bbb', 5)).toEqual(['aaa', 'bbb']);
   expect(wrapLine('aaaaaaa', 5)).toEqual(['aaaaa', 'aa']);
+});
+
+test('a question is answered by a line; Ctrl-C and Ctrl-D leave it without an error', async () => {
+  for (const [typed, answer] of [
+    ['yes\r', 'yes'],
+    ['yes\x03', 'n'],
+    ['\x04', 'n'],
+  ] as const) {
+    const [input, output] = [new PassThrough(), Object.assign(new PassThrough(), { isTTY: true })];
+    const asked = askPerson('Delete it? ', 'n', { input, output });
+    input.write(typed);
+    expect(await asked, JSON.stringify(typed)).toBe(answer);
+    expect(String(output.read())).toMatch(/Delete it\? [\s\S]*\n$/);
+  }
 });

@@ -36,7 +36,9 @@ test('attachments are copied before the message that names them', async () => {
 test('what cannot be sent makes no session and no file', async () => {
   const at = rig();
   await expect(at.client.send('demo', { text: '  ' })).rejects.toThrow('expected "text"');
-  await expect(at.client.send('demo', { text: 'x', files: ['/nowhere/x'] })).rejects.toThrow('/nowhere/x');
+  await expect(at.client.send('demo', { text: 'x', files: ['/nowhere/x'] })).rejects.toThrow(
+    'Could not attach /nowhere/x: there is no such file.',
+  );
   await expect(at.client.send('demo', { text: 'x', files: ['/'] })).rejects.toThrow('not a regular file');
   await expect(at.client.send('demo', { text: 'x' }, { mustExist: true })).rejects.toMatchObject({
     name: 'NoSuchSession',

@@ -1,4 +1,6 @@
-import { statSync } from 'node:fs';
+import { once } from 'node:events';
+import { readdirSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { OPERATIONS } from '../../src/frontends/http/server/http-app.ts';
 import { setup } from '../support/agentctl.ts';
@@ -84,6 +86,32 @@ test('what is refused says so in problem JSON, with what was wanted, what came a
   expect((await ask('GET', '/api/sessions', link)).status).toBe(200);
   child.kill('SIGINT');
   expect(await ended).toMatchObject({ code: 0, err: '' });
+});
+
+test('a caller who leaves in the middle of a body is no fault of the server: nothing is reported and nothing stays', async () => {
+  const place = setup();
+  await place.here(['send', 'demo', 'hello']);
+  const { url, token, ask, close } = await serveHere(place, 'openai', 'mcp', 'ag-ui');
+  const json = ['/api/sessions/demo/messages', '/login', '/v1/responses', '/mcp', '/ag-ui'];
+  const paths = [...json.map((path) => [path, 'json']), ['/api/sessions/demo/uploads?name=a.bin', 'octet-stream']];
+  for (const [path, type] of paths)
+    for (const length of ['content-length: 100', 'transfer-encoding: chunked']) {
+      const socket = connect(Number(new URL(url).port), '127.0.0.1');
+      const head = [
+        `POST ${path} HTTP/1.1`,
+        'host: localhost',
+        `authorization: Bearer ${token}`,
+        'expect: 100-continue',
+      ];
+      socket.write(`${[...head, `content-type: application/${type}`, length].join('\r\n')}\r\n\r\n`);
+      // The request is under way once the server asks for the body.
+      expect(String((await once(socket, 'data'))[0])).toContain('100 Continue');
+      socket.write('5\r\n{"a":\r\n', () => socket.resetAndDestroy());
+      await once(socket, 'close');
+      expect((await ask('GET', '/api/sessions')).status).toBe(200);
+    }
+  await close();
+  expect(readdirSync(place.path('.sessions', 'demo', 'inbox', '.files'))).toEqual([]);
 });
 
 test('openapi.json describes every operation and is not behind the token; a port that is taken is reported', async () => {

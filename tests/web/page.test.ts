@@ -232,6 +232,10 @@ webTest(
     { text: '[Step] Export', calls: question('Which **format**?', 'CSV', 'JSON') },
     { text: 'JSON then.', calls: shell('printf "%s" "<b>$HOME</b>" > out.json') },
     { text: 'Written. [Done]' },
+    { text: '', calls: shell('rm out.json') },
+    { text: 'It stays.' },
+    { status: 401, text: 'no such key' },
+    { text: 'Hello again.' },
   ],
   async (setup) => {
     setup.on.config({ permissions: [{ ask: 'shell' }] });
@@ -271,5 +275,21 @@ webTest(
     await eventually(() => page.title()).toBe('demo – agentd');
     await eventually(notifications.shown).toEqual([]);
     expect(await notifications.shownBodies()).toEqual(['Which **format**?']);
+
+    const say = async (text: string) => {
+      await page.getByRole('textbox', { name: 'Message' }).fill(text);
+      await page.getByRole('button', { name: 'Send' }).press('Enter');
+    };
+    await say('Remove it');
+    const call = page.getByRole('log').locator('summary', { hasText: 'rm out.json' });
+    await call.getByText('waits for approval').waitFor();
+    await approval.getByRole('button', { name: 'Deny', exact: true }).press('Enter');
+    await page.getByText('It stays.').first().waitFor();
+    expect(await call.textContent()).toContain('denied');
+    // A run that failed without a plan of its own resumes by the same button.
+    await say('Hello');
+    await page.getByText('no such key').first().waitFor();
+    await page.getByRole('button', { name: 'Continue' }).press('Enter');
+    await page.getByText('Hello again.').first().waitFor();
   },
 );

@@ -5,6 +5,7 @@ import { resolveSettings } from '../../protocol/settings/effective-settings.ts';
 import { maskKeys } from '../../protocol/settings/env-variable.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
+import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
 import { type CheckedSettings, checkConfig, checkSettings } from '../../store/settings/settings-check.ts';
@@ -52,7 +53,8 @@ export async function writeSetting(file: SettingsFile, key: string, value: unkno
     throw new UserError(`${file.label} was saved by someone else at the same moment. Nothing was changed; try again.`);
   // A link is kept: the file it leads to is replaced.
   const target = before === undefined ? file.path : fs.realpathSync(file.path);
-  fs.mkdirSync(dirname(target), { recursive: true, mode: 0o700 });
+  const folder = dirname(target);
+  wrapDiskErrors('make the folder', folder, () => fs.mkdirSync(folder, { recursive: true, mode: 0o700 }));
   await replaceFile(target, after, { durable: true });
   return warnings;
 }
@@ -74,9 +76,11 @@ const checkText = ({ label, of }: SettingsFile, text: string | undefined): strin
   (of === 'workspace' ? checkConfig : checkSettings)(text, label).warnings;
 
 function readSettingsText({ path }: SettingsFile): string | undefined {
-  if (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory())
-    throw new UserError(`${path} is a folder; expected a file. Move it away.`);
-  return fs.existsSync(path) ? fs.readFileSync(path, 'utf8').replace(/^\uFEFF/, '') : undefined;
+  return wrapDiskErrors('read', path, () => {
+    if (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory())
+      throw new UserError(`${path} is a folder; expected a file. Move it away.`);
+    return fs.existsSync(path) ? fs.readFileSync(path, 'utf8').replace(/^\uFEFF/, '') : undefined;
+  });
 }
 
 type JsonObject = Record<string, unknown>;

@@ -61,7 +61,7 @@ export function approvalTimeout(session: Session): { due?: DueEvents } {
 export const DENIED_UNANSWERED = 'denied: nobody answered';
 export const DENIED_BY_PERSON = 'denied: a person said no';
 const DENIED_BY_OTHER_WORDS = 'not approved: the person wrote something else instead, see their message';
-const DENIED_WITHDRAWN = 'denied: a person had other wishes before it was answered';
+const DENIED_WITHDRAWN = 'denied: a person sent something else instead of an answer';
 
 type ApprovalAnswer = Pick<Extract<EventBody, { type: 'approval.answered' }>, 'decision' | 'by' | 'why'> & {
   always?: string | null;

@@ -1,5 +1,5 @@
 import { escapeInvisible } from '../../base/strings.ts';
-import { errorCode, UserError } from '../../base/user-error.ts';
+import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { DaemonState, NoSuchApproval, NoSuchSession, WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import { DOCS_WIDTH, isPlainWord } from '../command-line.ts';
 import {
@@ -14,7 +14,8 @@ import { configureOutput, print, printError } from './common/terminal.ts';
 /** Runs one command line. Resolves with its exit code; an error that a person can fix is printed without a stack. */
 export async function runAgentctl(given: string[], parts: CliServices): Promise<number> {
   const argv = takeOutputFlags(given);
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', onStreamError);
+  for (const stream of [process.stdout, process.stderr])
+    stream.on('error', (error: Error) => onStreamError(error, stream));
   let exit: ExitName = 'ok';
   try {
     const ended = (how: ExitName) => {
@@ -107,10 +108,11 @@ function terminalWidth(): number {
   return process.stdout.isTTY ? Math.min(DOCS_WIDTH, process.stdout.columns || 80) : DOCS_WIDTH;
 }
 
-/** The reader of our output closed it early, as `head` does. */
-function onStreamError(error: Error): void {
-  if (errorCode(error) !== 'EPIPE') throw error;
-  process.exit(0);
+/** The reader of our output closed it early, as `head` does; or it is a file on a full disk, say. */
+function onStreamError(error: Error, stream: NodeJS.WriteStream): never {
+  if (errorCode(error) === 'EPIPE') process.exit(0);
+  if (stream !== process.stderr) printError(`Could not write the output: ${errorText(error)}`);
+  process.exit(EXIT_CODES.error.code);
 }
 
 /** A command line in its plainest form: words, and flags that want no reading. */

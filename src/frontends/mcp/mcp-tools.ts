@@ -165,10 +165,14 @@ type MakeCall = (ctx: ServerContext, seconds: number) => Parameters<typeof sendA
 
 /** Tools that steer a run are messages of the same kind. */
 const STEERING = [
-  { command: 'continue', title: 'Continue a run', does: 'Goes on with a run that is paused; a note goes along.' },
+  { command: 'continue', title: 'Continue a run', does: 'Resumes a run that is paused, waiting, failed or cancelled.' },
   { command: 'pause', title: 'Pause a run', does: 'Lets the call in flight end, then pauses the run.' },
   { command: 'stop', title: 'Stop a run', does: 'Aborts the call in flight and pauses the run.' },
-  { command: 'cancel', title: 'Cancel a run', does: 'Aborts the call in flight and ends the plan. It cannot go on.' },
+  {
+    command: 'cancel',
+    title: 'Cancel a run',
+    does: 'Aborts the call in flight and ends the plan and its background jobs.',
+  },
 ] as const;
 
 function addSteeringTool(

@@ -116,7 +116,8 @@ async function placeInInboxFiles(
 
 /** Throws UserError if a path is not a readable regular file. */
 export function assertAttachable(source: string): void {
-  const stat = wrapDiskErrors('attach', source, () => fs.statSync(source));
+  const stat = wrapDiskErrors('attach', source, () => fs.statSync(source, { throwIfNoEntry: false }));
+  if (!stat) throw new UserError(`Could not attach ${source}: there is no such file. Check its name and folder.`);
   if (!stat.isFile())
     throw new UserError(`${source} is not a regular file. Attach a file; pack a folder into an archive first.`);
   wrapDiskErrors('attach', source, () => fs.accessSync(source, fs.constants.R_OK));

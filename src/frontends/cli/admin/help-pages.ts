@@ -13,14 +13,18 @@ export const help = defineCommand({
   describe: 'Show a page of the documentation, or the help of a command; without a topic, list the pages',
   builder: (cli) =>
     cli
-      .positional('topic', { type: 'string', describe: 'Name of a page, such as models, or of a command' })
+      .positional('topic', { type: 'string', describe: 'Name of a page, such as models or undo.md, or of a command' })
       .example('$0 help models', '')
+      .example('$0 help undo.md', 'the page; without ".md" the command')
       .example('$0 help models | less', ''),
   async run({ topic }) {
     const pages = listPages();
     if (topic === undefined || topic === PAGES) {
       print(['Pages:', ...pages.map((name) => `  ${name.padEnd(14)} ${titleOf(name)}`)].join('\n'));
-      print('\nRead one with: agentctl help <page>. The commands: agentctl --help');
+      print(
+        '\nRead one with: agentctl help <page>, or <page>.md if it has the name of a command: agentctl help undo.md',
+      );
+      print('The commands: agentctl --help');
       return 'ok';
     }
     const name = topic.replace(/\.md$/, '');

@@ -1,4 +1,3 @@
-import { createInterface } from 'node:readline/promises';
 import { UserError } from '../../../base/user-error.ts';
 import {
   addSettingsOptions,
@@ -18,6 +17,7 @@ import {
 } from '../common/command.ts';
 import { checkNewName } from '../common/send-and-wait.ts';
 import {
+  askPerson,
   colorize,
   formatTable,
   print,
@@ -93,14 +93,7 @@ async function confirmRemoval(what: string): Promise<boolean> {
       EXIT_CODES.usage.code,
     );
   }
-  const prompt = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    return /^y(es)?$/i.test(
-      (await prompt.question(`Delete ${what}, including its event log and files? [y/N] `)).trim(),
-    );
-  } finally {
-    prompt.close();
-  }
+  return /^y(es)?$/i.test(await askPerson(`Delete ${what}, including its event log and files? [y/N] `, 'n'));
 }
 
 export const rename = defineCommand({

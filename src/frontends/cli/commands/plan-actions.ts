@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
-import { createInterface } from 'node:readline/promises';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client, FieldChange, PlanDiff, PlanHistoryEntry, PlanWorkingCopy } from '../../../client/index.ts';
 import { defineCommand, EXIT_CODES, openSession, SESSION_PREFIX_ARG } from '../common/command.ts';
 import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';
 import {
+  askPerson,
   colorize,
   formatLocalTime,
   formatTable,
@@ -188,11 +188,7 @@ function runEditor(path: string): Promise<number | string> {
 
 async function askToEditAgain(problem: string): Promise<boolean> {
   printError(problem);
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  const closed = new Promise<string>((resolve) => terminal.once('close', () => resolve('n')));
-  const answer = await Promise.race([terminal.question('Edit it again? [Y/n] '), closed]);
-  terminal.close();
-  return !/^\s*n/i.test(answer);
+  return !/^n/i.test(await askPerson('Edit it again? [Y/n] ', 'n'));
 }
 
 const MAX_CELL_CHARS = 200;

@@ -40,7 +40,7 @@ export const continueRun = defineCommand({
         .option('iterations', {
           type: 'number',
           requiresArg: true,
-          coerce: parseWholeNumber('iterations'),
+          coerce: parseWholeNumber('--iterations'),
           describe: 'Model calls before the run pauses again',
         }),
     ),

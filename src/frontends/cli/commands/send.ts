@@ -44,14 +44,14 @@ export const send = defineCommand({
         .option('iterations', {
           type: 'number',
           requiresArg: true,
-          coerce: parseWholeNumber('iterations'),
+          coerce: parseWholeNumber('--iterations'),
           describe: 'Model calls before the run pauses',
         })
         // The earlier name, for scripts.
         .option('limit-iterations', {
           type: 'number',
           requiresArg: true,
-          coerce: parseWholeNumber('limit-iterations'),
+          coerce: parseWholeNumber('--limit-iterations'),
           conflicts: 'iterations',
           hidden: true,
         })

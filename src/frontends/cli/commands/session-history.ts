@@ -25,7 +25,7 @@ export const log = defineCommand({
       .option('from', {
         type: 'number',
         requiresArg: true,
-        coerce: parseWholeNumber('from'),
+        coerce: parseWholeNumber('--from'),
         describe: 'Number of the first event',
       })
       .option('last', {
@@ -33,7 +33,7 @@ export const log = defineCommand({
         alias: 'n',
         requiresArg: true,
         conflicts: 'from',
-        coerce: parseWholeNumber('last'),
+        coerce: parseWholeNumber('--last'),
         describe: 'Print only this many events, from the end',
       })
       .option('json', { type: 'boolean', describe: 'Print the lines of the event log unchanged' }),

@@ -66,6 +66,7 @@ async function formatDetails(
     standing === 'waiting' && session.runEnd && session.runEnd.reason !== RUN_END.settings && !session.question
       ? session.runEnd.text
       : null;
+  const failure = standing === 'failed' && session.runEnd?.status === 'failed' ? session.runEnd.text : null;
   return [
     colorize('bold', stripControls(title ? `${name}: ${title}` : name)),
     ...(session.at ? [`Last change: ${formatLocalTime(session.at)}`] : []),
@@ -73,6 +74,7 @@ async function formatDetails(
     stripControls(summary),
     ...(await formatChildren(children)),
     ...(asked ? ['', 'Waiting for an answer to:', stripControls(asked)] : []),
+    ...(failure ? ['', 'Why it failed:', stripControls(failure)] : []),
     ...(approval?.problem ? ['', colorize('yellow', stripControls(approval.problem))] : []),
     ...(planProblem ? ['', colorize('yellow', stripControls(planProblem))] : []),
     ...(settingsProblem ? ['', colorize('yellow', stripControls(settingsProblem))] : []),

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import type { DaemonStatus } from '../../../protocol/workspace/daemon-files.ts';
 import type { ExitName } from '../common/command.ts';
 import { defineCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
@@ -59,7 +60,8 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
     print(`Log:       ${log}`);
     if (owner) print(`Lock:      ${describeLock(owner.lock)}`);
     print(`Sessions:  ${total}${formatCounts(counts)}`);
-    for (const line of formatSettings(seen?.settings, fault, faults)) print(line);
+    const isThere = existsSync(client.paths.config);
+    for (const line of formatSettings(seen?.settings, isThere, fault, faults)) print(line);
     for (const { name, problem } of problems) print(`Not served: ${toSingleLine(`${name}: ${problem}`, 1000)}`);
     if (waitingMessages > 0) print(`Inbox:     ${waitingMessages} waiting`);
     for (const line of seen ? formatDaemonStatus(seen) : []) print(line);
@@ -67,9 +69,10 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
   return owner ? 'ok' : 'daemon';
 }
 
-/** Which settings are in force and since when, and which files are invalid. */
+/** Which settings are in force and since when, or without a daemon whether the file is there, and what is invalid. */
 function formatSettings(
   settings: DaemonStatus['settings'] | undefined,
+  isThere: boolean,
   fault: string | null,
   faults: ReadonlyArray<{ name: string; fault: string }>,
 ): string[] {
@@ -78,11 +81,11 @@ function formatSettings(
     : '';
   const file = settings ? stripControls(settings.file) : 'agentd.json';
   const is = {
-    file: settings?.since ? file : `no ${file}; using the defaults`,
+    file: (settings ? settings.since : isThere) ? file : `no ${file}; using the defaults`,
     'last good': 'the last valid ones',
     nothing: 'none',
   };
-  const mine = settings ? `${is[settings.from]}${age}` : file;
+  const mine = `${is[settings?.from ?? 'file']}${age}`;
   const warnings = [...(settings?.warnings ?? []), ...(settings?.sessions ?? []).flatMap((one) => one.warnings)];
   return [
     `Settings:  ${mine}`,

@@ -134,10 +134,10 @@ export const WAIT_OPTION = {
 } as const;
 
 /** Parses a whole number of 1 or more, as a `coerce` function for yargs. */
-export function parseWholeNumber(name: string): (value: number | undefined) => number | undefined {
+export function parseWholeNumber(flag: string): (value: number | undefined) => number | undefined {
   return (value) => {
     if (value === undefined || (Number.isSafeInteger(value) && value > 0)) return value;
-    throw new Error(`--${name} takes a whole number of 1 or more.`);
+    throw new Error(`${flag} takes a whole number of 1 or more.`);
   };
 }
 

@@ -77,6 +77,7 @@ export async function checkNewSession(client: Client, session: string, { text }:
  * make the folder themselves.
  */
 export function checkNewName(name: string): void {
+  if (name.trim() === '') throw new UserError('The new name of the session is empty.', EXIT_CODES.usage.code);
   if (!name.includes('/') && !name.startsWith('.')) return;
   const inner = name
     .split('/')

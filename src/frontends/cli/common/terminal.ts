@@ -42,6 +42,26 @@ export function printError(text: string): void {
   process.stderr.write(`${escapeMisleading(text)}\n`);
 }
 
+type Talk = { input: NodeJS.ReadableStream; output: NodeJS.WritableStream };
+
+/** Asks a person something; `leaving` is the answer of one who leaves with Ctrl-C or Ctrl-D. */
+export async function askPerson(question: string, leaving: string, talk?: Talk): Promise<string> {
+  const { createInterface } = await import('node:readline/promises');
+  const { input, output: screen } = talk ?? { input: process.stdin, output: process.stderr };
+  const prompt = createInterface({ input, output: screen });
+  const left = new Promise<string>((resolve) =>
+    prompt.once('close', () => {
+      screen.write('\n');
+      resolve(leaving);
+    }),
+  );
+  // Closing rejects the question as well.
+  const answer = await Promise.race([prompt.question(question).catch(() => left), left]);
+  prompt.removeAllListeners('close');
+  prompt.close();
+  return answer.trim();
+}
+
 /** Untrusted text, safe for a terminal. */
 export function stripControls(text: string): string {
   return text.replace(CONTROL_CHARS, '�');

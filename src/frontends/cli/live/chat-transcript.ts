@@ -173,6 +173,15 @@ function callLine(
   return event.ok ? ['dim', `· ${label}${time}`] : ['red', `✗ ${label}${time}: ${inlineText(event.output)}`];
 }
 
+type ShownPlan = NonNullable<ShownSession['plan']>;
+
+/** The place of the step that a plan is at: the current one, or the one that is blocked if the run waits for that. */
+export function shownStep({ status, reason, steps, current_step_index: current }: ShownPlan): number {
+  const blocked =
+    status === 'waiting' && reason === 'blocked' ? steps.findIndex((one) => one.status === 'blocked') : -1;
+  return blocked < 0 ? current : blocked;
+}
+
 /** The plan folded into one line, such as "2/5 · Download the report · 4 s · shell". `now` in ms since 1970. */
 export function formatChatStatus(
   session: ShownSession,
@@ -180,10 +189,9 @@ export function formatChatStatus(
 ): string {
   const { plan, run, question } = session;
   const open = plan && plan.steps.length > 0 && !run?.besidePlan && (run || plan.status !== 'completed') ? plan : null;
-  const step = open?.steps[open.current_step_index];
-  const parts = open
-    ? [`${open.current_step_index + 1}/${open.steps.length}`, toSingleLine(step?.description ?? '', 60)]
-    : [];
+  const at = open ? shownStep(open) : 0;
+  const step = open?.steps[at];
+  const parts = open ? [`${at + 1}/${open.steps.length}`, toSingleLine(step?.description ?? '', 60)] : [];
   if (isAsked) return [...parts, words.answerCall].join(' · ');
   if (question && sessionStanding(session) === 'waiting') return [...parts, words.answerQuestion].join(' · ');
   if (!run) {

@@ -2,13 +2,14 @@ import { legible } from '../../../base/strings.ts';
 import type { SessionDetails } from '../../../client/index.ts';
 import type { SessionStanding } from '../../../protocol/session/reply.ts';
 import { cellWidth, fitToWidth, padToWidth, toSingleLine } from '../common/terminal.ts';
+import { shownStep } from './chat-transcript.ts';
 import type { LiveWording } from './live-wording.ts';
 
 /** A session in the list. */
 export type TopRow = {
   name: string;
   state: SessionStanding;
-  /** Its current step, such as "2/5"; "-" without steps. */
+  /** Its current step, such as "2/5", or how many were completed once the plan has ended; "-" without steps. */
   count: string;
   /** What it does, or what it waits for. */
   doing: string;
@@ -25,22 +26,26 @@ export function topRow(details: SessionDetails, isServed: boolean, words: LiveWo
   const { name, standing, session, inbox, title } = details;
   const { plan, runEnd } = session;
   const open = plan && plan.steps.length > 0 ? plan : null;
-  const step = open?.steps[open.current_step_index];
+  const completed = open?.steps.filter((one) => one.status === 'completed').length;
+  const at = open ? shownStep(open) : 0;
+  const step = open?.steps[at];
   const waits = waitingFor(details, words);
-  const rest = standing === 'paused' || standing === 'failed' ? (runEnd?.reason ?? '') : '';
+  // Of a plan that was opened again after its run, the reason is in the plan.
+  const why = standing === runEnd?.status ? runEnd.reason : plan?.reason;
+  const isStuck = standing === 'paused' || standing === 'failed' || (standing === 'waiting' && waits === null);
+  const rest = isStuck ? (why ?? '') : '';
+  const isOver = standing === 'completed' || standing === 'cancelled';
   const parts = [
     ...(session.run && !isServed ? [words.notServed] : []),
     ...(waits === null ? [] : [waits]),
     ...(inbox > 0 ? [words.inbox(inbox)] : []),
     ...(rest === '' ? [] : [rest]),
-    ...(waits === null && open && standing !== 'completed' && standing !== 'cancelled'
-      ? [step?.description ?? '']
-      : []),
+    ...(waits === null && open && !isOver ? [step?.description ?? ''] : []),
   ];
   return {
     name,
     state: standing,
-    count: open ? `${Math.min(open.current_step_index + 1, open.steps.length)}/${open.steps.length}` : '-',
+    count: open ? `${isOver ? completed : Math.min(at + 1, open.steps.length)}/${open.steps.length}` : '-',
     doing: toSingleLine(legible((parts.length > 0 ? parts : [title ?? '']).join(' · ')), 300),
     spent: formatSpent(session),
     needsYou: waits !== null || standing === 'waiting',

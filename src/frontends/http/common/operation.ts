@@ -3,6 +3,7 @@ import type { Context } from 'hono';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
 import { nearestName } from '../../../base/strings.ts';
+import { errorText } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { HttpProblem, type ProblemStatus } from './http-problem.ts';
 
@@ -166,7 +167,7 @@ async function readBytes(c: Context): Promise<Uint8Array> {
   const promised = c.req.header('content-length');
   if (Number(promised ?? 0) > MAX_BODY_BYTES) throw tooLarge(`${promised} bytes`);
   // Node hands on no more than was promised. Reading it at once saves the web stream, which costs more than the rest.
-  if (promised !== undefined) return new Uint8Array(await c.req.arrayBuffer());
+  if (promised !== undefined) return new Uint8Array(await c.req.arrayBuffer().catch(throwBrokenOff));
   const pieces: Uint8Array[] = [];
   let size = 0;
   for await (const piece of bodyOf(c)) {
@@ -179,7 +180,20 @@ async function readBytes(c: Context): Promise<Uint8Array> {
 
 async function* bodyOf(c: Context): AsyncIterable<Uint8Array> {
   const body: AsyncIterable<Uint8Array> | null = c.req.raw.body;
-  yield* body ?? [];
+  try {
+    yield* body ?? [];
+  } catch (error) {
+    throwBrokenOff(error);
+  }
+}
+
+/** A body cannot be read to its end because its sender is gone: nothing failed here, and nobody reads the answer. */
+function throwBrokenOff(error: unknown): never {
+  throw new HttpProblem(400, {
+    wanted: 'the whole body of the request',
+    came: `a part of it (${errorText(error)})`,
+    todo: 'Send it again.',
+  });
 }
 
 const tooLarge = (came: string): HttpProblem =>

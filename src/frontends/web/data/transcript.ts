@@ -4,7 +4,7 @@ import type { Reply } from '../../../protocol/session/reply.ts';
 import type { BrowserLost, TerminalLost } from '../../../protocol/workspace/handover.ts';
 import type { StreamMessage } from './api.ts';
 
-export type CallState = 'running' | 'ok' | 'failed' | 'interrupted' | 'denied';
+export type CallState = 'waiting' | 'running' | 'ok' | 'failed' | 'interrupted' | 'denied';
 
 /** A tool call, from its request to its outcome. */
 export type CallItem = {
@@ -126,9 +126,10 @@ function addEvent(entries: Entries, event: LogEvent): void {
     case 'tool.started':
     case 'approval.asked': {
       const { call, name, args } = event;
-      if (changeCall(entries, call, { state: 'running' })) return;
+      const state = event.type === 'tool.started' ? 'running' : 'waiting';
+      if (changeCall(entries, call, { state })) return;
       entries.calls.set(call, entries.items.length);
-      add({ kind: 'call', call, name, args, state: 'running', output: '', ms: undefined });
+      add({ kind: 'call', call, name, args, state, output: '', ms: undefined });
       return;
     }
     case 'tool.finished':
@@ -157,7 +158,8 @@ function changeCall({ items, calls }: Entries, call: string, changes: Partial<Ca
   const place = calls.get(call);
   const item = place === undefined ? undefined : items[place];
   if (place === undefined || item?.kind !== 'call') return false;
-  items[place] = { ...item, ...changes };
+  // A call that was denied did not run, whatever its end is called.
+  items[place] = { ...item, ...changes, ...(item.state === 'denied' && { state: 'denied' }) };
   return true;
 }
 

@@ -118,9 +118,11 @@ function RunControls({ name, standing, plan }: SessionView) {
   const { runActions, sure } = words.value;
   const isRunning = standing === 'running';
   const isOpen = plan !== null && (plan.status === 'paused' || plan.status === 'waiting' || plan.status === 'failed');
+  // A run that failed before it had a plan resumes too.
+  const canResume = isOpen || standing === 'failed';
   return (
     <span class="row controls">
-      {!isRunning && isOpen && (
+      {!isRunning && canResume && (
         <Button kind="main" onClick={() => sendCommand(name, 'continue')}>
           {runActions.resume}
         </Button>
