@@ -1,4 +1,3 @@
-import { APIError } from 'openai';
 import type { ChatMessage } from '../engine/ports/session-ports.ts';
 import type { ToolCall } from '../protocol/session/event.ts';
 
@@ -64,21 +63,6 @@ export const withCallFields = (call: ToolCall, extra: unknown): ToolCall =>
  * model or before they were kept.
  */
 export type FieldsMode = 'as they came' | 'none' | 'empty reasoning' | 'placeholder signature';
-
-/** The mode after a refusal, if that was about these fields; learned for each model until the daemon ends. */
-export function fieldsModeAfter(error: unknown, mode: FieldsMode): FieldsMode | undefined {
-  if (!(error instanceof APIError) || (error.status !== 400 && error.status !== 422)) return undefined;
-  const text = `${error.message} ${JSON.stringify(error.error ?? '')}`;
-  const isMissing = /missing|must be (?:passed|provided|included)|is required/i.test(text);
-  const next = !/reasoning_(?:content|details)|extra_content|thought_signature/.test(text)
-    ? mode
-    : !isMissing
-      ? 'none'
-      : /thought_signature/.test(text)
-        ? 'placeholder signature'
-        : 'empty reasoning';
-  return next === mode ? undefined : next;
-}
 
 /** What Gemini accepts for a call that it did not make itself. */
 const PLACEHOLDER_SIGNATURE = { google: { thought_signature: 'skip_thought_signature_validator' } };

@@ -1,7 +1,7 @@
 import { APIError } from 'openai';
 import type { ChatMessage } from '../engine/ports/session-ports.ts';
 import { refusesUsageOption } from './endpoint-errors.ts';
-import { type FieldsMode, fieldsModeAfter } from './provider-fields.ts';
+import type { FieldsMode } from './provider-fields.ts';
 
 /** How the endpoint of a model wants requests; learned from its refusals, and kept until the daemon ends. */
 export type RequestStyle = {
@@ -20,6 +20,21 @@ export function styleAfter(error: unknown, style: RequestStyle): RequestStyle | 
   if (!style.alternates && refusesRoleOrder(error)) return { ...style, alternates: true };
   const fields = fieldsModeAfter(error, style.fields);
   return fields && { ...style, fields };
+}
+
+/** The mode after a refusal, if that was about the fields that some endpoints want back. */
+function fieldsModeAfter(error: unknown, mode: FieldsMode): FieldsMode | undefined {
+  if (!(error instanceof APIError) || (error.status !== 400 && error.status !== 422)) return undefined;
+  const text = `${error.message} ${JSON.stringify(error.error ?? '')}`;
+  const isMissing = /missing|must be (?:passed|provided|included)|is required/i.test(text);
+  const next = !/reasoning_(?:content|details)|extra_content|thought_signature/.test(text)
+    ? mode
+    : !isMissing
+      ? 'none'
+      : /thought_signature/.test(text)
+        ? 'placeholder signature'
+        : 'empty reasoning';
+  return next === mode ? undefined : next;
 }
 
 /** The API of Mistral, and chat templates of Mistral and Gemma, which llama.cpp reports with 500. */
