@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'e9ef1c6889e92884';
+export const REDUCER_VERSION = '3b55cf7fa8bfb506';
