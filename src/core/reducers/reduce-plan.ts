@@ -11,7 +11,7 @@ import {
   runningStep,
 } from '../plan/plan-steps.ts';
 import { replanCalls } from '../session/internal-calls.ts';
-import type { Notice } from '../session/run-state.ts';
+import type { Notice, StepClaim } from '../session/run-state.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
 
@@ -165,10 +165,14 @@ function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>)
   );
   const running = runningStep(plan);
   return {
-    claim: claim && (closed.has(claim.step) ? null : checks ? { ...claim, checks: [] } : claim),
+    claim: claim && (closed.has(claim.step) ? null : checks ? { ...claim, checks: outdatedChecks(claim) } : claim),
     ...(running && closed.has(running.id) && FRESH_STEP_PROGRESS),
   };
 }
+
+/** None has a result; one that is running ends for nothing. */
+const outdatedChecks = ({ checks }: StepClaim): StepClaim['checks'] =>
+  checks.map((check) => (check?.state === 'started' ? { ...check, isOutdated: true as const } : undefined));
 
 /**
  * What a hand edit does to an idle plan: with an open step again it can be continued; with none left it is completed.

@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '3b55cf7fa8bfb506';
+export const REDUCER_VERSION = 'b3cbf5bcfe0364ef';
