@@ -175,13 +175,18 @@ const outdatedChecks = ({ checks }: StepClaim): StepClaim['checks'] =>
   checks.map((check) => (check?.state === 'started' ? { ...check, isOutdated: true as const } : undefined));
 
 /**
- * What a hand edit does to an idle plan: with an open step again it can be continued; with none left it is completed.
+ * What a hand edit does to an idle plan: with an open step again it can be continued; with none left it is completed,
+ * and a completed one fails if a person says of a step that it was not done after all.
  */
 function planAfterEdit(plan: Plan, event: EventOf<'plan.edited'>): Plan {
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const opened = event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added');
   if (over && opened && openSteps(plan).length > 0) return { ...plan, status: 'paused', reason: 'reopened' };
-  const unreached = failedOrBlockedSteps(plan).length > 0;
+  const prevents = failedOrBlockedSteps(plan).map(({ id }) => id);
+  const unreached = prevents.length > 0;
+  const undone = event.changes.flatMap((it) => (it.what === 'status' && prevents.includes(it.step) ? [it.step] : []));
+  if (plan.status === 'completed' && undone.length > 0)
+    return { ...plan, status: 'failed', reason: `not reached: ${undone.join(', ')}` };
   const isIdle = plan.status !== 'running' && plan.status !== 'cancelled' && plan.steps.length > 0;
   return isIdle && !unreached && openSteps(plan).length === 0
     ? { ...plan, status: 'completed', reason: 'closed by hand' }
