@@ -182,6 +182,55 @@ describe('what a message does', () => {
     expect(it.archived()).toHaveLength(2);
   });
 
+  const GONE: Move = { fault: ['rejected', 'no such model', { retry: false }] };
+  test.each<[string, Move, string[]]>([
+    ['that the endpoint refused', GONE, []],
+    ['that a person stopped', { hold: true }, ['stop']],
+    ['that a person cancelled', { hold: true }, ['/cancel']],
+    ['that the endpoint refused, and a person paused or cancelled then', GONE, ['/pause', '/cancel']],
+  ])(
+    'a question beside a paused plan %s is what "continue" takes up: no [Done] of it closes a step',
+    async (_, move, words) => {
+      const it = await standingAt(
+        'paused',
+        move,
+        { text: 'Sunny. [Done]' },
+        { text: 'Fetched. [Done]' },
+        { hold: true },
+      );
+      const before = it.plan();
+      it.drop('t.md', 'Is it sunny?');
+      await it.settle();
+      for (const [n, text] of words.entries()) {
+        it.drop(`w${n}.md`, text);
+        await it.settle();
+      }
+      it.drop('c.md', 'continue');
+      await it.settle();
+      expect(statusOf(it.reply('c.md'))).toBe('done');
+      expect(it.reply('c.md')).toContain('Sunny.');
+      expect(it.plan()).toEqual(before);
+      it.drop('d.md', 'continue');
+      await it.pass(300);
+      expect(it.plan()?.steps.map(({ status }) => status)).toEqual(['completed', 'completed', 'running']);
+      expect(it.faults).toEqual([]);
+    },
+  );
+
+  test.each([['/undo', '/continue'], ['/continue plan_1']])(
+    'the paused plan itself goes on after %s, though a question beside it was stopped',
+    async (...words) => {
+      const it = await standingAt('paused', GONE, { hold: true });
+      it.drop('t.md', 'Is it sunny?');
+      await it.settle();
+      for (const [n, text] of words.entries()) {
+        it.drop(`w${n}.md`, text);
+        await it.pass(300);
+      }
+      expect(it.plan()).toMatchObject({ id: 'plan_1', status: 'running' });
+    },
+  );
+
   test('/new while running stops first, then begins afresh', async () => {
     const it = await standingAt('running');
     it.drop('n.md', '/new');

@@ -229,6 +229,26 @@ describe('completion that is earned', () => {
     }
   });
 
+  test('a check that a person replaces while it runs closes nothing: the new one does', async () => {
+    const it = await run([withCheck({ file: 'work/a.svg' }), claims], {
+      tool: (call) => {
+        if (call.name !== 'check') return { ok: true, text: `fine ${call.args}` };
+        return call.args.includes('a.svg') ? 'hold' : { ok: false, text: 'there is no work/b.svg' };
+      },
+    });
+    await it.pass(300);
+    const plan = it.plan();
+    const steps = plan?.steps.map((step, n) => (n === 0 ? { ...step, done_when: [{ file: 'work/b.svg' }] } : step));
+    it.store.hands.edit(JSON.stringify({ ...plan, steps }));
+    it.worker.wake();
+    await it.settle();
+    it.release();
+    await it.pass(300);
+    expect(checks(it).map(({ args }) => args)).toEqual(['{"file":"work/a.svg"}', '{"file":"work/b.svg"}']);
+    expect(statuses(it)[0]).toBe('running');
+    expect(lastBlock(it)).toContain('there is no work/b.svg');
+  });
+
   test('a person closes a step whose check fails', async () => {
     const it = await run([withCheck({ file: 'work/x' }), claims], {
       tool: (call) => ({ ok: call.name !== 'check', text: `t ${call.args}` }),

@@ -84,6 +84,28 @@ test('a person closes a step, and may open it again', async () => {
   expect(it.plan()?.steps[0]?.status).toBe('running');
 });
 
+test.each(['failed', 'blocked'] as const)(
+  'a completed plan is failed once a person says that a step of it is %s, and "continue" does that step again',
+  async (status) => {
+    const it = await rig({
+      script: moves({ text: '[Step] Export', calls: [shell()] }, { text: '[Done]' }, { hold: true }),
+    });
+    it.drop('1.md', 'go');
+    await it.settle();
+    expect(it.plan()).toMatchObject({ status: 'completed' });
+    await edit(it, ({ steps, ...plan }) => ({ ...plan, steps: steps.map((step) => ({ ...step, status })) }));
+    expect(it.plan()).toMatchObject({ status: 'failed', reason: 'not reached: step_1' });
+    if (status === 'blocked')
+      await edit(it, ({ steps, ...plan }) => ({
+        ...plan,
+        steps: steps.map((step) => ({ ...step, status: 'pending' })),
+      }));
+    it.drop('2.md', 'continue');
+    await it.pass(300);
+    expect(it.plan()).toMatchObject({ status: 'running', steps: [{ status: 'running' }] });
+  },
+);
+
 test('limits a person sets apply from the next budget window on', async () => {
   const it = await rig({ before: givenRecord(GIVEN), script: () => ({ text: '', calls: [shell()] }) });
   it.worker.wake();

@@ -97,7 +97,7 @@ const MINUTE_MS = 60_000;
 function stepTimeout({ run, children }: Session, given: readonly Step[]): { due?: DueEvents } {
   const minutes = run?.limits.step_minutes ?? null;
   if (minutes === null) return {};
-  const [first] = given
+  const [first, ...others] = given
     .flatMap(({ id }) => {
       const child = getOwn(children, id);
       return child?.state === 'working' && child.workingSince !== undefined
@@ -107,8 +107,9 @@ function stepTimeout({ run, children }: Session, given: readonly Step[]): { due?
     .sort((a, b) => a.since - b.since);
   if (!first) return {};
   const error = `timed out: it took longer than limits.step_minutes (${minutes}), which is ${Math.round(minutes * 60)} s`;
-  const at = new Date(first.since + minutes * MINUTE_MS).toISOString();
-  return { due: { at, events: [{ type: 'step.failed', step: first.id, error, by: 'daemon' }] } };
+  const endOf = ({ since }: { since: number }) => new Date(since + minutes * MINUTE_MS).toISOString();
+  const [at, later] = [endOf(first), others.map(endOf)];
+  return { due: { at, later, events: [{ type: 'step.failed', step: first.id, error, by: 'daemon' }] } };
 }
 
 type ChildContext = { child: ChildSession; among: number };

@@ -16,7 +16,7 @@ import { endRunEvents } from '../runs/end-run.ts';
 import { resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
 import type { Message } from '../session/session-messages.ts';
-import { sessionStatus } from '../session/session-queries.ts';
+import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
 import { answerBrowserCommand, answerTerminalCommand, terminalEndEvents } from './human-in-the-loop.ts';
@@ -96,7 +96,7 @@ function cancelEndedRun(session: Session, message: Message, rules: Rules): Event
   return [
     ...withdrawQuestionEvents(session, 'the person cancelled the run'),
     changeRunEnd(session, message, 'cancelled', RUN_END.asked),
-    ...(session.plan
+    ...(session.plan && planLeftPaused(session) === undefined
       ? [{ type: 'plan.ended' as const, plan: session.plan.id, status: 'cancelled' as const, reason: RUN_END.asked }]
       : []),
     ...replyInWords(session, message, rules, (words) => words.cancelled),

@@ -60,6 +60,15 @@ function childSent(session: Session, known: ChildSession | undefined, event: Eve
   };
 }
 
+/** The time a child has for its step is that in which a daemon runs: from the next daemon on it is counted afresh. */
+export function giveTimeAgain(children: Session['children'], at: string): Session['children'] {
+  const entries = Object.entries(children).map(([step, child]): [string, ChildSession] => [
+    step,
+    child.workingSince === undefined ? child : { ...child, workingSince: at },
+  ]);
+  return Object.fromEntries(entries);
+}
+
 /** The number of the plan, counted from 1, that gives a step of this id to a child session. */
 export function childGeneration({ children, childGenerations }: Session, step: string): number {
   const known = getOwn(children, step);

@@ -7,7 +7,7 @@ import { discardAnsweredTexts, dropKey, type Message, toTakenDrop, withoutText }
 import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
 import { markApprovalSeen, reduceApproval } from './reduce-approval.ts';
-import { reduceChild } from './reduce-child.ts';
+import { giveTimeAgain, reduceChild } from './reduce-child.ts';
 import { reduceCrashCounts } from './reduce-crash-counts.ts';
 import { reducePlan } from './reduce-plan.ts';
 import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './reduce-run.ts';
@@ -23,8 +23,9 @@ export function reduceEvent(session: Session, event: Event): Session {
 function applyEvent(session: Session, event: Event): Session {
   switch (event.type) {
     case 'session.opened':
-    case 'recovery.started':
       return session;
+    case 'recovery.started':
+      return { ...session, children: giveTimeAgain(session.children, event.at) };
     case 'daemon.stopped':
       return { ...session, lastStopSeq: event.seq };
     case 'message.received':

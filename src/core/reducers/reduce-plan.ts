@@ -11,7 +11,7 @@ import {
   runningStep,
 } from '../plan/plan-steps.ts';
 import { replanCalls } from '../session/internal-calls.ts';
-import type { Notice } from '../session/run-state.ts';
+import type { Notice, StepClaim } from '../session/run-state.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
 
@@ -165,19 +165,28 @@ function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>)
   );
   const running = runningStep(plan);
   return {
-    claim: claim && (closed.has(claim.step) ? null : checks ? { ...claim, checks: [] } : claim),
+    claim: claim && (closed.has(claim.step) ? null : checks ? { ...claim, checks: outdatedChecks(claim) } : claim),
     ...(running && closed.has(running.id) && FRESH_STEP_PROGRESS),
   };
 }
 
+/** None has a result; one that is running ends for nothing. */
+const outdatedChecks = ({ checks }: StepClaim): StepClaim['checks'] =>
+  checks.map((check) => (check?.state === 'started' ? { ...check, isOutdated: true as const } : undefined));
+
 /**
- * What a hand edit does to an idle plan: with an open step again it can be continued; with none left it is completed.
+ * What a hand edit does to an idle plan: with an open step again it can be continued; with none left it is completed,
+ * and a completed one fails if a person says of a step that it was not done after all.
  */
 function planAfterEdit(plan: Plan, event: EventOf<'plan.edited'>): Plan {
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const opened = event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added');
   if (over && opened && openSteps(plan).length > 0) return { ...plan, status: 'paused', reason: 'reopened' };
-  const unreached = failedOrBlockedSteps(plan).length > 0;
+  const prevents = failedOrBlockedSteps(plan).map(({ id }) => id);
+  const unreached = prevents.length > 0;
+  const undone = event.changes.flatMap((it) => (it.what === 'status' && prevents.includes(it.step) ? [it.step] : []));
+  if (plan.status === 'completed' && undone.length > 0)
+    return { ...plan, status: 'failed', reason: `not reached: ${undone.join(', ')}` };
   const isIdle = plan.status !== 'running' && plan.status !== 'cancelled' && plan.steps.length > 0;
   return isIdle && !unreached && openSteps(plan).length === 0
     ? { ...plan, status: 'completed', reason: 'closed by hand' }

@@ -9,7 +9,7 @@ import { textWithoutCommand } from '../messages/commands.ts';
 import { bumpRevision, currentStepIndex, highestStepNumber, omitFields } from '../plan/plan-steps.ts';
 import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
-import { activePlan, endsBackgroundJobs } from '../session/session-queries.ts';
+import { activePlan, endsBackgroundJobs, planLeftPaused } from '../session/session-queries.ts';
 import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
 import { addStandInMessage, endsForApproval, keepRestingRun, resetDenials } from './reduce-approval.ts';
 import { appendStepHistory } from './reduce-turn.ts';
@@ -41,19 +41,19 @@ export function reduceMode(session: Session, event: EventOf<'mode.chosen' | 'mod
   return { ...session, run: session.run && { ...session.run, mode: event.mode, modeReason: event.mode_reason } };
 }
 
-/** A run resumes: same plan, same history, a new budget window. */
+/** A run resumes: same plan, or beside the same paused one; same history, a new budget window. */
 export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>): Session {
   const { message: id, name, at } = event;
   // The request becomes the goal of the plan to come; the model receives it once, as the message it was.
   const asked = mapGet(before.messages, before.runEnd?.message ?? '')?.text;
   const session = name === undefined ? before : addStandInMessage(before, { id, name, at }, asked);
   const back = event.plan === undefined ? undefined : getOwn(session.shelvedPlans, event.plan);
-  const plan = back ?? (isPlanResumable(session) ? session.plan : null);
+  const plan = back ?? (event.paused_plan === undefined && isPlanResumable(session) ? session.plan : null);
   const { [event.plan ?? '']: _, ...otherPlans } = session.shelvedPlans;
   const { [event.plan ?? '']: work, ...otherProgress } = session.shelvedProgress;
   const run = {
     // A run that ended before it had a plan continues in its mode.
-    ...newRun(event, plan?.mode ?? session.runEnd?.mode ?? 'linear', undefined),
+    ...newRun(event, plan?.mode ?? session.runEnd?.mode ?? 'linear', event.paused_plan),
     modeReason: session.runEnd?.modeReason,
     agent: session.runEnd?.agent,
     folder: session.runEnd?.folder,
@@ -94,7 +94,7 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     text: event.text,
     seq: event.seq,
     at: event.at,
-    wasBeside: run?.besidePlan !== undefined,
+    wasBeside: run ? run.besidePlan !== undefined : planLeftPaused(session) !== undefined,
     plan: run ? (activePlan(session)?.id ?? null) : restingPlanId(session),
     spent: event.spent,
     mode: run ? run.mode : session.runEnd?.mode,
@@ -181,7 +181,9 @@ function takeMessage(session: Session, id: string): Pick<Session, 'queue' | 'und
 }
 
 /** The id of the plan that has already stopped, when only the way it ended changes. */
-function restingPlanId({ plan, runEnd }: Session): string | null {
+function restingPlanId(session: Session): string | null {
+  const { plan, runEnd } = session;
+  if (planLeftPaused(session) !== undefined) return null;
   return plan?.status === 'paused' || plan?.status === 'waiting' ? plan.id : (runEnd?.plan ?? null);
 }
 

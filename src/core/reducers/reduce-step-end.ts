@@ -153,6 +153,8 @@ export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.
     editedByPerson: clearPersonStatus(session, event.step),
     children: restartChild(session.children, event.step),
     plan: replaceSteps(next, steps, event.at),
+    // "Continue" now means this plan, whatever was asked beside it.
+    runEnd: session.runEnd && { ...session.runEnd, wasBeside: false },
     closedSteps: session.closedSteps.filter((id) => id !== event.step),
     notices: [
       ...session.notices,

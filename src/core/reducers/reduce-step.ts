@@ -171,19 +171,14 @@ export function reduceCheck(
   const { claim } = session;
   if (!claim) return session;
   const place = Number(/\d+$/.exec(event.call)?.[0]);
-  // A check that was cut short has no result: it runs again.
-  const check =
-    event.type === 'tool.interrupted'
-      ? undefined
-      : event.type === 'tool.started'
-        ? { state: 'started' as const, ok: false, text: '' }
-        : {
-            state: 'ended' as const,
-            ok: event.ok,
-            text: truncate(inlineText(event.output), 600),
-          };
+  const isVoid =
+    event.type === 'tool.interrupted' || (event.type === 'tool.finished' && claim.checks[place]?.isOutdated === true);
   const checks = [...claim.checks];
-  checks[place] = check;
-  const seq = event.type === 'tool.interrupted' ? event.seq : claim.seq;
-  return { ...session, claim: { ...claim, seq, checks } };
+  // A check that was cut short has no result, and one that was changed meanwhile not that of the new one: it runs again.
+  checks[place] = isVoid
+    ? undefined
+    : event.type === 'tool.finished'
+      ? { state: 'ended', ok: event.ok, text: truncate(inlineText(event.output), 600) }
+      : { state: 'started', ok: false, text: '' };
+  return { ...session, claim: { ...claim, seq: isVoid ? event.seq : claim.seq, checks } };
 }

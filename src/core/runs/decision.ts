@@ -22,8 +22,11 @@ export type Decision =
   /** nothing, until something is dropped or a time has come */
   | { do: 'idle'; due?: DueEvents };
 
-/** Events to log if nothing else has happened by a time (ISO). The core has no clock: the engine waits for it. */
-export type DueEvents = { at: string; events: EventBody[] };
+/**
+ * Events to log if nothing else has happened by a time (ISO). The core has no clock: the engine waits for it. `later`:
+ * times that may come after it, each of which has begun to run as well.
+ */
+export type DueEvents = { at: string; later?: readonly string[]; events: EventBody[] };
 
 /** A message to a child session; the id is made of the step and the attempt, so sending it again changes nothing. */
 export type ChildMessage = MessageFile & { id: string };

@@ -17,7 +17,7 @@ import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { isChildBusy, isFromAncestor, sessionDepth } from '../session/child-session.ts';
 import { CHECK_TOOL, checkCallKey } from '../session/internal-calls.ts';
 import type { Message } from '../session/session-messages.ts';
-import { sessionLanguage } from '../session/session-queries.ts';
+import { planLeftPaused, sessionLanguage } from '../session/session-queries.ts';
 import { CRASH_LIMIT, type Session } from '../session/session-state.ts';
 import { planFromTemplate } from '../templates/template-plan.ts';
 import type { Decision } from './decision.ts';
@@ -47,7 +47,7 @@ function runStartedEvent(session: Session, message: Message, rules: Rules): Even
   };
 }
 
-/** Resumes the current plan, or the named one if it was shelved. */
+/** Resumes the run that stopped last, or the named plan. */
 export function resumeRunEvents(session: Session, message: Message, rules: Rules): EventBody[] {
   const [first = ''] = (parseCommand(message)?.rest ?? '').split(/\s/);
   const fromAbove = isFromAncestor(session.name, message.from);
@@ -69,6 +69,7 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
     ...began
   } = runStartedEvent(session, message, rules);
   const model = message.options?.model ?? rules.model;
+  const beside = fromAbove || named !== undefined || first === session.plan?.id ? undefined : planLeftPaused(session);
   const { limitsByPerson } = (named === undefined ? session : getOwn(session.shelvedProgress, named)) ?? {};
   return [
     ...(named === undefined ? [] : withdrawQuestionEvents(session, 'the person took up another plan')),
@@ -77,8 +78,13 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
       ...began,
       type: 'run.resumed',
       by: 'person',
-      limits: resolveLimits(rules.limits, limitsByPerson ?? undefined, message.options?.limits),
+      limits: resolveLimits(
+        rules.limits,
+        (beside === undefined && limitsByPerson) || undefined,
+        message.options?.limits,
+      ),
       ...(named !== undefined && { plan: named }),
+      ...(beside !== undefined && { paused_plan: beside }),
       ...(model !== undefined && { model }),
     },
     ...personCheckEvents(session, message),
@@ -163,8 +169,16 @@ export function resumeAfterSettings(session: Session, rules: Rules): EventBody[]
   const message = mapGet(session.messages, runEnd.message);
   const name = standInReplyName(session, RUN_END.settings, message?.name ?? '');
   const model = message?.options?.model ?? rules.model;
-  const limits = resolveLimits(rules.limits, session.limitsByPerson ?? undefined, message?.options?.limits);
-  return [{ type: 'run.resumed', by: 'daemon', message: name, name, limits, ...(model !== undefined && { model }) }];
+  const beside = planLeftPaused(session);
+  const byPerson = (beside === undefined && session.limitsByPerson) || undefined;
+  const limits = resolveLimits(rules.limits, byPerson, message?.options?.limits);
+  return [
+    {
+      ...{ type: 'run.resumed', by: 'daemon', message: name, name, limits },
+      ...(beside !== undefined && { paused_plan: beside }),
+      ...(model !== undefined && { model }),
+    },
+  ];
 }
 
 /**

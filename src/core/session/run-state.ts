@@ -101,7 +101,10 @@ export type TurnTrace = {
   files: string[];
 };
 
-/** A step claimed as done, and the results of its checks so far, in the order of its `done_when`. */
+/**
+ * A step claimed as done, and the results of its checks so far, in the order of its `done_when`. `isOutdated`: a person
+ * has changed the checks while it runs.
+ */
 export type StepClaim = {
   /** Base of the keys of its checks; never reused. */
   seq: number;
@@ -111,7 +114,7 @@ export type StepClaim = {
   result: string;
   nextStep: string | undefined;
   attachments: readonly string[];
-  checks: ReadonlyArray<{ state: 'started' | 'ended'; ok: boolean; text: string } | undefined>;
+  checks: ReadonlyArray<{ state: 'started' | 'ended'; ok: boolean; text: string; isOutdated?: true } | undefined>;
 };
 
 /** News for the model, as facts; the prompt puts them into words. */

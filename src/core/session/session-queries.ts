@@ -40,6 +40,15 @@ export function activePlan(session: Session): Plan | null {
   return session.run && !session.run.besidePlan && session.plan?.status === 'running' ? session.plan : null;
 }
 
+/**
+ * Id of the paused plan that the last run left alone, where that run stopped before its end: whatever is done about a
+ * stopped run then concerns that run, and not the plan.
+ */
+export function planLeftPaused({ plan, runEnd }: Session): string | undefined {
+  const open = plan?.status === 'paused' || plan?.status === 'waiting';
+  return open && runEnd?.wasBeside && runEnd.status !== 'done' ? plan.id : undefined;
+}
+
 /** The status of a session for a new message: the columns of the table in `message-actions.ts`. */
 export type SessionStatus = Exclude<Standing, 'cancelled'>;
 

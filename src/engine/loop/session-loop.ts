@@ -227,18 +227,22 @@ function createRunSlot(semaphore: RunSemaphore): RunSlot {
 /**
  * Time left until a deadline, in ms, and at most `longest`: a clock that was set back while the daemon was down cannot
  * make it more. The log has the deadline as a time of day, which may jump, so it is compared once, when the pause is
- * first seen, and from then on the monotonic clock counts.
+ * first seen, and from then on the monotonic clock counts. `later`: further deadlines that are seen now.
  */
-function trackDeadline(clock: Clock, longest: number): { left(until: string | null): number } {
-  let met: { until: string; due: number } | null = null;
+function trackDeadline(
+  clock: Clock,
+  longest: number,
+): { left(until: string | null, later?: readonly string[]): number } {
+  let met = new Map<string, number>();
+  const dueAt = (until: string): number => {
+    const pause = Date.parse(until) - clock.now().getTime();
+    return met.get(until) ?? clock.elapsed() + Math.min(Math.max(0, pause), longest);
+  };
   return {
-    left(until) {
+    left(until, later = []) {
       if (until === null) return 0;
-      if (met?.until !== until) {
-        const pause = Date.parse(until) - clock.now().getTime();
-        met = { until, due: clock.elapsed() + Math.min(Math.max(0, pause), longest) };
-      }
-      return met.due - clock.elapsed();
+      met = new Map([until, ...later].map((one) => [one, dueAt(one)]));
+      return (met.get(until) ?? 0) - clock.elapsed();
     },
   };
 }

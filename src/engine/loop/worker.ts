@@ -228,7 +228,7 @@ function waitIfNotDue({ pauses, deadlines, alarm, sessionLog }: SessionLoop, dec
     return wait > 0 ? { do: 'idle' } : decision;
   }
   if (decision.do !== 'idle' || !decision.due) return decision;
-  const wait = deadlines.left(decision.due.at);
+  const wait = deadlines.left(decision.due.at, decision.due.later);
   if (wait <= 0) return { do: 'record', events: decision.due.events };
   // Timers cannot be set many days ahead: this one is set again when it fires.
   alarm.wakeIn(Math.min(wait, MAX_TIMER_MS), sessionLog.session.run === null);

@@ -102,7 +102,11 @@ const EVENT_SCHEMAS = [
     name: z.string().optional().describe('Name of the reply of a run that goes on by itself: settings hold again.'),
     by: Actor,
     limits: Limits,
-    plan: z.string().optional().describe('A shelved plan that is resumed.'),
+    plan: z.string().optional().describe('The plan that is resumed, where the message names one.'),
+    paused_plan: z
+      .string()
+      .optional()
+      .describe('The paused plan this run leaves as it is, as it did before it stopped.'),
     model: z.string().optional(),
     nonce: PromptNonce,
   }),
