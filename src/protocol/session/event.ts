@@ -48,10 +48,7 @@ export type PlannerQuery = z.infer<typeof PlannerQuery>;
 const LoggedPlannerQuery = z.enum([...PlannerQuery.options, 'replan', 'adapt']);
 export type LoggedPlannerQuery = z.infer<typeof LoggedPlannerQuery>;
 
-/**
- * The prompt nonce of a budget window, used in the tags of its requests (`prompt-tags.ts`). Logs of earlier versions
- * have none.
- */
+/** The prompt nonce of a budget window, for the tags of its requests (`prompt-tags.ts`). Earlier logs have none. */
 const PromptNonce = z
   .string()
   .regex(/^[0-9a-f]{12}$/)
@@ -103,10 +100,7 @@ const EVENT_SCHEMAS = [
     by: Actor,
     limits: Limits,
     plan: z.string().optional().describe('The plan that is resumed, where the message names one.'),
-    paused_plan: z
-      .string()
-      .optional()
-      .describe('The paused plan this run leaves as it is, as it did before it stopped.'),
+    paused_plan: z.string().optional().describe('A paused plan that this run still leaves as it is.'),
     model: z.string().optional(),
     nonce: PromptNonce,
   }),
