@@ -81,6 +81,19 @@ test('an answer reaches the child that asked, whatever another one asked after i
   ]);
 });
 
+test('what a person wrote before a child asked is no answer to it', async () => {
+  const on = await rig({ script: moves({ calls: [spawn('a')] }, { text: 'Done.' }) });
+  on.drop('1.md', 'a thing');
+  await on.settle();
+  on.drop('2.md', 'make it blue');
+  await on.settle();
+  on.children.answer('demo~step_1', 'step_1.1', { status: 'waiting', text: 'Which size?' });
+  on.worker.wake();
+  await on.settle();
+  expect(on.reply('1.md')).toContain('Which size?');
+  expect(on.children.sent.slice(1).map(({ message }) => message.text)).toEqual([undefined]);
+});
+
 const STEPS = {
   steps: [
     { id: 'a', description: 'find a' },

@@ -134,11 +134,12 @@ const planReason = ({ question, reason }: EventOf<'run.ended'>): string =>
   question ? truncate(question.text, MAX_QUESTION_SHOWN) : reason;
 
 /** A child's reply is used when the run resumes; its question has been put to the person. */
-function holdChildren({ children, undelivered }: Session): Session['children'] {
+function holdChildren({ children, undelivered, queue }: Session): Session['children'] {
+  const undeliveredBefore = [...undelivered, ...queue];
   return Object.fromEntries(
     Object.entries(children).map(([step, child]) => [
       step,
-      child.state === 'replied' ? { ...child, state: 'suspended' as const, undeliveredBefore: undelivered } : child,
+      child.state === 'replied' ? { ...child, state: 'suspended' as const, undeliveredBefore } : child,
     ]),
   );
 }

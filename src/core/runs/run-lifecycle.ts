@@ -93,12 +93,12 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
 
 /**
  * The answer to a person's check on which a run waits: yes passes the check, a bare "continue" asks again, anything
- * else is passed on to the model.
+ * else is passed on to the model. What was written before the question answers something else: it is asked again.
  */
 function personCheckEvents(session: Session, message: Message): EventBody[] {
   const { claim, runEnd } = session;
   const place = claim ? nextPersonCheck(session, claim) : undefined;
-  if (!claim || place === undefined || runEnd?.reason !== RUN_END.check) return [];
+  if (!claim || place === undefined || runEnd?.reason !== RUN_END.check || message.arrivedDuringRun) return [];
   const comment = textWithoutCommand(message).trim() || (parseCommand(message)?.name === 'undo' ? 'not done yet' : '');
   if (
     comment === '' ||

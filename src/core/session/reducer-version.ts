@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '3151e65e610e5eb9';
+export const REDUCER_VERSION = '8c20acf8fbdacabf';
