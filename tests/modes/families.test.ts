@@ -41,6 +41,24 @@ test('more children than there is budget for: those without a share wait for the
   expect(on.session('demo').plan?.steps.map((step) => step.status)).toEqual(Array(4).fill('completed'));
 });
 
+test('a child that goes on after its limit has the model of its agent still', async () => {
+  const models: Array<string | undefined> = [];
+  const on = family({
+    config: { limits: { iterations: 3 }, agents: { seeker: { model: 'small' } } },
+    script: (session, request, asked) => {
+      if (session === 'demo')
+        return asked === 0
+          ? { calls: [{ name: 'spawn', args: { task: 'find x', agent: 'seeker' } }] }
+          : { text: 'Found.' };
+      models.push(request.model);
+      return asked < 3 ? { calls: [shell()] } : { text: 'x is 42.' };
+    },
+  });
+  expect(await say(on, '1.md', 'What is x?')).toBe('paused');
+  expect(await say(on, '2.md', 'continue')).toBe('done');
+  expect(models).toEqual(Array(4).fill('small'));
+});
+
 test('where the limit is extended, children pause at what they were given', async () => {
   const on = family({
     config: { limits: { iterations: 2 }, on_limit: 'extend' },
