@@ -338,6 +338,27 @@ describe('when a run ends', () => {
     expect(it.requests).toHaveLength(4);
   });
 
+  test('the model that a message names goes on with its run, until "continue" names another or another task begins', async () => {
+    const it = await rig({ script: () => ({ text: '', calls: [shell()] }), config: { limits: { iterations: 1 } } });
+    const says = [
+      '{"text":"go","options":{"model":"big"}}',
+      '{"text":"continue"}',
+      '{"text":"/stop"}',
+      '{"text":"continue"}',
+    ];
+    const then = [
+      '{"text":"continue","options":{"model":"small"}}',
+      '{"text":"continue"}',
+      '{"text":"/new"}',
+      '{"text":"go"}',
+    ];
+    for (const [n, text] of [...says, ...then].entries()) {
+      it.drop(`${n}.json`, text);
+      await it.settle();
+    }
+    expect(it.requests.map(({ model }) => model)).toEqual(['big', 'big', 'big', 'small', 'small', undefined]);
+  });
+
   test('the same call with the same result is nudged, asked for another approach, then ends with a diagnosis', async () => {
     const it = await rig({
       script: () => ({ text: '', calls: [{ name: 'shell', args: { command: 'ls' } }] }),

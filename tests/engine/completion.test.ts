@@ -229,11 +229,26 @@ describe('completion that is earned', () => {
     }
   });
 
+  test('a "yes" that a person wrote before the question passes no check: the question is put to them again', async () => {
+    const it = await run([withCheck({ person: 'Is the chart right?' }), { hold: true, next: () => claims }]);
+    it.drop('2.md', 'looks good');
+    await it.settle();
+    it.release();
+    await it.pass(300);
+    for (const reply of ['1.md', '2.md']) expect(it.reply(reply)).toContain('Is the chart right?');
+    expect(it.plan()).toMatchObject({ status: 'waiting', reason: 'check' });
+    it.drop('3.md', 'yes');
+    await it.settle();
+    await it.pass(300);
+    expect(it.plan()?.steps[0]).toMatchObject({ status: 'completed', completed_by: 'person' });
+    expect(it.requests.at(-1)?.messages.some(({ content }) => content === 'looks good')).toBe(true);
+  });
+
   test('a check that a person replaces while it runs closes nothing: the new one does', async () => {
     const it = await run([withCheck({ file: 'work/a.svg' }), claims], {
       tool: (call) => {
         if (call.name !== 'check') return { ok: true, text: `fine ${call.args}` };
-        return call.args.includes('a.svg') ? 'hold' : { ok: false, text: 'there is no work/b.svg' };
+        return String(call.args).includes('a.svg') ? 'hold' : { ok: false, text: 'there is no work/b.svg' };
       },
     });
     await it.pass(300);

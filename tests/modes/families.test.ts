@@ -41,6 +41,24 @@ test('more children than there is budget for: those without a share wait for the
   expect(on.session('demo').plan?.steps.map((step) => step.status)).toEqual(Array(4).fill('completed'));
 });
 
+test('a child that goes on after its limit has the model of its agent still', async () => {
+  const models: Array<string | undefined> = [];
+  const on = family({
+    config: { limits: { iterations: 3 }, agents: { seeker: { model: 'small' } } },
+    script: (session, request, asked) => {
+      if (session === 'demo')
+        return asked === 0
+          ? { calls: [{ name: 'spawn', args: { task: 'find x', agent: 'seeker' } }] }
+          : { text: 'Found.' };
+      models.push(request.model);
+      return asked < 3 ? { calls: [shell()] } : { text: 'x is 42.' };
+    },
+  });
+  expect(await say(on, '1.md', 'What is x?')).toBe('paused');
+  expect(await say(on, '2.md', 'continue')).toBe('done');
+  expect(models).toEqual(Array(4).fill('small'));
+});
+
 test('where the limit is extended, children pause at what they were given', async () => {
   const on = family({
     config: { limits: { iterations: 2 }, on_limit: 'extend' },
@@ -79,6 +97,19 @@ test('an answer reaches the child that asked, whatever another one asked after i
     ['demo~step_2', 'large'],
     ['demo~step_1', 'red'],
   ]);
+});
+
+test('what a person wrote before a child asked is no answer to it', async () => {
+  const on = await rig({ script: moves({ calls: [spawn('a')] }, { text: 'Done.' }) });
+  on.drop('1.md', 'a thing');
+  await on.settle();
+  on.drop('2.md', 'make it blue');
+  await on.settle();
+  on.children.answer('demo~step_1', 'step_1.1', { status: 'waiting', text: 'Which size?' });
+  on.worker.wake();
+  await on.settle();
+  expect(on.reply('1.md')).toContain('Which size?');
+  expect(on.children.sent.slice(1).map(({ message }) => message.text)).toEqual([undefined]);
 });
 
 const STEPS = {
@@ -184,6 +215,66 @@ test('a step that a person blocked stays blocked when they say "continue", and t
   await ends('done');
   expect(on.faults).toEqual([]);
   expect(on.plan()?.steps.map(({ status }) => status)).toEqual(['completed', 'completed']);
+});
+
+test.each([
+  ['at work', 'cancel', 'cancelled'],
+  ['paused', 'stop', 'paused'],
+  ['that asks', undefined, 'waiting'],
+] as const)(
+  'a child %s whose step a person rewords is given it anew, with what they answered, and its old result counts no more',
+  async (_, command, status) => {
+    const on = await rig({
+      config: { mode: 'dag' },
+      script: moves({ text: JSON.stringify({ steps: STEPS.steps.slice(0, 1) }) }, { text: 'Summed up.' }),
+    });
+    const answer = async (id: string, how: object) => {
+      on.children.answer('demo~a', id, how);
+      on.worker.wake();
+      await on.settle();
+    };
+    const say = async (file: string, text: string) => {
+      on.drop(file, text);
+      await on.settle();
+    };
+    await say('1.md', 'one thing');
+    if (command === 'stop') await say('2.md', '/stop');
+    if (command !== 'cancel') await answer('a.1', { status, text: 'Which size?' });
+    const plan = on.plan();
+    on.store.hands.edit(JSON.stringify({ ...plan, steps: [{ ...plan?.steps[0], description: 'find c' }] }));
+    if (command === 'cancel') await say('3.md', '/status');
+    else await say('3.md', '/continue large');
+    if (command === 'cancel') await answer('a.1', { text: 'a is found' });
+    const sent = on.children.sent.map(({ message }) => message);
+    expect(sent.map((one) => one.command)).toEqual([undefined, ...(command ? [command] : []), undefined]);
+    expect(sent.at(-1)?.text).toContain('The step: find c');
+    if (command !== 'cancel') expect(sent.at(-1)?.text).toContain('The person also wrote: large');
+    await answer('a.2', { text: 'c is found' });
+    expect(on.faults).toEqual([]);
+    expect(on.plan()?.steps).toMatchObject([{ description: 'find c', status: 'completed', result: 'c is found' }]);
+  },
+);
+
+test('a child that asked and is given its step anew leaves the plan it had, and reports what came of the step as it is now', async () => {
+  const on = family({
+    config: { mode: 'dag' },
+    script: (session, request, asked) => {
+      if (session === 'demo')
+        return { text: asked === 0 ? JSON.stringify({ steps: STEPS.steps.slice(0, 1) }) : 'Summed up.' };
+      if (asked === 0) return { text: '[Step] Look\n[Step] Tell', calls: [shell()] };
+      if (asked === 1) return { text: '[Blocked: which size?]' };
+      const isTold = request.messages.some(({ content }) => content?.includes('The step: find c'));
+      return { text: isTold ? 'c is found. [Done]' : 'a is found. [Done]' };
+    },
+  });
+  expect(await say(on, '1.md', 'one thing')).toBe('waiting');
+  const { plan } = on.session('demo');
+  on.store('demo').hands.edit(JSON.stringify({ ...plan, steps: [{ ...plan?.steps[0], description: 'find c' }] }));
+  expect(await say(on, '2.md', 'large')).toBe('done');
+  expect(on.session('demo').plan?.steps).toMatchObject([
+    { status: 'completed', result: expect.stringContaining('c is') },
+  ]);
+  expect(on.session('demo~a').plan).toMatchObject({ status: 'cancelled', steps: [{ status: 'blocked' }, {}] });
 });
 
 test('a plan that is not there cannot be continued, and the reply says which can', async () => {

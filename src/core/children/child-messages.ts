@@ -37,7 +37,10 @@ export function sendTask(
   const folder = child?.folder ?? (needsOwnFolder(session, step) ? ownFolderName(session, step) : undefined);
   const attempt = (child?.attempt ?? 0) + 1;
   const message: ChildMessageContent = {
-    text: buildChildTask(session, step, sessionLanguage(session, rules), folder),
+    text: buildChildTask(session, step, sessionLanguage(session, rules), {
+      folder,
+      ...(child?.isOutdated && { said: wordsFor(session, child) }),
+    }),
     options: {
       mode: profile?.mode ?? 'linear',
       limits: shareBudget(session, rules, among),
@@ -92,18 +95,19 @@ function childSend(
   return { do: 'send', step, child, attempt, notBefore: null, message: { id, from: session.name, ...message } };
 }
 
-/**
- * "Continue", with what people wrote since the child's question was put to them. Earlier messages answered something
- * else. It is a command, so that no word of an answer is taken for one.
- */
-export function continueWithAnswer(session: Session, child: ChildSession, limits: Partial<ResolvedLimits>): ChildSend {
-  const { state, undeliveredBefore = [] } = child;
+/** What people wrote since the child's question was put to them. Earlier messages answered something else. */
+function wordsFor(session: Session, { state, undeliveredBefore = [] }: ChildSession): string {
   const undelivered = (state === 'suspended' ? session.undelivered : []).flatMap((id) => {
     const message = mapGet(session.messages, id);
     if (!message || message.as === 'data' || undeliveredBefore.includes(id) || isBareContinue(message)) return [];
     return [textWithoutCommand(message)];
   });
-  const text = undelivered.join('\n\n').trim();
+  return undelivered.join('\n\n').trim();
+}
+
+/** "Continue", with the words for this child. It is a command, so that no word of an answer is taken for one. */
+export function continueWithAnswer(session: Session, child: ChildSession, limits: Partial<ResolvedLimits>): ChildSend {
+  const text = wordsFor(session, child);
   return messageToChild(session, child, { command: 'continue', ...(text !== '' && { text }), options: { limits } });
 }
 

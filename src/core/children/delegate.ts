@@ -37,7 +37,8 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
   const policy = MODE_POLICIES[plan.mode];
   const stray = Object.values(session.children).find(
     (child) =>
-      child.state === 'working' && !plan.steps.some((step) => step.id === child.step && step.status === 'running'),
+      child.state === 'working' &&
+      (child.isOutdated || !plan.steps.some((step) => step.id === child.step && step.status === 'running')),
   );
   if (stray) return messageToChild(session, stray, { command: 'cancel' });
   const given = plan.steps.filter(
@@ -86,7 +87,7 @@ function countBudgetSharers(session: Session, given: readonly Step[]): number {
 
 function nextForStep(session: Session, rules: Rules, step: Step, among: number): Decision | null {
   const child = getOwn(session.children, step.id);
-  if (!child || child.state === 'over')
+  if (!child || child.state === 'over' || (child.isOutdated && !isChildBusy(child)))
     return hasFreeBudget(session, rules) ? sendTask(session, rules, step, { child, among }) : null;
   return isChildBusy(child) ? null : decideOnReply(session, rules, step, { child, among });
 }

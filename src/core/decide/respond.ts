@@ -33,9 +33,25 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
     const nearest = nearestName(name.slice(0, 80), Object.keys(SESSION_COMMANDS));
     return replyInWords(session, message, rules, (words) => words.unknown(name, nearest, known.join(', ')), 'rejected');
   }
+  if (kind.kind === 'task' && isFromAncestor(session.name, message.from)) {
+    const before = endEarlierTask(session);
+    if (before.length > 0) return before;
+  }
   const answered = answerApprovalEvents(session, message, kind.kind, rules);
   const events = answered ?? ACTIONS[MESSAGE_ACTIONS[kind.kind][sessionStatus(session)]](session, message, rules);
   return [...terminalEndEvents(session, message, kind.kind), ...events];
+}
+
+/** A child session that is given a task drops the one it had stopped at, first: the message stays in the queue. */
+function endEarlierTask(session: Session): EventBody[] {
+  const { plan, runEnd, approvals } = session;
+  const status = sessionStatus(session);
+  if (approvals.open || (status !== 'paused' && status !== 'waiting')) return [];
+  return [
+    ...withdrawQuestionEvents(session, 'the task was given anew'),
+    ...(runEnd ? [changeRunEnd(session, runEnd.message, 'cancelled', RUN_END.asked)] : []),
+    ...(plan && (plan.status === 'paused' || plan.status === 'waiting') ? [endPlanEvent(plan.id)] : []),
+  ];
 }
 
 type Action = (session: Session, message: Message, rules: Rules) => EventBody[];
@@ -66,7 +82,7 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
     endRunEvents(session, rules, { status: 'cancelled', reason: RUN_END.newConversation }),
   mark_paused: (session, message, rules) => [
     ...withdrawQuestionEvents(session, 'the person paused the run'),
-    changeRunEnd(session, message, 'paused', RUN_END.asked),
+    changeRunEnd(session, message.id, 'paused', RUN_END.asked),
     ...replyInWords(session, message, rules, (words) => words.nowPaused),
   ],
   mark_cancelled: cancelEndedRun,
@@ -95,13 +111,18 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
 function cancelEndedRun(session: Session, message: Message, rules: Rules): EventBody[] {
   return [
     ...withdrawQuestionEvents(session, 'the person cancelled the run'),
-    changeRunEnd(session, message, 'cancelled', RUN_END.asked),
-    ...(session.plan && planLeftPaused(session) === undefined
-      ? [{ type: 'plan.ended' as const, plan: session.plan.id, status: 'cancelled' as const, reason: RUN_END.asked }]
-      : []),
+    changeRunEnd(session, message.id, 'cancelled', RUN_END.asked),
+    ...(session.plan && planLeftPaused(session) === undefined ? [endPlanEvent(session.plan.id)] : []),
     ...replyInWords(session, message, rules, (words) => words.cancelled),
   ];
 }
+
+const endPlanEvent = (plan: string): EventBody => ({
+  type: 'plan.ended',
+  plan,
+  status: 'cancelled',
+  reason: RUN_END.asked,
+});
 
 function answerStatus(session: Session, message: Message, rules: Rules): EventBody[] {
   const language = replyLanguage(session, message, rules);
@@ -111,7 +132,7 @@ function answerStatus(session: Session, message: Message, rules: Rules): EventBo
 function answerAlreadyPaused(session: Session, message: Message, rules: Rules): EventBody[] {
   if (!isStopAfterPause(session, message)) return replyInWords(session, message, rules, (words) => words.alreadyPaused);
   return [
-    changeRunEnd(session, message, 'paused', RUN_END.stopped),
+    changeRunEnd(session, message.id, 'paused', RUN_END.stopped),
     ...replyInWords(session, message, rules, (words) => words.stopped),
   ];
 }
@@ -163,13 +184,13 @@ function isStopAfterPause(session: Session, message: Message): boolean {
 /** Changes how a run that has already stopped ended. */
 function changeRunEnd(
   session: Session,
-  message: Message,
+  message: string,
   status: 'paused' | 'cancelled',
   reason: RunEndCode,
 ): EventBody {
   return {
     type: 'run.ended',
-    message: message.id,
+    message,
     status,
     reason,
     text: '',

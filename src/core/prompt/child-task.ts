@@ -27,6 +27,7 @@ const en = {
   notes: 'Notes',
   again: (comment: string) =>
     `It was done once, as you may see above, and a person opened it again${comment === '' ? '' : `, saying: ${comment}`}`,
+  said: (text: string) => `The step was changed since you had it. The person also wrote: ${text}`,
   group: 'It belongs to',
   checks: 'It counts as done when these hold (paths as your tools see them)',
   answer:
@@ -46,6 +47,7 @@ const zh: typeof en = {
   files: '它们写出的文件',
   notes: '备注',
   again: (comment) => `它曾经完成过（见上文），现在被重新打开${comment === '' ? '' : `，对方说：${comment}`}`,
+  said: (text) => `这个步骤在交给你之后有改动。对方还说：${text}`,
   group: '它属于',
   checks: '以下各项成立才算完成（路径以你的工具所见为准）',
   answer:
@@ -61,7 +63,12 @@ const MAX_OUTCOME_LENGTH = 100_000;
  * The task of a child session: its step, the goal, the results of the steps it needs, and their files. A child for an
  * item gets that item alone; one that combines outcomes gets those of its batch, and what is missing.
  */
-export function buildChildTask(session: Session, step: Step, language: Language, folder?: string): string {
+export function buildChildTask(
+  session: Session,
+  step: Step,
+  language: Language,
+  { folder, said = '' }: { folder?: string | undefined; said?: string } = {},
+): string {
   const words = TASK_WORDING[language];
   const plan = activePlan(session);
   const fanOutStep = fanOutStepOf(plan, step);
@@ -74,6 +81,7 @@ export function buildChildTask(session: Session, step: Step, language: Language,
     ...(fanOutStep?.each ? [`${words.part}:\n${partLines(fanOutStep, step, folder).join('\n')}`] : []),
     ...(notes ? [`${words.notes}: ${notes}`] : []),
     ...session.notices.flatMap((it) => (it.about === 'reopened' && it.step === step.id ? [words.again(it.said)] : [])),
+    ...(said === '' ? [] : [words.said(said)]),
     ...(folder === undefined ? [] : [words.folder(folder)]),
     `${words.goal}: ${truncate(plan?.goal ?? '', 2000)}`,
     ...(plan ? precedingLines(session, plan, step, { fanOutStep, folder, language }) : []),

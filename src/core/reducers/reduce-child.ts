@@ -5,7 +5,7 @@ import { inlineText } from '../../protocol/session/log-entry.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { chunk, MAX_ITEMS_PER_PART, MAX_PARTS, PartsPage, partSize } from '../../protocol/tool-calls/own-tools.ts';
-import { MISSING_OUTCOME_SIZE, packIntoBatches, partsOf } from '../plan/fan-out.ts';
+import { fanOutStepOf, MISSING_OUTCOME_SIZE, packIntoBatches, partsOf } from '../plan/fan-out.ts';
 import { updateStep, withExitStatus } from '../plan/plan-steps.ts';
 import { type ChildSession, childSessionName, haltSeverity } from '../session/child-session.ts';
 import { listingCallKey } from '../session/internal-calls.ts';
@@ -30,8 +30,10 @@ function childSent(session: Session, known: ChildSession | undefined, event: Eve
     step,
     generation,
     attempt,
-    // A lost child session does not count as an attempt.
-    earlierAttempts: (known?.earlierAttempts ?? 0) + (known && isChildLost(known) && attempt > known.attempt ? 1 : 0),
+    // Neither a lost child session nor a step that was changed meanwhile counts as an attempt.
+    earlierAttempts:
+      (known?.earlierAttempts ?? 0) +
+      (known && attempt > known.attempt && (isChildLost(known) || known.isOutdated) ? 1 : 0),
     budget: halts && known ? known.budget : (event.limits ?? null),
     repliedAt: event.at,
     // A stop is answered in addition to the task it stops: the reply that counts is still the task's.
@@ -42,6 +44,7 @@ function childSent(session: Session, known: ChildSession | undefined, event: Eve
     workingSince: halts && known?.workingSince !== undefined ? known.workingSince : event.at,
     ...(folder !== undefined && { folder }),
     ...(halts && command !== undefined && { haltCommand: command }),
+    ...(halts && known?.isOutdated && { isOutdated: true as const }),
     ...(known?.attempt === attempt && { wasToldMore: true as const }),
   };
   const { plan } = session;
@@ -111,6 +114,30 @@ export function restartChild(children: Session['children'], step: string): Sessi
   const child = getOwn(children, step);
   if (!child?.reply || child.reply.status === 'paused' || child.reply.status === 'waiting') return children;
   return { ...children, [step]: { ...child, state: 'over', reply: null, earlierAttempts: child.attempt } };
+}
+
+/** Fields of a step that its child was told. */
+const TASK_FIELDS: readonly string[] = ['description', 'notes', 'done_when', 'agent'];
+
+/** Children whose step, or the step whose item they work on, a person has changed. */
+export function outdateChildren(
+  children: Session['children'],
+  plan: Plan,
+  changes: EventOf<'plan.edited'>['changes'],
+): Session['children'] {
+  const changed = new Set(
+    changes.flatMap((it) =>
+      it.what === 'step' && [...Object.keys(it.set), ...it.unset].some((field) => TASK_FIELDS.includes(field))
+        ? [it.step, ...plan.steps.filter((step) => fanOutStepOf(plan, step)?.id === it.step).map((step) => step.id)]
+        : [],
+    ),
+  );
+  if (![...changed].some((step) => getOwn(children, step))) return children;
+  const entries = Object.entries(children).map(([step, child]): [string, ChildSession] => [
+    step,
+    changed.has(step) && child.state !== 'over' ? { ...child, isOutdated: true } : child,
+  ]);
+  return Object.fromEntries(entries);
 }
 
 const isChildLost = ({ wasToldMore, reply }: ChildSession): boolean =>

@@ -14,6 +14,7 @@ import { replanCalls } from '../session/internal-calls.ts';
 import type { Notice, StepClaim } from '../session/run-state.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
+import { outdateChildren } from './reduce-child.ts';
 
 type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.revised' | 'plan.ended'>;
 
@@ -100,6 +101,7 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
     planSaves: event.save ? addSave(session.planSaves, event.save) : session.planSaves,
     run: session.run && limits ? { ...session.run, limits: { ...session.run.limits, ...limits.to } } : session.run,
     editedByPerson: personFieldsAfter(session, event),
+    children: outdateChildren(session.children, after, event.changes),
     ...claimAfterEdit(session, event),
     notices: [
       ...session.notices,

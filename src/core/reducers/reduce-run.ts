@@ -19,6 +19,7 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
   const run = {
     ...newRun(event, event.mode, event.paused_plan),
     modeReason: event.mode_reason,
+    ownModel: mapGet(session.messages, event.message)?.options?.model,
     agent: event.agent,
     folder: event.folder,
   };
@@ -55,6 +56,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     // A run that ended before it had a plan continues in its mode.
     ...newRun(event, plan?.mode ?? session.runEnd?.mode ?? 'linear', event.paused_plan),
     modeReason: session.runEnd?.modeReason,
+    ownModel: mapGet(session.messages, event.message)?.options?.model ?? (back ? undefined : session.runEnd?.ownModel),
     agent: session.runEnd?.agent,
     folder: session.runEnd?.folder,
     exitStatus: session.runEnd?.exitStatus ?? null,
@@ -99,6 +101,7 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     spent: event.spent,
     mode: run ? run.mode : session.runEnd?.mode,
     modeReason: run ? run.modeReason : session.runEnd?.modeReason,
+    ownModel: run ? run.ownModel : session.runEnd?.ownModel,
     agent: run ? run.agent : session.runEnd?.agent,
     folder: run ? run.folder : session.runEnd?.folder,
     exitStatus: (run ? run.exitStatus : session.runEnd?.exitStatus) ?? null,
@@ -134,11 +137,12 @@ const planReason = ({ question, reason }: EventOf<'run.ended'>): string =>
   question ? truncate(question.text, MAX_QUESTION_SHOWN) : reason;
 
 /** A child's reply is used when the run resumes; its question has been put to the person. */
-function holdChildren({ children, undelivered }: Session): Session['children'] {
+function holdChildren({ children, undelivered, queue }: Session): Session['children'] {
+  const undeliveredBefore = [...undelivered, ...queue];
   return Object.fromEntries(
     Object.entries(children).map(([step, child]) => [
       step,
-      child.state === 'replied' ? { ...child, state: 'suspended' as const, undeliveredBefore: undelivered } : child,
+      child.state === 'replied' ? { ...child, state: 'suspended' as const, undeliveredBefore } : child,
     ]),
   );
 }

@@ -68,7 +68,7 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
     folder: _____,
     ...began
   } = runStartedEvent(session, message, rules);
-  const model = message.options?.model ?? rules.model;
+  const model = message.options?.model ?? (named === undefined ? session.runEnd?.ownModel : undefined) ?? rules.model;
   const beside = fromAbove || named !== undefined || first === session.plan?.id ? undefined : planLeftPaused(session);
   const { limitsByPerson } = (named === undefined ? session : getOwn(session.shelvedProgress, named)) ?? {};
   return [
@@ -93,12 +93,12 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
 
 /**
  * The answer to a person's check on which a run waits: yes passes the check, a bare "continue" asks again, anything
- * else is passed on to the model.
+ * else is passed on to the model. What was written before the question answers something else: it is asked again.
  */
 function personCheckEvents(session: Session, message: Message): EventBody[] {
   const { claim, runEnd } = session;
   const place = claim ? nextPersonCheck(session, claim) : undefined;
-  if (!claim || place === undefined || runEnd?.reason !== RUN_END.check) return [];
+  if (!claim || place === undefined || runEnd?.reason !== RUN_END.check || message.arrivedDuringRun) return [];
   const comment = textWithoutCommand(message).trim() || (parseCommand(message)?.name === 'undo' ? 'not done yet' : '');
   if (
     comment === '' ||
@@ -168,7 +168,7 @@ export function resumeAfterSettings(session: Session, rules: Rules): EventBody[]
   if (rules.settingsFault !== null || !isWaitingForSettings(session) || !runEnd) return [];
   const message = mapGet(session.messages, runEnd.message);
   const name = standInReplyName(session, RUN_END.settings, message?.name ?? '');
-  const model = message?.options?.model ?? rules.model;
+  const model = runEnd.ownModel ?? rules.model;
   const beside = planLeftPaused(session);
   const byPerson = (beside === undefined && session.limitsByPerson) || undefined;
   const limits = resolveLimits(rules.limits, byPerson, message?.options?.limits);

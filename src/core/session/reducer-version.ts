@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '54e2ea641a9b3c64';
+export const REDUCER_VERSION = 'aedf407b7ff92040';

@@ -14,6 +14,8 @@ export type Run = {
   /** Why the daemon chose this mode; undefined if a person did. */
   modeReason: string | undefined;
   model: string | undefined;
+  /** That model, if the message that began the run named it: it goes on with the run. */
+  ownModel?: string | undefined;
   limits: ResolvedLimits;
   /** Id of a paused plan that this run leaves alone. */
   besidePlan: string | undefined;
@@ -47,6 +49,7 @@ export type RunEnd = {
   spent: Usage;
   mode: Mode | undefined;
   modeReason: string | undefined;
+  ownModel?: string | undefined;
   agent: string | undefined;
   folder: string | undefined;
   exitStatus: number | null;
