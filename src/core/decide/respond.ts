@@ -48,7 +48,7 @@ function endEarlierTask(session: Session): EventBody[] {
   const status = sessionStatus(session);
   if (approvals.open || (status !== 'paused' && status !== 'waiting')) return [];
   return [
-    ...withdrawQuestionEvents(session, 'the task was given anew'),
+    ...withdrawQuestionEvents(session, 'the task was given again'),
     ...(runEnd ? [changeRunEnd(session, runEnd.message, 'cancelled', RUN_END.asked)] : []),
     ...(plan && (plan.status === 'paused' || plan.status === 'waiting') ? [endPlanEvent(plan.id)] : []),
   ];

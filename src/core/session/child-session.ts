@@ -29,7 +29,7 @@ export type ChildSession = {
   haltCommand?: string;
   /** It has been sent more messages in this attempt: if it is lost, they are lost with it. */
   wasToldMore?: true;
-  /** A person has changed the step since it was given to it: it is given the step anew. */
+  /** A person has changed the step since it was given to it: it is given the step again. */
   isOutdated?: true;
   /** Messages that were undelivered when its question was put to the person: they answer something else. */
   undeliveredBefore?: readonly string[];
