@@ -222,7 +222,7 @@ test.each([
   ['paused', 'stop', 'paused'],
   ['that asks', undefined, 'waiting'],
 ] as const)(
-  'a child %s whose step a person rewords is given it anew, with what they answered, and its old result counts no more',
+  'a child %s whose step a person rewords is given it again, with what they answered, and its old result counts no more',
   async (_, command, status) => {
     const on = await rig({
       config: { mode: 'dag' },
@@ -255,7 +255,7 @@ test.each([
   },
 );
 
-test('a child that asked and is given its step anew leaves the plan it had, and reports what came of the step as it is now', async () => {
+test('a child that asked and is given its step again leaves the plan it had, and reports what came of the step as it is now', async () => {
   const on = family({
     config: { mode: 'dag' },
     script: (session, request, asked) => {
