@@ -45,11 +45,15 @@ test('restart keeps the flags of the daemon but those that are given, and starts
   expect(failed).toMatchObject({ code: 1, err: expect.stringContaining('/nowhere/script.json cannot be read') });
 });
 
-test('a script is looked for where the command is given', async () => {
+test('a script is looked for where the command is given, and --wait says when its model fails', async () => {
   const at = setup();
-  script(at, [{ text: 'Hello.' }]);
+  script(at, [{ text: 'Hello.' }, { status: 503, text: 'busy', retry_after: 2 }, { text: 'Hello again.' }]);
   expect((await at.ctl(['start', '--model', 'scripted:script.json'])).code).toBe(0);
   expect((await at.here(['send', 'demo', 'hello', '--wait'])).out).toBe('Hello.\n');
+  // Who waits is told why it takes long.
+  const { out, err } = await at.here(['send', 'demo', 'hello?', '--wait']);
+  expect(out).toBe('Hello again.\n');
+  expect(err.match(/The model failed and is asked again: .*busy/g)).toHaveLength(1);
 });
 
 test('a daemon that ends at once tells why, and nothing is left running', async () => {

@@ -117,7 +117,25 @@ function newSessionNote(session: string, known: readonly string[]): string {
 
 async function waitAndPrint(client: Client, sent: SentMessage, { timeout, json }: SendOptions): Promise<ExitName> {
   const timeoutMs = timeout === undefined ? undefined : timeout * 1000;
-  return printReply(await client.waitForReply(sent.session, sent.name, { timeoutMs }), { json });
+  const over = new AbortController();
+  const notes = noteModelFailures(client, sent.session, over.signal).catch(() => undefined);
+  try {
+    return printReply(await client.waitForReply(sent.session, sent.name, { timeoutMs }), { json });
+  } finally {
+    over.abort();
+    await notes;
+  }
+}
+
+/** Says why a reply is long in coming, once for each error: a model that cannot be reached is retried for hours. */
+async function noteModelFailures(client: Client, session: string, signal: AbortSignal): Promise<void> {
+  let noted = '';
+  for await (const update of client.watch(session, signal)) {
+    const failure = update.is === 'text' ? undefined : update.session.run?.failure?.last;
+    if (!failure?.retry_at || failure.error === noted) continue;
+    noted = failure.error;
+    printNote(`The model failed and is asked again: ${failure.error}`);
+  }
 }
 
 /** Prints a reply; how the command ends says how the run did. */
