@@ -41,10 +41,11 @@ test('set refuses what would make the file invalid, names the nearest key, and c
   }
   expect(fs.readdirSync(at.root)).toEqual(['agentd.json']);
   fs.symlinkSync('nowhere', at.path('link'));
-  for (const [workspace, message] of Object.entries({ 'agentd.json/x': 'Could not read', link: 'Could not make' }))
+  // Which of them comes first differs between versions of Node.
+  for (const workspace of ['agentd.json/x', 'link'])
     expect(await runHere(['config', 'set', 'mode', 'dag', '--workspace', at.path(workspace)])).toMatchObject({
       code: 1,
-      err: expect.stringMatching(`^${message} .*\n$`),
+      err: expect.stringMatching(/^Could not (?:read|make) .*\n$/),
     });
 });
 
