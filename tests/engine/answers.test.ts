@@ -340,7 +340,12 @@ describe('when a run ends', () => {
 
   test('the model that a message names goes on with its run, until "continue" names another or another task begins', async () => {
     const it = await rig({ script: () => ({ text: '', calls: [shell()] }), config: { limits: { iterations: 1 } } });
-    const says = ['{"text":"go","options":{"model":"big"}}', '{"text":"continue"}', '{"text":"/stop"}', '{"text":"continue"}'];
+    const says = [
+      '{"text":"go","options":{"model":"big"}}',
+      '{"text":"continue"}',
+      '{"text":"/stop"}',
+      '{"text":"continue"}',
+    ];
     const then = [
       '{"text":"continue","options":{"model":"small"}}',
       '{"text":"continue"}',
