@@ -102,10 +102,7 @@ const EVENT_SCHEMAS = [
     by: Actor,
     limits: Limits,
     plan: z.string().optional().describe('The plan that is resumed, where the message names one.'),
-    paused_plan: z
-      .string()
-      .optional()
-      .describe('The paused plan this run leaves as it is, as it did before it stopped.'),
+    paused_plan: z.string().optional().describe('The paused plan this run still leaves as it is.'),
     model: z.string().optional(),
     nonce: PromptNonce,
   }),
