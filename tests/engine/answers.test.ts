@@ -338,6 +338,17 @@ describe('when a run ends', () => {
     expect(it.requests).toHaveLength(4);
   });
 
+  test('"continue" from two frontends at once resumes the run once, for one budget window', async () => {
+    const it = await rig({ script: () => ({ text: '', calls: [shell()] }), config: { limits: { iterations: 2 } } });
+    it.drop('1.md', 'go');
+    await it.settle();
+    for (const name of ['2.md', '3.md']) it.store.hands.drop(name, 'continue');
+    it.drop('4.md', '/continue');
+    await it.settle();
+    expect(it.requests).toHaveLength(4);
+    expect(['2.md', '3.md', '4.md'].map((name) => statusOf(it.reply(name)))).toEqual(['paused', 'joined', 'joined']);
+  });
+
   test('the model that a message names goes on with its run, until "continue" names another or another task begins', async () => {
     const it = await rig({ script: () => ({ text: '', calls: [shell()] }), config: { limits: { iterations: 1 } } });
     const says = [

@@ -78,6 +78,23 @@ describe('a failing tool speaks against a claim on either road', () => {
   });
 });
 
+test.each([
+  ['[Failed: no access to it]', 'failed', 'not reached: no access to it'],
+  ['[Blocked: which account?]', 'waiting', 'blocked'],
+  ['`[Failed: x]` is how a failure is marked.', 'done', 'answered'],
+])('a run without steps that says %s is %s', async (text, status, reason) => {
+  for (const calls of [[], [shell()]]) {
+    const it = await rig({ script: moves(...(calls.length > 0 ? [{ calls }] : []), { text }, { text: 'There.' }) });
+    it.drop('1.json', '{"text":"get it"}');
+    await it.settle();
+    expect(JSON.parse(it.reply('1.json') ?? '')).toMatchObject({ status, reason });
+    if (calls.length > 0) expect(it.plan()?.status).toBe(status === 'done' ? 'completed' : status);
+    it.drop('2.json', '{"text":"continue"}');
+    await it.settle();
+    expect(JSON.parse(it.reply('2.json') ?? '')).toMatchObject({ status: 'done' });
+  }
+});
+
 describe('the timeout', () => {
   const working = (n: number): Move => ({ text: `[Progress ${n}/9]`, calls: [shell()] });
   test('a step that moves is not assumed done', async () => {

@@ -195,6 +195,19 @@ test('a new conversation ends the children of the one before it', async () => {
   expect(on.reply('2.md')).toContain('new conversation');
 });
 
+test('a new conversation begun while a child asks stops the children still at work', async () => {
+  const { on, reported } = await twoAtWork();
+  on.children.answer('demo~a', 'a.1', { status: 'waiting', text: 'Which?' });
+  on.worker.wake();
+  await on.settle();
+  on.drop('2.md', '/new');
+  await on.settle();
+  expect(statusOf(on.reply('2.md') ?? '')).toBe('done');
+  expect(reported()).toEqual([['demo~b', 'stop']]);
+  expect(on.plan()).toBeUndefined();
+  expect(on.faults).toEqual([]);
+});
+
 test('a step that a person blocked stays blocked when they say "continue", and the reply says how to open it', async () => {
   const { on, ends } = await twoAtWork();
   on.drop('2.md', '/pause');

@@ -220,7 +220,13 @@ function sessionAfter(session: Session, events: EventBody[]): Session {
 }
 
 function startFreshConversation(session: Session, message: Message, rules: Rules): EventBody[] {
-  const { plan } = session;
+  const { plan, runEnd, children } = session;
+  // Nobody will ask for what they do: they are told to stop first, and the message stays in the queue meanwhile.
+  if (runEnd?.status === 'waiting' && Object.values(children).some((child) => child.state === 'working'))
+    return [
+      ...withdrawQuestionEvents(session, 'the person began a new conversation'),
+      changeRunEnd(session, runEnd.message, 'paused', RUN_END.stopped),
+    ];
   const open = plan && (plan.status === 'paused' || plan.status === 'waiting' || plan.status === 'running');
   const language = replyLanguage(session, message, rules);
   const words = REPLY_WORDING[language];

@@ -6,7 +6,7 @@ import { sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { type MessageKind, parseCommand, parseModeCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
 import { classifyIntent } from './intent.ts';
-import { answersOpenQuestion } from './questions.ts';
+import { answersOpenQuestion, isBareContinue } from './questions.ts';
 
 /** What is done about a message. Each action has its function in `respond.ts`. */
 export type MessageAction =
@@ -175,9 +175,15 @@ export function joiningMessages(session: Session): string[] {
   if (!session.run) return [];
   return session.queue.filter((id) => {
     const message = mapGet(session.messages, id);
-    if (!message || (!message.arrivedDuringRun && message.as !== 'data')) return false;
+    if (!message || !(message.arrivedDuringRun || message.as === 'data' || isSecondContinue(session, message)))
+      return false;
     return !waitsForItsTurn(session, message) && actionFor(session, message) === 'join' && hasContent(message);
   });
+}
+
+/** "Continue" said twice resumes once: another budget window would be spent without anybody asking for it. */
+function isSecondContinue(session: Session, message: Message): boolean {
+  return session.run?.isResumed === true && (isBareContinue(message) || parseCommand(message)?.name === 'continue');
 }
 
 /** A queued message that joins the run without any text: "/continue" during a run. */

@@ -55,6 +55,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
   const run = {
     // A run that ended before it had a plan continues in its mode.
     ...newRun(event, plan?.mode ?? session.runEnd?.mode ?? 'linear', event.paused_plan),
+    isResumed: true as const,
     modeReason: session.runEnd?.modeReason,
     ownModel: mapGet(session.messages, event.message)?.options?.model ?? (back ? undefined : session.runEnd?.ownModel),
     agent: session.runEnd?.agent,

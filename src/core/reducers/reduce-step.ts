@@ -174,8 +174,7 @@ export function reduceCheck(
   const isVoid =
     event.type === 'tool.interrupted' || (event.type === 'tool.finished' && claim.checks[place]?.isOutdated === true);
   const checks = [...claim.checks];
-  // A check that was cut short has no result, and one that was changed meanwhile has none of the new one: it runs
-  // again.
+  // A check that was cut short or changed meanwhile runs again.
   checks[place] = isVoid
     ? undefined
     : event.type === 'tool.finished'

@@ -4,6 +4,8 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
+import { textOfJsonAnswer } from '../detect/answer-reading.ts';
+import { readStatusTags } from '../detect/step-tags.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
@@ -11,7 +13,7 @@ import { executorOf, failedOrBlockedSteps, openSteps, runningStep, unreachedStep
 import { explainNothingReady } from '../plan/step-readiness.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../session/internal-calls.ts';
-import type { Run, TurnCall } from '../session/run-state.ts';
+import type { Run, Turn, TurnCall } from '../session/run-state.ts';
 import { activePlan, endsBackgroundJobs, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
 
@@ -232,6 +234,8 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
     return { status: 'waiting', reason: RUN_END.blocked, text: turn.text };
   const failed = plan ? failedOrBlockedSteps(plan).map((step) => step.id) : [];
   if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: turn.text };
+  const told = (plan?.steps ?? []).length === 0 ? endToldWithoutSteps(session, turn) : null;
+  if (told) return told;
   const text = turn.isTruncated
     ? `${turn.text}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].truncated}`
     : turn.text;
@@ -239,6 +243,16 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   return turn.isTruncated
     ? { status: 'paused', reason: RUN_END.limit, text }
     : { status: 'done', reason: RUN_END.answered, text };
+}
+
+/** What the model said of the task itself, where no step is there to bear it. The step of a child is its parent's. */
+function endToldWithoutSteps({ name }: Session, { text }: Turn): RunEndReason | null {
+  const tags = sessionDepth(name) > 0 ? [] : readStatusTags(textOfJsonAnswer(text));
+  const tag = tags.findLast((one) => one.kind === 'failed' || one.kind === 'blocked');
+  if (tag?.kind === 'blocked') return { status: 'waiting', reason: RUN_END.blocked, text };
+  return tag?.kind === 'failed'
+    ? { status: 'failed', reason: `not reached: ${truncate(tag.reason, 200)}`, text }
+    : null;
 }
 
 /** The model's text; and, if its claim was refused, why: otherwise the person would believe it. */

@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'c46689b03dc19eb4';
+export const REDUCER_VERSION = '8ac0f011707755df';

@@ -8,6 +8,8 @@ import type { Mode, ResolvedLimits } from '../../protocol/settings/run-options.t
 export type Run = {
   message: string;
   startedAt: string;
+  /** It was stopped before, and a "continue" or an answer resumed it. */
+  isResumed?: true;
   /** Total duration of the calls of its session tree, including waits for the endpoint, by a monotonic clock. */
   elapsedMs: number;
   mode: Mode;

@@ -100,7 +100,7 @@ const EVENT_SCHEMAS = [
     by: Actor,
     limits: Limits,
     plan: z.string().optional().describe('The plan that is resumed, where the message names one.'),
-    paused_plan: z.string().optional().describe('A paused plan that this run still leaves as it is.'),
+    paused_plan: z.string().optional().describe('The paused plan this run still leaves as it is.'),
     model: z.string().optional(),
     nonce: PromptNonce,
   }),
