@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'd3b192b943020752';
+export const REDUCER_VERSION = '7b4a51671eed1c91';

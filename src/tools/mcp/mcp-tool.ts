@@ -4,7 +4,7 @@ import { truncate } from '../../base/strings.ts';
 import type { ToolResult } from '../../engine/ports/tool-ports.ts';
 import type { McpServer } from '../../protocol/settings/mcp-config.ts';
 import type { Tool } from '../common/define-tool.ts';
-import { parseToolArgs } from '../common/tool-args.ts';
+import { parseToolArgs } from '../../protocol/tool-calls/tool-args.ts';
 import { CallFault, type ListedTool, type ServerResult, toSafeName, toToolResult } from './mcp-connection.ts';
 import type { ManagedServer } from './mcp-server.ts';
 
