@@ -91,6 +91,12 @@ test.each([
   ],
   ['UTF-8 where nobody says anything', page(Buffer.from('naïve 你好')), 'text/html', 'naïve 你好'],
   ['windows-1252 where it is not UTF-8', page(Buffer.from('na\xefve', 'latin1')), 'text/html', 'naïve'],
+  [
+    'the quotes of windows-1252',
+    page(Buffer.from('\x93\x80 5\x94 \x96', 'latin1'), '<meta charset=latin1>'),
+    'text/html',
+    '“€ 5” –',
+  ],
   ['an encoding that nobody knows', page(Buffer.from('plain')), 'text/html; charset=klingon', 'plain'],
   ['UTF-16 with its mark', Buffer.from('\ufeffwide 你好', 'utf16le'), 'text/plain', 'wide 你好'],
   [
