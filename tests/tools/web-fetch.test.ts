@@ -42,6 +42,13 @@ test('`whole` gives the page with its menus, and asks the server no second time'
   expect(asked).toEqual(['/page']);
 });
 
+test('a page that is built by scripts says why it is empty', async () => {
+  const { url } = await server({ '/': respondWith('<div id="root"></div><script>root.innerText = "Hello"</script>') });
+  expect((await fetchSetup().use('web_fetch', { url: url('/') })).text).toMatch(
+    /the whole page, which has no text; one that is built by scripts can be read with a browser only$/,
+  );
+});
+
 test('the same URL again is given from memory, unless it is to be fresh', async () => {
   let count = 0;
   const { url, asked } = await server({ '/n': (_, response) => response.end(`visit ${++count}`) });
