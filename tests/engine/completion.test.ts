@@ -159,7 +159,7 @@ describe('the plan tool', () => {
   test.each([
     [{ command: 'complete_step', step: 'step_9' }, 'There is no step "step_9"'],
     [{ command: 'add_step', description: 'x', needs: ['step_9'] }, 'Unknown in "needs": step_9'],
-    [{ command: 'fly' }, 'The arguments do not fit'],
+    [{ command: 'fly' }, 'The arguments of `plan` do not fit'],
     [{ command: 'mark_step' }, 'mark_step wants "status"'],
   ])('%j is answered with what was wanted', async (args, part) => {
     const it = await run([{ text: '', calls: [planCall(args)] }]);

@@ -49,6 +49,13 @@ const tools = {
     inputSchema: object({ text: { type: 'string' } }, ['text']),
     run: ({ text: message }) => text(`received ${message}`),
   },
+  given: {
+    inputSchema: object(
+      { city: { type: 'string' }, days: { type: 'integer' }, note: { type: ['string', 'null'] }, any: {} },
+      ['city'],
+    ),
+    run: (args) => text(JSON.stringify(args)),
+  },
   pid: { run: () => text(String(process.pid)) },
   env: { run: () => text(JSON.stringify(process.env)) },
   cwd: { run: () => text(process.cwd()) },
@@ -93,7 +100,7 @@ const tools = {
   huge: { run: () => text('x'.repeat(20 * 1024 * 1024)) },
   refuse: {
     run() {
-      throw Object.assign(new Error('MCP error -32602: no such city'), { code: -32602 });
+      throw Object.assign(new Error('MCP error -32602: no such city'), { code: -32602, data: { known: ['Oslo'] } });
     },
   },
   fail: { run: () => ({ isError: true, content: [{ type: 'text', text: 'the printer is on fire' }] }) },
@@ -172,7 +179,7 @@ async function answer(id, method, params) {
     if (!methods[method]) throw Object.assign(new Error('Method not found'), { code: -32601 });
     const result = await methods[method](params);
     if (!cancelled.has(id)) send({ id, result });
-  } catch ({ code = -32603, message }) {
-    if (!cancelled.has(id)) send({ id, error: { code, message } });
+  } catch ({ code = -32603, message, data }) {
+    if (!cancelled.has(id)) send({ id, error: { code, message, data } });
   }
 }

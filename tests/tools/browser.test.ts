@@ -147,6 +147,14 @@ browserTest('files are downloaded into work/downloads/ under names that are free
   expect((await run({ action: 'snapshot' })).text).toContain('link "CSV"');
 });
 
+browserTest('a file keeps a name that is not ASCII, also where the daemon has no language', async () => {
+  const name = "attachment; filename*=UTF-8''caf%C3%A9.csv";
+  const web = await server({ '/csv': respondWith('a,b', 'text/csv', { 'content-disposition': name }) });
+  const { run, work } = browserSetup({ env: { PATH: process.env['PATH'] } });
+  expect((await run({ action: 'download', url: web.url('/csv') })).ok).toBe(true);
+  expect(readdirSync(join(work, 'downloads'))).toEqual(['café.csv']);
+});
+
 browserTest('nothing is written through a link that leads out of work/', async () => {
   const web = await server({ '/': respondWith('<p>here') });
   const { run, work, outside } = quickSetup();

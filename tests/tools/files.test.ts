@@ -68,6 +68,31 @@ test('a line that fills more than a page is cut and says so', async () => {
   expect(text).toMatch(/^lines 1-1 of 2; line 1 is longer than shown; read on with offset 2\n(?:😀)+$/u);
 });
 
+test('an output in one long line can be read to its end', async () => {
+  const output = `${'a'.repeat(20_000)}${'漢'.repeat(20_000)}\nlast`;
+  const path = `blob:${'0'.repeat(64)}`;
+  const { use } = setup({ blobs: { ['0'.repeat(64)]: output } });
+  let read = '';
+  let header = '';
+  for (let offset: string | undefined = '1'; offset !== undefined; offset = /offset (\d+)$/.exec(header)?.[1]) {
+    const { text } = await use('read_file', { path, offset: Number(offset) });
+    header = text.slice(0, text.indexOf('\n'));
+    read += text.slice(header.length + 1);
+  }
+  expect(header).toMatch(/^lines \d-4 of 4, where a line counts as several if it has more than \d+ characters$/);
+  expect(read.replaceAll('\n', '')).toBe(output.replace('\n', ''));
+});
+
+test('a name in another Unicode form is named so that it can be asked for', async () => {
+  const { use, work } = setup();
+  writeFileSync(join(work, 'cafe\u0301.txt'), 'from a Mac');
+  expect(await use('read_file', { path: 'caf\u00e9.txt' })).toEqual({
+    ok: false,
+    text: '`café.txt` is not there, but a file whose name looks the same is, in another Unicode form: "cafe\\u0301.txt".',
+  });
+  expect((await use('read_file', '{"path": "cafe\\u0301.txt"}')).text).toBe('from a Mac');
+});
+
 test('a binary file is named for what it is', async () => {
   const { use, work } = setup();
   writeFileSync(join(work, 'p.png'), Buffer.from('\x89PNG\r\n\x1a\nxxxx', 'latin1'));
@@ -180,6 +205,35 @@ test('an edit that fits nowhere shows what is nearest', async () => {
   });
   writeFileSync(join(work, 'dos'), 'a\r\nb\r\n');
   expect((await use('edit_file', { path: 'dos', old: 'a\nb', new: '' })).text).toContain('end in \\r\\n');
+});
+
+test('an edit that misses far down, or by the end of the file, says where it stops to fit', async () => {
+  const { use, work } = setup();
+  const lines = Array.from({ length: 40 }, (_, index) => `line ${index + 1}`);
+  writeFileSync(join(work, 'a'), lines.join('\n'));
+  const old = lines.with(29, 'line thirty').join('\n');
+  const shown = (from: number) => lines.slice(from - 1, from + 11).map((line, index) => `${from + index}: ${line}`);
+  expect((await use('edit_file', { path: 'a', old, new: '' })).text).toBe(
+    `\`old\` is not in \`a\`. Nearest is:\n${shown(27).join('\n')}\nIt is the same up to line 30. Copy the text exactly.`,
+  );
+  expect((await use('edit_file', { path: 'a', old: 'line 39\nline 40\n', new: '' })).text).toBe(
+    '`old` is not in `a`. Nearest is:\n39: line 39\n40: line 40\n' +
+      'It is the same up to the end of the file, which has no line end after line 40. Copy the text exactly.',
+  );
+});
+
+test('an edit does not put other line ends into a file with \\r\\n', async () => {
+  const { use, work } = setup();
+  writeFileSync(join(work, 'dos'), 'a\r\nb\r\n');
+  expect(await use('edit_file', { path: 'dos', old: 'b', new: 'b\nc' })).toEqual({
+    ok: false,
+    text: 'The lines of `dos` end in \\r\\n, those of `new` in \\n. Write the line ends so; nothing was replaced.',
+  });
+  expect((await use('edit_file', { path: 'dos', old: 'b', new: 'b\r\nc' })).ok).toBe(true);
+  expect(readFileSync(join(work, 'dos'), 'utf8')).toBe('a\r\nb\r\nc\r\n');
+  // The line ends of `old` are typed out: this one means it.
+  expect((await use('edit_file', { path: 'dos', old: '\r\n', new: '\n', all: true })).ok).toBe(true);
+  expect((await use('edit_file', { path: 'dos', old: 'c', new: 'c\nd' })).ok).toBe(true);
 });
 
 test('what is no text, too big or unchanged is not edited', async () => {

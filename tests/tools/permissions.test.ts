@@ -85,6 +85,9 @@ test.each([
   'if true; then rm x; fi',
   'ls\nrm\tx',
   'rm "a b"',
+  'rm',
+  'find . -exec rm {} +',
+  'ls | xargs rm',
 ])('what is denied is found in %j', (command) => {
   expect(is(shell(command), rules([{ deny: 'shell(rm *)' }, { allow: 'shell' }]))).toBe('deny');
   expect(is(shell(command), rules([{ ask: 'shell(rm *)' }, { allow: 'shell' }]))).toBe('ask');

@@ -22,6 +22,23 @@ test('hits are named by path and line', async () => {
   expect((await use('search_files', { pattern: 'x', path: 'gone' })).ok).toBe(false);
 });
 
+test('a byte order mark is not part of the first line', async () => {
+  const { use, work } = setup();
+  writeFileSync(join(work, 'a.cs'), '\ufeffusing System;\n');
+  expect((await use('search_files', { pattern: '^using' })).text).toBe('a.cs:1: using System;');
+});
+
+test('a glob that no file fits is named, with what it is compared with', async () => {
+  const { use, work } = setup();
+  mkdirSync(join(work, 'src'));
+  writeFileSync(join(work, 'src/a.ts'), 'one');
+  const search = (glob: string) => use('search_files', { pattern: 'one', path: 'src', glob });
+  expect((await search('lib/*.ts')).text).toMatch(
+    /^no file there fits the glob `lib\/\*\.ts`\. .* the path from the work folder/,
+  );
+  expect((await search('src/*.ts')).text).toBe('src/a.ts:1: one');
+});
+
 test('a pattern that is none is refused with the reason, and a needless backslash is no fault', async () => {
   const { use, work } = setup();
   writeFileSync(join(work, 'a'), 'a-b');

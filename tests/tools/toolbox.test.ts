@@ -2,11 +2,17 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { Permissions } from '../../src/protocol/settings/permissions.ts';
-import { ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL } from '../../src/protocol/tool-calls/own-tools.ts';
+import {
+  ASK_USER_TOOL,
+  PLAN_TOOL,
+  PlanToolArgs,
+  parseOwnArgs,
+  SPAWN_TOOL,
+} from '../../src/protocol/tool-calls/own-tools.ts';
+import { findJsonFault } from '../../src/protocol/tool-calls/tool-args.ts';
 import { TOOL_NAMES } from '../../src/protocol/tool-calls/tool-names.ts';
 import { openSkillStore } from '../../src/store/index.ts';
 import type { DynamicTools } from '../../src/tools/common/define-tool.ts';
-import { findJsonFault } from '../../src/tools/common/tool-args.ts';
 import { builtinTools, createToolbox, defineTool, openJobStore, optional } from '../../src/tools/index.ts';
 import fc from '../support/property.ts';
 import { setup } from './tool-setup.ts';
@@ -82,6 +88,24 @@ test('arguments that do not fit are refused by key, with what was wanted and wha
   expect((await use('echo', { text: 'a', tmies: 2 })).text).toContain('there is no key `tmies`, the nearest is times');
   expect((await use('echo', [1])).text).toContain('the whole: wanted object, came [1]');
   expect((await use('broken', { a: 1 })).text).toContain('there is no key `a`, the nearest is none');
+});
+
+test('what is wrong inside of a list is named with its place, in the tools of the daemon too', () => {
+  const plan = (args: object | string) =>
+    parseOwnArgs(PLAN_TOOL, PlanToolArgs, typeof args === 'string' ? args : JSON.stringify(args));
+  const wrong = (text: string) => `The arguments of \`plan\` do not fit: ${text}. Wanted one JSON object: { command, `;
+  expect(plan({ command: 'create', steps: [{ title: 'x' }] })).toContain(
+    wrong('`steps.0.description` is missing; `steps.0`: there is no key `title`'),
+  );
+  expect(plan({ command: 'create', steps: ['x', 5] })).toContain(wrong('`steps.1`: Invalid input, came 5'));
+  expect(plan({ command: 'update', done_when: [{ file: '' }] })).toContain('`done_when.0.file`: Too small');
+  expect(plan({ command: 'update', done_when: [{ cmd: 'make' }] })).toContain(
+    '`done_when.0.file` is missing, or `done_when.0.command` is missing, or `done_when.0.url` is missing, or ' +
+      '`done_when.0.person` is missing; `done_when.0`: there is no key `cmd`',
+  );
+  expect(plan({ action: 'get' })).toContain('`command`');
+  expect(plan('')).toContain(wrong('`command` is missing'));
+  expect(plan('{"command":"get",}')).toContain('not JSON: at line 1, column 18, after `{"command":"get",`, came `}`');
 });
 
 test('an unknown tool is answered with the known ones, nearest first', async () => {

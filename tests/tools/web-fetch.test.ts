@@ -42,6 +42,13 @@ test('`whole` gives the page with its menus, and asks the server no second time'
   expect(asked).toEqual(['/page']);
 });
 
+test('a page that is built by scripts says why it is empty', async () => {
+  const { url } = await server({ '/': respondWith('<div id="root"></div><script>root.innerText = "Hello"</script>') });
+  expect((await fetchSetup().use('web_fetch', { url: url('/') })).text).toMatch(
+    /the whole page, which has no text; one that is built by scripts can be read with a browser only$/,
+  );
+});
+
 test('the same URL again is given from memory, unless it is to be fresh', async () => {
   let count = 0;
   const { url, asked } = await server({ '/n': (_, response) => response.end(`visit ${++count}`) });
@@ -91,6 +98,12 @@ test.each([
   ],
   ['UTF-8 where nobody says anything', page(Buffer.from('naïve 你好')), 'text/html', 'naïve 你好'],
   ['windows-1252 where it is not UTF-8', page(Buffer.from('na\xefve', 'latin1')), 'text/html', 'naïve'],
+  [
+    'the quotes of windows-1252',
+    page(Buffer.from('\x93\x80 5\x94 \x96', 'latin1'), '<meta charset=latin1>'),
+    'text/html',
+    '“€ 5” –',
+  ],
   ['an encoding that nobody knows', page(Buffer.from('plain')), 'text/html; charset=klingon', 'plain'],
   ['UTF-16 with its mark', Buffer.from('\ufeffwide 你好', 'utf16le'), 'text/plain', 'wide 你好'],
   [

@@ -1,7 +1,7 @@
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import { parseToolArgs, SpawnArgs } from '../../protocol/tool-calls/own-tools.ts';
+import { parseOwnArgs, SPAWN_TOOL, SpawnArgs } from '../../protocol/tool-calls/own-tools.ts';
 import { findAgentName } from '../plan/plan-steps.ts';
 import { MAX_PLAN_STEPS } from '../planner/plan-proposal.ts';
 import type { Decision } from '../runs/decision.ts';
@@ -43,7 +43,7 @@ function beginSpawnEvents(session: Session, plan: Plan, { agents }: Rules, call:
     started,
     { type: 'tool.finished', call: call.key, ok: false, output: { text }, ms: 0 },
   ];
-  const read = parseToolArgs(SpawnArgs, call.args);
+  const read = parseOwnArgs(SPAWN_TOOL, SpawnArgs, call.args);
   if (typeof read === 'string') return refused(read);
   const why = whyNoChildren(session.name);
   if (why !== undefined) return refused(`No child session: ${why}. Do it here, with the other tools.`);

@@ -1,7 +1,7 @@
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { PlanToolArgs } from '../../protocol/tool-calls/own-tools.ts';
+import { PLAN_TOOL, PlanToolArgs, parseOwnArgs } from '../../protocol/tool-calls/own-tools.ts';
 import { claimStepEvent, filesWrittenInStep } from '../detect/step-claims.ts';
 import { parseStepDeclarations } from '../detect/step-tags.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
@@ -33,7 +33,7 @@ export function planCallEvents(session: Session, plan: Plan, call: TurnCall): Ev
 }
 
 function executePlanCall(session: Session, plan: Plan, args: string): PlanCallOutcome {
-  const read = parsePlanCall(args);
+  const read = parseOwnArgs(PLAN_TOOL, PlanToolArgs, args);
   if (typeof read === 'string') return refuse(read);
   switch (read.command) {
     case 'get':
@@ -53,25 +53,6 @@ function executePlanCall(session: Session, plan: Plan, args: string): PlanCallOu
     default:
       return read.command satisfies never;
   }
-}
-
-/**
- * The arguments parsed by the schema, or a text that says what is wrong and what is allowed, so that the model can fix
- * it.
- */
-function parsePlanCall(args: string): PlanToolArgs | string {
-  let given: unknown;
-  try {
-    given = JSON.parse(args);
-  } catch {
-    return `The arguments are not JSON: ${truncate(args, 80)}`;
-  }
-  const parsed = PlanToolArgs.safeParse(given);
-  if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
-  const command = typeof given === 'object' && given !== null && 'command' in given ? given.command : undefined;
-  const came = typeof command === 'string' ? ` "${truncate(command, 40)}"` : '';
-  return `The arguments do not fit${came}: ${issue?.path.join('.') || 'the object'}: ${issue?.message}. Commands: ${PlanToolArgs.shape.command.options.join(', ')}.`;
 }
 
 function onStep(plan: Plan, name: string | null | undefined, act: (step: Step) => PlanCallOutcome): PlanCallOutcome {

@@ -1,6 +1,6 @@
 import { mapGet } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
-import { AskUserArgs, parseToolArgs } from '../../protocol/tool-calls/own-tools.ts';
+import { ASK_USER_TOOL, AskUserArgs, parseOwnArgs } from '../../protocol/tool-calls/own-tools.ts';
 import type { Message } from '../session/session-messages.ts';
 import type { Session } from '../session/session-state.ts';
 import { imagesOfMessage, toUserMessage } from './chat-messages.ts';
@@ -8,7 +8,7 @@ import { parseCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.t
 import { classifyIntent } from './intent.ts';
 
 /** The arguments parsed by the schema, or what is wrong with them. */
-export const parseAskCall = (args: string): AskUserArgs | string => parseToolArgs(AskUserArgs, args);
+export const parseAskCall = (args: string): AskUserArgs | string => parseOwnArgs(ASK_USER_TOOL, AskUserArgs, args);
 
 /**
  * Whether a message answers the run's open question, although its words would mean something else elsewhere: "stop" if

@@ -10,13 +10,7 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import { StepCheck } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { hashCall } from '../../protocol/settings/permissions.ts';
-import {
-  ASK_USER_TOOL,
-  PARTS_TOOL,
-  PLAN_TOOL,
-  parseToolArgs,
-  SPAWN_TOOL,
-} from '../../protocol/tool-calls/own-tools.ts';
+import { ASK_USER_TOOL, PARTS_TOOL, PLAN_TOOL, SPAWN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import type { Permission, ToolSpec } from '../ports/tool-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
@@ -185,11 +179,20 @@ function requiredTool(session: Session, { key, name, args }: TurnCall): string |
   if (isListingKey(key)) return undefined;
   if (!isCheckKey(key)) return name;
   if (isUserWrittenCheck(session, key)) return undefined;
-  const wish = parseToolArgs(StepCheck, args);
-  const wants = (key: string) => typeof wish === 'object' && key in wish;
+  const wish = readCheck(args);
+  const wants = (key: string) => wish !== undefined && key in wish;
   if (wants('command')) return 'shell';
   if (wants('url')) return 'web_fetch';
   return wants('matches') ? 'read_file' : undefined;
+}
+
+/** The check in the arguments of a call; undefined if it is none, which the tool itself then says. */
+function readCheck(args: string): StepCheck | undefined {
+  try {
+    return StepCheck.safeParse(JSON.parse(args)).data;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Whether a call is a check that a person wrote into the plan. */

@@ -1,20 +1,23 @@
 import { z } from 'zod';
-import { truncate } from '../../base/strings.ts';
+import { UserError } from '../../base/user-error.ts';
 import { StepCheck } from '../session/plan.ts';
 import { PLAN_BOUNDS, StepText } from '../session/plan-edit.ts';
+import { parseToolArgs } from './tool-args.ts';
 
 /**
  * The arguments of a call of the daemon's own tools, parsed by their schema, or what is wrong with them in words for
  * the model.
  */
-export function parseToolArgs<T>(schema: z.ZodType<T>, args: string): T | string {
+export function parseOwnArgs<Args extends z.ZodObject>(
+  tool: { name: string },
+  schema: Args,
+  args: string,
+): z.output<Args> | string {
   try {
-    const parsed = schema.safeParse(JSON.parse(args));
-    if (parsed.success) return parsed.data;
-    const issue = parsed.error.issues[0];
-    return `The arguments do not fit: ${issue?.path.join('.') || 'the object'}: ${issue?.message}`;
-  } catch {
-    return `The arguments are not JSON: ${truncate(args, 80)}`;
+    return parseToolArgs(tool.name, schema, args);
+  } catch (error) {
+    if (error instanceof UserError) return error.message;
+    throw error;
   }
 }
 

@@ -192,7 +192,15 @@ function chromiumFlags(proxy: string): string[] {
 /** The part of the daemon's environment Chromium gets: paths and language, never a key. */
 function chromiumEnv(env: NodeJS.ProcessEnv, home: string): Record<string, string> {
   const kept = Object.entries(env).filter(([name]) => /^(?:PATH|LANG|LC_\w+|TMPDIR|TZ|FONTCONFIG_\w+)$/.test(name));
-  return { ...Object.fromEntries(kept.map(([name, value]) => [name, value ?? ''])), HOME: home };
+  const given = Object.fromEntries(kept.map(([name, value]) => [name, value ?? '']));
+  return { ...given, ...utf8Locale(given), HOME: home };
+}
+
+/** Without UTF-8 (a service often has no language at all), Chromium calls a file with an umlaut `download`. */
+function utf8Locale(env: Record<string, string>): Record<string, string> {
+  const locale = env['LC_ALL'] || env['LC_CTYPE'] || env['LANG'] || '';
+  if (/utf-?8/i.test(locale)) return {};
+  return { [env['LC_ALL'] ? 'LC_ALL' : 'LC_CTYPE']: 'C.UTF-8' };
 }
 
 const Processes = z.object({ processInfo: z.array(z.object({ type: z.string(), id: z.int() })) });

@@ -5,8 +5,8 @@ import { escapeControlChars, formatBytes, truncate } from '../../base/strings.ts
 import { UserError } from '../../base/user-error.ts';
 import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
 import { StepCheck } from '../../protocol/session/plan.ts';
+import { parseToolArgs } from '../../protocol/tool-calls/tool-args.ts';
 import { type CallDescription, defineTool, type Tool } from '../common/define-tool.ts';
-import { parseToolArgs } from '../common/tool-args.ts';
 import { compilePattern, openPatternThread } from '../files/pattern-thread.ts';
 import { type OpenFile, statIfExists, withOpenFile } from '../files/safe-open.ts';
 import { openWorkPaths } from '../files/work-paths.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Toolbox, ToolContext, ToolResult, ToolSpec } from '../../engine/ports/tool-ports.ts';
 import { type CallEffect, escapePattern } from '../../protocol/settings/permissions.ts';
-import { parseToolArgs } from './tool-args.ts';
+import { parseToolArgs } from '../../protocol/tool-calls/tool-args.ts';
 
 /** What a call of a tool affects, as of now. */
 export type CallEffects = {

@@ -16,8 +16,8 @@ import {
   type PartsPage,
   partSize,
 } from '../../protocol/tool-calls/own-tools.ts';
+import { parseToolArgs } from '../../protocol/tool-calls/tool-args.ts';
 import { defineTool, optional, type Tool } from '../common/define-tool.ts';
-import { parseToolArgs } from '../common/tool-args.ts';
 import { globToRegExp, openPatternThread } from './pattern-thread.ts';
 import { formatFileSize, statOrThrow, withFolder, withFolderAsync, withOpenFile } from './safe-open.ts';
 import { openWorkPaths, type ResolvedPath, type WorkPaths } from './work-paths.ts';

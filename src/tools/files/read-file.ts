@@ -6,6 +6,7 @@ import { UserError } from '../../base/user-error.ts';
 import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
 import { MAX_INLINE_CHARS } from '../../protocol/session/log-entry.ts';
 import { MAX_IMAGE_BYTES } from '../../protocol/session/message.ts';
+import { chunk } from '../../protocol/tool-calls/own-tools.ts';
 import { defineTool, optional, type Tool } from '../common/define-tool.ts';
 import { type OpenFile, withOpenFile } from './safe-open.ts';
 import { openWorkPaths, type ResolvedPath, type WorkPaths } from './work-paths.ts';
@@ -39,7 +40,10 @@ export function readFileTool(readAlso: string[], advertised = readAlso): Tool {
     access: 'read',
     async run({ path, offset = 1, limit = MAX_LINES }, context) {
       const want = { first: offset, lines: Math.min(limit, MAX_LINES), characters: MAX_CHARACTERS };
-      if (path.startsWith('blob:')) return pageResult(path, await readPage([await readBlob(path, context)], want));
+      if (path.startsWith('blob:')) {
+        const { text, note } = foldLongLines(await readBlob(path, context));
+        return pageResult(path, await readPage([Buffer.from(text)], want), note);
+      }
       const paths = await openWorkPaths(context.work, readAlso);
       const resolved = await paths.resolveForRead(path);
       return withOpenFile(resolved, paths, async (file) => {
@@ -72,12 +76,26 @@ async function imageResult(file: OpenFile, { resolved, paths, kind, type }: Imag
   return { ok: true, text: `${what}; it is shown below, if you see images.`, images: [image] };
 }
 
-async function readBlob(path: string, context: ToolContext): Promise<Buffer> {
+async function readBlob(path: string, context: ToolContext): Promise<string> {
   const hash = /^blob:([0-9a-f]{64})$/.exec(path)?.[1];
   if (!hash) throw new UserError(`Wanted \`blob:\` and 64 hex digits, came \`${path}\`.`);
   const text = await context.blob(hash);
   if (text === undefined) throw new UserError(`No output \`${path}\` is kept in this session.`);
-  return Buffer.from(text);
+  return text;
+}
+
+/**
+ * A line that fills more than a page counts as several lines. Outputs in one line are common (JSON), and nothing but
+ * `read_file` reads them, so without this their middle could not be reached.
+ */
+function foldLongLines(text: string): { text: string; note: string } {
+  const most = MAX_CHARACTERS - 1;
+  const lines = text.split('\n');
+  if (lines.every((line) => line.length <= most)) return { text, note: '' };
+  const folded = lines.flatMap((line) =>
+    line.length <= most ? [line] : chunk([...line], most).map((one) => one.join('')),
+  );
+  return { text: folded.join('\n'), note: `, where a line counts as several if it has more than ${most} characters` };
 }
 
 async function* stopOnAbort(signal: AbortSignal, pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
@@ -87,7 +105,7 @@ async function* stopOnAbort(signal: AbortSignal, pieces: AsyncIterable<Buffer>):
   }
 }
 
-function pageResult(shown: string, { text, first, last, total, cut }: Page): ToolResult {
+function pageResult(shown: string, { text, first, last, total, cut }: Page, note = ''): ToolResult {
   if (total === 0) return { ok: true, text: '(the file is empty)' };
   if (first > total) {
     return { ok: false, text: `\`${shown}\` has ${total} lines; offset ${first} is past its end.` };
@@ -95,7 +113,7 @@ function pageResult(shown: string, { text, first, last, total, cut }: Page): Too
   if (first === 1 && last === total && !cut) return { ok: true, text };
   const more = last < total ? `; read on with offset ${last + 1}` : '';
   const long = cut ? `; line ${first} is longer than shown` : '';
-  return { ok: true, text: `lines ${first}-${last} of ${total}${long}${more}\n${text}` };
+  return { ok: true, text: `lines ${first}-${last} of ${total}${note}${long}${more}\n${text}` };
 }
 
 /** Lines `first` to `last` (from 1) of `total`, with their line ends. */

@@ -54,7 +54,26 @@ function openForRead({ real, displayName }: ResolvedPath, paths: WorkPaths): num
       fs.openSync(folder.at(basename(real)), O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
     );
   } catch (error) {
-    throw toFileError(error, displayName);
+    const twin = errorCode(error) === 'ENOENT' ? sameNameInOtherForm(real, paths) : undefined;
+    if (twin === undefined) throw toFileError(error, displayName);
+    throw new UserError(
+      `\`${displayName}\` is not there, but a file whose name looks the same is, in another Unicode form: "${twin}".`,
+    );
+  }
+}
+
+/**
+ * The name of a file beside this one that differs only in its Unicode form, as names from macOS do, in ASCII with \u
+ * escapes: shown as it is, it would be asked for by the wrong name again.
+ */
+function sameNameInOtherForm(real: string, paths: WorkPaths): string | undefined {
+  const wanted = basename(real).normalize();
+  try {
+    const names = withFolder(paths.folderRequest(dirname(real)), (folder) => fs.readdirSync(folder.at('.')));
+    const twin = names.find((name) => name.normalize() === wanted);
+    return twin?.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  } catch {
+    return undefined;
   }
 }
 

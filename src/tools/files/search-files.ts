@@ -17,7 +17,7 @@ const MAX_BYTES = 2 * 1024 * 1024;
 const MAX_MS = 10_000;
 
 /** Progress of a search, reported also when it is stopped. */
-type SearchProgress = { hits: string[]; files: number; skipped: string[]; inFile: string };
+type SearchProgress = { hits: string[]; files: number; skipped: string[]; inFile: string; glob: string | undefined };
 
 const ARGS = z.strictObject({
   pattern: z.string().min(1).describe('The regular expression, without slashes around it.'),
@@ -48,7 +48,7 @@ export function searchFilesTool(readAlso: string[], maxMs = MAX_MS): Tool {
         {
           pattern: compilePattern(pattern, 'The pattern'),
           path,
-          glob: glob === undefined ? undefined : globToRegExp(glob),
+          glob,
         },
         readAlso,
         {
@@ -59,7 +59,7 @@ export function searchFilesTool(readAlso: string[], maxMs = MAX_MS): Tool {
   });
 }
 
-type SearchRequest = { pattern: RegExp; path: string; glob: RegExp | undefined };
+type SearchRequest = { pattern: RegExp; path: string; glob: string | undefined };
 
 async function runSearch(
   wanted: SearchRequest,
@@ -68,7 +68,8 @@ async function runSearch(
 ): Promise<ToolResult> {
   const paths = await openWorkPaths(context.work, readAlso);
   const resolved = await paths.resolveForRead(wanted.path);
-  const found: SearchProgress = { hits: [], files: 0, skipped: [], inFile: '' };
+  const found: SearchProgress = { hits: [], files: 0, skipped: [], inFile: '', glob: wanted.glob };
+  const glob = wanted.glob === undefined ? undefined : globToRegExp(wanted.glob);
   const limit = startDeadline(context.signal, context.maxMs);
   const thread = openPatternThread(limit.signal);
   // The call was permitted for the folder it names; each file in it is still checked against the rules by its own path.
@@ -76,7 +77,7 @@ async function runSearch(
     (context.permits?.(JSON.stringify({ pattern: '.', path: real })) ?? { is: 'allow' }).is === 'allow';
   try {
     for await (const files of filesToSearch(resolved, paths, limit.signal)) {
-      const chosen = wanted.glob ? await thread.matches(wanted.glob, files.map(paths.displayName)) : files.keys();
+      const chosen = glob ? await thread.matches(glob, files.map(paths.displayName)) : files.keys();
       for (const index of chosen) {
         const real = files[index];
         if (real !== undefined) await searchFile(real, wanted.pattern, { paths, thread, found, mayRead });
@@ -115,7 +116,9 @@ async function readText(real: string, paths: WorkPaths): Promise<string | { why:
   const read = withOpenFile({ real, displayName: basename(real) }, paths, async (file) => {
     if (file.size > MAX_BYTES) return { why: 'over 2 MiB' };
     const bytes = await file.whole();
-    return detectFileKind(bytes.subarray(0, SNIFF_BYTES)) ? { why: 'binary' } : bytes.toString('utf8');
+    return detectFileKind(bytes.subarray(0, SNIFF_BYTES))
+      ? { why: 'binary' }
+      : bytes.toString('utf8').replace(/^\ufeff/, '');
   });
   return read.catch((error) => {
     if (error instanceof UserError) return { why: 'cannot be read' };
@@ -126,8 +129,16 @@ async function readText(real: string, paths: WorkPaths): Promise<string | { why:
 function searchResult(found: SearchProgress): ToolResult {
   const lines = found.hits.slice(0, MAX_HITS);
   if (found.hits.length > MAX_HITS) lines.push(`[stopped at ${MAX_HITS} hits; narrow it with path or glob]`);
-  if (lines.length === 0) lines.push(`no hits in ${found.files} ${found.files === 1 ? 'file' : 'files'}`);
+  if (lines.length === 0) lines.push(noHits(found));
   return { ok: true, text: [...lines, ...skippedNote(found)].join('\n') };
+}
+
+function noHits({ files, skipped, glob }: SearchProgress): string {
+  if (glob === undefined || files + skipped.length > 0) return `no hits in ${files} ${files === 1 ? 'file' : 'files'}`;
+  return (
+    `no file there fits the glob \`${glob}\`. With a slash in it, it is compared with the path from the work folder, ` +
+    'as in src/**/*.md; without one, with the name. It may have *, **, ? and {a,b}.'
+  );
 }
 
 function timedOutResult(found: SearchProgress, ms: number): ToolResult {

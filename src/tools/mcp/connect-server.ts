@@ -3,6 +3,7 @@ import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamable
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { ErrorCode, McpError, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
+import { truncate } from '../../base/strings.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { WITHOUT_SSE } from '../../protocol/settings/mcp-config.ts';
 import type { ServerLaunch } from '../sandbox/sandbox-backend.ts';
@@ -148,7 +149,7 @@ function toCallFault(error: unknown, scrub: ResolvedEntry['scrub'], why: () => s
   if (isConnectionClosed(error)) {
     return new CallFault(why() || 'the connection was lost', 'maybe', true);
   }
-  if (error instanceof McpError) return new CallFault(text, 'refused');
+  if (error instanceof McpError) return new CallFault(text + scrub(errorData(error)), 'refused');
   if (error instanceof NotSent) return new CallFault(text, 'no', true);
   return new CallFault(text, NOT_SENT_CODES.has(causeCode(error)) ? 'no' : 'maybe', true);
 }
@@ -158,6 +159,13 @@ const NOT_SENT_CODES = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOST
 
 const causeCode = (error: unknown): string =>
   (error instanceof Error && errorCode(error.cause)) || errorCode(error) || '';
+
+/** Most characters of what a server adds to an error. */
+const MAX_ERROR_DATA = 1000;
+
+/** What a server adds to the message of an error, which may be all that says which argument is wrong. */
+const errorData = ({ data }: McpError): string =>
+  data === undefined || data === null ? '' : ` (${truncate(JSON.stringify(data), MAX_ERROR_DATA)})`;
 
 /** An error on one line. The message of `fetch` (`fetch failed`) is followed by its cause. */
 function describeError(error: unknown): string {

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { getOwn } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { ToolResult } from '../../engine/ports/tool-ports.ts';
 import type { McpServer } from '../../protocol/settings/mcp-config.ts';
+import { parseToolArgs } from '../../protocol/tool-calls/tool-args.ts';
 import type { Tool } from '../common/define-tool.ts';
-import { parseToolArgs } from '../common/tool-args.ts';
 import { CallFault, type ListedTool, type ServerResult, toSafeName, toToolResult } from './mcp-connection.ts';
 import type { ManagedServer } from './mcp-server.ts';
 
@@ -33,7 +34,7 @@ export function toMcpTool(listed: ListedTool, name: string, { server, settings, 
       };
     },
     async call(text, context) {
-      const values = parseToolArgs(name, args, text);
+      const values = withoutNulls(parseToolArgs(name, args, text), parameters);
       let result: ServerResult;
       try {
         result = await server.call(listed.name, values, { work: async () => context.work, signal: context.signal });
@@ -66,6 +67,28 @@ function argumentSchema(parameters: Record<string, unknown>): z.ZodObject {
   return z.looseObject(
     Object.fromEntries(keys.map((key) => [key, required.includes(key) ? present : z.unknown().optional()])),
   );
+}
+
+/**
+ * The arguments without optional ones that are null and must not be: some endpoints make the model fill in every key,
+ * and servers refuse those.
+ */
+function withoutNulls(values: JsonObject, { properties, required }: JsonObject): JsonObject {
+  const isLeftOut = (key: string) =>
+    !(Array.isArray(required) && required.includes(key)) &&
+    isObject(properties) &&
+    refusesNull(getOwn(properties, key));
+  return Object.fromEntries(Object.entries(values).filter(([key, value]) => value !== null || !isLeftOut(key)));
+}
+
+/** Whether a schema surely does not accept null. */
+function refusesNull(schema: unknown): boolean {
+  if (!isObject(schema) || schema['nullable'] === true) return false;
+  const { type, enum: values, anyOf, oneOf } = schema;
+  if (Array.isArray(values)) return !values.includes(null);
+  if (type !== undefined) return ![type].flat().includes('null');
+  const choices = anyOf ?? oneOf;
+  return Array.isArray(choices) && choices.every(refusesNull);
 }
 
 function callFaultResult({ ran, message }: CallFault, of: string): ToolResult {

@@ -116,7 +116,11 @@ function matchesRule(rule: PermissionRule, subject: RuleSubject): boolean {
     case 'address':
       return matchesAddressForms(word, text, subject.text);
     case 'command':
-      if (word !== 'allow') return possibleCommands(subject.text).some((command) => matchesWildcard(text, command));
+      // With a space after it, `git push *` means `git push` alone too.
+      if (word !== 'allow')
+        return possibleCommands(subject.text).some((one) =>
+          [one, `${one} `].some((form) => matchesWildcard(text, form)),
+        );
       return matchesWildcard(text, subject.text) && (!hasWildcard(text) || isPlainCommand(subject.text));
     case 'path':
       return matchesPath(word, text, subject.names(subject.text), subject.names);

@@ -123,7 +123,19 @@ export function decodeText(bytes: Buffer, contentType: string): string {
     const text = label === undefined ? undefined : tryDecode(bytes, label);
     if (text !== undefined) return text;
   }
-  return new TextDecoder(isUtf8(bytes) ? 'utf-8' : 'windows-1252').decode(bytes);
+  return decode(bytes, isUtf8(bytes) ? 'utf-8' : 'windows-1252');
+}
+
+/** What the bytes from 0x80 to 0x9f are in windows-1252, which is also what "latin1" and "ascii" mean in the web. */
+const WINDOWS_1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ';
+
+/** Throws if the label is unknown. */
+function decode(bytes: Buffer, label: string): string {
+  const decoder = new TextDecoder(label);
+  const text = decoder.decode(bytes);
+  if (decoder.encoding !== 'windows-1252') return text;
+  // Some versions of Node read it as ISO-8859-1: quotes, dashes and the euro sign come as control characters.
+  return text.replace(/[\x80-\x9f]/g, (char) => WINDOWS_1252.charAt(char.charCodeAt(0) - 0x80));
 }
 
 function byteOrderMark(bytes: Buffer): string | undefined {
@@ -142,7 +154,7 @@ function declaredEncoding(bytes: Buffer): string | undefined {
 /** Undefined if the label is unknown, or this Node was built without the encoding. */
 function tryDecode(bytes: Buffer, label: string): string | undefined {
   try {
-    return new TextDecoder(label).decode(bytes);
+    return decode(bytes, label);
   } catch {
     return undefined;
   }

@@ -107,6 +107,8 @@ async function pageTextResult(page: FetchedPage, how: ReadOptions): Promise<Tool
   };
 }
 
+const NO_TEXT = 'which has no text; one that is built by scripts can be read with a browser only';
+
 async function readBodyText(
   { url, bytes, headers, cut }: FetchedPage,
   { whole, signal, convertMs }: ReadOptions,
@@ -120,7 +122,8 @@ async function readBodyText(
   if (content.is === 'html') {
     const job = { from: 'html' as const, html: decodeText(bytes, type), url: url.href, whole };
     const { title, text, part } = await convertToText(job, signal, convertMs).catch(explainConvertError);
-    return { title, text, note: part === 'main' ? 'its main part, `whole` gives all of it' : 'the whole page' };
+    const all = text.trim() === '' ? `the whole page, ${NO_TEXT}` : 'the whole page';
+    return { title, text, note: part === 'main' ? 'its main part, `whole` gives all of it' : all };
   }
   if (cut) throw new UserError(`This PDF is larger than ${formatBytes(bytes.length)}, too large to be read.`);
   const { title, text, pages } = await convertToText({ from: 'pdf', bytes }, signal, convertMs).catch(

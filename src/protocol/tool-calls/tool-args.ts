@@ -46,10 +46,16 @@ function describeExpectedArgs(schema: z.ZodObject): string {
 
 function describeIssue(issue: z.core.$ZodIssue, args: unknown, schema: z.ZodObject): string {
   if (issue.code === 'unrecognized_keys') {
-    const known = Object.keys(schema.shape);
+    const at = issue.path.length === 0 ? '' : `\`${issue.path.join('.')}\`: `;
     return issue.keys
-      .map((key) => `there is no key \`${key}\`, the nearest is ${sortBySimilarity(key, known)[0] ?? 'none'}`)
+      .map(
+        (key) => `${at}there is no key \`${key}\`${nearestKey(key, at === '' ? Object.keys(schema.shape) : undefined)}`,
+      )
       .join('; ');
+  }
+  if (issue.code === 'invalid_union') {
+    const choices = fittingChoices(issue.errors);
+    if (choices.length > 0) return describeChoices(choices, issue.path, (one) => describeIssue(one, args, schema));
   }
   const value = valueAtPath(args, issue.path);
   const key = issue.path.length === 0 ? 'the whole' : `\`${issue.path.join('.')}\``;
@@ -57,6 +63,36 @@ function describeIssue(issue: z.core.$ZodIssue, args: unknown, schema: z.ZodObje
   const came = truncate(JSON.stringify(value), 60);
   if (issue.code === 'invalid_type') return `${key}: wanted ${issue.expected}, came ${came}`;
   return `${key}: ${issue.message}, came ${came}`;
+}
+
+function nearestKey(key: string, known: readonly string[] | undefined): string {
+  return known === undefined ? '' : `, the nearest is ${sortBySimilarity(key, known)[0] ?? 'none'}`;
+}
+
+/** The choices of a union that are of the value's own type and that it misses by least; none if there is no such. */
+function fittingChoices(errors: z.core.$ZodIssue[][]): z.core.$ZodIssue[][] {
+  const ofType = errors.filter(
+    (issues) => !issues.some(({ code, path }) => code === 'invalid_type' && path.length === 0),
+  );
+  const least = Math.min(...ofType.map((issues) => issues.length));
+  return ofType.filter((issues) => issues.length === least);
+}
+
+/** What is wrong by each choice; keys that none of them has are said once. */
+function describeChoices(
+  choices: z.core.$ZodIssue[][],
+  at: PropertyKey[],
+  describe: (issue: z.core.$ZodIssue) => string,
+): string {
+  const [own = [], unknown = []] = [false, true].map((isUnknown) =>
+    choices.map((issues) =>
+      issues
+        .filter(({ code }) => (code === 'unrecognized_keys') === isUnknown)
+        .map((issue) => describe({ ...issue, path: [...at, ...issue.path] }))
+        .join('; '),
+    ),
+  );
+  return [own.filter(Boolean).join(', or '), unknown[0]].filter(Boolean).join('; ');
 }
 
 function valueAtPath(value: unknown, path: PropertyKey[]): unknown {
