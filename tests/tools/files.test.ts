@@ -214,7 +214,7 @@ test('an edit that misses far down, or by the end of the file, says where it sto
   const old = lines.with(29, 'line thirty').join('\n');
   const shown = (from: number) => lines.slice(from - 1, from + 11).map((line, index) => `${from + index}: ${line}`);
   expect((await use('edit_file', { path: 'a', old, new: '' })).text).toBe(
-    `\`old\` is not in \`a\`. Nearest is:\n${shown(27).join('\n')}\nIt is the same up to line 30. Copy the text exactly.`,
+    `\`old\` is not in \`a\`. Nearest is:\n${shown(27).join('\n')}\nIt first differs in line 30. Copy the text exactly.`,
   );
   expect((await use('edit_file', { path: 'a', old: 'line 39\nline 40\n', new: '' })).text).toBe(
     '`old` is not in `a`. Nearest is:\n39: line 39\n40: line 40\n' +

@@ -234,8 +234,8 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
     return { status: 'waiting', reason: RUN_END.blocked, text: turn.text };
   const failed = plan ? failedOrBlockedSteps(plan).map((step) => step.id) : [];
   if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: turn.text };
-  const told = (plan?.steps ?? []).length === 0 ? endToldWithoutSteps(session, turn) : null;
-  if (told) return told;
+  const stated = (plan?.steps ?? []).length === 0 ? endStatedWithoutSteps(session, turn) : null;
+  if (stated) return stated;
   const text = turn.isTruncated
     ? `${turn.text}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].truncated}`
     : turn.text;
@@ -246,7 +246,7 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
 }
 
 /** What the model said of the task itself, where no step is there to bear it. The step of a child is its parent's. */
-function endToldWithoutSteps({ name }: Session, { text }: Turn): RunEndReason | null {
+function endStatedWithoutSteps({ name }: Session, { text }: Turn): RunEndReason | null {
   const tags = sessionDepth(name) > 0 ? [] : readStatusTags(textOfJsonAnswer(text));
   const tag = tags.findLast((one) => one.kind === 'failed' || one.kind === 'blocked');
   if (tag?.kind === 'blocked') return { status: 'waiting', reason: RUN_END.blocked, text };

@@ -131,7 +131,7 @@ function isSameLine(wanted: string, line: string | undefined, index: number, cou
 function differenceNote(at: number, differs: number, lines: string[]): string {
   if (differs <= 0) return '';
   return at < lines.length
-    ? `It is the same up to line ${at + 1}. `
+    ? `It first differs in line ${at + 1}. `
     : `It is the same up to the end of the file, which has no line end after line ${at}. `;
 }
 
