@@ -57,6 +57,15 @@ test('at most 200 hits are given, long lines are cut', async () => {
   expect(lines.at(-1)).toContain('stopped at 200 hits');
 });
 
+test('of a long line the part with the match is shown', async () => {
+  const { use, work } = setup();
+  writeFileSync(join(work, 'a.js'), `${'😀 filler '.repeat(300)}const needle = 1;${' more'.repeat(300)}`);
+  const { text } = await use('search_files', { pattern: 'needle' });
+  expect(text).toMatch(/^a\.js:1: ….*const needle = 1; more.*…$/u);
+  expect([...text].length).toBe('a.js:1: '.length + 200);
+  expect(Buffer.from(text).toString()).toBe(text);
+});
+
 test('binary and big files are passed by and named, .git and node_modules are entered only by name', async () => {
   const { use, work } = setup();
   mkdirSync(join(work, 'node_modules/p'), { recursive: true });

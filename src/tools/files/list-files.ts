@@ -224,7 +224,7 @@ async function filterByGlob(
       globToRegExp(match),
       files.map((real) => relative(folder, real)),
     );
-    return hits.flatMap((index) => files[index] ?? []);
+    return hits.flatMap(({ at }) => files[at] ?? []);
   } catch (error) {
     throw limit.hasPassed() ? new UserError(`\`match\` ${match} takes too long to try; use fewer stars.`) : error;
   } finally {

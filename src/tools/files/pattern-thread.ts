@@ -11,18 +11,25 @@ const THREAD_SOURCE = `
   const { parentPort } = require('node:worker_threads');
   parentPort.on('message', ({ pattern, texts, most }) => {
     const hits = [];
-    for (let at = 0; at < texts.length && hits.length < most; at++) if (pattern.test(texts[at])) hits.push(at);
+    for (let at = 0; at < texts.length && hits.length < most; at++) {
+      const found = pattern.exec(texts[at]);
+      if (found) hits.push({ at, start: found.index });
+    }
     parentPort.postMessage(hits);
   });
 `;
+
+/** `at`: index of the text; `start`: where in it the first match begins. */
+const PatternMatch = z.object({ at: z.int(), start: z.int() });
+type PatternMatch = z.infer<typeof PatternMatch>;
 
 /**
  * Runs regular expressions in a separate thread, so endless backtracking costs that thread, not the daemon. One request
  * at a time; it rejects when the signal aborts, and the thread must then be closed.
  */
 export type PatternThread = {
-  /** The indices of the first `most` matching texts. The pattern must have neither of the flags g and y. */
-  matches(pattern: RegExp, texts: string[], most?: number): Promise<number[]>;
+  /** The first `most` texts that match, each once. The pattern must have neither of the flags g and y. */
+  matches(pattern: RegExp, texts: string[], most?: number): Promise<PatternMatch[]>;
   close(): Promise<void>;
 };
 
@@ -37,7 +44,7 @@ export function openPatternThread(signal: AbortSignal): PatternThread {
       const answer = once(worker, 'message', { signal });
       worker.postMessage({ pattern, texts, most });
       const [hits] = await answer;
-      return z.array(z.int()).parse(hits);
+      return z.array(PatternMatch).parse(hits);
     },
     async close() {
       await worker.terminate();

@@ -13,6 +13,8 @@ import { openWorkPaths, type ResolvedPath, type WorkPaths } from './work-paths.t
 
 const MAX_HITS = 200;
 const MAX_LINE = 200;
+/** How much of a long line is shown before the match. */
+const MAX_BEFORE = 60;
 const MAX_BYTES = 2 * 1024 * 1024;
 const MAX_MS = 10_000;
 
@@ -77,7 +79,9 @@ async function runSearch(
     (context.permits?.(JSON.stringify({ pattern: '.', path: real })) ?? { is: 'allow' }).is === 'allow';
   try {
     for await (const files of filesToSearch(resolved, paths, limit.signal)) {
-      const chosen = glob ? await thread.matches(glob, files.map(paths.displayName)) : files.keys();
+      const chosen = glob
+        ? (await thread.matches(glob, files.map(paths.displayName))).map(({ at }) => at)
+        : files.keys();
       for (const index of chosen) {
         const real = files[index];
         if (real !== undefined) await searchFile(real, wanted.pattern, { paths, thread, found, mayRead });
@@ -107,10 +111,19 @@ async function searchFile(real: string, pattern: RegExp, { paths, thread, found,
   found.files++;
   const lines = text.split(/\r?\n/);
   if (lines.at(-1) === '') lines.pop();
-  for (const index of await thread.matches(pattern, lines, MAX_HITS + 1 - found.hits.length)) {
-    found.hits.push(`${shown}:${index + 1}: ${truncate(lines[index] ?? '', MAX_LINE)}`);
+  for (const { at, start } of await thread.matches(pattern, lines, MAX_HITS + 1 - found.hits.length)) {
+    found.hits.push(`${shown}:${at + 1}: ${partAround(lines[at] ?? '', start)}`);
   }
 }
+
+/** Of a long line, such as one of a bundle, the part with the match. */
+function partAround(line: string, start: number): string {
+  const near = line.length > MAX_LINE ? Math.max(0, start - MAX_BEFORE) : 0;
+  const from = isLowSurrogate(line, near) ? near + 1 : near;
+  return truncate(`${from > 0 ? '…' : ''}${line.slice(from, from + 2 * MAX_LINE)}`, MAX_LINE);
+}
+
+const isLowSurrogate = (text: string, at: number): boolean => (text.charCodeAt(at) & 0xfc00) === 0xdc00;
 
 async function readText(real: string, paths: WorkPaths): Promise<string | { why: string }> {
   const read = withOpenFile({ real, displayName: basename(real) }, paths, async (file) => {
