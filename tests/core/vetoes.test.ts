@@ -39,5 +39,7 @@ test('evidence is short and never tears a character', () => {
   const { evidence } = verdict(`${'👩‍💻'.repeat(200)} [Done]`);
   expect([...(evidence ?? '')].length).toBeLessThanOrEqual(160);
   expect(evidence).toContain('[Done]');
+  // What was left out of the prose is no strange character.
+  expect(verdict('Wrote `a.md` and “b”. [Done: B] `3`').evidence).toBe('Wrote … and …. [Done: B] …');
   expect(evidence).not.toMatch(/^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/);
 });

@@ -1,6 +1,7 @@
 import type { BracketTag } from '../text/bracket-tags.ts';
 import { findTags, linesWithTags } from '../text/bracket-tags.ts';
 import { contentWords } from '../text/content-words.ts';
+import { PLACEHOLDER } from '../text/prose.ts';
 import { readAnswer, textOfJsonAnswer } from './answer-reading.ts';
 import { findDoneMarker, isMarkerOfOtherStep } from './done-markers.ts';
 import { toolKindOf } from './plan-vocabulary.ts';
@@ -105,10 +106,12 @@ const tagContext = (tag: BracketTag): string => `${tag.before.slice(-80)}${tag.r
 
 /** Cut by code points; half a surrogate pair left at an end by an earlier cut goes too. */
 const TORN_SURROGATE = /^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/;
+/** People read it: where code or a quotation was left out, it says "…". */
 function shortEvidence(text: string): { evidence?: string } {
   const letters = [
     ...text
       .trim()
+      .replaceAll(PLACEHOLDER, '…')
       .slice(0, EVIDENCE_LENGTH * 2)
       .replace(TORN_SURROGATE, '')
       .replace(TORN_SURROGATE, ''),

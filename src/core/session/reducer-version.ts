@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '7471a75ad0f4f964';
+export const REDUCER_VERSION = 'e69b74acacda456d';

@@ -19,7 +19,7 @@ const QUOTATIONS = [
   /(?<![\p{L}\p{N}])'[^']*'(?![\p{L}\p{N}])/gu,
 ];
 /** Replaces code or a quotation: a neutral character, so that the words around it keep their distance. */
-const PLACEHOLDER = '\uFFFC';
+export const PLACEHOLDER = '\uFFFC';
 
 /** The lines outside fenced code. A fence that is never closed runs to the end of the text. */
 export function linesOutsideCode(text: string): string[] {
