@@ -2,6 +2,7 @@ import type { OutgoingMessage } from 'node:http';
 import type { Context } from 'hono';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
+import { propertyOf } from '../../../base/collections.ts';
 import { nearestName } from '../../../base/strings.ts';
 import { errorText } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
@@ -185,6 +186,9 @@ async function* bodyOf(c: Context): AsyncIterable<Uint8Array> {
   } catch (error) {
     throwBrokenOff(error);
   }
+  // A body that broke off before it was read ends like a whole one.
+  if (propertyOf(propertyOf(c.env, 'incoming'), 'complete') === false)
+    throwBrokenOff(new Error('the connection was closed'));
 }
 
 /** A body cannot be read to its end because its sender is gone: nothing failed here, and nobody reads the answer. */
