@@ -26,15 +26,14 @@ export function styleAfter(error: unknown, style: RequestStyle): RequestStyle | 
 function fieldsModeAfter(error: unknown, mode: FieldsMode): FieldsMode | undefined {
   if (!(error instanceof APIError) || (error.status !== 400 && error.status !== 422)) return undefined;
   const text = `${error.message} ${JSON.stringify(error.error ?? '')}`;
-  const isMissing = /missing|must be (?:passed|provided|included)|is required/i.test(text);
-  const next = !/reasoning_(?:content|details)|extra_content|thought_signature/.test(text)
-    ? mode
-    : !isMissing
-      ? 'none'
-      : /thought_signature/.test(text)
-        ? 'placeholder signature'
-        : 'empty reasoning';
+  if (!/reasoning_(?:content|details)|extra_content|thought_signature/.test(text)) return undefined;
+  const next = fieldsModeFor(text);
   return next === mode ? undefined : next;
+}
+
+function fieldsModeFor(refusal: string): FieldsMode {
+  if (!/missing|must be (?:passed|provided|included)|is required/i.test(refusal)) return 'none';
+  return refusal.includes('thought_signature') ? 'placeholder signature' : 'empty reasoning';
 }
 
 /** The API of Mistral, and chat templates of Mistral and Gemma, which llama.cpp reports with 500. */
