@@ -190,7 +190,7 @@ test.skipIf(noMount)(
     const disk = smallDisk('size=4m', on.session('a'));
     for (const name of ['a', 'b']) on.sh(name, 'mkdir inbox && echo /status > inbox/1.md');
     disk.remount('ro');
-    const daemon = await on.start();
+    const daemon = await on.serve();
     await on.file('b', 'outbox/1.md');
     const found = await until(() => troubleOf(on, 'a'), 'the trouble');
     expect(found).toMatchObject({ is: 'blocked', why: expect.stringMatching(/sessions\/a.*read-only/) });
