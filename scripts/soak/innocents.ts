@@ -30,7 +30,10 @@ export async function innocents(
 ): Promise<Outcome> {
   const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), histories: new Map() };
   fs.mkdirSync(ground.root, { recursive: true, mode: 0o700 });
-  fs.writeFileSync(join(ground.root, 'agentd.json'), '{ "version": 1, "sandbox": "none" }\n');
+  fs.writeFileSync(
+    join(ground.root, 'agentd.json'),
+    '{ "version": 1, "sandbox": "none", "disk": { "reserve_mb": 1 } }\n',
+  );
   const server = await startOpenAI(jobScript(ground.ledger, () => chance.below(100)));
   const words = ['--workspace', ground.root, '--base-url', server.url, '--model', 'm', '--log-level', 'error'];
   const wrong: string[] = [];

@@ -6,13 +6,14 @@ import { jsonPatch } from '../../src/frontends/ag-ui/run-events.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { type Serving, serveHere, serveWorkspace } from '../http/serving.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
+import { TEST_SETTINGS } from '../support/daemon-here.ts';
 import fc from '../support/property.ts';
 
 /** A workspace with a daemon whose model plays `answers`, and `agentctl serve --ag-ui` beside it. */
 async function agUiSetup(answers: object[], settings: object = {}): Promise<Setup & { serving: Serving }> {
   const place = setup();
   mkdirSync(place.root, { recursive: true, mode: 0o700 });
-  writeFileSync(place.path('agentd.json'), JSON.stringify({ sandbox: 'none', ...settings }));
+  writeFileSync(place.path('agentd.json'), JSON.stringify({ ...TEST_SETTINGS, ...settings }));
   await place.serveHere('--model', script(place, answers));
   return { ...place, serving: await serveHere(place, 'ag-ui') };
 }

@@ -73,7 +73,7 @@ test('a workspace that was moved while its daemon runs still is its own', async 
 
 test('an owner of an earlier version, which did not say its folder, is believed', async () => {
   const at = setup();
-  await at.serve(...RUNBOOK);
+  await at.serveHere(...RUNBOOK);
   const { folder, ...earlier } = ownerOf(at) ?? {};
   expect(folder).toBeDefined();
   writeFileSync(workspacePaths(at.root).owner, JSON.stringify(earlier));

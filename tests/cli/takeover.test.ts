@@ -102,7 +102,7 @@ test('a grace that is no number of seconds is refused', async () => {
 
 test('status and doctor say which lock keeps a second daemon out', async () => {
   const at = setup();
-  await at.serve(...RUNBOOK);
+  await at.serveHere(...RUNBOOK);
   expect((await at.here(['status'])).out).toContain('Lock:      kernel lock (flock)');
   expect(JSON.parse((await at.here(['status', '--json'])).out).daemon).toMatchObject({ epoch: 1, lock: 'flock' });
   expect((await at.here(['doctor', ...RUNBOOK])).out).toContain('kernel lock (flock)');

@@ -67,19 +67,19 @@ test('an answer saved at the moment the file appears counts, and its result is r
 
 test('a daemon that was killed again and again while answers come runs each call once, after its answer', async () => {
   const on = askingGround([WRITE('a'), WRITE('b'), WRITE('c'), { text: 'All.' }]);
-  let daemon = await on.start(on.flags);
   for (const [id, pause] of [
     [1, 3],
     [2, 20],
     [3, 60],
   ] as const) {
+    const daemon = await on.start(on.flags);
     await asked(on, id);
     on.sh('demo', `echo "/approve ${id}" > inbox/yes-${id}.md`);
     await new Promise((done) => setTimeout(done, pause));
     daemon.process.kill('SIGKILL');
     await daemon.ended;
-    daemon = await on.start(on.flags);
   }
+  await on.serve(on.flags);
   await until(
     () => on.events('demo').some((event) => event.type === 'run.ended' && event.status === 'done'),
     'the end',

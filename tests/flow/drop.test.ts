@@ -14,7 +14,7 @@ async function echo() {
 test('messages dropped with echo, cp and mv are answered, each in a reply of its name', async () => {
   const { server, flags } = await echo();
   const on = ground();
-  await on.start(flags);
+  await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo "by echo" > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('You said: by echo');
   on.sh('demo', 'echo "by cp" > ../note.txt && cp ../note.txt inbox/2.txt');

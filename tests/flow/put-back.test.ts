@@ -57,7 +57,7 @@ test('a message called `read` is answered', async () => {
 
 test('with a record put back from a backup, a new answer takes the place of an old one, which is kept', async () => {
   const { on, flags, server } = await counting();
-  const first = await on.start(flags);
+  const first = await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo hello > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
   await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the record of the reply');
@@ -65,8 +65,7 @@ test('with a record put back from a backup, a new answer takes the place of an o
   copyFileSync(record, join(on.root, 'backup.jsonl'));
   on.sh('demo', 'echo hello > inbox/2.md');
   expect(await on.file('demo', 'outbox/2.md')).toContain('answer 2');
-  first.process.kill('SIGTERM');
-  await first.ended;
+  await first.stop();
   copyFileSync(join(on.root, 'backup.jsonl'), record);
   await on.serve(flags);
   on.sh('demo', 'echo "another question" > inbox/2.md');

@@ -12,6 +12,11 @@ const isRoot = process.getuid?.() === 0;
 const noMount = whyNoMount();
 const replied = (on: Ground, name: string, file: string) => fs.existsSync(join(on.session(name), 'outbox', file));
 const troubleOf = (on: Ground, name: string) => on.status()?.trouble.sessions.find((one) => one.session === name);
+/** A message that is answered without a model. A shell for each of many takes longer than all of them. */
+function ask(on: Ground, name: string): void {
+  fs.mkdirSync(join(on.session(name), 'inbox'), { recursive: true });
+  fs.writeFileSync(join(on.session(name), 'inbox/1.md'), '/status\n');
+}
 const STACK = /\\n\s+at /;
 
 test('one session is corrupt, one flooded, one blocked, one has a tool that floods, and a fifth is answered', async () => {
@@ -55,7 +60,7 @@ test('a quarantined session is served again when its record was put right, witho
     `rm -f snapshot.json && cp events.jsonl good && sed -i '2s/status/stotus/' events.jsonl && echo /status > inbox/2.md`,
   );
   await until(() => !fs.existsSync(`/proc/${first.pid}/exe`), 'the end of the first');
-  await on.start();
+  await on.serve();
   await until(() => troubleOf(on, 'demo')?.is === 'quarantined', 'the quarantine');
   on.sh('demo', 'cp good events.jsonl && echo /status > inbox/3.md');
   await on.file('demo', 'outbox/3.md');
@@ -74,7 +79,7 @@ test.each([
     { text: 'Hello to you.' },
   ]);
   const on = ground();
-  await on.start(['--base-url', server.url, '--model', 'm']);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
   on.sh('demo', 'mkdir inbox && echo "do a" > inbox/1.md');
   await on.file('demo', 'work/begun');
   on.sh('demo', `${harm} && echo hello > inbox/2.md`);
@@ -99,7 +104,7 @@ test('with 128 open files a daemon serves 140 sessions at once', async () => {
   const on = ground();
   on.wrap.push('bash', '-c', 'ulimit -n 128 && exec "$@"', 'bash');
   const names = Array.from({ length: 140 }, (_, n) => `s${n}`);
-  for (const name of names) on.sh(name, 'mkdir inbox && echo /status > inbox/1.md');
+  for (const name of names) ask(on, name);
   const daemon = await on.start();
   let most = 0;
   await until(
@@ -129,12 +134,12 @@ async function steadyCount(count: () => number): Promise<number> {
 test('where files are short all the same, nothing is taken for missing, and all is answered once there are enough', async () => {
   const on = ground();
   const names = Array.from({ length: 20 }, (_, n) => `s${n}`);
-  for (const name of names) on.sh(name, 'mkdir inbox');
+  for (const name of names) fs.mkdirSync(join(on.session(name), 'inbox'), { recursive: true });
   const daemon = await on.start();
   const pid = String(daemon.process.pid);
   const inUse = await steadyCount(() => fs.readdirSync(`/proc/${pid}/fd`).length);
   execFileSync('prlimit', ['--pid', pid, `--nofile=${inUse}:`]);
-  for (const name of names) on.sh(name, 'echo /status > inbox/1.md');
+  for (const name of names) ask(on, name);
   await until(() => /too many (?:files )?open/.test(daemon.stderr()), 'the shortage');
   expect(names.filter((name) => replied(on, name, '1.md'))).toEqual([]);
   execFileSync('prlimit', ['--pid', pid, '--nofile=1024:']);
@@ -185,7 +190,7 @@ test.skipIf(noMount)(
     const disk = smallDisk('size=4m', on.session('a'));
     for (const name of ['a', 'b']) on.sh(name, 'mkdir inbox && echo /status > inbox/1.md');
     disk.remount('ro');
-    const daemon = await on.start();
+    const daemon = await on.serve();
     await on.file('b', 'outbox/1.md');
     const found = await until(() => troubleOf(on, 'a'), 'the trouble');
     expect(found).toMatchObject({ is: 'blocked', why: expect.stringMatching(/sessions\/a.*read-only/) });

@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import OpenAI from 'openai';
 import { type Serving, type ServingHere, serveHere } from '../http/serving.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
+import { TEST_SETTINGS } from '../support/daemon-here.ts';
 
 export type OpenAiSetup = Setup & {
   serving: ServingHere;
@@ -17,7 +18,7 @@ export type OpenAiSetup = Setup & {
 export async function openAiSetup(answers: object[], settings: object = {}): Promise<OpenAiSetup> {
   const place = setup();
   mkdirSync(place.root, { recursive: true, mode: 0o700 });
-  writeFileSync(place.path('agentd.json'), JSON.stringify({ sandbox: 'none', ...settings }));
+  writeFileSync(place.path('agentd.json'), JSON.stringify({ ...TEST_SETTINGS, ...settings }));
   await place.serveHere('--model', script(place, answers));
   const serving = await serveHere(place, 'openai');
   return {

@@ -8,7 +8,7 @@ import { hasStrace } from '../../scripts/crash/trace.ts';
 import { childProgram } from '../support/child-program.ts';
 
 // The complete run is `npm run test:power -- --all`; here are some points of it, and a few disks at each.
-const BOUNDS = ['--every', '40', '--samples', '2', '--most', '4', '--jobs', '2', '--enough', '1'];
+const BOUNDS = ['--every', '60', '--samples', '2', '--most', '4', '--jobs', '2', '--enough', '1'];
 const UNSYNCED = ['the record', 'the names on the way'];
 const ROWS = ['changes lost', ...UNSYNCED.map((what) => `without syncs of ${what}`)];
 const LONG_MS = 240_000;

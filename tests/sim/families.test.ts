@@ -96,10 +96,11 @@ const beginnings = Object.entries(BEGINNINGS);
 describe.each([1, 3])('%i deep', (deep) => {
   const stories = beginnings.flatMap(([begun, beginning], at) =>
     Object.entries(WAYS).map(([ending, way], n) => {
-      // Deeper down each way comes with one beginning in turn: what lies between the two is the same at each depth.
-      const often = deep === 1 || (at + n) % beginnings.length === 0;
       // The story again with power cuts: each way with every fifth beginning.
-      return { begun, beginning, rests: ending, way, often, isCut: everything || deep === 3 || (at + n) % 5 === 0 };
+      const isCut = everything || deep === 3 || (at + n) % 5 === 0;
+      // Each way with every second beginning; deeper down with one in turn: what lies between the two is the same at each depth.
+      const often = deep === 1 ? isCut || (at + n) % 2 === 0 : (at + n) % beginnings.length === 0;
+      return { begun, beginning, rests: ending, way, often, isCut };
     }),
   );
   const few = stories.filter(({ often }) => often);

@@ -8,7 +8,7 @@ import { readLiveOwner } from '../../src/store/workspace/owner-file.ts';
 import { endJobs } from '../tools/tool-setup.ts';
 import { runHere } from './agentctl-here.ts';
 import { inFolder, until } from './daemon.ts';
-import { type DaemonHere, serveHere } from './daemon-here.ts';
+import { type DaemonHere, serveHere, TEST_SETTINGS } from './daemon-here.ts';
 
 const AGENTCTL = resolve('dist/agentctl.js');
 const AGENTD = resolve('dist/agentd.js');
@@ -90,11 +90,10 @@ export function setup(): Setup {
   };
 }
 
-/** Without a sandbox each command would ask, and not every machine has one. */
 function prepare(root: string): void {
   fs.mkdirSync(root, { recursive: true, mode: 0o700 });
   const settings = join(root, 'agentd.json');
-  if (!fs.existsSync(settings)) fs.writeFileSync(settings, '{ "sandbox": "none" }');
+  if (!fs.existsSync(settings)) fs.writeFileSync(settings, JSON.stringify(TEST_SETTINGS));
 }
 
 /** Nothing of the developer's own settings reaches the programs. */

@@ -2,6 +2,12 @@ import { onTestFinished } from 'vitest';
 import { modelSettingsFromFlags, parsePlainDaemonLine } from '../../src/frontends/command-line.ts';
 import { runDaemon } from '../../src/main/run-daemon.ts';
 
+/**
+ * Settings of a workspace that is served in tests. Without a sandbox each command would ask, and not every machine has one. A reserve
+ * on disk is written and synced at the start of each daemon: 1 MB shows as much of it as 16.
+ */
+export const TEST_SETTINGS = { sandbox: 'none', disk: { reserve_mb: 1 } };
+
 /** A daemon in this process. Its files name this process as the owner of the workspace: nobody may send that a signal. */
 export type DaemonHere = {
   /** What it logged. */

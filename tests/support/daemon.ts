@@ -8,7 +8,7 @@ import type { Event } from '../../src/protocol/session/event.ts';
 import type { Plan } from '../../src/protocol/session/plan.ts';
 import { DaemonStatus } from '../../src/protocol/workspace/daemon-files.ts';
 import { runHere } from './agentctl-here.ts';
-import { type DaemonHere, serveHere } from './daemon-here.ts';
+import { type DaemonHere, serveHere, TEST_SETTINGS } from './daemon-here.ts';
 
 export const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 
@@ -72,9 +72,8 @@ export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Grou
     rmSync(root, { recursive: true, force: true });
   });
   const session = (name: string) => join(root, '.sessions', name);
-  // Without a sandbox each command would ask, and not every machine has one.
   const config = (settings: object) =>
-    writeFileSync(join(root, 'agentd.json'), JSON.stringify({ sandbox: 'none', ...settings }));
+    writeFileSync(join(root, 'agentd.json'), JSON.stringify({ ...TEST_SETTINGS, ...settings }));
   if (existsSync(root) && !existsSync(join(root, 'agentd.json'))) config({});
 
   function launch(flags: string[] = [], env: NodeJS.ProcessEnv = {}): RealDaemon {

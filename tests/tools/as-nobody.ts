@@ -6,6 +6,8 @@ import { onTestFinished } from 'vitest';
 /** Where a user without a home has one, and may make files. */
 const ENV = { ...process.env, HOME: '/nonexistent', TMPDIR: '/tmp' };
 const AS_NOBODY = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups'];
+/** Printed once the sources could be read. */
+const LOADED = 'the sources are loaded';
 const MOUNTED = ['src', 'node_modules'];
 
 /**
@@ -22,9 +24,10 @@ export function asNobody(script: (src: string) => string): { stdout: string; std
         encoding: 'utf8',
       });
     const src = join(place.checkout, 'src');
-    const trial = run(`import '${src}/tools/index.ts'`);
-    if (trial.status === 0) return run(script(src));
-    why = trial.error?.message ?? trial.stderr;
+    // What it imports is loaded before the first line runs.
+    const ran = run(`console.error('${LOADED}');${script(src)}`);
+    if (ran.stderr?.includes(LOADED)) return ran;
+    why = ran.error?.message ?? ran.stderr;
   }
   return { why: `another user cannot run the programs here: ${why}` };
 }

@@ -31,6 +31,17 @@ async function flipping() {
   return { ...at, stop };
 }
 
+/** Whether a folder and a file were made where they belong: on a busy machine the link can stand there in hundreds of rounds. */
+function hasMade(work: string): boolean {
+  try {
+    const made = readdirSync(work, { recursive: true }).map(String);
+    return ['new-', 'file-'].every((name) => made.some((path) => path.includes(name)));
+  } catch {
+    // A folder was moved while it was read.
+    return false;
+  }
+}
+
 // Where there is no /proc, a small moment remains: docs/tools.md says so.
 const descriptors = test.runIf(process.platform === 'linux');
 
@@ -39,7 +50,7 @@ descriptors(
   async () => {
     const { use, outside, work, stop } = await flipping();
     const fence = await openWorkPaths(work, []);
-    for (let n = 0; n < ROUNDS; n++) {
+    for (let n = 0; n < ROUNDS || !hasMade(work); n++) {
       // What a download, a picture or a server's file does after its place was found; its content never comes, which spares a sync.
       const nothing = new Readable({ read: () => nothing.destroy(new Error('nothing comes')) });
       await writeWorkFile({ real: join(work, `d/new-${n}/x`), displayName: 'x' }, nothing, fence).catch(
@@ -49,8 +60,6 @@ descriptors(
     }
     await stop();
     expect(readdirSync(outside)).toEqual([THEIRS]);
-    const made = readdirSync(work, { recursive: true }).map(String);
-    for (const name of ['new-', 'file-']) expect(made.filter((path) => path.includes(name)).length).toBeGreaterThan(0);
   },
   60_000,
 );

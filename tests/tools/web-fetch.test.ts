@@ -87,7 +87,7 @@ const page = (words: Buffer, head = '') =>
   Buffer.concat([Buffer.from(`<html><head>${head}</head><body><p>`), words, Buffer.from('</p></body></html>')]);
 
 test.each([
-  ['GBK by the header', page(NI_HAO), 'text/html; charset=GBK', '你好世界'],
+  ['GBK by the header', NI_HAO, 'text/plain; charset=GBK', '你好世界'],
   ['GB2312 by the page', page(NI_HAO, '<meta charset=gb2312>'), 'text/html', '你好世界'],
   ['Shift_JIS by the header', page(NIHONGO), 'text/html; charset="Shift_JIS"', '日本語'],
   [
@@ -96,15 +96,15 @@ test.each([
     'text/html',
     '日本語',
   ],
-  ['UTF-8 where nobody says anything', page(Buffer.from('naïve 你好')), 'text/html', 'naïve 你好'],
-  ['windows-1252 where it is not UTF-8', page(Buffer.from('na\xefve', 'latin1')), 'text/html', 'naïve'],
+  ['UTF-8 where nobody says anything', Buffer.from('naïve 你好'), 'text/plain', 'naïve 你好'],
+  ['windows-1252 where it is not UTF-8', Buffer.from('na\xefve', 'latin1'), 'text/plain', 'naïve'],
   [
     'the quotes of windows-1252',
     page(Buffer.from('\x93\x80 5\x94 \x96', 'latin1'), '<meta charset=latin1>'),
     'text/html',
     '“€ 5” –',
   ],
-  ['an encoding that nobody knows', page(Buffer.from('plain')), 'text/html; charset=klingon', 'plain'],
+  ['an encoding that nobody knows', Buffer.from('plain'), 'text/plain; charset=klingon', 'plain'],
   ['UTF-16 with its mark', Buffer.from('\ufeffwide 你好', 'utf16le'), 'text/plain', 'wide 你好'],
   [
     'XML by its declaration',
