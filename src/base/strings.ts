@@ -120,3 +120,14 @@ export function escapeControlChars(name: string): string {
 export function formatBytes(bytes: number): string {
   return bytes === 1 ? '1 byte' : `${bytes} bytes`;
 }
+
+/** A time as people at this machine read it: `2026-03-01 14:05:09`. */
+export function formatLocalTime(at: string): string {
+  const date = new Date(at);
+  const two = (n: number) => String(n).padStart(2, '0');
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+/** A time in a text whose reader may be anywhere: `2026-03-01 13:05:09 UTC`. */
+export const formatUtcTime = (at: string): string => at.replace(/^(\S{10})T(\d\d:\d\d:\d\d).*Z$/, '$1 $2 UTC');

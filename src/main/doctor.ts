@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { formatLocalTime } from '../base/strings.ts';
 import { type Client, openClient } from '../client/index.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
 import { resolveSettings } from '../protocol/settings/effective-settings.ts';
@@ -99,7 +100,7 @@ function listRunningJobs(client: Client): Finding[] {
 function checkDaemon(client: Client): Finding {
   const owner = client.daemon();
   const text = owner
-    ? `running: process ${owner.pid}, since ${owner.at}`
+    ? `running: process ${owner.pid}, since ${formatLocalTime(owner.at)}`
     : 'not running; start it with: agentctl start';
   return { what: 'daemon', is: owner ? 'ok' : 'note', text };
 }

@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { methods } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
@@ -59,7 +60,7 @@ test('a cursor that no page gave is refused', async () => {
 });
 
 test('a line that is no JSON, an unknown method and wrong parameters are answered, and the next request works', async () => {
-  const { child } = spawnAcp(ground().root);
+  const { child, ended } = spawnAcp(ground().root);
   let out = '';
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     out += text;
@@ -76,6 +77,10 @@ test('a line that is no JSON, an unknown method and wrong parameters are answere
   ];
   child.stdin?.write(`${lines.join('\n')}\n`);
   await until(() => out.includes('"id":4'), 'the last answer');
+  // As with `printf … | agentctl acp`: what was read before the end is answered, and its own end is awaited.
+  const last = { jsonrpc: '2.0', id: 5, method: 'session/new', params: { cwd: tmpdir(), mcpServers: [] } };
+  child.stdin?.end(JSON.stringify(last));
+  expect(await ended).toBe(0);
   const answers = out
     .trim()
     .split('\n')
@@ -88,6 +93,7 @@ test('a line that is no JSON, an unknown method and wrong parameters are answere
     [2, -32_601],
     [3, -32_602],
     [4, undefined],
+    [5, undefined],
   ]);
 });
 

@@ -56,7 +56,7 @@ test('a prompt becomes a message; its plan, calls and words come as updates', as
   expect(changes[1]).toEqual(['completed', [{ type: 'diff', path, newText: 'one two\n' }]]);
   expect(JSON.stringify(changes[3])).toContain('2 notes.txt');
   expect(editor.words()).toBe(
-    '[Step] Count the words\n[Step] Write them down\nI begin.\n\nCounted. [Done]\n\nTwo words, written down. [Done]',
+    '[Step] Count the words\n[Step] Write them down\nI begin.\n\nCounted.\n\nTwo words, written down.',
   );
   expect(editor.updates('session_info_update').at(-1)?.title).toBe('count the words');
   expect(editor.updates('available_commands_update')[0]?.availableCommands.map(({ name }) => name)).toContain('status');
@@ -182,7 +182,7 @@ test("a planner's JSON is no part of the conversation; the plan it made is", asy
   const sessionId = await openNew(editor);
   await editor.agent.request(methods.agent.session.setMode, { sessionId, modeId: 'plan-act' });
   expect(await ask(editor, sessionId, 'greet me')).toBe('end_turn');
-  expect(editor.words()).toBe('Hello.\n\nWritten. [Done]\n\nGreeted.');
+  expect(editor.words()).toBe('Hello.\n\nWritten.\n\nGreeted.');
   expect(
     editor
       .updates('plan')

@@ -85,7 +85,7 @@ test('a run has its texts, tool calls and steps in an order that the client of A
   expect(json['steps']).toMatchObject([{ status: 'completed' }, { status: 'completed' }]);
   const call = agent.messages.find(({ role }) => role === 'tool');
   expect(call?.content).toContain('3');
-  expect(textsOf(agent).at(-1)).toBe('assistant: [Done: Tell] There are three.');
+  expect(textsOf(agent).at(-1)).toBe('assistant: Tell: There are three.');
 
   // The same request is the same message, and only what is new is told of a longer conversation.
   agent.setMessages(agent.messages.slice(0, 1));

@@ -18,7 +18,7 @@ function overview(name: string, minute: number, more: Partial<SessionOverview> =
   const changed = `2026-01-01T00:${String(minute).padStart(2, '0')}:00.000Z`;
   const parent = name.includes('~') ? name.slice(0, name.lastIndexOf('~')) : null;
   const rest = { title: null, plan: null, asks: null, inbox: 0, problem: null, settings: null };
-  return { name, parent, standing: 'completed', changed, ...rest, ...more };
+  return { name, label: name, parent, standing: 'completed', changed, ...rest, ...more };
 }
 
 const SESSIONS = [
@@ -78,7 +78,7 @@ const skipped = { changes: [{ what: 'status', step: 'step_1', from: 'blocked', t
 
 /** What happened, and what every face says of it: the state, the steps, the summary, the line of `chat`. */
 const STATES: Record<string, [EventBody[], standing: SessionStanding, steps: string, ...summary: RegExp[]]> = {
-  cancelled: [CANCELLED, 'cancelled', '0/1', /^Last run: cancelled \(asked\)\.$/m],
+  cancelled: [CANCELLED, 'cancelled', '0/1', /^Last run: cancelled \(asked\)\.$/m, /^1\. ⊘/m],
   'cancelled-reopened': [[...CANCELLED, UNDO], 'paused', '0/1', /^Plan: paused \(reopened\)\.$/m, /^1\. ‖/m],
   undone: [
     [...FIRST, ...ended('1.md', 'plan_1'), UNDO],

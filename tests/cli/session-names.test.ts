@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
@@ -113,4 +113,22 @@ test('reply prints the newest reply of a session; what is not UTF-8 is not sent'
   const fresh = await withSessions('silent');
   const none = await fresh.here(['reply', 'silent']);
   expect([none.code, none.err]).toEqual([1, 'silent has no reply yet. To follow its run: agentctl watch silent\n']);
+});
+
+test('a name with other letters is shown as it was given, in every list and command line, and the folder is escaped', async () => {
+  const at = await withSessions('Büro-🚀', 'Büro:a');
+  const [folder = ''] = readdirSync(at.path('.sessions')).filter((name) => name.includes('1f680'));
+  expect(folder).toBe('=42=ufc=ro-=u1f680=');
+  expect(JSON.parse((await at.here(['list', '--json'])).out)).toContainEqual(
+    expect.objectContaining({ name: folder, label: 'Büro-🚀' }),
+  );
+  expect(JSON.parse((await at.here(['show', folder, '--json'])).out)).toMatchObject({ name: folder, label: 'Büro-🚀' });
+  const shown = [['list'], ['show', 'Büro-'], ['top'], ['show', 'Bü'], ['show', 'nobody'], ['cancel', folder]];
+  for (const words of shown) {
+    const { out, err } = await at.here(words);
+    expect(out + err, words.join(' ')).toContain('Büro-🚀');
+    expect(out + err, words.join(' ')).not.toContain('=u');
+  }
+  expect((await at.here(['list'])).out).toMatch(/^Büro-🚀 {2}/m);
+  expect((await at.here(['send', 'Büro-🚀', 'hello'])).err).toMatch(/^Sent to Büro-🚀: /m);
 });

@@ -23,7 +23,7 @@ test('a template is run, its plan kept as another one, and that one is run again
   const at = withTemplate();
   await at.serveHere('--model', script(at, WORK));
   const run = await at.ctl(['run', 'demo', 'report', 'city=New "York" \\', '--wait']);
-  expect({ code: run.code, out: run.out }).toEqual({ code: 0, out: 'written [Done]\n' });
+  expect({ code: run.code, out: run.out }).toEqual({ code: 0, out: 'written\n' });
   const plan = await at.here(['plan', 'demo', '--json']);
   expect(JSON.parse(plan.out)).toMatchObject({
     planned_by: 'template report',
@@ -41,27 +41,45 @@ test('a template is run, its plan kept as another one, and that one is run again
   expect((await at.here(['save-template', 'demo', '../mine'])).err).toContain('cannot be the name of a template');
   expect((await at.here(['save-template', 'nobody', 'x'])).code).toBe(4);
 
-  expect((await at.here(['run', 'other', 'mine', '--wait'])).out).toBe('written [Done]\n');
+  expect((await at.here(['run', 'other', 'mine', '--wait'])).out).toBe('written\n');
 });
 
-test('what cannot be run is rejected with the reason, and ends with 1; what is not understood with 2', async () => {
+test('what cannot be run is refused with the reason before a session is made, with 1; what is not understood with 2', async () => {
   const at = withTemplate();
   await at.serveHere('--model', script(at, WORK));
+  fs.writeFileSync(at.path('templates', 'bad.md'), '---\nmode: linaer\nlimits: {iterations: x}\n---\n1. {{town}}\n');
+  fs.writeFileSync(at.path('templates', 'open.md'), '---\nmode: [linear\n---\n1. x\n');
+  fs.writeFileSync(at.path('templates', 'list.md'), '1. Go to {{town}}\n');
+  for (const [name, why] of [
+    [
+      'bad',
+      /^The template bad cannot be run:\ntemplates\/bad\.md, line 2: .*"linaer".*\n.*line 3: .*iterations.*\nFix its file/,
+    ],
+    ['open', /^The template open cannot be run:\ntemplates\/open\.md, line \d: not YAML: /],
+    ['list', /^The template list cannot be run:\ntemplates\/list\.md, line 1: \{\{town\}\} is not a parameter/],
+  ] as const) {
+    for (const line of [
+      ['run', 'new', name],
+      ['send', 'new', `/run ${name}`],
+    ]) {
+      const { code, err } = await at.here(line);
+      expect([code, err]).toEqual([1, expect.stringMatching(why)]);
+    }
+  }
   const missing = await at.here(['run', 'demo', 'report', '--wait']);
-  expect([missing.code, missing.out]).toEqual([
+  expect([missing.code, missing.err]).toEqual([
     1,
     'report requires city (which one). Usage: /run report city=… [weeks=1]\n',
   ]);
   const unknown = await at.here(['run', 'demo', 'report', '--param', 'citi=x', '--param', 'weeks=2', '--wait']);
-  expect([unknown.code, unknown.out]).toEqual([1, expect.stringContaining('did you mean "city"?')]);
+  expect([unknown.code, unknown.err]).toEqual([1, expect.stringContaining('did you mean "city"?')]);
   const slip = await at.here(['run', 'demo', 'report', 'Paris']);
   expect([slip.code, slip.err]).toEqual([2, expect.stringContaining('Expected name=value, got "Paris"')]);
   const swapped = await at.here(['run', 'report', 'demo']);
   const order = 'The session comes first: agentctl run demo report';
   expect([swapped.code, swapped.err]).toEqual([2, `No template "demo". ${order}\n`]);
   expect((await at.here(['run', 'demo', 'reprot'])).err).toBe('No template "reprot". Did you mean "report"?\n');
-  expect(fs.existsSync(at.path('.sessions', 'report'))).toBe(false);
-  expect(fs.existsSync(at.path('.sessions', 'demo', 'plan.json'))).toBe(false);
+  expect(fs.readdirSync(at.path('.sessions'))).toEqual([]);
 });
 
 test('templates are listed with their parameters, and one with faults ends the list with 1', async () => {

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import { formatLocalTime } from '../../src/frontends/cli/common/terminal.ts';
+import { formatLocalTime } from '../../src/base/strings.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { sessionPaths } from '../../src/store/layout/layout.ts';
 import { opened, received, record, started } from '../client/rig.ts';

@@ -105,7 +105,7 @@ test('who watches sees how it stands, then events and the words of each call, no
   await store.eventLog.append([answered('Let me s\u00e9e. [Step] First'), ...planned('plan_1', 'Count')]);
   await until(6);
   store.live.begin();
-  store.live.write('[Done]');
+  store.live.write('It is there. [Done]');
   await until(7);
   await store.eventLog.append(ended('1.md', 'plan_1'));
   await until(12);
@@ -119,7 +119,7 @@ test('who watches sees how it stands, then events and the words of each call, no
     'plan.started',
     'step.added',
     'step.started',
-    '[Done]',
+    'It is there.',
     'step.completed',
     'run.ended',
     'plan.ended',

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { sha256 } from '../../src/base/sha256.ts';
-import { isSessionFolder, sessionFolder } from '../../src/protocol/workspace/session-names.ts';
+import { isSessionFolder, readableName, sessionFolder } from '../../src/protocol/workspace/session-names.ts';
 import fc, { anyCharacter } from '../support/property.ts';
 import { casesOf } from './case-file.ts';
 
@@ -45,6 +45,22 @@ test('the folder of any key is one harmless segment', () => {
   fc.assert(
     fc.property(key, (one) => {
       expect(isSafe(sessionFolder(one)), sessionFolder(one)).toBe(true);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('the name that people read leads to the same folder, and hides nothing', () => {
+  for (const name of ['Büro', '🚀', 'Straße 5', 'telegram:anna@example.org', 'Demo', '50%', '用户1'])
+    expect(readableName(sessionFolder(name))).toBe(name);
+  expect(readableName(`demo~${sessionFolder('Prüfen')}+2`)).toBe('demo~Prüfen+2');
+  fc.assert(
+    fc.property(key, (one) => {
+      const folder = sessionFolder(one);
+      const read = readableName(folder);
+      expect([one, folder]).toContain(read);
+      expect(sessionFolder(read) === folder || read === folder).toBe(true);
+      expect(read).not.toMatch(/[\p{C}\u2028\u2029/\\]/u);
     }),
     { numRuns: 2000 },
   );

@@ -1,7 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { formatLocalTime } from '../../src/frontends/cli/common/terminal.ts';
+import { formatLocalTime } from '../../src/base/strings.ts';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 

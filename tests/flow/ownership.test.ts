@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { formatLocalTime } from '../../src/base/strings.ts';
 import { everything } from '../support/all.ts';
 import { type Ground, ground, type RealDaemon, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
@@ -39,7 +40,8 @@ test(`of ${AT_ONCE} daemons started at once exactly one owns the workspace, and 
   const { pid, at, epoch } = ownerOf(on);
   expect([pid, epoch]).toEqual([all[ends.indexOf('READY')]?.process.pid, 1]);
   for (const [n, daemon] of all.entries()) {
-    if (ends[n] === 3) expect(daemon.stderr()).toMatch(new RegExp(`process ${pid} on .*, since ${at}`));
+    if (ends[n] === 3)
+      expect(daemon.stderr()).toMatch(new RegExp(`process ${pid} on .*, since ${formatLocalTime(at)}`));
   }
 }, 600_000);
 

@@ -79,7 +79,7 @@ test('a plan that the planner answers as JSON is not streamed', async () => {
   const stream = openai.chat.completions.stream({ model: 'agentd', messages: userMessages('Do both') });
   let reasoning = '';
   for await (const { choices } of stream) reasoning += Object(choices[0]?.delta).reasoning_content ?? '';
-  expect(await stream.finalContent()).toMatch(/^\[Done\] Fetched\.\n\n\[Done\] Read it all\./);
+  expect(await stream.finalContent()).toMatch(/^Fetched\.\n\nRead it all\./);
   expect(reasoning).toContain('step: Fetch it\n');
   expect((await ctl(['log', names()[0] ?? '', '--json'])).out).toContain('"planner_query":"plan"');
 });

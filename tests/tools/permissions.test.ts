@@ -128,7 +128,47 @@ test.each(['git rm x', 'ls rm', 'echo firm x', 'cat /rm/x', 'npm run rm'])('and 
   expect(is(shell(command), rules([{ deny: 'shell(rm *)' }, { allow: 'shell' }]))).toBe('allow');
 });
 
+test.each([
+  'grep "rm" notes.txt',
+  `grep -rn -E 'rm|mv' *.md`,
+  'cat "rm" | grep -c "rm x; rm y" | wc -l',
+  'echo "rm x" && ls "rm"',
+  '/usr/bin/grep "rm x" a',
+])('words in quotes are no command where programs that only print are called: %s', (command) => {
+  expect(is(shell(command), rules([{ deny: 'shell(rm *)' }, { allow: 'shell' }]))).toBe('allow');
+});
+
+test.each([
+  'echo "rm x" | sh',
+  'echo "rm x" > run.sh',
+  'cat <(rm x)',
+  'grep "$(rm x)" a',
+  'grep "`rm x`" a',
+  'grep a b; "rm" x',
+  'grep a b | xargs "rm"',
+  'grep "a" b\n"rm" x',
+  'grep "a" b & "rm" x',
+  'PATH=. grep "rm" x',
+  './grep "rm x"',
+  'rg --pre "rm" x',
+  'git grep -O"rm" x',
+  'ssh host "rm x"',
+  'awk \'BEGIN { system("rm x") }\'',
+  'trap "rm x" EXIT',
+  'find . -exec "rm" {} ;',
+  'grep "a\\"; rm x; \\"" b',
+])('and they are one wherever something else might run them: %j', (command) => {
+  expect(is(shell(command), rules([{ deny: 'shell(rm *)' }, { allow: 'shell' }]))).toBe('deny');
+});
+
+test('a rule about a program that only prints holds in a line of several, with its words in quotes or not', () => {
+  for (const command of ['ls; cat "/etc/passwd"', "ls | cat '/etc/'passwd", 'ls && /bin/cat /etc/passwd'])
+    expect(is(shell(command), rules([{ deny: 'shell(cat /etc/*)' }, { allow: 'shell' }]))).toBe('deny');
+});
+
 test('a very long command is held against the rules in no time', () => {
+  const quoted = `grep ${'"rm" '.repeat(50_000)};x`;
+  expect(is(shell(quoted), rules([{ deny: 'shell(mv *)' }, { allow: 'shell' }]))).toBe('allow');
   const command = `env ${'a '.repeat(50_000)}`;
   expect(is(shell(command), rules([{ deny: 'shell(rm *)' }, { allow: 'shell' }]))).toBe('allow');
 });

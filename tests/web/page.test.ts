@@ -120,6 +120,7 @@ webTest(
 
     await log.getByText('Writing', { exact: true }).waitFor();
     await log.locator('strong', { hasText: 'three' }).waitFor();
+    expect(await log.locator('.answer p', { hasText: 'three' }).allTextContents()).toEqual(['There are three.']);
     const header = page.getByRole('main').getByRole('status');
     await header.getByText('running').waitFor();
     await header.getByText('1 of 2 steps').waitFor();
@@ -186,6 +187,7 @@ webTest(
     await header.getByText('cancelled').waitFor();
 
     await log.getByText('Reply: Cancelled').first().waitFor();
+    await eventually(() => shown.first().textContent()).toMatch(/^✗ cancelled/);
   },
 );
 

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { hostname } from 'node:os';
+import { formatLocalTime } from '../../base/strings.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
@@ -27,7 +28,8 @@ export type DaemonLaunch = { program: string; args: string[] };
  */
 export async function launchDaemon(paths: WorkspacePaths, { program, args }: DaemonLaunch): Promise<WorkspaceOwner> {
   const there = readLiveOwner(paths);
-  if (there) throw new DaemonState(`A daemon is already running: process ${there.pid}, since ${there.at}.`);
+  if (there)
+    throw new DaemonState(`A daemon is already running: process ${there.pid}, since ${formatLocalTime(there.at)}.`);
   const log = wrapDiskErrors('open', paths.log, () => fs.openSync(paths.log, 'a', 0o600));
   const before = fs.fstatSync(log).size;
   const child = spawn(process.execPath, [program, '--workspace', paths.root, ...args], {
@@ -153,7 +155,7 @@ function ownerToEnd(paths: WorkspacePaths): WorkspaceOwner {
   }
   if (owner && owner.ended_at === undefined && owner.host !== hostname()) {
     throw new DaemonState(
-      `${paths.root} is owned by process ${owner.pid} on ${owner.host}, since ${owner.at}. Run agentctl takeover there.`,
+      `${paths.root} is owned by process ${owner.pid} on ${owner.host}, since ${formatLocalTime(owner.at)}. Run agentctl takeover there.`,
     );
   }
   throw new DaemonState(capitalize(unknownHolderText(paths)));

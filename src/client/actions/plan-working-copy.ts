@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { formatLocalTime } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { createFile, linkIfFree } from '../../store/fs/durable-write.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
@@ -71,7 +72,7 @@ async function lockPlanEdit(path: string, now: Date): Promise<() => void> {
       const holder = readIdentityFile(path, ProcessIdentity);
       if (holder && isProcessAlive(holder))
         throw new UserError(
-          `The plan is already being edited by process ${holder.pid} since ${holder.at}. Finish that edit first.`,
+          `The plan is already being edited by process ${holder.pid} since ${formatLocalTime(holder.at)}. Finish that edit first.`,
         );
       fs.rmSync(path, { force: true });
       if (!linkIfFree(staged, path)) throw new UserError('Someone else just started to edit the plan. Try again.');

@@ -1,5 +1,5 @@
 import { UserError } from '../../base/user-error.ts';
-import { findTemplateFaults, templateUsage } from '../../core/templates/fill-template.ts';
+import { fillTemplate, findTemplateFaults, templateUsage } from '../../core/templates/fill-template.ts';
 import { templateFromPlan } from '../../core/templates/template-plan.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { TemplateHead } from '../../protocol/templates/template.ts';
@@ -53,6 +53,16 @@ function summarizeHead({
     default: one.default ?? null,
   }));
   return { description: description ?? null, parameters: named, mode: mode ?? null };
+}
+
+/** Throws UserError if a template cannot be run with these arguments, with its faults or what is wrong with them. */
+export async function checkTemplateRun(folder: string, name: string, args: string): Promise<void> {
+  const read = await openTemplates(folder).read(name);
+  const faults = read.ok ? findTemplateFaults(read.template).join('\n') : read.why;
+  if (faults !== '')
+    throw new UserError(`The template ${name} cannot be run:\n${faults}\nFix its file, then run it again.`);
+  const filled = read.ok && fillTemplate(read.template, args);
+  if (filled && 'fault' in filled) throw new UserError(filled.fault);
 }
 
 /** Saves a completed plan as a template; returns the path of its file. Throws UserError if that is not possible. */

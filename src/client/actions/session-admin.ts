@@ -9,6 +9,7 @@ import type { Event } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { McpServers } from '../../protocol/settings/mcp-config.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 import { ensureFolder } from '../../store/fs/durable-write.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
@@ -57,7 +58,7 @@ export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) 
     if (!(await isRunning(folders.get(name)))) return;
     const start = readLiveOwner(workspace.paths) ? '' : ' once a daemon is running (agentctl start)';
     throw new DaemonState(
-      `${name} has an active run, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${name} --wait`,
+      `${readableName(name)} has an active run, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${readableName(name)} --wait`,
     );
   }
 
@@ -77,7 +78,9 @@ export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) 
       const target = folders.folderName(to);
       const parent = parentSessionOf(name);
       if (parent !== undefined)
-        throw new UserError(`${name} is a child session of ${parent} and named after it. Rename ${parent}.`);
+        throw new UserError(
+          `${readableName(name)} is a child session of ${readableName(parent)} and named after it. Rename ${readableName(parent)}.`,
+        );
       for (const one of await idleSessionTree(key, 'renamed'))
         await workspace.rename(one, target + one.slice(name.length));
       return target;
@@ -102,7 +105,7 @@ export async function rebuildSession(paths: WorkspacePaths, session: KnownSessio
     const { run, unanswered } = await readSession(session);
     if (run || unanswered.length > 0 || countWaitingMessages(session) > 0) {
       throw new DaemonState(
-        `The daemon is working in ${session.name} and keeps its files up to date. Try again when the session is idle.`,
+        `The daemon is working in ${readableName(session.name)} and keeps its files up to date. Try again when the session is idle.`,
       );
     }
   }

@@ -2,6 +2,7 @@ import { basename } from 'node:path';
 import { parseApprovalFile, parseConsent } from '../../core/messages/approval-answers.ts';
 import { parseCommand, textWithoutCommand } from '../../core/messages/commands.ts';
 import type { Session } from '../../core/session/session-state.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
 import { CorruptLogError } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
@@ -94,8 +95,10 @@ export async function findApprovalRequest(
   const own = meant.find((one) => one.session === sessions[0]?.name);
   const only = meant.length === 1 ? meant[0] : id === undefined ? undefined : own;
   if (only) return only;
-  const lines = open.map((one) => `  ${one.session} ${one.id}  ${one.tool} ${one.display.split('\n')[0]}`);
-  const name = sessions[0]?.name ?? '';
+  const lines = open.map(
+    (one) => `  ${readableName(one.session)} ${one.id}  ${one.tool} ${one.display.split('\n')[0]}`,
+  );
+  const name = readableName(sessions[0]?.name ?? '');
   throw new NoSuchApproval(
     open.length === 0
       ? `No call is waiting for approval in ${name}.`

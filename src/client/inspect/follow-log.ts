@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { StringDecoder } from 'node:string_decoder';
+import { showWhileWritten, withoutDoneMarkers } from '../../core/detect/done-markers.ts';
 import { reduceEvent } from '../../core/reducers/reduce-event.ts';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
 import type { Event } from '../../protocol/session/event.ts';
@@ -50,7 +51,7 @@ export async function* watchSession(
   signal?: AbortSignal,
 ): AsyncGenerator<SessionUpdate> {
   const record = openLogTail(paths);
-  const live = openLiveTail(paths.live);
+  const live = openShownTail(paths.live);
   const changes = watchFolders([paths.folder, paths.inbox]);
   let session = emptySession(paths.name);
   let answered = '';
@@ -74,7 +75,7 @@ export async function* watchSession(
         session = reduceEvent(session, event);
         // A short answer may be in the event log before its text was read: then the event has delivered it.
         if (event.type === 'model.answered' || event.type === 'model.failed') answeredAt = event.at;
-        isReported ||= event.type === 'model.answered' && event.text.startsWith(words.text);
+        isReported ||= event.type === 'model.answered' && withoutDoneMarkers(event.text).startsWith(words.text);
         yield { is: 'event', event, session };
       }
       if (words.text !== '' && words.began && !isReported) yield { is: 'text', text: words.text };
@@ -152,6 +153,20 @@ export function openLogTail(paths: SessionPaths, from = 1): LogTail {
 function versionOf(path: string): string {
   const stat = fs.lstatSync(path, { throwIfNoEntry: false, bigint: true });
   return stat ? `${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}` : '';
+}
+
+/** The same without done markers: the text of the call in flight as people read it. */
+export function openShownTail(path: string): LiveTail {
+  const live = openLiveTail(path);
+  let show = showWhileWritten();
+  return {
+    readNew() {
+      const { text, began } = live.readNew();
+      if (began) show = showWhileWritten();
+      return { text: show(text), began };
+    },
+    skipToEnd: live.skipToEnd,
+  };
 }
 
 export type LiveTail = {

@@ -6,6 +6,7 @@ import { type Standing, sessionStanding } from '../../core/session/session-queri
 import type { Session } from '../../core/session/session-state.ts';
 import { RejectionReason } from '../../protocol/session/message.ts';
 import type { Step } from '../../protocol/session/plan.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
@@ -138,6 +139,7 @@ export function detailsAsJson({
   const { plan, runEnd, run, unanswered, shelvedPlans, question } = session;
   return {
     name,
+    label: readableName(name),
     title,
     standing,
     changed: session.at || null,
@@ -190,6 +192,7 @@ export function planFileProblem(path: string, current?: readonly Step[]): string
 }
 
 /** The session commands, with what each does. */
+export { withoutDoneMarkers } from '../../core/detect/done-markers.ts';
 export { SESSION_COMMANDS } from '../../core/messages/commands.ts';
 export { formatPlanSummary, formatStepLine } from '../../core/messages/status-report.ts';
 /** Formats a plan for people and for `plan.json`: re-exported from core, which frontends may not import. */

@@ -6,6 +6,7 @@ import { sessionStanding } from '../../core/session/session-queries.ts';
 import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { SessionStanding, UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 import { readTextFile, readTextOrThrow } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import {
@@ -24,6 +25,8 @@ type NamedSession = SessionPaths & { name: string };
 /** One session in a list. */
 export type SessionOverview = {
   name: string;
+  /** Its name as people read it, where the name of the folder is escaped. */
+  label: string;
   /** The parent of this session. */
   parent: string | null;
   title: string | null;
@@ -52,6 +55,7 @@ export async function readOverview(paths: NamedSession): Promise<SessionOverview
     const { title, problem: settings } = await checkSessionSettings(paths);
     return {
       name: paths.name,
+      label: readableName(paths.name),
       parent: parentSessionOf(paths.name) ?? null,
       title: title ?? session.title,
       standing,
@@ -65,7 +69,17 @@ export async function readOverview(paths: NamedSession): Promise<SessionOverview
   } catch (error) {
     const problem = errorText(error);
     const parent = parentSessionOf(paths.name) ?? null;
-    return { name: paths.name, parent, title: null, standing: 'unreadable', ...UNREADABLE, inbox, problem };
+    const { name } = paths;
+    return {
+      name,
+      label: readableName(name),
+      parent,
+      title: null,
+      standing: 'unreadable',
+      ...UNREADABLE,
+      inbox,
+      problem,
+    };
   }
 }
 

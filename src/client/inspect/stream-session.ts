@@ -1,11 +1,12 @@
 import * as fs from 'node:fs';
+import { withoutDoneMarkers } from '../../core/detect/done-markers.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { readLastEvent } from '../../store/event-log/log-reader.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { countRemovedEvents } from '../../store/session/retention.ts';
 import { readSession } from '../sessions/read-session.ts';
 import { watchFolders } from './folder-watch.ts';
-import { openLiveTail, openLogTail, wasWrittenBefore } from './follow-log.ts';
+import { openLogTail, openShownTail, wasWrittenBefore } from './follow-log.ts';
 
 export type StreamOptions = {
   /** The seq to continue after: what a reconnecting reader has read last; default 0. */
@@ -20,8 +21,8 @@ export type StreamOptions = {
 };
 
 /**
- * `text`: output of the model in the call in flight; `from` is its position in that call's text so far, in UTF-16
- * units, and 0 when another call begins. `void`: a later daemon did not see the events from this seq on, and others
+ * `text`: output of the model in the call in flight, without done markers; `from` is its position in that call's text
+ * so far, in UTF-16 units, and 0 when another call begins. `void`: a later daemon did not see the events from this seq on, and others
  * replace them. `removed`: retention removed the events before `first`.
  */
 export type StreamUpdate =
@@ -60,7 +61,11 @@ export async function* streamSession(
         if (before !== undefined && event.seq >= before) return;
         if (event.type === 'model.answered' || event.type === 'model.failed') answeredAt = event.at;
         // The event of a call that began and ended since the last look has the whole text.
-        if (event.type === 'model.answered' && liveText?.from === 0 && event.text.startsWith(liveText.text))
+        if (
+          event.type === 'model.answered' &&
+          liveText?.from === 0 &&
+          withoutDoneMarkers(event.text).startsWith(liveText.text)
+        )
           liveText = null;
         yield { is: 'event', event };
       }
@@ -95,7 +100,7 @@ async function isInCall(paths: SessionPaths & { name: string }): Promise<boolean
 
 /** The text of the call in flight, each piece with its position. */
 function openWords({ live: path }: SessionPaths) {
-  const live = openLiveTail(path);
+  const live = openShownTail(path);
   let sentSeq = 0;
   return {
     next(): Extract<StreamUpdate, { is: 'text' }> | null {

@@ -1,12 +1,14 @@
 import { firstFew, nearestName } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 
 /** What was named does not exist, or not any more. */
 export class NotFound extends UserError {}
 
 /** There is no session of this name. */
 export class NoSuchSession extends NotFound {
-  constructor(name: string, known: string[]) {
+  constructor(name: string, folders: string[]) {
+    const known = folders.map(readableName);
     const near = nearestName(name.slice(0, 80), known);
     const meant = near === undefined ? '' : ` Did you mean ${JSON.stringify(near)}?`;
     super(`No session ${JSON.stringify(name)}.${meant} Known: ${firstFew(known).join(', ') || 'none yet'}.`);

@@ -1,7 +1,7 @@
 import type { BracketTag } from '../text/bracket-tags.ts';
-import { isAssertedTag } from '../text/bracket-tags.ts';
+import { isAssertedTag, isLinkOrIndex, outsideTranscript, readTags, stepDeclarationOf } from '../text/bracket-tags.ts';
 import { contentWords } from '../text/content-words.ts';
-import { withoutLeadingMarks } from '../text/prose.ts';
+import { FencedCode, withHiddenQuotes, withoutLeadingMarks } from '../text/prose.ts';
 import { stepIndexByNumber, stepNumberAtStart } from './statements.ts';
 
 /**
@@ -139,4 +139,131 @@ function isListItemOfOtherStep(tag: BracketTag, steps: readonly string[], curren
   const mentioned = contentWords(tag.before.replace(LIST_NUMBER, ''));
   const share = (step: string): number => [...contentWords(step)].filter((word) => mentioned.has(word)).length;
   return share(steps[index] ?? '') > share(steps[current] ?? '');
+}
+
+/** A tag that says no more than which step is meant: by its number or its id. */
+const STEP_REFERENCE =
+  /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)?[\s_#]{0,3}\d{1,3}|第\s?(?:\d{1,3}|[一二三四五六七八九十])\s?步)$/iu;
+/** What is left of a line whose marker was all that it said: a bullet, a number, emphasis. */
+const SAYS_NOTHING = /^[^\p{L}\p{N}`]*(?:\d{1,4}[.)、])?[^\p{L}\p{N}`]*$/u;
+/** Text in brackets, without brackets in it. It may not be closed yet. */
+const BRACKETED = /[[【［]([^[\]【】［］]*)([\]】］])?/gu;
+/** What may belong to a marker that follows it. */
+const BEFORE_MARKER = /[\s*_\\]+$/u;
+const LINE_END = /(\r\n?|[\n\u2028\u2029])/;
+
+/**
+ * The text of an answer for people: without the markers by which it states that a step is done, and otherwise as it was
+ * said. Words in such a tag are kept: `[Done: five links]` becomes `five links`. In code and quotations a marker is
+ * text and stays. An answer that is nothing but a marker becomes the marker's word.
+ */
+export function withoutDoneMarkers(text: string): string {
+  if (!/[[【［]/.test(text)) return text;
+  const lines = new MarkerFreeLines();
+  const parts = text.split(LINE_END);
+  let shown = '';
+  for (let place = 0; place < parts.length; place += 2) shown += lines.next(parts[place] ?? '', parts[place + 1] ?? '');
+  if (lines.endsRemoved) shown = shown.trimEnd();
+  return shown === '' && lines.lastMarker !== '' ? lines.lastMarker : shown;
+}
+
+/**
+ * The same for an answer that is being written, piece by piece. What this returns ends before anything that may turn
+ * out to be a marker; all of it together is the beginning of what `withoutDoneMarkers` makes of the whole.
+ */
+export function showWhileWritten(): (piece: string) => string {
+  const lines = new MarkerFreeLines();
+  /** The whole lines as they are shown, the line that is being written, and how much of both was returned. */
+  let [whole, open, sent] = ['', '', 0];
+  return (piece) => {
+    const parts = (open + piece).split(LINE_END);
+    // A carriage return may be the first half of a line's end.
+    open = parts.at(-2) === '\r' && parts.at(-1) === '' ? parts.splice(-3).join('') : (parts.pop() ?? '');
+    for (let place = 0; place < parts.length; place += 2)
+      whole += lines.next(parts[place] ?? '', parts[place + 1] ?? '');
+    const begun = lines.code.isOpen ? open : beforeMarker(open);
+    const settled = (SAYS_NOTHING.test(begun) ? whole : whole + begun).trimEnd();
+    const fresh = settled.slice(sent);
+    sent = Math.max(sent, settled.length);
+    return fresh;
+  };
+}
+
+/** The beginning of a line that is still being written, up to what may turn out to be a marker. */
+function beforeMarker(line: string): string {
+  const marker = [...line.matchAll(BRACKETED)].find(
+    ([, inside = '', end]) => end === undefined || parseDoneTag(inside.replace(/\\$/, '').trim()),
+  );
+  return line.slice(0, marker?.index).replace(BEFORE_MARKER, '');
+}
+
+/** The lines of an answer without its done markers, one after the other; a line that was only a marker disappears. */
+class MarkerFreeLines {
+  readonly code = new FencedCode();
+  readonly #isOutsideTranscript = outsideTranscript();
+  /** The line before is blank or was removed: another blank line would be one too many. */
+  #isAfterGap = true;
+  #dropsBlank = false;
+  /** The last line that says anything was removed. */
+  endsRemoved = false;
+  lastMarker = '';
+
+  /** A line and its end as they are shown. */
+  next(line: string, end: string): string {
+    const tags = this.code.includes(line) || /^\s*>/.test(line) ? [] : this.#markers(line);
+    const shown = tags.reduceRight(withoutTag, line);
+    const isBlank = shown.trim() === '';
+    if (tags.length > 0 && SAYS_NOTHING.test(shown)) {
+      this.#dropsBlank = this.#isAfterGap;
+      this.endsRemoved = true;
+      return '';
+    }
+    if (isBlank && this.#dropsBlank) return '';
+    this.#dropsBlank = false;
+    this.#isAfterGap = isBlank;
+    if (!isBlank) this.endsRemoved = false;
+    return shown + end;
+  }
+
+  #markers(line: string): BracketTag[] {
+    const prose = withHiddenQuotes(line).replace(/\\(?=[[\]])/g, ' ');
+    if (!this.#isOutsideTranscript(prose) || stepDeclarationOf(prose)) return [];
+    const found = readTags(prose).filter(
+      (tag) => tag.closedAt !== undefined && !tag.isNested && !isLinkOrIndex(tag) && isAssertedTag(tag),
+    );
+    const markers = found.filter(({ inside }) => {
+      const tag = parseDoneTag(inside);
+      return tag && (isReference(tag.words) || !RETRACTION.test(tag.words ?? ''));
+    });
+    this.lastMarker = markers.at(-1)?.inside ?? this.lastMarker;
+    return markers;
+  }
+}
+
+const isReference = (words = ''): boolean => words === '' || STEP_REFERENCE.test(words) || STEP_ID.test(words);
+
+/** What a line has before and after a tag, without the emphasis that encloses nothing else. */
+export function cutTag(line: string, tag: BracketTag): [string, string] {
+  const [before, after] = [line.slice(0, tag.start).replace(/\\$/, ''), line.slice(tag.end)];
+  const mark = /(?:\*{1,3}|_{1,3})$/.exec(before)?.[0] ?? '';
+  return mark !== '' && after.startsWith(mark)
+    ? [before.slice(0, -mark.length), after.slice(mark.length)]
+    : [before, after];
+}
+
+/** A line without one of its markers, and without the emphasis and the space that belonged to it. */
+function withoutTag(line: string, tag: BracketTag): string {
+  const words = parseDoneTag(tag.inside)?.words ?? '';
+  const [before, after] = cutTag(line, tag);
+  if (isReference(words)) {
+    const lead = before.trim() === '' ? before : before.trimEnd();
+    return lead + (lead === before ? after.replace(/^[ \t:：]+/, '') : after);
+  }
+  // "[Done: Count the lines] 3" says what came of which step.
+  const place = Math.max(tag.raw.lastIndexOf(words), tag.raw.search(/[:：–—-]/u) + 1);
+  const said = line
+    .slice(tag.start + place, tag.end - 1)
+    .replace(/\\$/, '')
+    .trim();
+  return `${before}${said}${/^\s*[^\s.,;:!?。，；：！？)]/u.test(after) ? ':' : ''}${after}`;
 }

@@ -6,7 +6,7 @@ import type { StepClaim, Turn, TurnCall } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
 import { isPlainTag, readTags, stepDeclarationOf } from '../text/bracket-tags.ts';
 import { textOfJsonAnswer } from './answer-reading.ts';
-import { parseDoneTag } from './done-markers.ts';
+import { cutTag, parseDoneTag } from './done-markers.ts';
 
 export type ClaimAction =
   | { need: 'try'; call: TurnCall }
@@ -123,7 +123,8 @@ export function stepResultOf(turn: Pick<Turn, 'text' | 'calls'>, { description }
   const closing = closingWords(textOfJsonAnswer(turn.text));
   // "Fetch the pages: 5 fetched" would repeat the description "Fetch the pages".
   const own = closing.startsWith(`${description}:`) ? closing.slice(description.length + 1).trim() : closing;
-  return truncate(own || shown, MAX_RESULT_LENGTH);
+  // A value in backticks and nothing else is the value.
+  return truncate(own.replace(/^`([^`]+)`$/, '$1') || shown, MAX_RESULT_LENGTH);
 }
 
 /** The line with the marker, or the line before it if the marker stands alone; the whole answer if there is none. */
@@ -136,16 +137,15 @@ function closingWords(text: string): string {
 
 const withoutDoneTags = (line: string): string =>
   readTags(line).reduceRight(
-    (rest, tag) =>
-      isPlainTag(tag) && parseDoneTag(tag.inside) ? rest.slice(0, tag.start) + rest.slice(tag.end) : rest,
+    (rest, tag) => (isPlainTag(tag) && parseDoneTag(tag.inside) ? cutTag(rest, tag).join('') : rest),
     line,
   );
 
+/** Lines as one, without what makes them headings and quotations; whatever else is in them is kept as it was said. */
 function plainWords(lines: string[]): string {
   return lines
-    .map(withoutDoneTags)
+    .map((line) => withoutDoneTags(line).replace(/^\s*(?:#{1,6}|>)\s+/, ''))
     .join(' ')
-    .replace(/[*_`#>]+/g, '')
     .replace(/\s+/g, ' ')
     .trim()
     .replace(/^[:：.。-]+\s*/, '');

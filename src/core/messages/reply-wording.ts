@@ -1,3 +1,4 @@
+import { formatUtcTime } from '../../base/strings.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 
 const en = {
@@ -65,7 +66,7 @@ const en = {
   lastRun: (status: string, reason: string) => `Last run: ${status} (${reason}).`,
   planIs: (status: string, reason: string) => `Plan: ${status}${reason === '' ? '' : ` (${reason})`}.`,
   retrying: (why: string, attempt: number, at: string) =>
-    `The model gave no answer (attempt ${attempt}: ${why}); next attempt at ${at}.`,
+    `The model gave no answer (attempt ${attempt}: ${why}); next attempt at ${formatUtcTime(at)}.`,
   stalled: 'Ended: the run would never have finished by itself. This is a bug in agentd; its log has the details.',
   byPerson: 'asked by a person',
   lost: (times: number, error: string) =>
@@ -79,7 +80,7 @@ const en = {
       ...(always === null
         ? []
         : [`To allow all similar calls in this session (${always}): "always", or /approve ${id} always.`]),
-      `If nobody answers by ${until}, it is denied and work continues.`,
+      `If nobody answers by ${formatUtcTime(until)}, it is denied and work continues.`,
     ].join('\n'),
   browser: {
     taken:
@@ -90,7 +91,7 @@ const en = {
     notOpen:
       'No browser is open in this session. The agent opens it when it first needs it, and it closes after some minutes without use: ask the agent to open a page.',
     heldBy: (from: string | null, since: string) =>
-      `${from ?? 'The owner of the workspace'} has had the browser since ${since}. To give it back to the agent: /browser return`,
+      `${from ?? 'The owner of the workspace'} has had the browser since ${formatUtcTime(since)}. To give it back to the agent: /browser return`,
     usage: 'Usage: /browser, /browser take, /browser return.',
   },
   terminal: {
@@ -99,7 +100,7 @@ const en = {
     closed: 'The terminal is closed.',
     notOpen: 'No terminal is open. To open one in work/: /terminal open',
     heldBy: (from: string | null, since: string) =>
-      `${from ?? 'The owner of the workspace'} has had a terminal open since ${since}. To close it: /terminal close`,
+      `${from ?? 'The owner of the workspace'} has had a terminal open since ${formatUtcTime(since)}. To close it: /terminal close`,
     refused: (why: string) => `No terminal was opened. It wants the sandbox of the agent's commands; ${why}`,
     usage: 'Usage: /terminal, /terminal open, /terminal close.',
   },
@@ -169,7 +170,7 @@ const zh: typeof en = {
   noPlan: '没有计划。',
   lastRun: (status, reason) => `上一次运行：${status}（${reason}）。`,
   planIs: (status, reason) => `计划：${status}${reason === '' ? '' : `（${reason}）`}。`,
-  retrying: (why, attempt, at) => `模型没有回答（第 ${attempt} 次：${why}）；下次尝试：${at}。`,
+  retrying: (why, attempt, at) => `模型没有回答（第 ${attempt} 次：${why}）；下次尝试：${formatUtcTime(at)}。`,
   stalled: '已结束：这次运行自己永远不会结束。这是 agentd 的缺陷，详情见日志。',
   byPerson: '由用户要求',
   lost: (times, error) =>
@@ -181,7 +182,7 @@ const zh: typeof en = {
     [
       `回答：“可以”或“不行”；/approve ${id} 或 /deny ${id}；也可以把 approvals/${id}.json 里的 "decision" 设为 "allow" 或 "deny"。`,
       ...(always === null ? [] : [`本会话中同类调用（${always}）都允许：“总是”，或 /approve ${id} always。`]),
-      `到 ${until} 没有回答即视为拒绝，任务继续进行。`,
+      `到 ${formatUtcTime(until)} 没有回答即视为拒绝，任务继续进行。`,
     ].join('\n'),
   browser: {
     taken: '浏览器已由你接管：请在网页上使用它（agentctl open）。智能体需要浏览器时会等待。交还：/browser return',
@@ -189,7 +190,8 @@ const zh: typeof en = {
     notTaken: '没有人接管浏览器。',
     agentHasIt: '浏览器已打开，正由智能体使用。接管：/browser take',
     notOpen: '这个会话没有打开的浏览器。智能体第一次需要时会打开它，几分钟不用就会关闭：请让智能体打开一个网页。',
-    heldBy: (from, since) => `${from ?? '工作区的所有者'}从 ${since} 起正在使用浏览器。交还给智能体：/browser return`,
+    heldBy: (from, since) =>
+      `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起正在使用浏览器。交还给智能体：/browser return`,
     usage: '用法：/browser、/browser take、/browser return。',
   },
   terminal: {
@@ -197,7 +199,8 @@ const zh: typeof en = {
       '终端已在 work/ 中打开：请在网页上使用它（agentctl open）。智能体会在同一个文件夹里继续工作。关闭：/terminal close',
     closed: '终端已关闭。',
     notOpen: '没有打开的终端。在 work/ 中打开：/terminal open',
-    heldBy: (from, since) => `${from ?? '工作区的所有者'}从 ${since} 起打开了一个终端。关闭：/terminal close`,
+    heldBy: (from, since) =>
+      `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起打开了一个终端。关闭：/terminal close`,
     refused: (why) => `没有打开终端。它需要运行智能体命令的沙盒：${why}`,
     usage: '用法：/terminal、/terminal open、/terminal close。',
   },

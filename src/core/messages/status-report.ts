@@ -22,6 +22,8 @@ export const STATUS_MARKS: Readonly<Record<Step['status'], string>> = {
 };
 /** The mark of a step that goes on where it was once its plan is resumed. */
 const PAUSED_MARK = '‖';
+/** The mark of a step that was worked on when its plan was cancelled. */
+const CANCELLED_MARK = '⊘';
 
 const SUMMARY_WORDING = {
   en: {
@@ -106,7 +108,8 @@ export function formatStepLine(
   number: number,
   language: Language,
 ): string {
-  const mark = step.status === 'running' && status !== 'running' ? PAUSED_MARK : STATUS_MARKS[step.status];
+  const rests = status === 'cancelled' ? CANCELLED_MARK : PAUSED_MARK;
+  const mark = step.status === 'running' && status !== 'running' ? rests : STATUS_MARKS[step.status];
   const words = SUMMARY_WORDING[language];
   const how =
     step.completed_by === 'timeout' ? ` (${words.assumed})` : step.completed_by === 'person' ? ` (${words.by})` : '';

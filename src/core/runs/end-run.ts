@@ -5,6 +5,7 @@ import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
 import { textOfJsonAnswer } from '../detect/answer-reading.ts';
+import { withoutDoneMarkers } from '../detect/done-markers.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -225,20 +226,19 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   const { run, turn } = session;
   if (!run || !turn || turn.calls.length > 0) return null;
   const plan = activePlan(session);
-  if (turn.isBlocked) return { status: 'waiting', reason: RUN_END.blocked, text: turn.text };
+  const said = withoutDoneMarkers(turn.text);
+  if (turn.isBlocked) return { status: 'waiting', reason: RUN_END.blocked, text: said };
   if (plan && openSteps(plan).length > 0)
     return run.idleAnswers >= 2
       ? { status: 'waiting', reason: RUN_END.question, text: textWithRefusal(session, rules) }
       : null;
   if (plan?.steps.some((step) => step.status === 'blocked' && step.call === undefined))
-    return { status: 'waiting', reason: RUN_END.blocked, text: turn.text };
+    return { status: 'waiting', reason: RUN_END.blocked, text: said };
   const failed = plan ? failedOrBlockedSteps(plan).map((step) => step.id) : [];
-  if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: turn.text };
-  const stated = (plan?.steps ?? []).length === 0 ? endStatedWithoutSteps(session, turn) : null;
+  if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: said };
+  const stated = (plan?.steps ?? []).length === 0 ? endStatedWithoutSteps(session, turn, said) : null;
   if (stated) return stated;
-  const text = turn.isTruncated
-    ? `${turn.text}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].truncated}`
-    : turn.text;
+  const text = turn.isTruncated ? `${said}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].truncated}` : said;
   if (plan && plan.steps.length > 0) return { status: 'done', reason: RUN_END.completed, text };
   return turn.isTruncated
     ? { status: 'paused', reason: RUN_END.limit, text }
@@ -246,8 +246,8 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
 }
 
 /** What the model said of the task itself, where no step is there to bear it. The step of a child is its parent's. */
-function endStatedWithoutSteps({ name }: Session, { text }: Turn): RunEndReason | null {
-  const tags = sessionDepth(name) > 0 ? [] : readStatusTags(textOfJsonAnswer(text));
+function endStatedWithoutSteps({ name }: Session, turn: Turn, text: string): RunEndReason | null {
+  const tags = sessionDepth(name) > 0 ? [] : readStatusTags(textOfJsonAnswer(turn.text));
   const tag = tags.findLast((one) => one.kind === 'failed' || one.kind === 'blocked');
   if (tag?.kind === 'blocked') return { status: 'waiting', reason: RUN_END.blocked, text };
   return tag?.kind === 'failed'
@@ -259,8 +259,9 @@ function endStatedWithoutSteps({ name }: Session, { text }: Turn): RunEndReason 
 function textWithRefusal(session: Session, rules: Rules): string {
   const { turn, plan } = session;
   const step = plan?.steps.find((one) => one.id === turn?.refusedClaim?.step);
-  if (!turn?.refusedClaim || !step) return turn?.text ?? '';
-  return `${turn.text}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].refused(step.description, turn.refusedClaim.evidence)}`;
+  const said = withoutDoneMarkers(turn?.text ?? '');
+  if (!turn?.refusedClaim || !step) return said;
+  return `${said}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].refused(step.description, turn.refusedClaim.evidence)}`;
 }
 
 /** The end of a plan when its run is done, computed from its steps alone. */

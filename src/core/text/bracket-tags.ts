@@ -103,12 +103,15 @@ export function linesWithTags(text: string): string[] {
 
 /** Pasted program output: below a prompt or a heading that says so, up to the next empty line. */
 const TRANSCRIPT = /^\s{0,9}(?:\$ \S|(?:tool|command|build|console|shell|program) (?:output|log)\s?[:：]\s{0,9}$)/i;
-function withoutTranscript(lines: readonly string[]): string[] {
+const withoutTranscript = (lines: readonly string[]): string[] => lines.filter(outsideTranscript());
+
+/** Tells of one line of a text after the other whether it stands outside of pasted program output. */
+export function outsideTranscript(): (line: string) => boolean {
   let isPrinted = false;
-  return lines.filter((line) => {
+  return (line) => {
     isPrinted = line.trim() !== '' && (isPrinted || TRANSCRIPT.test(line));
     return !isPrinted;
-  });
+  };
 }
 
 /** The tags in these lines that may be markers: short, and neither link labels nor array indices. */

@@ -25,15 +25,25 @@ export const PLACEHOLDER = '\uFFFC';
 export function linesOutsideCode(text: string): string[] {
   const lines = text.split(/\r\n?|\n|\u2028|\u2029/);
   if (!text.includes('```') && !text.includes('~~~')) return lines;
-  const kept: string[] = [];
-  let fence = '';
-  for (const line of lines) {
-    if (fence === '') {
-      fence = openingFence(line);
-      if (fence === '') kept.push(line);
-    } else if (FENCE_CLOSES.exec(line)?.[1]?.startsWith(fence)) fence = '';
+  const code = new FencedCode();
+  return lines.filter((line) => !code.includes(line));
+}
+
+/** Fenced code in a text that is read line by line. */
+export class FencedCode {
+  #fence = '';
+
+  /** Whether the next line is a part of it, as the fences are. */
+  includes(line: string): boolean {
+    const wasOpen = this.isOpen;
+    if (!wasOpen) this.#fence = openingFence(line);
+    else if (FENCE_CLOSES.exec(line)?.[1]?.startsWith(this.#fence)) this.#fence = '';
+    return wasOpen || this.isOpen;
   }
-  return kept;
+
+  get isOpen(): boolean {
+    return this.#fence !== '';
+  }
 }
 
 /** CommonMark: the words after a backtick fence contain no backtick; otherwise the line is inline code. */
@@ -45,6 +55,13 @@ function openingFence(line: string): string {
 /** A line without its inline code; each code span is replaced by one neutral character. */
 export const withoutInlineCode = (line: string): string =>
   line.includes('`') ? line.replace(INLINE_CODE, PLACEHOLDER) : line;
+
+/** A line in which code and quoted words are hidden, each by as many neutral characters as it has. */
+export const withHiddenQuotes = (line: string): string =>
+  [INLINE_CODE, ...QUOTATIONS].reduce(
+    (rest, pattern) => rest.replace(pattern, (quoted) => PLACEHOLDER.repeat(quoted.length)),
+    line,
+  );
 
 /** Lines in the author's own words: no fenced or inline code, no block quotation, no quoted words. */
 export function unquotedLines(text: string): string[] {

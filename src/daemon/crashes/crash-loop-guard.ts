@@ -1,4 +1,5 @@
 import { getOwn } from '../../base/collections.ts';
+import { formatUtcTime } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';
 import type { PreviousFailure } from '../../engine/loop/recovery.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
@@ -201,7 +202,7 @@ function openSuspendedSessions({ blamed, crashes }: BlameResult, crashesOf: (nam
   function describe(name: string): string {
     const end = new Date(clock.now().getTime() + leftMs(name)).toISOString();
     const last = blamed?.session === name ? ` Last cause: ${blamed.why}` : '';
-    return `It crashed ${crashesOf(name)} daemons in a row. It is opened again at ${end}; to retry now, remove it from .agentd/crashes.json and restart the daemon.${last}`;
+    return `It crashed ${crashesOf(name)} daemons in a row. It is opened again at ${formatUtcTime(end)}; to retry now, remove it from .agentd/crashes.json and restart the daemon.${last}`;
   }
 
   /** The delay doubles with each further daemon. */

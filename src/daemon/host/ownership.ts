@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { hostname } from 'node:os';
 import { createMutex } from '../../base/async.ts';
+import { formatLocalTime } from '../../base/strings.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import { cachedRead } from '../../store/fs/file-reads.ts';
@@ -28,7 +29,9 @@ const UNNAMED_LOCK_MS = 10_000;
 /** The workspace already has an owner, which the message names. Exit code 3. */
 export class AlreadyOwnedError extends UserError {
   constructor(root: string, owner: WorkspaceOwner | undefined) {
-    const who = owner ? `process ${owner.pid} on ${owner.host}, since ${owner.at}` : 'an unknown process';
+    const who = owner
+      ? `process ${owner.pid} on ${owner.host}, since ${formatLocalTime(owner.at)}`
+      : 'an unknown process';
     const advice = 'Use that one, or stop it with: agentctl stop (if it hangs: agentctl takeover)';
     super(`The workspace ${root} already has a daemon: ${who}. ${advice}`, 3);
     this.name = 'AlreadyOwnedError';

@@ -2,10 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { basename, isAbsolute, join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import {
   type AgentApp,
   type AgentContext,
+  type AnyMessage,
   agent,
   type ClientCapabilities,
   type ListSessionsRequest,
@@ -15,6 +17,7 @@ import {
   PROTOCOL_VERSION,
   RequestError,
   type McpServer as ServerOfEditor,
+  type Stream,
 } from '@agentclientprotocol/sdk';
 import { getOwn } from '../../base/collections.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
@@ -35,14 +38,62 @@ export async function serveAcp(
 ): Promise<void> {
   const open = new Map<string, EditorSession>();
   const app = createAgent({ client, open, capabilities: {}, complain });
-  const connection = app.connect(ndJsonStream(Writable.toWeb(output), Readable.toWeb(input)));
+  const closeSessions = () => {
+    for (const session of open.values()) session.close();
+  };
+  const stream = ndJsonStream(Writable.toWeb(output), Readable.toWeb(input));
+  const connection = app.connect(answeredBeforeEnd(stream, closeSessions));
   // Editors end their agent by a signal right after the last word; an order to stop is sent all the same.
   const hangUp = () => connection.close();
   process.once('SIGTERM', hangUp);
   await connection.closed.catch(() => undefined);
   process.off('SIGTERM', hangUp);
-  for (const session of open.values()) session.close();
+  closeSessions();
   input.destroy();
+}
+
+/** How long requests are still answered once the editor has closed its end, in ms. */
+const LAST_ANSWERS_MS = 3000;
+/** How long the answers of prompts that were ended for that may take, in ms. */
+const CLOSING_MS = 300;
+
+/**
+ * The stream with an end that waits until the requests before it were answered, as those of a program that pipes them
+ * in. Those that take longer are ended by `closeSessions`.
+ */
+function answeredBeforeEnd({ readable, writable }: Stream, closeSessions: () => void): Stream {
+  const open = new Set<unknown>();
+  let onAnswered: () => void = () => undefined;
+  const allAnswered = async (ms: number) => {
+    if (open.size === 0) return;
+    const late = new AbortController();
+    const answered = new Promise<void>((done) => {
+      onAnswered = done;
+    });
+    await Promise.race([answered, sleep(ms, undefined, { signal: late.signal }).catch(() => undefined)]);
+    late.abort();
+  };
+  const requests = new TransformStream<AnyMessage, AnyMessage>({
+    transform(message, passed) {
+      if (Object(message) === message && 'method' in message && 'id' in message) open.add(message.id);
+      passed.enqueue(message);
+    },
+    async flush() {
+      await allAnswered(LAST_ANSWERS_MS);
+      closeSessions();
+      await allAnswered(CLOSING_MS);
+    },
+  });
+  const out = writable.getWriter();
+  const answers = new WritableStream<AnyMessage>({
+    async write(message) {
+      await out.write(message);
+      if (!('method' in message) && open.delete(message.id) && open.size === 0) onAnswered();
+    },
+    close: () => out.close(),
+    abort: (reason) => out.abort(reason),
+  });
+  return { readable: readable.pipeThrough(requests), writable: answers };
 }
 
 type Sessions = {
@@ -204,8 +255,8 @@ async function listSessions(client: Client, { cwd, cursor }: ListSessionsRequest
   }
   found.sort((a, b) => (b.session.changed ?? '').localeCompare(a.session.changed ?? ''));
   return {
-    sessions: found.slice(from, from + PAGE).map(({ session: { name, title, changed, standing }, project }) => ({
-      ...{ sessionId: name, cwd: project, title: title ?? name },
+    sessions: found.slice(from, from + PAGE).map(({ session: { name, label, title, changed, standing }, project }) => ({
+      ...{ sessionId: name, cwd: project, title: title ?? label },
       ...(changed !== null && { updatedAt: changed }),
       _meta: { 'agentd/standing': standing },
     })),

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { PlanEntry, SessionModeState, SessionUpdate } from '@agentclientprotocol/sdk';
 import type { SessionUpdate as SeenUpdate } from '../../client/index.ts';
-import { SESSION_COMMANDS } from '../../client/inspect/session-details.ts';
+import { SESSION_COMMANDS, withoutDoneMarkers } from '../../client/inspect/session-details.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
@@ -141,7 +141,10 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
         }
         case 'model.answered':
           // An answer to a planner's question is no part of the conversation; what came of it is.
-          return [...endAnswer(event.planner_query ? null : event.text), ...calls.updatesFor(event)];
+          return [
+            ...endAnswer(event.planner_query ? null : withoutDoneMarkers(event.text)),
+            ...calls.updatesFor(event),
+          ];
         case 'model.failed':
           return [
             ...endAnswer(null),

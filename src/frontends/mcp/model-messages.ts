@@ -1,6 +1,6 @@
 import type { ElicitRequestFormParams } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { escapeInvisible } from '../../base/strings.ts';
+import { escapeInvisible, formatUtcTime } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { approvalMessage } from '../../client/actions/messaging.ts';
 import type { Client, SentMessage } from '../../client/index.ts';
@@ -75,7 +75,7 @@ export async function formFor({ client }: McpContext, reply: Reply): Promise<Per
   const [asked, other] = await callsForPerson(client, session);
   if (!asked || other) return null;
   const { number, hash, tool, display, why, expires_at } = asked;
-  const message = `${asked.session} asks to run this (${why}; until ${expires_at}):\n\n${tool} ${display}`;
+  const message = `${asked.session} asks to run this (${why}; until ${formatUtcTime(expires_at)}):\n\n${tool} ${display}`;
   const subject = { kind: 'approval', session: asked.session, number, hash } as const;
   return { subject, form: { message, requestedSchema: DECISION_FORM } };
 }

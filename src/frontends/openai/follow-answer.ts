@@ -1,6 +1,7 @@
 import { truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { Client, SentMessage } from '../../client/index.ts';
+import { withoutDoneMarkers } from '../../client/inspect/session-details.ts';
 import { WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
@@ -108,7 +109,9 @@ const textOfAnswer = (
   { planner_query, text }: Extract<Event, { type: 'model.answered' }>,
   streamed: ReturnType<typeof openStreamedText>,
 ): string =>
-  planner_query === undefined || planner_query === 'summary' ? streamed.answered(text) : streamed.dropped();
+  planner_query === undefined || planner_query === 'summary'
+    ? streamed.answered(withoutDoneMarkers(text))
+    : streamed.dropped();
 
 /**
  * Finds the reply that answers a message, event by event: its own, or that of the run that took it up. It counts once

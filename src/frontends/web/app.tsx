@@ -2,7 +2,7 @@ import { effect, useSignal } from '@preact/signals';
 import { render } from 'preact';
 import { ApiProblem, isLoggedIn, logIn, logInFromAddress } from './data/api.ts';
 import { startNotifications } from './data/notifications.ts';
-import { route, startOverview, waitingCount } from './data/overview.ts';
+import { labelOf, route, startOverview, waitingCount } from './data/overview.ts';
 import { showSession } from './data/session.ts';
 import { bound, Notice, onSubmit } from './parts/controls.tsx';
 import { words } from './text/wording.ts';
@@ -68,7 +68,7 @@ effect(() => {
 effect(() => {
   const name = route.value.page === 'session' ? route.value.name : undefined;
   const count = waitingCount.value;
-  document.title = `${count > 0 ? `(${count}) ` : ''}${name === undefined ? '' : `${name} – `}agentd`;
+  document.title = `${count > 0 ? `(${count}) ` : ''}${name === undefined ? '' : `${labelOf(name)} – `}agentd`;
 });
 effect(() => {
   const { value: now } = route;

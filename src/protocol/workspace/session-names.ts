@@ -28,6 +28,27 @@ export function sessionFolder(key: string): string {
   return byteLength(name) <= MAX_NAME_BYTES ? name : shortenName(pieces, `=h${sha256(name)}`);
 }
 
+/** Escapes of `sessionFolder`. */
+const ESCAPED_LETTER = /=u([0-9a-f]{1,6})=|=([0-9a-f]{2})/g;
+/** Invisible characters, and what would make it look like another path or a child session. */
+const MISLEADING = /[\p{C}\p{Zl}\p{Zp}/\\~]/u;
+
+/**
+ * The name of a session as people read and type it: for a folder that `sessionFolder` has named, its key, and of a
+ * child session that of each part. Any other name is returned unchanged.
+ */
+export const readableName = (folder: string): string => folder.split('~').map(readablePart).join('~');
+
+function readablePart(part: string): string {
+  if (!part.includes('=')) return part;
+  const [, escaped = '', generation = ''] = /^(.*?)(\+\d+)?$/s.exec(part) ?? [];
+  const key = escaped.replace(ESCAPED_LETTER, (whole, wide?: string, ascii?: string) => {
+    const code = Number.parseInt(wide ?? ascii ?? '', 16);
+    return code <= 0x10_ffff ? String.fromCodePoint(code) : whole;
+  });
+  return !MISLEADING.test(key) && sessionFolder(key) === escaped ? key + generation : part;
+}
+
 /** Whether the daemon treats this folder under `.sessions/` as a session. People may `mkdir` almost any name. */
 export function isSessionFolder(name: string): boolean {
   // Checked for every session in every sweep, where counting bytes took a tenth of the time: no UTF-16 unit takes more

@@ -29,6 +29,15 @@ const WRAPPER_PROGRAMS =
   /^(?:builtin|busybox|chroot|chrt|command|doas|env|eval|exec|flock|ionice|nice|nohup|nsenter|parallel|runuser|script|setarch|setpriv|setsid|stdbuf|su|sudo|taskset|time|timeout|toybox|unshare|watch|xargs|(?:ba|da|k|z|a)?sh)$/;
 const REDIRECTION = /(?:\d*|&)(?:>>|>\||>&|<&|<<<|<>|>|<)\s*[^\s;&|()<>]+/g;
 
+/** A word without anything that the shell expands to a command or redirects. */
+const PLAIN_WORD = String.raw`(?:[^\s"'\`$\\;&|<>(){}#!]|'[^'\r\n]*'|"[^"\`$\\\r\n]*")+`;
+/** One command of a program that only prints: none of these runs another program, whatever its arguments. */
+const PRINTING_COMMAND = String.raw`(?:(?:/usr)?/bin/)?(?:grep|egrep|fgrep|echo|printf|cat|head|tail|wc|ls)(?:[ \t]+${PLAIN_WORD})*`;
+/** A line of such commands and nothing else: what stands in quotes is never run. */
+const ONLY_PRINTS = new RegExp(
+  `^\\s*${PRINTING_COMMAND}[ \\t]*(?:(?:\\|\\|?|&&|;)[ \\t]*${PRINTING_COMMAND}[ \\t]*)*$`,
+);
+
 /**
  * Every part that may be a command, and the whole line: what deny and ask rules are matched against. Rather too many
  * than too few.
@@ -36,7 +45,9 @@ const REDIRECTION = /(?:\d*|&)(?:>>|>\||>&|<&|<<<|<>|>|<)\s*[^\s;&|()<>]+/g;
 export function possibleCommands(command: string): string[] {
   const joined = command.replace(/\\\r?\n/g, '');
   const lines = [joined, joined.replace(REDIRECTION, ' '), joined.replace(/\$\{?IFS\}?/g, ' '), expandBraces(joined)];
-  const parts = [...new Set(lines)].flatMap((line) => COMMAND_SEPARATORS.flatMap((between) => line.split(between)));
+  const parts = ONLY_PRINTS.test(joined)
+    ? (joined.match(new RegExp(PRINTING_COMMAND, 'g')) ?? [])
+    : [...new Set(lines)].flatMap((line) => COMMAND_SEPARATORS.flatMap((between) => line.split(between)));
   const found = new Set<string>([command]);
   for (const part of parts) {
     const bare = `${part} `.replace(COMMAND_PREFIXES, '').trim();

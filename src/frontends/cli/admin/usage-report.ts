@@ -1,4 +1,5 @@
 import type { DayUsage, SessionUsage, UsageTotal } from '../../../client/inspect/usage.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { defineCommand, type GlobalOptions, JSON_OPTION, openSession, openWorkspaceClient } from '../common/command.ts';
 import { colorize, formatTable, print, printError, printJson, printNote, toSingleLine } from '../common/terminal.ts';
 
@@ -21,9 +22,10 @@ export const usage = defineCommand({
     else print(formatUsage(sumWithChildren(sessions, sumUsage), days, total));
     const unreadable = sessions.filter(({ problem }) => problem !== null);
     for (const { session, problem } of unreadable)
-      printError(toSingleLine(`Not counted: ${session}: ${problem}`, 1000));
+      printError(toSingleLine(`Not counted: ${readableName(session)}: ${problem}`, 1000));
     for (const { session, removed_events: gone } of sessions)
-      if (gone > 0) printNote(`Not counted: the first ${gone} events of ${session}, which retention has removed.`);
+      if (gone > 0)
+        printNote(`Not counted: the first ${gone} events of ${readableName(session)}, which retention has removed.`);
     return unreadable.length > 0 ? 'error' : 'ok';
   },
 });
@@ -68,7 +70,7 @@ function formatUsage(sessions: readonly NamedUsage[], days: readonly DayUsage[],
   ];
   return formatTable([
     ['SESSION', ...head],
-    ...sessions.map((one) => [toSingleLine(one.session, 40), ...cells(one)]),
+    ...sessions.map((one) => [toSingleLine(readableName(one.session), 40), ...cells(one)]),
     ['', '', '', ''],
     ['DAY', ...head],
     ...days.map((one) => [one.day, ...cells(one)]),

@@ -1,10 +1,11 @@
+import { formatLocalTime } from '../../../base/strings.ts';
 import type { SessionOverview } from '../../../client/index.ts';
 import type { SessionStanding } from '../../../protocol/session/reply.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ExitName } from '../common/command.ts';
 import { defineCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
 import {
   colorize,
-  formatLocalTime,
   formatTable,
   print,
   printError,
@@ -125,9 +126,10 @@ export function formatSessions(
 
 /** A child is shown by the last part of its name, under its parent; by its whole name if the parent is not shown. */
 function treeLabel({ name, parent }: SessionOverview, rows: ReadonlyArray<{ shown: SessionOverview }>): string {
-  if (parent === null || !rows.some(({ shown }) => shown.name === parent)) return toSingleLine(name, NAME_WIDTH);
+  if (parent === null || !rows.some(({ shown }) => shown.name === parent))
+    return toSingleLine(readableName(name), NAME_WIDTH);
   const depth = name.split('~').length - 1;
-  return `${'  '.repeat(depth - 1)}└ ${toSingleLine(name.slice(parent.length), NAME_WIDTH)}`;
+  return `${'  '.repeat(depth - 1)}└ ${toSingleLine(readableName(name.slice(parent.length)), NAME_WIDTH)}`;
 }
 
 /** State of a session: a run is active only while a daemon runs; messages in the inbox are counted after it. */

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { formatLocalTime } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client, FieldChange, PlanDiff, PlanHistoryEntry, PlanWorkingCopy } from '../../../client/index.ts';
 import { defineCommand, EXIT_CODES, openSession, SESSION_PREFIX_ARG } from '../common/command.ts';
@@ -6,7 +7,6 @@ import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';
 import {
   askPerson,
   colorize,
-  formatLocalTime,
   formatTable,
   print,
   printError,

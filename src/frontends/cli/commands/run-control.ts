@@ -1,6 +1,8 @@
 import type { Argv } from 'yargs';
+import { formatLocalTime } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { ApprovalRequest } from '../../../client/index.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ExitName } from '../common/command.ts';
 import {
   defineCommand,
@@ -13,16 +15,7 @@ import {
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
 import { addSendOptions, defineMessageCommand, sendAndWait } from '../common/send-and-wait.ts';
-import {
-  colorize,
-  formatLocalTime,
-  formatTable,
-  print,
-  printJson,
-  printNote,
-  stripControls,
-  toSingleLine,
-} from '../common/terminal.ts';
+import { colorize, formatTable, print, printJson, printNote, stripControls, toSingleLine } from '../common/terminal.ts';
 import { formatCommand } from './show.ts';
 
 export const continueRun = defineCommand({
@@ -132,12 +125,12 @@ function formatWaitingCall(
 ): string {
   const call = stripControls(`${tool} ${display}`).replaceAll('\n', '\n    ');
   return [
-    colorize('bold', `${toSingleLine(session, 200)} ${id}: ${toSingleLine(why, 200)}`),
+    colorize('bold', `${toSingleLine(readableName(session), 200)} ${id}: ${toSingleLine(why, 200)}`),
     `    ${call}`,
     ...(problem === null ? [] : [`  ${colorize('yellow', toSingleLine(problem, 1000))}`]),
     `  If nobody answers by ${formatLocalTime(expires_at)}, it is denied.`,
-    `  ${formatCommand(['approve', session, `${id}`], place)}`,
-    `  ${formatCommand(['deny', session, `${id}`], place)}`,
+    `  ${formatCommand(['approve', readableName(session), `${id}`], place)}`,
+    `  ${formatCommand(['deny', readableName(session), `${id}`], place)}`,
   ].join('\n');
 }
 

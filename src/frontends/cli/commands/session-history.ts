@@ -1,11 +1,11 @@
 import { basename } from 'node:path';
+import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client, StepExplanation } from '../../../client/index.ts';
 import type { Event, EventOf } from '../../../protocol/session/event.ts';
 import { inlineText } from '../../../protocol/session/log-entry.ts';
 import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
 import {
   colorize,
-  formatLocalTime,
   print,
   printJson,
   printNote,

@@ -1,5 +1,7 @@
+import { formatLocalTime } from '../../../base/strings.ts';
 import type { ApprovalRequest, ChildDetails, SessionDetails } from '../../../client/index.ts';
 import { RUN_END } from '../../../protocol/session/reply.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
   type CliServices,
   defineCommand,
@@ -11,7 +13,7 @@ import {
   openSession,
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
-import { colorize, formatLocalTime, print, printJson, stripControls, toSingleLine } from '../common/terminal.ts';
+import { colorize, print, printJson, stripControls, toSingleLine } from '../common/terminal.ts';
 
 export const show = defineCommand({
   usage: 'show <session>',
@@ -68,7 +70,7 @@ async function formatDetails(
       : null;
   const failure = standing === 'failed' && session.runEnd?.status === 'failed' ? session.runEnd.text : null;
   return [
-    colorize('bold', stripControls(title ? `${name}: ${title}` : name)),
+    colorize('bold', stripControls([readableName(name), ...(title ? [title] : [])].join(': '))),
     ...(session.at ? [`Last change: ${formatLocalTime(session.at)}`] : []),
     '',
     stripControls(summary),
@@ -129,7 +131,7 @@ function formatChild(
   const steps = plan?.steps.map((one, n) => stepLine(plan, one, n + 1, 'en')) ?? [];
   const indent = '  '.repeat(depth);
   return [
-    `${indent}${stripControls(step)} → ${stripControls(child)}: ${standing === 'none' ? 'idle' : standing}`,
+    `${indent}${stripControls(step)} → ${stripControls(readableName(child))}: ${standing === 'none' ? 'idle' : standing}`,
     ...(shown?.asked ? [`${indent}  ${formatApproval(shown.asked)}`] : []),
     ...steps.map((line) => `${indent}  ${toSingleLine(line, 200)}`),
     ...(shown?.children ?? []).flatMap((one) => formatChild(one, depth + 2, stepLine)),
@@ -138,7 +140,7 @@ function formatChild(
 
 /** A child that waits sends no reply: this line says what it is waiting for. */
 const formatApproval = ({ session, id, tool, display, why }: ApprovalRequest): string =>
-  `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${display}`, 200)} (${toSingleLine(why, 80)}); agentctl approve ${stripControls(session)} ${id}`;
+  `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${display}`, 200)} (${toSingleLine(why, 80)}); agentctl approve ${quoteForShell(readableName(session))} ${id}`;
 
 /** How many waiting calls are named; `agentctl approvals` lists all. */
 const MOST_CALLS = 3;
@@ -148,11 +150,14 @@ const MOST_CALLS = 3;
  * whether a daemon is running.
  */
 export function nextCommands(details: SessionDetails, isServed: boolean): string[][] {
-  const { name, session, settingsProblem, inbox } = details;
+  const { session, settingsProblem, inbox } = details;
+  const name = readableName(details.name);
   if (settingsProblem !== null) return [['config', 'validate', '--session', name]];
   const calls = waitingCalls(details);
   if (calls.length > 0)
-    return calls.slice(0, MOST_CALLS).flatMap(([at, id]) => ['approve', 'deny'].map((answer) => [answer, at, `${id}`]));
+    return calls
+      .slice(0, MOST_CALLS)
+      .flatMap(([at, id]) => ['approve', 'deny'].map((answer) => [answer, readableName(at), `${id}`]));
   if (!isServed && (session.run || inbox > 0)) return [['start']];
   if (session.run || inbox > 0) return [['watch', name]];
   return commandsWhenIdle(details);
@@ -165,7 +170,8 @@ function waitingCalls({ asked, session, children }: SessionDetails): Array<[stri
   return asked && !session.run ? [[asked.session, asked.id], ...below] : below;
 }
 
-function commandsWhenIdle({ name, session: { question, runEnd }, standing }: SessionDetails): string[][] {
+function commandsWhenIdle({ name: folder, session: { question, runEnd }, standing }: SessionDetails): string[][] {
+  const name = readableName(folder);
   switch (standing) {
     case 'waiting':
       if (question) return [['send', name, question.choices[0] ?? 'your answer']];

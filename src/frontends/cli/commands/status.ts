@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import type { DaemonStatus } from '../../../protocol/workspace/daemon-files.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ExitName } from '../common/command.ts';
 import { defineCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
 import { formatDuration, print, printJson, stripControls, toSingleLine } from '../common/terminal.ts';
@@ -62,7 +63,8 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
     print(`Sessions:  ${total}${formatCounts(counts)}`);
     const isThere = existsSync(client.paths.config);
     for (const line of formatSettings(seen?.settings, isThere, fault, faults)) print(line);
-    for (const { name, problem } of problems) print(`Not served: ${toSingleLine(`${name}: ${problem}`, 1000)}`);
+    for (const { name, problem } of problems)
+      print(`Not served: ${toSingleLine(`${readableName(name)}: ${problem}`, 1000)}`);
     if (waitingMessages > 0) print(`Inbox:     ${waitingMessages} waiting`);
     for (const line of seen ? formatDaemonStatus(seen) : []) print(line);
   }

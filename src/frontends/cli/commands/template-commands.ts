@@ -25,9 +25,10 @@ export const run = defineCommand({
     ),
   async run(args) {
     const given = [...(args.params ?? []), ...(args.param ?? []), ...args._.slice(1).map(String)];
-    const text = [args.template, ...given.map(quoteParameter)].join(' ');
+    const values = given.map(quoteParameter).join(' ');
     const client = await openWorkspaceClient(args);
-    await requireTemplate(client, args.template, args.session);
+    await requireTemplate(client, args.template, values, args.session);
+    const text = `${args.template} ${values}`.trim();
     return sendAndWait(client, args.session, { command: 'run', text }, args, { mustExist: false });
   },
 });

@@ -1,5 +1,6 @@
 import { escapeInvisible } from '../../../base/strings.ts';
 import type { Client, SessionUpdate } from '../../../client/index.ts';
+import { withoutDoneMarkers } from '../../../client/inspect/session-details.ts';
 import { inlineText } from '../../../protocol/session/log-entry.ts';
 import {
   defineCommand,
@@ -126,7 +127,7 @@ function formatUpdateLines({ event, session }: EventUpdate, streamed: string): s
     case 'run.resumed':
       return [colorize('dim', 'resumed')];
     case 'model.answered':
-      return missedAnswerText(event.text, streamed);
+      return missedAnswerText(withoutDoneMarkers(event.text), streamed);
     case 'model.failed':
       return [
         colorize(

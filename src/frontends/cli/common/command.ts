@@ -4,6 +4,7 @@ import { UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
 import type { ModelSettings } from '../../../protocol/settings/config.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { workspaceRoot } from '../../command-line.ts';
 
 /** Options every command has. */
@@ -94,13 +95,13 @@ function resolvePrefix(client: Client, given: string): string {
     return given;
   } catch (error) {
     if (!(error instanceof NoSuchSession)) throw error;
-    const matches = client.sessions().filter((name) => name.startsWith(given));
+    const matches = client.sessions().filter((name) => name.startsWith(given) || readableName(name).startsWith(given));
     // The child sessions of a match are no matches of their own.
     const [only, ...others] = matches.filter((name) => !matches.some((other) => name.startsWith(`${other}~`)));
     if (only === undefined) throw error;
     if (others.length === 0) return only;
     throw new UserError(
-      `${JSON.stringify(given)} matches several sessions; name one: ${firstFew([only, ...others]).join(', ')}.`,
+      `${JSON.stringify(given)} matches several sessions; name one: ${firstFew([only, ...others].map(readableName)).join(', ')}.`,
       EXIT_CODES.session.code,
     );
   }

@@ -1,8 +1,10 @@
 import type { Argv } from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
+import { checkTemplateRun } from '../../../client/actions/saved-templates.ts';
 import type { Client, SentMessage } from '../../../client/index.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
   type CliCommand,
   defineCommand,
@@ -61,15 +63,15 @@ export async function sendAndWait(
   if (!client.daemon()) printNote(noDaemonText(manner, client.paths.root));
   if (manner.wait) return waitAndPrint(client, sent, manner);
   if (manner.json) printJson(sent);
-  else printNote(`Sent to ${sent.session}${newSessionNote(sent.session, known)}: ${sent.id}`);
+  else printNote(`Sent to ${readableName(sent.session)}${newSessionNote(sent.session, known)}: ${sent.id}`);
   return 'ok';
 }
 
 /** Throws if the first message of a new session cannot be meant: by the name of the session, or an unknown template. */
 export async function checkNewSession(client: Client, session: string, { text }: MessageContent): Promise<void> {
   checkNewName(session);
-  const template = /^\s*\/run\s+(\S+)/i.exec(text ?? '')?.[1];
-  if (template !== undefined) await requireTemplate(client, template);
+  const [, template, given = ''] = /^\s*\/run\s+(\S+)([\s\S]*)/i.exec(text ?? '') ?? [];
+  if (template !== undefined) await requireTemplate(client, template, given);
 }
 
 /**
@@ -90,12 +92,12 @@ export function checkNewName(name: string): void {
 }
 
 /**
- * Throws if there is no such template, before a session is made for it. `session`: what was given in the place of the
- * session.
+ * Throws if there is no such template, or if it cannot be run with what was given, before a session is made for it.
+ * `session`: what was given in the place of the session.
  */
-export async function requireTemplate(client: Client, wanted: string, session?: string): Promise<void> {
+export async function requireTemplate(client: Client, wanted: string, given: string, session?: string): Promise<void> {
   const known = (await client.templates()).map(({ name }) => name);
-  if (known.includes(wanted)) return;
+  if (known.includes(wanted)) return checkTemplateRun(client.paths.templates, wanted, given);
   const nearest = nearestName(wanted.slice(0, 80), known);
   const hint =
     session !== undefined && known.includes(session)
@@ -112,7 +114,7 @@ export async function requireTemplate(client: Client, wanted: string, session?: 
 function newSessionNote(session: string, known: readonly string[]): string {
   if (known.includes(session)) return '';
   const nearest = nearestName(session, known);
-  return nearest === undefined ? ', a new session' : `, a new session; there is also "${nearest}"`;
+  return nearest === undefined ? ', a new session' : `, a new session; there is also "${readableName(nearest)}"`;
 }
 
 async function waitAndPrint(client: Client, sent: SentMessage, { timeout, json }: SendOptions): Promise<ExitName> {

@@ -80,14 +80,6 @@ export function colorize(format: Parameters<typeof styleText>[0], text: string):
   return wanted ? styleText(format, text, { validateStream: false }) : text;
 }
 
-/** A time as people in this place read it. */
-export function formatLocalTime(at: string): string {
-  const date = new Date(at);
-  const two = (n: number) => String(n).padStart(2, '0');
-  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
-  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
-}
-
 /** A length of time, roughly. */
 export function formatDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
@@ -99,12 +91,12 @@ export function formatDuration(ms: number): string {
 
 /** Rows under each other, columns as wide as their widest cell, the last one open. */
 export function formatTable(rows: string[][]): string {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => [...(row[column] ?? '')].length)));
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => cellWidth(row[column] ?? ''))));
   return rows
     .map((row) =>
       row
         .map((cell, column) =>
-          column === row.length - 1 ? cell : cell + ' '.repeat((widths[column] ?? 0) - [...cell].length),
+          column === row.length - 1 ? cell : cell + ' '.repeat((widths[column] ?? 0) - cellWidth(cell)),
         )
         .join('  '),
     )

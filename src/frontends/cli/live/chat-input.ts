@@ -1,12 +1,12 @@
-import { legible, nearestName } from '../../../base/strings.ts';
+import { formatLocalTime, legible, nearestName } from '../../../base/strings.ts';
 import { approvalMessage } from '../../../client/actions/messaging.ts';
 import type { ApprovalRequest, Client } from '../../../client/index.ts';
 import { isApprovalAnswer } from '../../../client/inspect/approval-requests.ts';
 import { formatPlanSummary, SESSION_COMMANDS } from '../../../client/inspect/session-details.ts';
 import type { ApprovalDecision } from '../../../protocol/settings/permissions.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { explainPlan } from '../commands/session-history.ts';
 import type { MessageContent } from '../common/send-and-wait.ts';
-import { formatLocalTime } from '../common/terminal.ts';
 import type { LiveWording } from './live-wording.ts';
 
 /** What a person who typed this line wants. `say`: nothing is sent, and this is why. */
@@ -95,7 +95,7 @@ export function formatCall(
 ) {
   const call = legible(`${tool} ${display}`).replaceAll('\n', '\n    ');
   return {
-    head: `? ${legible(`${words.approval(id, session)}: ${why}`)}`,
+    head: `? ${legible(`${words.approval(id, readableName(session))}: ${why}`)}`,
     body: `    ${call}\n  ${legible(words.approvalEnds(formatLocalTime(expires_at), always))}`,
   };
 }

@@ -1,5 +1,6 @@
 import { errorText } from '../../../base/user-error.ts';
 import type { ApprovalRequest } from '../../../client/index.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ShownSession } from '../commands/watch-run.ts';
 import { checkNewSession, type MessageContent } from '../common/send-and-wait.ts';
 import { colorize, stripControls } from '../common/terminal.ts';
@@ -37,14 +38,14 @@ export async function chatInTerminal(terminal: ChatTerminal): Promise<void> {
     prompt.close();
     area.close();
   }
-  if (conversation.isRunning()) output.write(`${words.left(session)}\n`);
+  if (conversation.isRunning()) output.write(`${words.left(readableName(session))}\n`);
 }
 
 /** The session and how to get help. */
 async function greet({ client, session, words }: ChatTerminal, area: LiveArea): Promise<void> {
-  if (!exists({ client, session })) return area.line(words.newSession(stripControls(session)));
+  if (!exists({ client, session })) return area.line(words.newSession(stripControls(readableName(session))));
   const { title } = await client.show(session);
-  area.line(colorize('bold', stripControls(title ? `${session}: ${title}` : session)));
+  area.line(colorize('bold', stripControls([readableName(session), ...(title ? [title] : [])].join(': '))));
   area.line(colorize('dim', words.hint));
 }
 
@@ -90,7 +91,7 @@ function openConversation(terminal: ChatTerminal, area: LiveArea, leaving: Abort
         await checkForCalls();
       } else if (update.is === 'event') showStatus();
     }
-    if (!leaving.signal.aborted) say(words.gone(session));
+    if (!leaving.signal.aborted) say(words.gone(readableName(session)));
     leaving.abort();
   };
   let following: Promise<void> | undefined;

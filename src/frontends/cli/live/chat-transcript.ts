@@ -1,6 +1,6 @@
 import { legible } from '../../../base/strings.ts';
 import type { SessionUpdate } from '../../../client/index.ts';
-import { sessionStanding } from '../../../client/inspect/session-details.ts';
+import { sessionStanding, withoutDoneMarkers } from '../../../client/inspect/session-details.ts';
 import type { EventOf } from '../../../protocol/session/event.ts';
 import { inlineText } from '../../../protocol/session/log-entry.ts';
 import { formatArgs, type ShownSession, stepLabel } from '../commands/watch-run.ts';
@@ -91,7 +91,7 @@ export function openTranscript(
         line('dim', words.resumed);
         break;
       case 'model.answered':
-        answers.end(event.planner_query === undefined ? event.text : null);
+        answers.end(event.planner_query === undefined ? withoutDoneMarkers(event.text) : null);
         break;
       case 'model.failed':
         answers.end(null);

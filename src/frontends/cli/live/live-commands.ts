@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline';
 import { firstFew } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { ApprovalRequest, Client } from '../../../client/index.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { DOCS_WIDTH } from '../../command-line.ts';
 import { listSessions } from '../commands/list.ts';
 import {
@@ -71,7 +72,7 @@ function chosenSession(client: Client, named: string | undefined): string {
   const words = liveWording(process.env);
   const [newest, ...others] = client.newestSessions(Number.POSITIVE_INFINITY);
   if (newest === undefined) throw new UserError(words.noSessions, EXIT_CODES.session.code);
-  if (others.length > 0) printNote(stripControls(words.others(firstFew(others, 10).join(', '))));
+  if (others.length > 0) printNote(stripControls(words.others(firstFew(others.map(readableName), 10).join(', '))));
   return newest;
 }
 

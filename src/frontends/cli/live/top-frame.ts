@@ -1,6 +1,7 @@
 import { legible } from '../../../base/strings.ts';
 import type { SessionDetails } from '../../../client/index.ts';
 import type { SessionStanding } from '../../../protocol/session/reply.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { cellWidth, fitToWidth, padToWidth, toSingleLine } from '../common/terminal.ts';
 import { shownStep } from './chat-transcript.ts';
 import type { LiveWording } from './live-wording.ts';
@@ -142,10 +143,12 @@ export function topFrame({ rows, selected, columns, height, note, words }: TopVi
   if (height === undefined) return lines;
   const blank = Array.from({ length: Math.max(0, height - 2 - lines.length) }, () => line(''));
   const about = rows[selected];
-  return [...lines, ...blank, line(note || (about ? `${about.name}: ${about.doing}` : '')), line(words.topKeys)].slice(
-    0,
-    height,
-  );
+  return [
+    ...lines,
+    ...blank,
+    line(note || (about ? `${readableName(about.name)}: ${about.doing}` : '')),
+    line(words.topKeys),
+  ].slice(0, height);
 }
 
 type Widths = { name: number; state: number; count: number; spent: number };
@@ -156,7 +159,7 @@ function columnWidths(rows: readonly TopRow[], width: number, words: LiveWording
     Math.min(most, Math.max(cellWidth(least), ...rows.map((row) => cellWidth(of(row)))));
   const { session, state, step, spent } = words.columns;
   return {
-    name: widest(session, (row) => row.name, Math.floor(width / 4)),
+    name: widest(session, (row) => readableName(row.name), Math.floor(width / 4)),
     state: widest(state, (row) => words.states[row.state], 10),
     count: widest(step, (row) => row.count, 7),
     spent: width < 70 ? 0 : widest(spent, (row) => row.spent, 24),
@@ -169,7 +172,7 @@ function formatColumns(
   mark = ' ',
 ): string {
   const cells = [
-    padToWidth(toSingleLine(name, 200), widths.name),
+    padToWidth(toSingleLine(readableName(name), 200), widths.name),
     padToWidth(state, widths.state),
     padToWidth(count, widths.count),
     ...(widths.spent > 0 ? [padToWidth(spent, widths.spent)] : []),

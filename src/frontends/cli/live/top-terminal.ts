@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { escapeMisleading } from '../../../base/strings.ts';
 import { errorText } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { colorize, print } from '../common/terminal.ts';
 import type { ChatTerminal } from './chat-prompt.ts';
 import { chatInTerminal } from './chat-terminal.ts';
@@ -94,7 +95,7 @@ async function chooseSession({
       draw();
     };
     client.send(name, { command }, { mustExist: true }).then(
-      () => say(words.sent(`/${command}`, name) + (client.daemon() ? '' : ` ${words.noDaemon}`)),
+      () => say(words.sent(`/${command}`, readableName(name)) + (client.daemon() ? '' : ` ${words.noDaemon}`)),
       (error: unknown) => say(errorText(error)),
     );
   };

@@ -6,7 +6,8 @@ import { SESSION_STANDINGS } from '../../../protocol/session/reply.ts';
 import { defineOperation, FileName, type HttpOperation, InSession, jsonAnswer, WorkPath } from '../common/operation.ts';
 
 const SessionLine = z.looseObject({
-  name: z.string(),
+  name: z.string().describe('The name of its folder.'),
+  label: z.string().describe('The name for people, such as "Büro" for the folder "=42=ufc=ro".'),
   title: z.string().nullable(),
   standing: z.enum(SESSION_STANDINGS),
   changed: z.string().nullable().describe('ISO 8601, UTC.'),

@@ -91,7 +91,7 @@ const needOf = ({ standing, changed }: SessionEntry): string =>
 
 /** Shows what a session needs now, or takes back what it needed before. */
 async function update(entry: SessionEntry): Promise<void> {
-  const { name, title, standing, problem } = entry;
+  const { name, label, title, standing, problem } = entry;
   const isInFront = !document.hidden && document.hasFocus();
   if (isInFront || needOf(entry) === '') return takeBack(name);
   const { run_end: runEnd, question } = await requestJson<SessionView>(sessionPath(name));
@@ -100,7 +100,7 @@ async function update(entry: SessionEntry): Promise<void> {
   const isCall = standing === 'waiting' && runEnd?.reason === 'approval';
   const why = problem ?? question?.text ?? (isCall ? wantsApproval : runEnd?.text);
   const registration = await navigator.serviceWorker.ready;
-  await registration.showNotification(`${title ?? name}: ${standings[standing]}`, {
+  await registration.showNotification(`${title ?? label}: ${standings[standing]}`, {
     ...{ tag: name, lang: words.value.tag, icon: '/icon.svg', data: { session: name } },
     ...(why !== undefined && { body: why.slice(0, MOST_CHARS) }),
   });

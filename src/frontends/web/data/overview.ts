@@ -7,6 +7,8 @@ import { openSession } from './session.ts';
 /** What the page uses of an entry of `GET /api/sessions`. */
 export type SessionEntry = {
   name: string;
+  /** The name for people. */
+  label: string;
   parent: string | null;
   title: string | null;
   standing: SessionStanding;
@@ -70,8 +72,8 @@ export const groups = computed<ReadonlyArray<readonly [SessionGroup, readonly Se
 export const waitingCount = computed(() => (sessions.value ?? []).filter((one) => groupOf(one) === 'needsYou').length);
 
 /** What a search looks at: all that the list shows of a session. */
-const searchText = ({ name, title, standing, asks, problem }: SessionEntry): string =>
-  [name, title, words.value.standings[standing], asks?.text, problem].join('\n').toLowerCase();
+const searchText = ({ label, title, standing, asks, problem }: SessionEntry): string =>
+  [label, title, words.value.standings[standing], asks?.text, problem].join('\n').toLowerCase();
 
 function groupOf({ name, standing, settings }: SessionEntry): SessionGroup {
   if (standing === 'waiting' || standing === 'unreadable' || settings !== null) return 'needsYou';
@@ -81,6 +83,9 @@ function groupOf({ name, standing, settings }: SessionEntry): SessionGroup {
 
 export const isUnread = ({ name, changed }: SessionEntry): boolean =>
   changed !== null && (seen.value[name] ?? '') < changed;
+
+/** The name of a session for people, as far as it is known. */
+export const labelOf = (name: string): string => sessions.value?.find((one) => one.name === name)?.label ?? name;
 
 export const hrefOf = (name: string, tab: SessionTab = 'run', path = ''): string =>
   [

@@ -1,10 +1,10 @@
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 
-/** What is shown of a step: of a plan that is paused, the step that goes on once it is resumed is not running. */
-export type StepState = Step['status'] | 'paused';
+/** What is shown of a step: of a plan that is paused or cancelled, the step that was worked on is not running. */
+export type StepState = Step['status'] | 'paused' | 'cancelled';
 
 export const stepState = (plan: Pick<Plan, 'status'>, { status }: Step): StepState =>
-  status === 'running' && plan.status !== 'running' ? 'paused' : status;
+  status !== 'running' || plan.status === 'running' ? status : plan.status === 'cancelled' ? 'cancelled' : 'paused';
 
 /** Why a line leads from one step to another. */
 export const EDGE_KINDS = ['needs', 'when', 'gather', 'order', 'rollback', 'child'] as const;

@@ -1,8 +1,11 @@
-import type { Event as LogEvent } from '../../../protocol/session/event.ts';
+import type { Event } from '../../../protocol/session/event.ts';
 import type { StoredText } from '../../../protocol/session/log-entry.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import type { BrowserLost, TerminalLost } from '../../../protocol/workspace/handover.ts';
 import type { StreamMessage } from './api.ts';
+
+/** An event as the server sends it. `shown`: the text of an answer for people where that is another one. */
+type LogEvent = Event & { shown?: string };
 
 export type CallState = 'waiting' | 'running' | 'ok' | 'failed' | 'interrupted' | 'denied';
 
@@ -120,8 +123,8 @@ function addEvent(entries: Entries, event: LogEvent): void {
     }
     case 'model.answered':
       if (event.planner_query !== undefined || event.text.trim() === '') return;
-      entries.lastAnswer = event.text.trim();
-      add({ kind: 'answer', text: event.text });
+      entries.lastAnswer = (event.shown ?? event.text).trim();
+      add({ kind: 'answer', text: event.shown ?? event.text });
       return;
     case 'tool.started':
     case 'approval.asked': {

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { requestJson, sessionPath } from '../data/api.ts';
-import { hrefOf, route } from '../data/overview.ts';
+import { hrefOf, labelOf, route } from '../data/overview.ts';
 import { shownPlan, stepDraft } from '../data/plan-edits.ts';
 import { stepState } from '../data/plan-graph.ts';
 import { type SessionView, sendCommand } from '../data/session.ts';
@@ -141,7 +141,7 @@ function StepDetails({ session, step }: { session: string; step: Step }) {
         <div>
           <dt>{child}</dt>
           <dd>
-            <a href={hrefOf(step.child)}>{step.child}</a>
+            <a href={hrefOf(step.child)}>{labelOf(step.child)}</a>
           </dd>
         </div>
       )}

@@ -26,6 +26,7 @@ export const chinese: Words = {
     pending: '待办',
     running: '进行中',
     paused: '已暂停',
+    cancelled: '已取消',
     completed: '已完成',
     failed: '失败',
     blocked: '受阻',

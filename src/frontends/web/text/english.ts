@@ -25,6 +25,7 @@ export const english = {
     pending: 'open',
     running: 'running',
     paused: 'paused',
+    cancelled: 'cancelled',
     completed: 'completed',
     failed: 'failed',
     blocked: 'blocked',

@@ -26,6 +26,7 @@ export const german: Words = {
     pending: 'offen',
     running: 'läuft',
     paused: 'pausiert',
+    cancelled: 'abgebrochen',
     completed: 'erledigt',
     failed: 'fehlgeschlagen',
     blocked: 'blockiert',

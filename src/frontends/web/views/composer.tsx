@@ -214,7 +214,8 @@ export function NewSession() {
 
 /** The day, and a number where there are more on it. */
 function freeName(): string {
-  const day = new Date().toISOString().slice(0, 10);
+  const now = new Date();
+  const day = new Date(now.getTime() - now.getTimezoneOffset() * 60_000).toISOString().slice(0, 10);
   const taken = new Set(sessions.peek()?.map(({ name }) => name));
   for (let number = 1; ; number++) {
     const name = number === 1 ? day : `${day}-${number}`;

@@ -54,13 +54,13 @@ export function SessionList() {
 }
 
 function Entry(entry: SessionEntry) {
-  const { name, title, standing, plan, asks, changed, inbox, problem, settings } = entry;
+  const { name, label, title, standing, plan, asks, changed, inbox, problem, settings } = entry;
   const isOpen = route.value.page === 'session' && route.value.name === name;
   const line = problem ?? settings ?? asks?.text ?? title;
   return (
     <a class="entry" href={hrefOf(name)} aria-current={isOpen ? 'page' : undefined}>
       <span class="row">
-        <strong>{name}</strong>
+        <strong>{label}</strong>
         {!isOpen && isUnread(entry) && <span class="unread">{words.value.unread}</span>}
       </span>
       <span class="row quiet">

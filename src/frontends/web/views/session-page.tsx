@@ -1,5 +1,5 @@
 import { isConnected } from '../data/api.ts';
-import { hrefOf, route, TABS } from '../data/overview.ts';
+import { hrefOf, labelOf, route, TABS } from '../data/overview.ts';
 import { actionProblem, openSession, type SessionView, sendCommand } from '../data/session.ts';
 import { Button, Notice, PageHeader, StateLabel, SureButton, Unfold } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
@@ -22,8 +22,8 @@ export function SessionPage({ name }: { name: string }) {
   const problem = shown?.problem;
   const hasBrowser = view !== undefined && (view.browser.open || view.browser.taken !== null);
   return (
-    <main class="session" aria-label={name}>
-      <PageHeader title={view?.title ?? name}>{view && <RunState {...view} />}</PageHeader>
+    <main class="session" aria-label={labelOf(name)}>
+      <PageHeader title={view?.title ?? labelOf(name)}>{view && <RunState {...view} />}</PageHeader>
       <nav class="tabs" aria-label={periods.session}>
         {TABS.filter((one) => one !== 'browser' || tab === one || hasBrowser).map((one) => (
           <a key={one} href={hrefOf(name, one)} aria-current={one === tab ? 'page' : undefined}>
