@@ -4,6 +4,7 @@ import { getOwn, propertyOf } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
+import { whyNoChildren } from '../../core/session/child-session.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
@@ -78,8 +79,11 @@ export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) 
       const parent = parentSessionOf(name);
       if (parent !== undefined)
         throw new UserError(`${name} is a child session of ${parent} and named after it. Rename ${parent}.`);
-      for (const one of await idleSessionTree(key, 'renamed'))
-        await workspace.rename(one, target + one.slice(name.length));
+      const tree = await idleSessionTree(key, 'renamed');
+      const names = tree.length > 1 ? await folders.treeNames(name, target) : new Map<string, string>();
+      const noRoom = whyNoChildren(target);
+      if (tree.length > 1 && noRoom !== undefined) throw new UserError(noRoom);
+      for (const one of tree) await workspace.rename(one, names.get(one) ?? target + one.slice(name.length));
       return target;
     },
   };
