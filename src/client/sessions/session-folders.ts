@@ -1,8 +1,9 @@
 import * as fs from 'node:fs';
 import { getOwn } from '../../base/collections.ts';
+import { UserError } from '../../base/user-error.ts';
 import { childSessionName } from '../../core/session/child-session.ts';
 import { isSessionFolder, sessionFolder } from '../../protocol/workspace/session-names.ts';
-import { CorruptLogError } from '../../store/fs/store-errors.ts';
+import { CorruptLogError, notAFolder } from '../../store/fs/store-errors.ts';
 import { existingRootOf, type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { NoSuchSession } from './client-errors.ts';
 import type { KnownStates } from './read-session.ts';
@@ -15,6 +16,8 @@ export type SessionFolders = {
    * nothing.
    */
   names(): string[];
+  /** Names of links in the place of session folders, which are not followed. */
+  links(): string[];
   /** Whether there is a session folder of this name. */
   has(name: string): boolean;
   /** Sessions without a parent, most recently changed event log first; `most` at most. */
@@ -39,6 +42,8 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   const known: KnownStates = new Map();
   const isThere = (name: string) =>
     isSessionFolder(name) && fs.lstatSync(paths.session(name), { throwIfNoEntry: false })?.isDirectory() === true;
+  const isLink = (name: string) =>
+    isSessionFolder(name) && fs.lstatSync(paths.session(name), { throwIfNoEntry: false })?.isSymbolicLink() === true;
   const names = () =>
     fs.existsSync(paths.sessions) ? fs.readdirSync(paths.sessions).filter(isThere).sort(compareAsTree) : [];
   const nameOf = (key: string) => {
@@ -48,11 +53,13 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   };
   const get = (key: string) => {
     const name = nameOf(key);
+    if (!isThere(name) && isLink(name)) throw new UserError(notAFolder(paths.session(name)));
     if (!isThere(name)) throw new NoSuchSession(key, names());
     return { ...sessionPaths(paths.session(name)), name, known };
   };
   return {
     names,
+    links: () => (fs.existsSync(paths.sessions) ? fs.readdirSync(paths.sessions).filter(isLink).sort() : []),
     has: isThere,
     newest(most) {
       const changed = (name: string) =>

@@ -124,9 +124,15 @@ const EMPTY_FILE = 'the file is empty; write the message into it';
 /** Parses a dropped file. A text is kept as typed, except for a leading byte order mark. */
 export function parseMessage(name: string, bytes: Buffer): ParsedMessage {
   const bad = firstBadUtf8Byte(bytes);
-  if (bad !== undefined) return invalidMessage(`not UTF-8 text: byte ${bad} cannot be read; save it as UTF-8`);
+  if (bad !== undefined)
+    return invalidMessage(
+      `not UTF-8 text: byte ${bad} cannot be read; save it as UTF-8, or send a file that is no text with a message that names it in "attachments" (agentctl send --file)`,
+    );
   const nul = bytes.indexOf(0);
-  if (nul >= 0) return invalidMessage(`not text: byte ${nul} is a NUL; send it as an attachment instead`);
+  if (nul >= 0)
+    return invalidMessage(
+      `not text: byte ${nul} is a NUL; send it with a message that names it in "attachments" (agentctl send --file)`,
+    );
   const text = bytes.toString().replace(/^\uFEFF/, '');
   if (text.trim() === '') return invalidMessage(EMPTY_FILE);
   if (!isJsonName(name)) return { ok: true, message: { text }, json: false };

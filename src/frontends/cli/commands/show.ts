@@ -55,6 +55,7 @@ async function formatDetails(
     summary,
     planProblem,
     settingsProblem,
+    unserved,
     inbox,
     asked: approval,
     children,
@@ -79,6 +80,7 @@ async function formatDetails(
     ...(planProblem ? ['', colorize('yellow', stripControls(planProblem))] : []),
     ...(settingsProblem ? ['', colorize('yellow', stripControls(settingsProblem))] : []),
     ...(inbox > 0 ? ['', `Messages in the inbox: ${inbox}`] : []),
+    ...(unserved ? ['', colorize('yellow', `Not served: ${stripControls(unserved)}`)] : []),
     ...(isServed || (!session.run && inbox === 0) ? [] : ['', 'No daemon is running.']),
   ].join('\n');
 }
@@ -148,8 +150,9 @@ const MOST_CALLS = 3;
  * whether a daemon is running.
  */
 export function nextCommands(details: SessionDetails, isServed: boolean): string[][] {
-  const { name, session, settingsProblem, inbox } = details;
+  const { name, session, settingsProblem, unserved, inbox } = details;
   if (settingsProblem !== null) return [['config', 'validate', '--session', name]];
+  if (unserved !== null) return [['status']];
   const calls = waitingCalls(details);
   if (calls.length > 0)
     return calls.slice(0, MOST_CALLS).flatMap(([at, id]) => ['approve', 'deny'].map((answer) => [answer, at, `${id}`]));
