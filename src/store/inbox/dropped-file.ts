@@ -31,7 +31,10 @@ export function readDroppedFile(
   const refused = (why: string) => toDrop('', { ok: false, why });
   const why = describeBadFile(raw, stat);
   if (why) return refused(why);
+  // A large file that is still being written is refused once, when all of it is there.
   if (readiness === 'pending') return 'pending';
+  if (stat.size > MAX_MESSAGE_BYTES)
+    return refused(`too large: ${stat.size} bytes, at most ${MAX_MESSAGE_BYTES} allowed; send it as an attachment`);
   if (readiness === 'empty') return refused(EMPTY_FILE);
   try {
     const bytes = ifExists(() => readIfUnchanged(inbox.bytePath(raw), stat));
@@ -95,9 +98,6 @@ function describeBadFile(raw: Buffer, stat: fs.BigIntStats): string | undefined 
   if (stat.isDirectory()) return 'a folder: only files are messages; drop its files one by one';
   if (!stat.isFile()) return 'not a regular file but a pipe, socket or device; drop a file';
   if (stat.nlink > 1n) return 'a hard link: the file has another name elsewhere; drop a copy (cp)';
-  if (stat.size > MAX_MESSAGE_BYTES) {
-    return `too large: ${stat.size} bytes, at most ${MAX_MESSAGE_BYTES} allowed; send it as an attachment`;
-  }
   return undefined;
 }
 
