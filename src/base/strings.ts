@@ -131,3 +131,7 @@ export function formatLocalTime(at: string): string {
 
 /** A time in a text whose reader may be anywhere: `2026-03-01 13:05:09 UTC`. */
 export const formatUtcTime = (at: string): string => at.replace(/^(\S{10})T(\d\d:\d\d:\d\d).*Z$/, '$1 $2 UTC');
+
+/** One word of a command line for a shell, whatever it holds. */
+export const quoteForShell = (word: string): string =>
+  /^[\w.,/@+-][\w.,/@+~-]*$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

@@ -1,7 +1,7 @@
 import type { Reply } from '../protocol/session/reply.ts';
 import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
 import { createUlidGenerator } from '../store/inbox/ulid.ts';
-import { type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
+import { sessionPaths, type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
 import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
 import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
@@ -146,7 +146,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     folder: (key) => folders.get(key).folder,
     sessionName: folders.folderName,
     ...messaging(folders, ensureSession, now),
-    ...inspection(folders),
+    ...inspection(paths, folders),
     rebuild: async (key) => (await import('./actions/session-admin.ts')).rebuildSession(paths, folders.get(key)),
     withChildren: (key) => folders.withChildren(folders.get(key).name),
     archive: async (key) => (await admin(key)).archive(key),
@@ -231,7 +231,7 @@ function messaging(
 }
 
 /** What can be read of sessions; nothing is created. */
-function inspection(folders: SessionFolders) {
+function inspection(paths: WorkspacePaths, folders: SessionFolders) {
   return {
     async files(key, folder = '') {
       const { work } = folders.rootOf(key);
@@ -242,13 +242,15 @@ function inspection(folders: SessionFolders) {
       return (await import('./inspect/work-folder.ts')).openWorkFile(work, path);
     },
     async *list() {
-      const { readOverview } = await import('./inspect/session-overview.ts');
-      for (const name of folders.names()) yield await readOverview(folders.get(name));
+      const { overviewOfNoFolder, readOverview, readUnservedReasons } = await import('./inspect/session-overview.ts');
+      const reasons = readUnservedReasons(paths);
+      for (const name of folders.names()) yield await readOverview(folders.get(name), reasons);
+      for (const name of folders.links()) yield overviewOfNoFolder({ ...sessionPaths(paths.session(name)), name });
     },
     async show(key) {
       const session = folders.get(key);
       const { readSessionDetails } = await import('./inspect/session-details.ts');
-      return readSessionDetails(session, (name) => (folders.has(name) ? folders.get(name) : undefined));
+      return readSessionDetails(session, (name) => (folders.has(name) ? folders.get(name) : undefined), paths);
     },
     events: (key, options = {}) => streamEvents(folders.get(key), options),
     async removedEventCount(key) {

@@ -1,6 +1,8 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { childSessionName } from '../../src/core/session/child-session.ts';
+import type { EventBody } from '../../src/protocol/session/event.ts';
 import { filesIn, script, setup } from '../support/agentctl.ts';
 import { ended, opened, planned, pretendDaemon, type Rig, received, record, rig, started } from './rig.ts';
 
@@ -131,4 +133,33 @@ test('a record that cannot be trusted is reported, and no file is touched', asyn
   fs.writeFileSync(paths.events, [...lines.slice(0, 3), ...lines.slice(4)].join('\n'));
   await expect(at.client.rebuild('demo')).rejects.toMatchObject({ name: 'CorruptLogError' });
   expect([fs.existsSync(paths.plan), fs.readdirSync(paths.outbox)]).toEqual([false, ['.tmp', 'read']]);
+});
+
+test('child sessions keep their place in a renamed session, also where a long name was hashed, and after an interruption', async () => {
+  const at = rig();
+  const STEP = 'find_the_largest_of_all_files_in_it';
+  const long = 'r'.repeat(215);
+  const given = (child: string, step: string): EventBody => ({
+    ...{ type: 'child.sent', child, step, attempt: 1, message: `${step}.1` },
+  });
+  const hashed = childSessionName(`${long}~${STEP}`, 'step_1', 1);
+  const build: Array<[string, EventBody[]]> = [
+    [long, [given(`${long}~${STEP}`, STEP)]],
+    [`${long}~${STEP}`, [given(hashed, 'step_1')]],
+    [hashed, []],
+  ];
+  for (const [name, events] of build) {
+    fs.mkdirSync(at.session(name).folder, { recursive: true });
+    await record(at.session(name), [opened, ...events]);
+  }
+  const names = () => fs.readdirSync(at.client.paths.sessions).sort();
+  const before = names();
+  expect(hashed).toMatch(/~h2-[0-9a-f]{24}$/);
+  await at.client.rename(long, 'short');
+  expect(names()).toEqual(['short', `short~${STEP}`, `short~${STEP}~step_1`]);
+  await expect(at.client.rename('short', 'r'.repeat(221))).rejects.toThrow(/at most 220 bytes/);
+  expect(names()).toHaveLength(3);
+  fs.renameSync(at.session(`short~${STEP}`).folder, at.session(`${long}~${STEP}`).folder);
+  await at.client.rename('short', long);
+  expect(names()).toEqual(before);
 });

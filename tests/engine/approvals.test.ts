@@ -327,6 +327,25 @@ test('/status is answered and the call goes on waiting; a bare "continue" is tol
   expect(it.toolRuns).toHaveLength(1);
 });
 
+test.each([
+  ['/approve 1', 1],
+  ['/deny 1', 0],
+])('every step closed by hand while a call waits: "%s" answers that call, in the same plan', async (reply, runs) => {
+  const it = await waiting({}, { text: '[Step] Push it', calls: [PUSH] }, { text: 'That is all.' });
+  const plan = it.plan();
+  const steps = plan?.steps.map((step) => ({ ...step, status: 'completed' }));
+  it.store.hands.edit(JSON.stringify({ ...plan, status: 'completed', steps }));
+  it.worker.wake();
+  await it.settle();
+  expect(it.plan()).toMatchObject({ status: 'waiting', reason: 'approval', steps: [{ completed_by: 'person' }] });
+  it.drop('2.md', reply);
+  await it.settle();
+  expect(it.toolRuns).toHaveLength(runs);
+  expect(it.reply('2.md')).toMatch(/status: done[\s\S]*That is all\./);
+  expect(it.plan()).toMatchObject({ id: plan?.id, goal: 'push it', status: 'completed' });
+  expect([it.archived(), it.faults]).toEqual([[], []]);
+});
+
 test('/approve where nothing waits is told so', async () => {
   const it = await asked();
   it.drop('1.md', '/approve 3');

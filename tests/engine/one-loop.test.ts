@@ -65,6 +65,37 @@ test('a session that waited for its settings goes on once, though reading them w
   ]);
 });
 
+test('limits that a message named hold until its run ends, however often its settings break, also over a restart', async () => {
+  let settingsFault: string | null = null;
+  const it = await rig({
+    script: () => ({ text: '', calls: [shell()] }),
+    rules: () => ({ ...resolveRules(), settingsFault }),
+    tool: () => {
+      settingsFault = 'session.json is not JSON';
+      return { ok: true, text: 'It ran.' };
+    },
+  });
+  it.drop('1.json', JSON.stringify({ text: 'run it', options: { limits: { iterations: 7 } } }));
+  await it.settle();
+  const repaired = async () => {
+    settingsFault = null;
+    await it.restart();
+  };
+  for (let n = 0; n < 3; n++) await repaired();
+  settingsFault = null;
+  it.drop('2.md', 'continue');
+  await it.settle();
+  const limits = () => it.events().flatMap((event) => (event.type === 'run.resumed' ? [event.limits] : []));
+  expect(it.events().find((event) => event.type === 'run.started')).toMatchObject({ limits: { iterations: 7 } });
+  expect(limits()).toMatchObject(Array(4).fill({ iterations: 7 }));
+  it.drop('3.md', '/pause');
+  await it.settle();
+  it.drop('4.md', 'continue');
+  await it.settle();
+  expect(limits().at(-1)).toMatchObject({ iterations: 50 });
+  expect(it.faults).toEqual([]);
+});
+
 test.each([
   ['demo', true],
   ['demo~step_1', false],

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { formatLocalTime } from '../../src/base/strings.ts';
 import { everything } from '../support/all.ts';
 import { type Ground, ground, type RealDaemon, until } from '../support/daemon.ts';
@@ -136,6 +136,34 @@ test('a message dropped to a daemon that lost the workspace stays where it is', 
   expect(await daemon.ended).toBe(8);
   expect(on.sh('demo', 'ls inbox')).toBe('2.md\n');
   expect(epochs(on, 'demo')).toEqual([1]);
+});
+
+test('a daemon whose workspace was replaced by a backup ends, writes nothing into it, and the next one serves it', async () => {
+  const on = ground();
+  onTestFinished(() => rmSync(`${on.root}.live`, { recursive: true, force: true }));
+  const daemon = await on.start(RUNBOOK);
+  await answered(on, 'demo', '1');
+  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the end of the run');
+  for (const part of ['.sessions', 'agentd.json', '.agentd/owner.json'])
+    cpSync(join(on.root, part), join(`${on.root}.backup`, part), { recursive: true });
+  await answered(on, 'demo', '2');
+  renameSync(on.root, `${on.root}.live`);
+  renameSync(`${on.root}.backup`, on.root);
+  const before = readFileSync(ownerFile(on), 'utf8');
+  expect(await daemon.ended).toBe(8);
+  expect(daemon.stderr()).toContain(`the folder ${on.root} was replaced by another one`);
+  expect(readFileSync(ownerFile(on), 'utf8')).toBe(before);
+  await on.serve(RUNBOOK);
+  await answered(on, 'demo', '3');
+  expect(epochs(on, 'demo')).toEqual([1, 2]);
+});
+
+test('a daemon beside which another one owns the workspace, with the same epoch, ends', async () => {
+  const on = ground();
+  const daemon = await on.start(RUNBOOK);
+  writeFileSync(ownerFile(on), JSON.stringify({ ...ownerOf(on), pid: 1 }));
+  expect(await daemon.ended).toBe(8);
+  expect(daemon.stderr()).toContain('names process 1 on ');
 });
 
 test('a command that outlives the daemon does not keep the lock', async () => {

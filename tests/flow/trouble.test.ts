@@ -68,6 +68,33 @@ test('a quarantined session is served again when its record was put right, witho
   await until(() => on.status()?.trouble.total === 0, 'a status without trouble');
 });
 
+test('what keeps a session from being served is said by list, show, status and --wait, and hides no other session', async () => {
+  const on = ground();
+  for (const name of ['linked', 'plain', 'older', 'well']) on.sh(name, 'mkdir inbox && echo /status > inbox/1.md');
+  await on.serve();
+  for (const name of ['linked', 'plain', 'older', 'well']) await on.file(name, 'outbox/1.md');
+  on.sh('older', 'cp events.jsonl before && echo /status > inbox/2.md');
+  await on.file('older', 'outbox/2.md');
+  on.sh('plain', 'rm -r inbox && echo text > inbox');
+  on.sh('well', 'mv ../linked ../../elsewhere && ln -s ../elsewhere ../linked');
+  on.sh('older', 'cp before events.jsonl && echo /status > inbox/3.md');
+  await until(() => troubleOf(on, 'older') && troubleOf(on, 'plain'), 'both in status.json');
+  const reasons = {
+    linked: 'linked must be a folder, but something else is there',
+    plain: 'inbox must be a folder, but something else is there',
+    older: 'another program wrote to it',
+  };
+  const [list, status] = [await on.ctl('list'), await on.ctl('status')];
+  for (const [name, why] of Object.entries(reasons)) {
+    for (const text of [list, status]) expect(text.split('\n').filter((line) => line.includes(why))).toHaveLength(1);
+    expect(await on.ctl('show', name)).toContain(why);
+  }
+  expect(list).toMatch(/^well +idle/m);
+  expect(await on.ctl('send', 'older', 'hello', '--wait', '--timeout', '0.1')).toContain(reasons.older);
+  on.sh('plain', 'rm inbox && mkdir inbox && echo /status > inbox/2.md');
+  await on.file('plain', 'outbox/2.md');
+}, 60_000);
+
 test.each([
   ['plan.json becomes a link', 'ln -sf /etc/hostname plan.json', 'rm plan.json', false],
   ['AGENTS.md grows beyond 1 MiB', 'head -c 1100000 /dev/zero > ../../AGENTS.md', 'rm ../../AGENTS.md', true],

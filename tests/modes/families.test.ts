@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { statusOf } from '../support/daemon.ts';
 import { type Family, family } from '../support/family.ts';
 import { moves, rig, shell } from '../support/rig.ts';
@@ -206,6 +206,32 @@ test('a new conversation begun while a child asks stops the children still at wo
   expect(reported()).toEqual([['demo~b', 'stop']]);
   expect(on.plan()).toBeUndefined();
   expect(on.faults).toEqual([]);
+});
+
+test('a template run, or another plan continued, while a child asks stops the children still at work', async () => {
+  const { on, reported } = await twoAtWork();
+  const asks = async (child: string, message: string) => {
+    on.children.answer(child, message, { status: 'waiting', text: 'Which?' });
+    on.worker.wake();
+    await on.settle();
+  };
+  await asks('demo~a', 'a.1');
+  const first = on.plan()?.id ?? '';
+  on.store.hands.template('two', '---\nmode: dag\n---\n1. Find c\n2. Find d\n');
+  on.drop('2.md', '/run two');
+  // The parser of templates is loaded with the first one.
+  await vi.waitFor(() => expect(on.plan()).toMatchObject({ status: 'running', planned_by: 'template two' }));
+  await on.settle();
+  expect(reported()).toEqual([['demo~b', 'stop']]);
+  await asks('demo~step_1', 'step_1.1');
+  on.drop('3.md', `/continue ${first}`);
+  await on.settle();
+  expect(reported()).toEqual([
+    ['demo~b', 'stop'],
+    ['demo~step_2', 'stop'],
+    ['demo~a', 'continue'],
+  ]);
+  expect([on.plan()?.id, on.plan()?.status, on.faults]).toEqual([first, 'running', []]);
 });
 
 test('a step that a person blocked stays blocked when they say "continue", and the reply says how to open it', async () => {

@@ -95,3 +95,13 @@ test('a folder somebody made in outbox/ is no place for a reply, and stays', asy
   expect(shown(paths.outbox)).toEqual(['read', 'sent', 'sent-2']);
   expect(fs.readFileSync(join(paths.outbox, 'sent-2'), 'utf8')).toBe('an answer');
 });
+
+test('a file that becomes too large while it is written is refused once, when all of it is there', async () => {
+  const { paths, store, look } = inbox(() => new Date());
+  const file = fs.openSync(join(paths.inbox, '1.md'), 'w');
+  fs.writeSync(file, Buffer.alloc(11_000_000, 'a'));
+  expect((await store.inbox.listReady()).drops).toEqual([]);
+  fs.writeSync(file, Buffer.alloc(1_000_000, 'a'));
+  fs.closeSync(file);
+  expect(textOf(await look())).toContain('too large: 12000000 bytes');
+});

@@ -1,9 +1,11 @@
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
 import { getOwn, propertyOf } from '../../base/collections.ts';
+import { quoteForShell } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
+import { whyNoChildren } from '../../core/session/child-session.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
@@ -58,7 +60,7 @@ export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) 
     if (!(await isRunning(folders.get(name)))) return;
     const start = readLiveOwner(workspace.paths) ? '' : ' once a daemon is running (agentctl start)';
     throw new DaemonState(
-      `${readableName(name)} has an active run, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${readableName(name)} --wait`,
+      `${readableName(name)} has an active run, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${quoteForShell(readableName(name))} --wait`,
     );
   }
 
@@ -81,8 +83,11 @@ export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) 
         throw new UserError(
           `${readableName(name)} is a child session of ${readableName(parent)} and named after it. Rename ${readableName(parent)}.`,
         );
-      for (const one of await idleSessionTree(key, 'renamed'))
-        await workspace.rename(one, target + one.slice(name.length));
+      const tree = await idleSessionTree(key, 'renamed');
+      const names = tree.length > 1 ? await folders.treeNames(name, target) : new Map<string, string>();
+      const noRoom = whyNoChildren(target);
+      if (tree.length > 1 && noRoom !== undefined) throw new UserError(noRoom);
+      for (const one of tree) await workspace.rename(one, names.get(one) ?? target + one.slice(name.length));
       return target;
     },
   };

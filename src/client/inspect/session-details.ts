@@ -10,12 +10,18 @@ import { readableName } from '../../protocol/workspace/session-names.ts';
 import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
-import type { SessionPaths } from '../../store/layout/layout.ts';
+import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
 import { readSession } from '../sessions/read-session.ts';
 import { type ApprovalRequest, approvalRequestOf } from './approval-requests.ts';
-import { checkSessionSettings, countWaitingMessages, type SessionOverview } from './session-overview.ts';
+import {
+  checkSessionSettings,
+  countWaitingMessages,
+  readUnservedReasons,
+  type SessionOverview,
+  whyUnserved,
+} from './session-overview.ts';
 
 type NamedSession = SessionPaths & { name: string };
 
@@ -31,6 +37,8 @@ export type SessionDetails = {
   planProblem: string | null;
   /** Why the `session.json` that applies is invalid: the line and what was expected. */
   settingsProblem: string | null;
+  /** Why its messages are not taken. */
+  unserved: string | null;
   inbox: number;
   /** Files in `rejected/`: how many, and the last ones, newest first. */
   rejected: { total: number; newest: RejectedFile[] };
@@ -52,10 +60,11 @@ export type ChildDetails = {
   shown: SessionDetails | null;
 };
 
-/** `at` returns the paths of another session, undefined if there is none: children are included. */
+/** `at` returns the paths of another session, undefined if there is none: child sessions are included. */
 export async function readSessionDetails(
   paths: NamedSession,
   at: (name: string) => NamedSession | undefined,
+  workspace: WorkspacePaths,
 ): Promise<SessionDetails> {
   const session = await readSession(paths);
   const settings = await checkSessionSettings(paths);
@@ -67,11 +76,12 @@ export async function readSessionDetails(
     summary: formatStatus(session, 'en'),
     planProblem: planFileProblem(paths.plan, session.plan?.steps) ?? session.planProblem,
     settingsProblem: settings.problem,
+    unserved: whyUnserved(paths, readUnservedReasons(workspace)),
     inbox: countWaitingMessages(paths),
     rejected: readRejectedFiles(paths.rejected),
     isBrowserOpen: isBrowserOpen(paths.browserRunning),
     asked: approvalRequestOf(paths, session),
-    children: await readChildren(session, at),
+    children: await readChildren(session, at, workspace),
   };
 }
 
@@ -110,12 +120,13 @@ function readRejectedFiles(folder: string): SessionDetails['rejected'] {
 async function readChildren(
   { plan }: Session,
   at: (name: string) => NamedSession | undefined,
+  workspace: WorkspacePaths,
 ): Promise<ChildDetails[]> {
   const children: ChildDetails[] = [];
   for (const { id, child } of plan?.steps ?? []) {
     if (child === undefined) continue;
     const paths = at(child);
-    const shown = paths ? await readSessionDetails(paths, at).catch(() => null) : null;
+    const shown = paths ? await readSessionDetails(paths, at, workspace).catch(() => null) : null;
     const how = paths === undefined ? 'gone' : (shown?.standing ?? 'unreadable');
     children.push({ step: id, child, standing: how, shown });
   }
@@ -130,6 +141,7 @@ export function detailsAsJson({
   session,
   planProblem,
   settingsProblem,
+  unserved,
   inbox,
   rejected,
   isBrowserOpen,
@@ -146,6 +158,7 @@ export function detailsAsJson({
     plan,
     plan_problem: planProblem,
     settings_problem: settingsProblem,
+    unserved,
     shelved_plans: Object.keys(shelvedPlans),
     run: run && {
       message: run.message,

@@ -8,7 +8,7 @@ import type { SessionStanding, UserQuestion } from '../../protocol/session/reply
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { readTextFile, readTextOrThrow } from '../../store/fs/file-reads.ts';
-import { ifExists } from '../../store/fs/store-errors.ts';
+import { notAFolder, toDiskError } from '../../store/fs/store-errors.ts';
 import {
   existingRootOf,
   isIgnoredName,
@@ -42,10 +42,35 @@ export type SessionOverview = {
   problem: string | null;
   /** Why the settings that apply are invalid, and what is in force instead. */
   settings: string | null;
+  /** Why its messages are not taken although its event log can be read. */
+  unserved: string | null;
 };
 
+/** Why the running daemon does not serve sessions, by name. */
+export type UnservedReasons = ReadonlyMap<string, string>;
+
+/** What the running daemon says of the sessions that it does not serve; empty if none is running. */
+export const readUnservedReasons = (paths: WorkspacePaths): UnservedReasons =>
+  new Map(readDaemonStatus(paths)?.trouble.sessions.map(({ session, why }) => [session, why]));
+
+/** Why no message of a session is taken: its inbox cannot be read, or what the daemon says; null if nothing is known. */
+export function whyUnserved(paths: NamedSession, reasons: UnservedReasons): string | null {
+  return inboxProblem(paths) ?? reasons.get(paths.name) ?? null;
+}
+
+function inboxProblem({ inbox }: SessionPaths): string | null {
+  try {
+    const there = fs.lstatSync(inbox, { throwIfNoEntry: false });
+    if (there && !there.isDirectory()) return notAFolder(inbox);
+    if (there) fs.accessSync(inbox, fs.constants.R_OK | fs.constants.X_OK);
+    return null;
+  } catch (error) {
+    return errorText(toDiskError(error, 'read', inbox));
+  }
+}
+
 /** A summary of a session; an unreadable event log is reported in it, not thrown. */
-export async function readOverview(paths: NamedSession): Promise<SessionOverview> {
+export async function readOverview(paths: NamedSession, reasons: UnservedReasons): Promise<SessionOverview> {
   const inbox = countWaitingMessages(paths);
   try {
     const session = await readSession(paths);
@@ -65,6 +90,7 @@ export async function readOverview(paths: NamedSession): Promise<SessionOverview
       inbox,
       problem: null,
       settings,
+      unserved: whyUnserved(paths, reasons),
     };
   } catch (error) {
     const problem = errorText(error);
@@ -87,12 +113,22 @@ function planProgress(plan: Plan): SessionOverview['plan'] {
   return { id: plan.id, status: plan.status, completed: countCompletedSteps(plan), total: plan.steps.length };
 }
 
-const UNREADABLE = { plan: null, asks: null, changed: null, settings: null };
+/** What stands in the place of a session's folder and is none: nothing in it is served. */
+export function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
+  const problem = notAFolder(folder);
+  const label = readableName(name);
+  return { name, label, parent: null, title: null, standing: 'unreadable', ...UNREADABLE, inbox: 0, problem };
+}
 
-/** Number of messages not taken yet. */
-export function countWaitingMessages(paths: SessionPaths): number {
-  const names = ifExists(() => fs.readdirSync(paths.inbox, { encoding: 'buffer' })) ?? [];
-  return names.filter((name) => !isIgnoredName(name)).length;
+const UNREADABLE = { plan: null, asks: null, changed: null, settings: null, unserved: null };
+
+/** Number of messages not taken yet; 0 if the inbox cannot be read. */
+export function countWaitingMessages({ inbox }: SessionPaths): number {
+  try {
+    return fs.readdirSync(inbox, { encoding: 'buffer' }).filter((name) => !isIgnoredName(name)).length;
+  } catch {
+    return 0;
+  }
 }
 
 /**

@@ -1,8 +1,13 @@
 import * as fs from 'node:fs';
+import { getOwn } from '../../base/collections.ts';
+import { UserError } from '../../base/user-error.ts';
+import { childSessionName } from '../../core/session/child-session.ts';
 import { isSessionFolder, sessionFolder } from '../../protocol/workspace/session-names.ts';
+import { CorruptLogError, notAFolder } from '../../store/fs/store-errors.ts';
 import { existingRootOf, type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { NoSuchSession } from './client-errors.ts';
 import type { KnownStates } from './read-session.ts';
+import { replayLog } from './replay.ts';
 
 /** The session folders of a workspace. */
 export type SessionFolders = {
@@ -11,12 +16,16 @@ export type SessionFolders = {
    * nothing.
    */
   names(): string[];
+  /** Names of links in the place of session folders, which are not followed. */
+  links(): string[];
   /** Whether there is a session folder of this name. */
   has(name: string): boolean;
   /** Sessions without a parent, most recently changed event log first; `most` at most. */
   newest(most: number): string[];
   /** This session and its child sessions, at any depth: parents before their children. */
   withChildren(name: string): string[];
+  /** The names of a session and its child sessions, each with the one it has once the session is called `to`. */
+  treeNames(name: string, to: string): Promise<Map<string, string>>;
   /** The folder of a key; if there is none, the one it would get. */
   folderName(key: string): string;
   /** Paths of an existing session. Throws `NoSuchSession`. */
@@ -33,6 +42,8 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   const known: KnownStates = new Map();
   const isThere = (name: string) =>
     isSessionFolder(name) && fs.lstatSync(paths.session(name), { throwIfNoEntry: false })?.isDirectory() === true;
+  const isLink = (name: string) =>
+    isSessionFolder(name) && fs.lstatSync(paths.session(name), { throwIfNoEntry: false })?.isSymbolicLink() === true;
   const names = () =>
     fs.existsSync(paths.sessions) ? fs.readdirSync(paths.sessions).filter(isThere).sort(compareAsTree) : [];
   const nameOf = (key: string) => {
@@ -42,11 +53,13 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   };
   const get = (key: string) => {
     const name = nameOf(key);
+    if (!isThere(name) && isLink(name)) throw new UserError(notAFolder(paths.session(name)));
     if (!isThere(name)) throw new NoSuchSession(key, names());
     return { ...sessionPaths(paths.session(name)), name, known };
   };
   return {
     names,
+    links: () => (fs.existsSync(paths.sessions) ? fs.readdirSync(paths.sessions).filter(isLink).sort() : []),
     has: isThere,
     newest(most) {
       const changed = (name: string) =>
@@ -56,10 +69,33 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
       return roots.sort((one, other) => (times.get(other) ?? 0) - (times.get(one) ?? 0)).slice(0, most);
     },
     withChildren: (name) => names().filter((other) => other === name || other.startsWith(`${name}~`)),
+    treeNames: (name, to) => treeNames(paths, name, to),
     folderName: nameOf,
     get,
     rootOf: (key) => sessionPaths(paths.session(existingRootOf(get(key).name, isThere))),
   };
+}
+
+/**
+ * The name of a child session follows from that of its parent and its step. A long one is hashed, so only the parents'
+ * event logs say which child has it. Those that an interrupted renaming has moved already are read where they are.
+ */
+async function treeNames(paths: WorkspacePaths, name: string, to: string): Promise<Map<string, string>> {
+  const names = new Map([[name, to]]);
+  for (const [parent, later] of names) {
+    const folder = [parent, later].map(paths.session).find((path) => fs.existsSync(path));
+    if (folder === undefined) continue;
+    try {
+      await replayLog({ ...sessionPaths(folder), name: parent }, (event, _, { children }) => {
+        const child = event.type === 'child.sent' ? getOwn(children, event.step) : undefined;
+        if (child) names.set(child.name, childSessionName(later, child.step, child.generation ?? 1));
+      });
+    } catch (error) {
+      // Its child sessions are known as far as its log can be read; the daemon does not serve it.
+      if (!(error instanceof CorruptLogError)) throw error;
+    }
+  }
+  return names;
 }
 
 /** Children follow their parent, whatever else would sort between the two. */

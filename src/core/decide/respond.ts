@@ -13,7 +13,7 @@ import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
 import { reduceEvent } from '../reducers/reduce-event.ts';
 import { endRunEvents } from '../runs/end-run.ts';
-import { resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
+import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
 import type { Message } from '../session/session-messages.ts';
 import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
@@ -38,7 +38,10 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
     if (before.length > 0) return before;
   }
   const answered = answerApprovalEvents(session, message, kind.kind, rules);
-  const events = answered ?? ACTIONS[MESSAGE_ACTIONS[kind.kind][sessionStatus(session)]](session, message, rules);
+  const action = MESSAGE_ACTIONS[kind.kind][sessionStatus(session)];
+  const halting = answered ? [] : stopAbandonedChildren(session, message, action);
+  if (halting.length > 0) return halting;
+  const events = answered ?? ACTIONS[action](session, message, rules);
   return [...terminalEndEvents(session, message, kind.kind), ...events];
 }
 
@@ -51,6 +54,24 @@ function endEarlierTask(session: Session): EventBody[] {
     ...withdrawQuestionEvents(session, 'the task was given again'),
     ...(runEnd ? [changeRunEnd(session, runEnd.message, 'cancelled', RUN_END.asked)] : []),
     ...(plan && (plan.status === 'paused' || plan.status === 'waiting') ? [endPlanEvent(plan.id)] : []),
+  ];
+}
+
+/**
+ * Before a message leaves the plan for something else while a child session asks, the others are told to stop: nobody
+ * would ask for what they do. The message stays in the queue meanwhile.
+ */
+function stopAbandonedChildren(session: Session, message: Message, action: MessageAction): EventBody[] {
+  const leaves =
+    action === 'reset' ||
+    action === 'start_beside' ||
+    (action === 'resume' && namedShelvedPlan(session, message) !== undefined);
+  const { runEnd, children } = session;
+  if (!leaves || runEnd?.status !== 'waiting') return [];
+  if (!Object.values(children).some((child) => child.state === 'working')) return [];
+  return [
+    ...withdrawQuestionEvents(session, 'the person turned to something else'),
+    changeRunEnd(session, runEnd.message, 'paused', RUN_END.stopped),
   ];
 }
 
@@ -220,13 +241,7 @@ function sessionAfter(session: Session, events: EventBody[]): Session {
 }
 
 function startFreshConversation(session: Session, message: Message, rules: Rules): EventBody[] {
-  const { plan, runEnd, children } = session;
-  // Nobody will ask for what they do: they are told to stop first, and the message stays in the queue meanwhile.
-  if (runEnd?.status === 'waiting' && Object.values(children).some((child) => child.state === 'working'))
-    return [
-      ...withdrawQuestionEvents(session, 'the person began a new conversation'),
-      changeRunEnd(session, runEnd.message, 'paused', RUN_END.stopped),
-    ];
+  const { plan } = session;
   const open = plan && (plan.status === 'paused' || plan.status === 'waiting' || plan.status === 'running');
   const language = replyLanguage(session, message, rules);
   const words = REPLY_WORDING[language];

@@ -1,5 +1,6 @@
 import type { EventOf } from '../../protocol/session/event.ts';
 import { PLAN_SCHEMA_PATH, type Plan } from '../../protocol/session/plan.ts';
+import type { Limits } from '../../protocol/settings/run-options.ts';
 import { addSave } from '../plan/edited-plan.ts';
 import { applyPlanChanges, describePlanChanges } from '../plan/plan-changes.ts';
 import {
@@ -11,7 +12,7 @@ import {
   runningStep,
 } from '../plan/plan-steps.ts';
 import { replanCalls } from '../session/internal-calls.ts';
-import type { Notice, StepClaim } from '../session/run-state.ts';
+import type { Notice, Run, RunEnd, StepClaim } from '../session/run-state.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
 import { outdateChildren } from './reduce-child.ts';
@@ -85,7 +86,7 @@ function planRevised(session: Session, plan: Plan, event: EventOf<'plan.revised'
 const CLOSED_STATUSES: ReadonlySet<string> = new Set(['completed', 'skipped', 'failed']);
 
 function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Session {
-  const after = planAfterEdit(applyPlanChanges(plan, event.changes, event.at), event);
+  const after = planAfterEdit(session, applyPlanChanges(plan, event.changes, event.at), event);
   const closed = event.changes.flatMap((it) => (it.what === 'status' && CLOSED_STATUSES.has(it.to) ? [it.step] : []));
   const shut = new Set(closed);
   const open = new Set(
@@ -99,7 +100,12 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
     closedSteps: [...session.closedSteps.filter((id) => !open.has(id) && !shut.has(id)), ...closed],
     limitsByPerson: limits?.to ?? session.limitsByPerson,
     planSaves: event.save ? addSave(session.planSaves, event.save) : session.planSaves,
-    run: session.run && limits ? { ...session.run, limits: { ...session.run.limits, ...limits.to } } : session.run,
+    run:
+      session.run && limits
+        ? { ...withOwnLimits(session.run, limits.to), limits: { ...session.run.limits, ...limits.to } }
+        : session.run,
+    runEnd:
+      session.runEnd && !session.runEnd.wasBeside && limits ? withOwnLimits(session.runEnd, limits.to) : session.runEnd,
     editedByPerson: personFieldsAfter(session, event),
     children: outdateChildren(session.children, after, event.changes),
     ...claimAfterEdit(session, event),
@@ -112,6 +118,11 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
     planProblem: event.ignored.length > 0 ? event.ignored.join('; ') : null,
   };
 }
+
+const withOwnLimits = <T extends Run | RunEnd>(of: T, limits: Limits): T => ({
+  ...of,
+  ownLimits: { ...of.ownLimits, ...limits },
+});
 
 /** Changes listed individually for the model. */
 const MAX_CHANGES_TOLD = 40;
@@ -178,9 +189,10 @@ const outdatedChecks = ({ checks }: StepClaim): StepClaim['checks'] =>
 
 /**
  * What a hand edit does to an idle plan: with an open step again it can be continued; with none left it is completed,
- * and a completed one fails if a person says of a step that it was not done after all.
+ * and a completed one fails if a person says of a step that it was not done after all. A plan with a call that waits
+ * for approval goes on with the answer, whatever its steps are by then.
  */
-function planAfterEdit(plan: Plan, event: EventOf<'plan.edited'>): Plan {
+function planAfterEdit({ approvals }: Session, plan: Plan, event: EventOf<'plan.edited'>): Plan {
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const opened = event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added');
   if (over && opened && openSteps(plan).length > 0) return { ...plan, status: 'paused', reason: 'reopened' };
@@ -189,7 +201,8 @@ function planAfterEdit(plan: Plan, event: EventOf<'plan.edited'>): Plan {
   const undone = event.changes.flatMap((it) => (it.what === 'status' && prevents.includes(it.step) ? [it.step] : []));
   if (plan.status === 'completed' && undone.length > 0)
     return { ...plan, status: 'failed', reason: `not reached: ${undone.join(', ')}` };
-  const isIdle = plan.status !== 'running' && plan.status !== 'cancelled' && plan.steps.length > 0;
+  const hasOpenCall = plan.status === 'waiting' && approvals.open?.run && !approvals.open.run.besidePlan;
+  const isIdle = plan.status !== 'running' && plan.status !== 'cancelled' && plan.steps.length > 0 && !hasOpenCall;
   return isIdle && !unreached && openSteps(plan).length === 0
     ? { ...plan, status: 'completed', reason: 'closed by hand' }
     : plan;

@@ -9,7 +9,8 @@ import { textWithoutCommand } from '../messages/commands.ts';
 import { bumpRevision, currentStepIndex, highestStepNumber, omitFields } from '../plan/plan-steps.ts';
 import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
-import { activePlan, endsBackgroundJobs, planLeftPaused } from '../session/session-queries.ts';
+import { limitsOfMessage } from '../session/session-messages.ts';
+import { activePlan, endsBackgroundJobs, ownLimitsWhenResumed, planLeftPaused } from '../session/session-queries.ts';
 import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
 import { addStandInMessage, endsForApproval, keepRestingRun, resetDenials } from './reduce-approval.ts';
 import { appendStepHistory } from './reduce-turn.ts';
@@ -20,6 +21,7 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
     ...newRun(event, event.mode, event.paused_plan),
     modeReason: event.mode_reason,
     ownModel: mapGet(session.messages, event.message)?.options?.model,
+    ownLimits: limitsOfMessage(mapGet(session.messages, event.message)),
     agent: event.agent,
     folder: event.folder,
   };
@@ -58,6 +60,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     isResumed: true as const,
     modeReason: session.runEnd?.modeReason,
     ownModel: mapGet(session.messages, event.message)?.options?.model ?? (back ? undefined : session.runEnd?.ownModel),
+    ownLimits: ownLimitsWhenResumed(session, mapGet(session.messages, event.message), event.plan),
     agent: session.runEnd?.agent,
     folder: session.runEnd?.folder,
     exitStatus: session.runEnd?.exitStatus ?? null,
@@ -103,6 +106,7 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     mode: run ? run.mode : session.runEnd?.mode,
     modeReason: run ? run.modeReason : session.runEnd?.modeReason,
     ownModel: run ? run.ownModel : session.runEnd?.ownModel,
+    ownLimits: (run ? run.ownLimits : session.runEnd?.ownLimits) ?? {},
     agent: run ? run.agent : session.runEnd?.agent,
     folder: run ? run.folder : session.runEnd?.folder,
     exitStatus: (run ? run.exitStatus : session.runEnd?.exitStatus) ?? null,

@@ -16,8 +16,13 @@ import { initialMode } from '../modes/mode-choice.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { isChildBusy, isFromAncestor, sessionDepth } from '../session/child-session.ts';
 import { CHECK_TOOL, checkCallKey } from '../session/internal-calls.ts';
-import type { Message } from '../session/session-messages.ts';
-import { planLeftPaused, sessionLanguage } from '../session/session-queries.ts';
+import { limitsOfMessage, type Message } from '../session/session-messages.ts';
+import {
+  isWaitingForSettings,
+  ownLimitsWhenResumed,
+  planLeftPaused,
+  sessionLanguage,
+} from '../session/session-queries.ts';
 import { CRASH_LIMIT, type Session } from '../session/session-state.ts';
 import { planFromTemplate } from '../templates/template-plan.ts';
 import type { Decision } from './decision.ts';
@@ -34,24 +39,31 @@ export function startRunEvents(session: Session, message: Message, rules: Rules,
 
 function runStartedEvent(session: Session, message: Message, rules: Rules): EventBody & { type: 'run.started' } {
   const model = message.options?.model ?? rules.model;
-  const { template } = message;
-  const limits = template && 'text' in template ? template.limits : undefined;
   return {
     type: 'run.started',
     message: message.id,
     ...initialMode(session, message, rules),
-    limits: resolveLimits(rules.limits, limits, message.options?.limits),
+    limits: resolveLimits(rules.limits, limitsOfMessage(message)),
     ...(model !== undefined && { model }),
     ...(message.options?.agent !== undefined && { agent: message.options.agent }),
     ...(message.options?.folder !== undefined && { folder: message.options.folder }),
   };
 }
 
+const firstArgument = (message: Message): string => (parseCommand(message)?.rest ?? '').split(/\s/)[0] ?? '';
+
+/** The id of the shelved plan that a "/continue" names. */
+export function namedShelvedPlan(session: Session, message: Message): string | undefined {
+  const first = firstArgument(message);
+  const isNamed = !isFromAncestor(session.name, message.from) && Object.hasOwn(session.shelvedPlans, first);
+  return isNamed ? first : undefined;
+}
+
 /** Resumes the run that stopped last, or the named plan. */
 export function resumeRunEvents(session: Session, message: Message, rules: Rules): EventBody[] {
-  const [first = ''] = (parseCommand(message)?.rest ?? '').split(/\s/);
+  const first = firstArgument(message);
   const fromAbove = isFromAncestor(session.name, message.from);
-  const named = !fromAbove && Object.hasOwn(session.shelvedPlans, first) ? first : undefined;
+  const named = namedShelvedPlan(session, message);
   if (!fromAbove && named === undefined && /^plan_\d+/.test(first) && first !== session.plan?.id) {
     const known = Object.keys(session.shelvedPlans);
     return replyInWords(session, message, rules, (words) => words.noSuchPlan(first, known));
@@ -81,7 +93,7 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
       limits: resolveLimits(
         rules.limits,
         (beside === undefined && limitsByPerson) || undefined,
-        message.options?.limits,
+        ownLimitsWhenResumed(session, message, named),
       ),
       ...(named !== undefined && { plan: named }),
       ...(beside !== undefined && { paused_plan: beside }),
@@ -158,10 +170,6 @@ export function waitForSettings(session: Session, rules: Rules): Decision | null
   };
 }
 
-/** Whether a run has ended until settings are valid: its session has to be checked again without being asked. */
-export const isWaitingForSettings = ({ run, runEnd }: Session): boolean =>
-  !run && runEnd?.status === 'waiting' && runEnd.reason === RUN_END.settings;
-
 /** Resumes the run once they are valid; its result gets a reply of its own, since its message was already answered. */
 export function resumeAfterSettings(session: Session, rules: Rules): EventBody[] {
   const { runEnd } = session;
@@ -171,7 +179,7 @@ export function resumeAfterSettings(session: Session, rules: Rules): EventBody[]
   const model = runEnd.ownModel ?? rules.model;
   const beside = planLeftPaused(session);
   const byPerson = (beside === undefined && session.limitsByPerson) || undefined;
-  const limits = resolveLimits(rules.limits, byPerson, message?.options?.limits);
+  const limits = resolveLimits(rules.limits, byPerson, ownLimitsWhenResumed(session, undefined, undefined));
   return [
     {
       ...{ type: 'run.resumed', by: 'daemon', message: name, name, limits },

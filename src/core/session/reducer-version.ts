@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'cbd45322b564e55c';
+export const REDUCER_VERSION = 'd53ec3dde3f86ad9';

@@ -3,7 +3,7 @@ import type { ImageFile } from '../../protocol/session/message.ts';
 import type { CompletedBy } from '../../protocol/session/plan.ts';
 import type { Usage } from '../../protocol/session/reply.ts';
 import type { ApprovedBy } from '../../protocol/settings/permissions.ts';
-import type { Mode, ResolvedLimits } from '../../protocol/settings/run-options.ts';
+import type { Limits, Mode, ResolvedLimits } from '../../protocol/settings/run-options.ts';
 
 export type Run = {
   message: string;
@@ -19,6 +19,8 @@ export type Run = {
   /** That model, if the message that began the run named it: it goes on with the run. */
   ownModel?: string | undefined;
   limits: ResolvedLimits;
+  /** Those of the limits that its message or template named, or a person set in the plan since. */
+  ownLimits?: Limits;
   /** Id of a paused plan that this run leaves alone. */
   besidePlan: string | undefined;
   spent: { iterations: number; tokens: number; cost: number | null };
@@ -52,6 +54,7 @@ export type RunEnd = {
   mode: Mode | undefined;
   modeReason: string | undefined;
   ownModel?: string | undefined;
+  ownLimits?: Limits;
   agent: string | undefined;
   folder: string | undefined;
   exitStatus: number | null;

@@ -1,6 +1,7 @@
 import { mapGet, mapSet, type PersistentMap } from '../../base/collections.ts';
 import type { FileIdentity, RenderedTemplate } from '../../protocol/session/event.ts';
 import type { Attachment, ImageFile, MessageOptions } from '../../protocol/session/message.ts';
+import type { Limits } from '../../protocol/settings/run-options.ts';
 import { rootSessionName, sessionDepth } from './child-session.ts';
 
 export type Message = {
@@ -24,6 +25,12 @@ export type Message = {
   arrivedDuringRun: boolean;
   isReplied: boolean;
 };
+
+/** The limits that a message names, or the template it runs. */
+export function limitsOfMessage(message: Message | undefined): Limits {
+  const template = message?.template && 'text' in message.template ? message.template.limits : undefined;
+  return { ...template, ...message?.options?.limits };
+}
 
 /** The conversation in the format of the model's endpoint (OpenAI chat). */
 export type ChatMessage =

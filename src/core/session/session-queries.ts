@@ -1,9 +1,11 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
 import type { RunEndStatus } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import type { SessionStanding } from '../../protocol/session/reply.ts';
+import { RUN_END, type SessionStanding } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
+import type { Limits } from '../../protocol/settings/run-options.ts';
 import { sessionDepth } from './child-session.ts';
+import { limitsOfMessage, type Message } from './session-messages.ts';
 import type { Session } from './session-state.ts';
 
 /** The configured language, else that of the goal or of the current message. */
@@ -47,6 +49,19 @@ export function activePlan(session: Session): Plan | null {
 export function planLeftPaused({ plan, runEnd }: Session): string | undefined {
   const open = plan?.status === 'paused' || plan?.status === 'waiting';
   return open && runEnd?.wasBeside && runEnd.status !== 'done' ? plan.id : undefined;
+}
+
+/** Whether a run has ended until settings are valid: its session has to be checked again without being asked. */
+export const isWaitingForSettings = ({ run, runEnd }: Session): boolean =>
+  !run && runEnd?.status === 'waiting' && runEnd.reason === RUN_END.settings;
+
+/**
+ * The limits of its own that a run has when this message resumes it, or the plan that the message names. What held up
+ * the run for its settings was no end of it: it keeps those it had.
+ */
+export function ownLimitsWhenResumed(session: Session, message: Message | undefined, plan: string | undefined): Limits {
+  const before = isWaitingForSettings(session) && plan === undefined ? session.runEnd?.ownLimits : undefined;
+  return { ...before, ...limitsOfMessage(message) };
 }
 
 /** The status of a session for a new message: the columns of the table in `message-actions.ts`. */

@@ -6,6 +6,7 @@ import { errorCode, UserError } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import { cachedRead } from '../../store/fs/file-reads.ts';
 import { replaceOrOverwriteFile } from '../../store/fs/replace-file.ts';
+import { ifExists } from '../../store/fs/store-errors.ts';
 import type { Workspace, WorkspacePaths } from '../../store/index.ts';
 import {
   currentProcess,
@@ -25,6 +26,8 @@ import { realClock } from './clock.ts';
  * within seconds.
  */
 const UNNAMED_LOCK_MS = 10_000;
+/** How often a daemon checks that the workspace is still its own, apart from its writes and calls. */
+const CHECK_MS = 1000;
 
 /** The workspace already has an owner, which the message names. Exit code 3. */
 export class AlreadyOwnedError extends UserError {
@@ -113,15 +116,29 @@ async function claimWorkspace(
   await writeOwnerFile(paths, ours);
 
   const readOwnerCached = cachedRead(paths.owner, realClock, () => readOwner(paths));
+  const isOurs = (owner: WorkspaceOwner | undefined) => owner?.pid === ours.pid && owner.at === ours.at;
   const check = () => {
     const now = readOwnerCached();
-    if (now === undefined || now.epoch <= lastWrittenEpoch) return;
-    const why = new Error(
-      `${paths.owner} names process ${now.pid} on ${now.host}, epoch ${now.epoch}; this daemon has epoch ${lastWrittenEpoch}`,
-    );
-    onLost(why);
-    throw why;
+    const why = isReplaced(paths, ours)
+      ? `the folder ${paths.root} was replaced by another one, such as a backup, while this daemon served it`
+      : now !== undefined && (!isOurs(now) || now.epoch > lastWrittenEpoch)
+        ? `${paths.owner} names process ${now.pid} on ${now.host}, epoch ${now.epoch}; this daemon has epoch ${lastWrittenEpoch}`
+        : undefined;
+    if (why === undefined) return;
+    clearInterval(timer);
+    const error = new Error(why);
+    onLost(error);
+    throw error;
   };
+  // A daemon with nothing to do notices as well.
+  const timer = setInterval(() => {
+    try {
+      check();
+    } catch {
+      // It has been told.
+    }
+  }, CHECK_MS);
+  timer.unref();
 
   const raiseEpoch = async (seen: number) => {
     if (seen <= ours.epoch) return ours.epoch;
@@ -146,11 +163,18 @@ async function claimWorkspace(
     epochFor: (seen) => inOrder(() => raiseEpoch(seen)),
     async release() {
       // Without this line the file names a process that has ended; the lock is what counts.
+      clearInterval(timer);
       const end = { ...ours, ended_at: new Date().toISOString() };
-      if (readOwner(paths)?.epoch === ours.epoch) await writeOwnerFile(paths, end).catch(() => undefined);
+      if (isOurs(readOwner(paths))) await writeOwnerFile(paths, end).catch(() => undefined);
       await lock.release();
     },
   };
+}
+
+/** Whether another folder is now where the owned one was; one that was moved away may come back. */
+function isReplaced(paths: WorkspacePaths, { folder }: WorkspaceOwner): boolean {
+  const now = ifExists(() => ownedFolderOf(paths));
+  return now !== undefined && folder !== undefined && (now.dev !== folder.dev || now.ino !== folder.ino);
 }
 
 /** An owner that did not release the workspace was lost: alone, or with the whole machine. */

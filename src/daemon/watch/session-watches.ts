@@ -147,12 +147,15 @@ function rewatch(it: WatchState, name: string, known: WatchedSession): void {
 function checkInbox(it: WatchState, name: string, known: WatchedSession): void {
   const { handlers, watches } = it;
   const before = known.inbox;
-  const now = it.statFolder(sessionPaths(it.paths.session(name)).inbox);
+  const { inbox } = sessionPaths(it.paths.session(name));
+  const now = it.statFolder(inbox);
   known.inbox = now;
   const isOther = before?.id !== now?.id;
   if (isOther || known.on === 'nothing') {
     if (isOther || watches.mayBeTried) rewatch(it, name, known);
     if (isOther && now) (before ? handlers.session : handlers.found)(name);
+    // Something in the place of the inbox that is no folder: opening the session reports it.
+    else if (isOther && isTaken(inbox)) handlers.session(name);
   }
   if (before && now && !isOther && mayHaveChanged(before, now)) {
     if (before.mtime !== now.mtime) known.lastUsed = it.clock.elapsed();
@@ -160,6 +163,8 @@ function checkInbox(it: WatchState, name: string, known: WatchedSession): void {
     handlers.session(name);
   }
 }
+
+const isTaken = (path: string): boolean => fs.lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 
 function pollUnreadable({ sessions, polled, handlers, clock }: WatchState, name: string): void {
   if (!sessions.has(name)) {

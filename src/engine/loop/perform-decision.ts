@@ -5,7 +5,7 @@ import { waitsForBrowser } from '../../core/decide/human-in-the-loop.ts';
 import { shouldAbortCall } from '../../core/messages/message-actions.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import type { Decision } from '../../core/runs/decision.ts';
-import { isWaitingForSettings } from '../../core/runs/run-lifecycle.ts';
+import { isWaitingForSettings } from '../../core/session/session-queries.ts';
 import { isHeld } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';

@@ -166,12 +166,12 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
     if (unreadableSave?.bytes !== bytes) unreadableSave = { bytes, since: at, reported: false };
     if (unreadableSave.reported || (!final && at - unreadableSave.since < UNREADABLE_GRACE_MS)) return;
     unreadableSave.reported = true;
-    await recordProblem(`${fault}. The file is left unchanged; work continues from the last valid plan`);
+    await recordProblem(`${withoutStop(fault)}. The file is left unchanged; work continues from the last valid plan`);
   };
 
   /** A save that was moved away before it could be read: nobody will fix it there, so it is reported once and kept. */
   const reportLostSave = async (bytes: string, fault: string): Promise<void> => {
-    await recordProblem(`${fault}. The saved file is in plans/history/`);
+    await recordProblem(`${withoutStop(fault)}. The saved file is in plans/history/`);
     file.markSeen(bytes);
   };
 
@@ -224,3 +224,5 @@ function lastSaveIn(saves: readonly PlanSave[], { id, revision }: EditedPlan, no
 /** Whether a save has the text of one of these plans: nothing was edited. */
 const isPlanOf = (bases: ReadonlyArray<Plan | PlanSave>, text: string): boolean =>
   bases.some((base) => !('sha256' in base) && text === formatPlanFile(base));
+
+const withoutStop = (fault: string): string => fault.replace(/\.$/, '');

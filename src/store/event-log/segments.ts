@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { propertyOf } from '../../base/collections.ts';
 import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts';
 import { listNames, openRegularFile } from '../fs/file-reads.ts';
-import { CorruptLogError } from '../fs/store-errors.ts';
+import { CorruptLogError, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import {
   crcOfLine,
@@ -197,5 +197,7 @@ export function readAppended(
 
 /** Whether nothing has been written yet. */
 export function isLogEmpty(paths: SessionPaths): boolean {
-  return [paths.events, paths.rotated].every((path) => !fs.lstatSync(path, { throwIfNoEntry: false }));
+  return [paths.events, paths.rotated].every((path) =>
+    wrapDiskErrors('read', path, () => !fs.lstatSync(path, { throwIfNoEntry: false })),
+  );
 }

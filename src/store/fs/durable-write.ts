@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import { listNames, openForReading, statIfExists } from './file-reads.ts';
-import { ifExists, toDiskError, wrapDiskErrors } from './store-errors.ts';
+import { ifExists, notAFolder, toDiskError, wrapDiskErrors } from './store-errors.ts';
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
 const STAGING_MAX_AGE_MS = 36 * 3_600_000;
@@ -128,7 +128,7 @@ export function ensureFolder(path: string): string {
     }
   });
   if (fs.lstatSync(path).isDirectory()) return path;
-  throw new UserError(`${path} must be a folder, but something else is there. Move it away; links are not followed.`);
+  throw new UserError(notAFolder(path));
 }
 
 /** Creates a folder (0700) with all missing parents, durably; does nothing if it exists. */

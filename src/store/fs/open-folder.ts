@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { errorCode, UserError } from '../../base/user-error.ts';
-import { DiskError, ifExists, toDiskError } from './store-errors.ts';
+import { DiskError, ifExists, notAFolder, toDiskError } from './store-errors.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
 
@@ -57,11 +57,7 @@ function openFolderDescriptor(door: string, shown: string, make: boolean): numbe
     return fs.openSync(door, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   } catch (error) {
     const code = errorCode(error) ?? '';
-    if (['ENOTDIR', 'ELOOP'].includes(code)) {
-      throw new UserError(
-        `${shown} must be a folder, but something else is there. Move it away; links are not followed.`,
-      );
-    }
+    if (['ENOTDIR', 'ELOOP'].includes(code)) throw new UserError(notAFolder(shown));
     if (code !== 'ENOENT' || !make) throw toDiskError(error, 'open the folder', shown);
   }
   try {

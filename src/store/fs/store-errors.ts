@@ -55,6 +55,10 @@ export function toDiskError(error: unknown, doing: string, path: string): unknow
   return new DiskError(code, `Could not ${doing} ${path}: ${ERRNO_ADVICE[code] ?? errorText(error)} (${code}).`);
 }
 
+/** What is wrong where a folder is expected and something else is, also a link to a folder. */
+export const notAFolder = (path: string): string =>
+  `${path} must be a folder, but something else is there. Move it away; links are not followed.`;
+
 /** Runs `job`; file system errors are thrown reworded. */
 export function wrapDiskErrors<T>(doing: string, path: string, job: () => T): T {
   try {

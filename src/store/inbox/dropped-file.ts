@@ -31,7 +31,10 @@ export function readDroppedFile(
   const refused = (why: string) => toDrop('', { ok: false, why });
   const why = describeBadFile(raw, stat);
   if (why) return refused(why);
+  // A large file that is still being written is refused once, when all of it is there.
   if (readiness === 'pending') return 'pending';
+  if (stat.size > MAX_MESSAGE_BYTES)
+    return refused(`too large: ${stat.size} bytes, at most ${MAX_MESSAGE_BYTES} allowed; send it as an attachment`);
   if (readiness === 'empty') return refused(EMPTY_FILE);
   try {
     const bytes = ifExists(() => readIfUnchanged(inbox.bytePath(raw), stat));
@@ -95,9 +98,6 @@ function describeBadFile(raw: Buffer, stat: fs.BigIntStats): string | undefined 
   if (stat.isDirectory()) return 'a folder: only files are messages; drop its files one by one';
   if (!stat.isFile()) return 'not a regular file but a pipe, socket or device; drop a file';
   if (stat.nlink > 1n) return 'a hard link: the file has another name elsewhere; drop a copy (cp)';
-  if (stat.size > MAX_MESSAGE_BYTES) {
-    return `too large: ${stat.size} bytes, at most ${MAX_MESSAGE_BYTES} allowed; send it as an attachment`;
-  }
   return undefined;
 }
 
@@ -124,9 +124,15 @@ const EMPTY_FILE = 'the file is empty; write the message into it';
 /** Parses a dropped file. A text is kept as typed, except for a leading byte order mark. */
 export function parseMessage(name: string, bytes: Buffer): ParsedMessage {
   const bad = firstBadUtf8Byte(bytes);
-  if (bad !== undefined) return invalidMessage(`not UTF-8 text: byte ${bad} cannot be read; save it as UTF-8`);
+  if (bad !== undefined)
+    return invalidMessage(
+      `not UTF-8 text: byte ${bad} cannot be read; save it as UTF-8, or send a file that is no text with a message that names it in "attachments" (agentctl send --file)`,
+    );
   const nul = bytes.indexOf(0);
-  if (nul >= 0) return invalidMessage(`not text: byte ${nul} is a NUL; send it as an attachment instead`);
+  if (nul >= 0)
+    return invalidMessage(
+      `not text: byte ${nul} is a NUL; send it with a message that names it in "attachments" (agentctl send --file)`,
+    );
   const text = bytes.toString().replace(/^\uFEFF/, '');
   if (text.trim() === '') return invalidMessage(EMPTY_FILE);
   if (!isJsonName(name)) return { ok: true, message: { text }, json: false };

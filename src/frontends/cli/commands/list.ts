@@ -54,8 +54,8 @@ export async function listSessions(args: JsonOptions & { all?: boolean | undefin
 }
 
 /** Whether the session waits for a person: for an answer, or for a file to be fixed. */
-const needsPerson = ({ standing, problem, settings }: SessionOverview): boolean =>
-  standing === 'waiting' || problem !== null || settings !== null;
+const needsPerson = ({ standing, problem, settings, unserved }: SessionOverview): boolean =>
+  standing === 'waiting' || problem !== null || settings !== null || unserved !== null;
 
 /** Sort rank: sessions that wait for a person, then paused ones, then running ones, then all others. */
 function urgency(one: SessionOverview): number {
@@ -116,13 +116,15 @@ export function formatSessions(
       one.plan && one.plan.total > 0 ? `${one.plan.completed}/${one.plan.total}` : '-',
       one.changed ? formatLocalTime(one.changed) : '-',
       toSingleLine(
-        one.problem ?? one.settings ?? (one.asks ? `asks: ${one.asks.text}` : (one.title ?? '')),
+        one.problem ?? notServed(one) ?? one.settings ?? (one.asks ? `asks: ${one.asks.text}` : (one.title ?? '')),
         process.stdout.isTTY ? 60 : 200,
       ),
     ]),
   ]).split('\n');
   return [colorize('bold', head), ...lines.map((line) => line.trimEnd())].join('\n');
 }
+
+const notServed = ({ unserved }: SessionOverview): string | null => unserved && `not served: ${unserved}`;
 
 /** A child is shown by the last part of its name, under its parent; by its whole name if the parent is not shown. */
 function treeLabel({ name, parent }: SessionOverview, rows: ReadonlyArray<{ shown: SessionOverview }>): string {

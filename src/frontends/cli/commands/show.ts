@@ -1,4 +1,4 @@
-import { formatLocalTime } from '../../../base/strings.ts';
+import { formatLocalTime, quoteForShell } from '../../../base/strings.ts';
 import type { ApprovalRequest, ChildDetails, SessionDetails } from '../../../client/index.ts';
 import { RUN_END } from '../../../protocol/session/reply.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
@@ -57,6 +57,7 @@ async function formatDetails(
     summary,
     planProblem,
     settingsProblem,
+    unserved,
     inbox,
     asked: approval,
     children,
@@ -81,6 +82,7 @@ async function formatDetails(
     ...(planProblem ? ['', colorize('yellow', stripControls(planProblem))] : []),
     ...(settingsProblem ? ['', colorize('yellow', stripControls(settingsProblem))] : []),
     ...(inbox > 0 ? ['', `Messages in the inbox: ${inbox}`] : []),
+    ...(unserved ? ['', colorize('yellow', `Not served: ${stripControls(unserved)}`)] : []),
     ...(isServed || (!session.run && inbox === 0) ? [] : ['', 'No daemon is running.']),
   ].join('\n');
 }
@@ -140,7 +142,7 @@ function formatChild(
 
 /** A child that waits sends no reply: this line says what it is waiting for. */
 const formatApproval = ({ session, id, tool, display, why }: ApprovalRequest): string =>
-  `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${display}`, 200)} (${toSingleLine(why, 80)}); agentctl approve ${quoteForShell(readableName(session))} ${id}`;
+  `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${display}`, 200)} (${toSingleLine(why, 80)}); agentctl approve ${quoteForShell(stripControls(readableName(session)))} ${id}`;
 
 /** How many waiting calls are named; `agentctl approvals` lists all. */
 const MOST_CALLS = 3;
@@ -150,9 +152,10 @@ const MOST_CALLS = 3;
  * whether a daemon is running.
  */
 export function nextCommands(details: SessionDetails, isServed: boolean): string[][] {
-  const { session, settingsProblem, inbox } = details;
+  const { session, settingsProblem, unserved, inbox } = details;
   const name = readableName(details.name);
   if (settingsProblem !== null) return [['config', 'validate', '--session', name]];
+  if (unserved !== null) return [['status']];
   const calls = waitingCalls(details);
   if (calls.length > 0)
     return calls
@@ -200,9 +203,5 @@ function commandsWhenIdle({ name: folder, session: { question, runEnd }, standin
 /** A command line to copy, for the workspace that was named on this one. */
 export function formatCommand([command = '', ...words]: readonly string[], { workspace }: GlobalOptions): string {
   const flag = workspace === undefined ? [] : ['--workspace', workspace];
-  return ['agentctl', command, ...[...flag, ...words].map(quoteForShell)].join(' ');
+  return ['agentctl', command, ...[...flag, ...words].map((word) => quoteForShell(stripControls(word)))].join(' ');
 }
-
-/** One word of a command line, whatever it holds. */
-const quoteForShell = (word: string): string =>
-  /^[\w.,/@+-][\w.,/@+~-]*$/.test(word) ? word : `'${stripControls(word).replaceAll("'", "'\\''")}'`;

@@ -17,14 +17,17 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
   const client = await openWorkspaceClient(args);
   const owner = client.daemon();
   const seen = client.status();
+  const troubled = new Set(seen?.trouble.sessions.map(({ session }) => session));
   const counts: Record<string, number> = {};
   let waitingMessages = 0;
   const problems: Array<{ name: string; problem: string }> = [];
   const faults: Array<{ name: string; fault: string }> = [];
-  for await (const { name, standing, inbox, problem, settings } of client.list()) {
+  for await (const { name, standing, inbox, problem, settings, unserved } of client.list()) {
     // Child sessions use the file of their root, which is listed once.
     if (settings !== null && !faults.some(({ fault }) => fault === settings)) faults.push({ name, fault: settings });
-    if (problem !== null) problems.push({ name, problem });
+    // What the daemon itself says stands below, with what kind of trouble it is.
+    const why = problem ?? (troubled.has(name) ? null : unserved);
+    if (why !== null) problems.push({ name, problem: why });
     counts[standing] = (counts[standing] ?? 0) + 1;
     waitingMessages += inbox;
   }

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import type { Argv } from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
@@ -120,7 +121,10 @@ function newSessionNote(session: string, known: readonly string[]): string {
 async function waitAndPrint(client: Client, sent: SentMessage, { timeout, json }: SendOptions): Promise<ExitName> {
   const timeoutMs = timeout === undefined ? undefined : timeout * 1000;
   const over = new AbortController();
-  const notes = noteModelFailures(client, sent.session, over.signal).catch(() => undefined);
+  const notes = Promise.all([
+    noteModelFailures(client, sent.session, over.signal).catch(() => undefined),
+    noteUnserved(client, sent.session, over.signal).catch(() => undefined),
+  ]);
   try {
     return printReply(await client.waitForReply(sent.session, sent.name, { timeoutMs }), { json });
   } finally {
@@ -137,6 +141,16 @@ async function noteModelFailures(client: Client, session: string, signal: AbortS
     if (!failure?.retry_at || failure.error === noted) continue;
     noted = failure.error;
     printNote(`The model failed and is asked again: ${failure.error}`);
+  }
+}
+
+/** Says why no reply can come as long as the daemon does not serve the session. */
+async function noteUnserved(client: Client, session: string, signal: AbortSignal): Promise<void> {
+  for (let noted: string | undefined; !signal.aborted; ) {
+    const why = client.status()?.trouble.sessions.find((one) => one.session === session)?.why;
+    if (why !== undefined && why !== noted) printNote(`The session is not served, and the message waits: ${why}`);
+    noted = why;
+    await setTimeout(1000, undefined, { signal });
   }
 }
 

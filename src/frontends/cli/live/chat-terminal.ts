@@ -1,3 +1,4 @@
+import { quoteForShell } from '../../../base/strings.ts';
 import { errorText } from '../../../base/user-error.ts';
 import type { ApprovalRequest } from '../../../client/index.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
@@ -38,7 +39,7 @@ export async function chatInTerminal(terminal: ChatTerminal): Promise<void> {
     prompt.close();
     area.close();
   }
-  if (conversation.isRunning()) output.write(`${words.left(readableName(session))}\n`);
+  if (conversation.isRunning()) output.write(`${words.left(quoteForShell(readableName(session)))}\n`);
 }
 
 /** The session and how to get help. */

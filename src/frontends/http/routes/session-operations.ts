@@ -12,6 +12,7 @@ const SessionLine = z.looseObject({
   standing: z.enum(SESSION_STANDINGS),
   changed: z.string().nullable().describe('ISO 8601, UTC.'),
   inbox: z.int().describe('Messages in the inbox.'),
+  unserved: z.string().nullable().describe('Why its messages are not taken.'),
 });
 
 const SessionView = SessionLine.extend({ plan: Plan.nullable(), run: z.looseObject({}).nullable() });

@@ -18,6 +18,7 @@ export type SessionEntry = {
   inbox: number;
   problem: string | null;
   settings: string | null;
+  unserved: string | null;
 };
 
 /** The views of a session, in the order of their tabs. */
@@ -75,8 +76,9 @@ export const waitingCount = computed(() => (sessions.value ?? []).filter((one) =
 const searchText = ({ label, title, standing, asks, problem }: SessionEntry): string =>
   [label, title, words.value.standings[standing], asks?.text, problem].join('\n').toLowerCase();
 
-function groupOf({ name, standing, settings }: SessionEntry): SessionGroup {
-  if (standing === 'waiting' || standing === 'unreadable' || settings !== null) return 'needsYou';
+function groupOf({ name, standing, settings, unserved }: SessionEntry): SessionGroup {
+  const isHeldUp = settings !== null || unserved !== null;
+  if (standing === 'waiting' || standing === 'unreadable' || isHeldUp) return 'needsYou';
   if (pins.value.has(name)) return 'pinned';
   return standing === 'running' ? 'running' : 'others';
 }

@@ -25,6 +25,7 @@ export type SessionView = {
   plan: Plan | null;
   plan_problem: string | null;
   settings_problem: string | null;
+  unserved: string | null;
   run: { since: string; spent: Usage; limits: { iterations: number } } | null;
   run_end: { status: string; reason: string; text: string; spent: Usage } | null;
   question: UserQuestion | null;

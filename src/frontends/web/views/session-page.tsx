@@ -33,6 +33,7 @@ export function SessionPage({ name }: { name: string }) {
       </nav>
       {!isConnected.value && <Notice>{lost}</Notice>}
       {problem && <Notice isProblem>{problem.status === 404 ? gone : problem.message}</Notice>}
+      {view?.unserved && <Notice isProblem>{view.unserved}</Notice>}
       {view?.settings_problem && <Notice isProblem>{view.settings_problem}</Notice>}
       {view?.plan_problem && <Notice isProblem>{view.plan_problem}</Notice>}
       {view && view.rejected.total > 0 && <RejectedFiles {...view.rejected} />}
