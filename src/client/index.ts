@@ -1,7 +1,7 @@
 import type { Reply } from '../protocol/session/reply.ts';
 import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
 import { createUlidGenerator } from '../store/inbox/ulid.ts';
-import { sessionPaths, type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
+import { type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
 import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
 import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
@@ -242,10 +242,7 @@ function inspection(paths: WorkspacePaths, folders: SessionFolders) {
       return (await import('./inspect/work-folder.ts')).openWorkFile(work, path);
     },
     async *list() {
-      const { overviewOfNoFolder, readOverview, readUnservedReasons } = await import('./inspect/session-overview.ts');
-      const reasons = readUnservedReasons(paths);
-      for (const name of folders.names()) yield await readOverview(folders.get(name), reasons);
-      for (const name of folders.links()) yield overviewOfNoFolder({ ...sessionPaths(paths.session(name)), name });
+      yield* (await import('./inspect/session-overview.ts')).readOverviews(paths, folders);
     },
     async show(key) {
       const session = folders.get(key);

@@ -84,3 +84,14 @@ test('an attachment is reported with its size and kind, an image with its type a
     { path: 'uploads/big.png', bytes: 5 * 1024 * 1024 + 8, kind: 'a PNG image' },
   ]);
 });
+
+test('a folder in the place of an approval is kept aside when the call is answered, and holds up nothing', async () => {
+  const { store, folder } = work();
+  const { approvals, approvalsAnswered } = sessionPaths(folder);
+  fs.mkdirSync(join(approvals, '2.json'), { recursive: true });
+  fs.writeFileSync(join(approvals, '2.json/mine.txt'), 'mine');
+  await store.approvals.archive(2, '{}');
+  expect(fs.readdirSync(approvals)).toEqual(['answered']);
+  const [first = '', second] = fs.readdirSync(approvalsAnswered).sort();
+  expect([fs.readdirSync(join(approvalsAnswered, first)), second]).toEqual([['mine.txt'], '2.json']);
+});

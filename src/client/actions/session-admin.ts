@@ -5,7 +5,7 @@ import { quoteForShell } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
-import { whyNoChildren } from '../../core/session/child-session.ts';
+import { childSessionName, whyNoChildren } from '../../core/session/child-session.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
@@ -84,13 +84,35 @@ export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) 
           `${readableName(name)} is a child session of ${readableName(parent)} and named after it. Rename ${readableName(parent)}.`,
         );
       const tree = await idleSessionTree(key, 'renamed');
-      const names = tree.length > 1 ? await folders.treeNames(name, target) : new Map<string, string>();
+      const names = tree.length > 1 ? await treeNames(workspace.paths, name, target) : new Map<string, string>();
       const noRoom = whyNoChildren(target);
       if (tree.length > 1 && noRoom !== undefined) throw new UserError(noRoom);
       for (const one of tree) await workspace.rename(one, names.get(one) ?? target + one.slice(name.length));
       return target;
     },
   };
+}
+
+/**
+ * The name of a child session follows from that of its parent and its step. A long one is hashed, so only the parents'
+ * event logs say which child has it. Those that an interrupted renaming has moved already are read where they are.
+ */
+async function treeNames(paths: WorkspacePaths, name: string, to: string): Promise<Map<string, string>> {
+  const names = new Map([[name, to]]);
+  for (const [parent, later] of names) {
+    const folder = [parent, later].map(paths.session).find((path) => fs.existsSync(path));
+    if (folder === undefined) continue;
+    try {
+      await replayLog({ ...sessionPaths(folder), name: parent }, (event, _, { children }) => {
+        const child = event.type === 'child.sent' ? getOwn(children, event.step) : undefined;
+        if (child) names.set(child.name, childSessionName(later, child.step, child.generation ?? 1));
+      });
+    } catch (error) {
+      // Its child sessions are known as far as its log can be read; the daemon does not serve it.
+      if (!(error instanceof CorruptLogError)) throw error;
+    }
+  }
+  return names;
 }
 
 /** The daemon does not serve a session whose event log cannot be trusted: no run is in progress there. */

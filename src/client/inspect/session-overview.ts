@@ -19,6 +19,7 @@ import {
 } from '../../store/layout/layout.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import { readSession } from '../sessions/read-session.ts';
+import type { SessionFolders } from '../sessions/session-folders.ts';
 
 type NamedSession = SessionPaths & { name: string };
 
@@ -53,7 +54,7 @@ export type UnservedReasons = ReadonlyMap<string, string>;
 export const readUnservedReasons = (paths: WorkspacePaths): UnservedReasons =>
   new Map(readDaemonStatus(paths)?.trouble.sessions.map(({ session, why }) => [session, why]));
 
-/** Why no message of a session is taken: its inbox cannot be read, or what the daemon says; null if nothing is known. */
+/** Why no message of a session is taken: its inbox cannot be read, or what the daemon says; null if all is well. */
 export function whyUnserved(paths: NamedSession, reasons: UnservedReasons): string | null {
   return inboxProblem(paths) ?? reasons.get(paths.name) ?? null;
 }
@@ -69,8 +70,15 @@ function inboxProblem({ inbox }: SessionPaths): string | null {
   }
 }
 
+/** A summary of each session, one after the other. */
+export async function* readOverviews(paths: WorkspacePaths, folders: SessionFolders): AsyncGenerator<SessionOverview> {
+  const reasons = readUnservedReasons(paths);
+  for (const name of folders.names()) yield await readOverview(folders.get(name), reasons);
+  for (const name of folders.links()) yield overviewOfNoFolder({ ...sessionPaths(paths.session(name)), name });
+}
+
 /** A summary of a session; an unreadable event log is reported in it, not thrown. */
-export async function readOverview(paths: NamedSession, reasons: UnservedReasons): Promise<SessionOverview> {
+async function readOverview(paths: NamedSession, reasons: UnservedReasons): Promise<SessionOverview> {
   const inbox = countWaitingMessages(paths);
   try {
     const session = await readSession(paths);
@@ -114,7 +122,7 @@ function planProgress(plan: Plan): SessionOverview['plan'] {
 }
 
 /** What stands in the place of a session's folder and is none: nothing in it is served. */
-export function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
+function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
   const problem = notAFolder(folder);
   const label = readableName(name);
   return { name, label, parent: null, title: null, standing: 'unreadable', ...UNREADABLE, inbox: 0, problem };

@@ -1,13 +1,10 @@
 import * as fs from 'node:fs';
-import { getOwn } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
-import { childSessionName } from '../../core/session/child-session.ts';
 import { isSessionFolder, sessionFolder } from '../../protocol/workspace/session-names.ts';
-import { CorruptLogError, notAFolder } from '../../store/fs/store-errors.ts';
+import { notAFolder } from '../../store/fs/store-errors.ts';
 import { existingRootOf, type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { NoSuchSession } from './client-errors.ts';
 import type { KnownStates } from './read-session.ts';
-import { replayLog } from './replay.ts';
 
 /** The session folders of a workspace. */
 export type SessionFolders = {
@@ -24,8 +21,6 @@ export type SessionFolders = {
   newest(most: number): string[];
   /** This session and its child sessions, at any depth: parents before their children. */
   withChildren(name: string): string[];
-  /** The names of a session and its child sessions, each with the one it has once the session is called `to`. */
-  treeNames(name: string, to: string): Promise<Map<string, string>>;
   /** The folder of a key; if there is none, the one it would get. */
   folderName(key: string): string;
   /** Paths of an existing session. Throws `NoSuchSession`. */
@@ -69,33 +64,10 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
       return roots.sort((one, other) => (times.get(other) ?? 0) - (times.get(one) ?? 0)).slice(0, most);
     },
     withChildren: (name) => names().filter((other) => other === name || other.startsWith(`${name}~`)),
-    treeNames: (name, to) => treeNames(paths, name, to),
     folderName: nameOf,
     get,
     rootOf: (key) => sessionPaths(paths.session(existingRootOf(get(key).name, isThere))),
   };
-}
-
-/**
- * The name of a child session follows from that of its parent and its step. A long one is hashed, so only the parents'
- * event logs say which child has it. Those that an interrupted renaming has moved already are read where they are.
- */
-async function treeNames(paths: WorkspacePaths, name: string, to: string): Promise<Map<string, string>> {
-  const names = new Map([[name, to]]);
-  for (const [parent, later] of names) {
-    const folder = [parent, later].map(paths.session).find((path) => fs.existsSync(path));
-    if (folder === undefined) continue;
-    try {
-      await replayLog({ ...sessionPaths(folder), name: parent }, (event, _, { children }) => {
-        const child = event.type === 'child.sent' ? getOwn(children, event.step) : undefined;
-        if (child) names.set(child.name, childSessionName(later, child.step, child.generation ?? 1));
-      });
-    } catch (error) {
-      // Its child sessions are known as far as its log can be read; the daemon does not serve it.
-      if (!(error instanceof CorruptLogError)) throw error;
-    }
-  }
-  return names;
 }
 
 /** Children follow their parent, whatever else would sort between the two. */

@@ -31,7 +31,9 @@ export function openApprovalFiles(paths: SessionPaths, settings: string): Approv
       if (content === undefined) moveWithoutOverwrite(at(id), target);
       else {
         await replaceFile(target, content);
-        wrapDiskErrors('delete', at(id), () => fs.rmSync(at(id), { force: true }));
+        // A folder that somebody put in its place is kept.
+        if (ifExists(() => fs.lstatSync(at(id)))?.isDirectory()) moveWithoutOverwrite(at(id), target);
+        else wrapDiskErrors('delete', at(id), () => fs.rmSync(at(id), { force: true }));
       }
       await syncFolder(paths.approvals);
     },
