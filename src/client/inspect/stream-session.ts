@@ -22,8 +22,8 @@ export type StreamOptions = {
 
 /**
  * `text`: output of the model in the call in flight, without done markers; `from` is its position in that call's text
- * so far, in UTF-16 units, and 0 when another call begins. `void`: a later daemon did not see the events from this seq on, and others
- * replace them. `removed`: retention removed the events before `first`.
+ * so far, in UTF-16 units, and 0 when another call begins. `void`: a later daemon did not see the events from this seq
+ * on, and others replace them. `removed`: retention removed the events before `first`.
  */
 export type StreamUpdate =
   | { is: 'event'; event: Event }

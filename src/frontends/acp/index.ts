@@ -38,39 +38,34 @@ export async function serveAcp(
 ): Promise<void> {
   const open = new Map<string, EditorSession>();
   const app = createAgent({ client, open, capabilities: {}, complain });
-  const closeSessions = () => {
-    for (const session of open.values()) session.close();
-  };
   const stream = ndJsonStream(Writable.toWeb(output), Readable.toWeb(input));
-  const connection = app.connect(answeredBeforeEnd(stream, closeSessions));
+  const connection = app.connect(answeredBeforeEnd(stream));
   // Editors end their agent by a signal right after the last word; an order to stop is sent all the same.
   const hangUp = () => connection.close();
   process.once('SIGTERM', hangUp);
   await connection.closed.catch(() => undefined);
   process.off('SIGTERM', hangUp);
-  closeSessions();
+  for (const session of open.values()) session.close();
   input.destroy();
 }
 
 /** How long requests are still answered once the editor has closed its end, in ms. */
 const LAST_ANSWERS_MS = 3000;
-/** How long the answers of prompts that were ended for that may take, in ms. */
-const CLOSING_MS = 300;
 
 /**
  * The stream with an end that waits until the requests before it were answered, as those of a program that pipes them
- * in. Those that take longer are ended by `closeSessions`.
+ * in. Prompts whose runs take longer go unanswered; the runs go on.
  */
-function answeredBeforeEnd({ readable, writable }: Stream, closeSessions: () => void): Stream {
+function answeredBeforeEnd({ readable, writable }: Stream): Stream {
   const open = new Set<unknown>();
   let onAnswered: () => void = () => undefined;
-  const allAnswered = async (ms: number) => {
+  const allAnswered = async () => {
     if (open.size === 0) return;
     const late = new AbortController();
     const answered = new Promise<void>((done) => {
       onAnswered = done;
     });
-    await Promise.race([answered, sleep(ms, undefined, { signal: late.signal }).catch(() => undefined)]);
+    await Promise.race([answered, sleep(LAST_ANSWERS_MS, undefined, { signal: late.signal }).catch(() => undefined)]);
     late.abort();
   };
   const requests = new TransformStream<AnyMessage, AnyMessage>({
@@ -78,11 +73,7 @@ function answeredBeforeEnd({ readable, writable }: Stream, closeSessions: () => 
       if (Object(message) === message && 'method' in message && 'id' in message) open.add(message.id);
       passed.enqueue(message);
     },
-    async flush() {
-      await allAnswered(LAST_ANSWERS_MS);
-      closeSessions();
-      await allAnswered(CLOSING_MS);
-    },
+    flush: allAnswered,
   });
   const out = writable.getWriter();
   const answers = new WritableStream<AnyMessage>({

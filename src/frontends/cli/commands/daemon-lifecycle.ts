@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { formatLocalTime } from '../../../base/strings.ts';
+import { formatLocalTime as localTime } from '../../../base/strings.ts';
 import { errorText, UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { Role } from '../../../protocol/workspace/access-tokens.ts';
@@ -119,8 +119,8 @@ export const takeover = defineCommand({
       return 'ok';
     }
     const how = by === 'SIGTERM' ? 'ended on SIGTERM' : `did not end within ${args.grace} s and was killed`;
-    print(`Process ${pid}, owner since ${formatLocalTime(since)}, ${how}.`);
-    if (next) print(`The workspace already has a new daemon: process ${next.pid}, since ${formatLocalTime(next.at)}.`);
+    print(`Process ${pid}, owner since ${localTime(since)}, ${how}.`);
+    if (next) print(`The workspace already has a new daemon: process ${next.pid}, since ${localTime(next.at)}.`);
     else print('The workspace is free. Work resumes with the next daemon: agentctl start');
     return 'ok';
   },
@@ -225,9 +225,7 @@ export const token = defineCommand({
       if (args.json) printJson(all);
       else if (all.length === 0) printNote('No tokens besides .agentd/token. Add one: agentctl token add --help');
       else
-        print(
-          formatTable(all.map((one) => [one.name, one.role, one.sessions.join(' '), formatLocalTime(one.created_at)])),
-        );
+        print(formatTable(all.map((one) => [one.name, one.role, one.sessions.join(' '), localTime(one.created_at)])));
       return 'ok';
     }
     const { name } = args;
