@@ -21,9 +21,8 @@ export default defineConfig({
   test: {
     testTimeout: 60_000,
     hookTimeout: 30_000,
-    // Many tests wait for daemons: with as many workers as cores, cores are idle. Each worker loads all modules and compiles what is
-    // hot again: with six on two cores the same tests took a tenth more of the processor than with four.
-    maxWorkers: 4,
+    // Most tests wait for daemons: with as many workers as cores, both cores are idle half the time.
+    maxWorkers: 6,
     pool: 'forks',
     sequence: { sequencer: LongestFirst },
     reporters: [
