@@ -1,4 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
+import { formatLocalTime } from '../../src/base/strings.ts';
 import { colorize } from '../../src/frontends/cli/common/terminal.ts';
 import { bench, runHere } from '../support/agentctl-here.ts';
 
@@ -67,4 +68,9 @@ test('--iterations is the limit of a message, and its earlier name is still take
   const both = await at.ctl('send', 'demo', 'hello', '--iterations', '3', '--limit-iterations', '4');
   expect(both).toMatchObject({ code: 2, err: expect.stringContaining('mutually exclusive') });
   expect((await at.ctl('send', '--help')).out).not.toContain('limit-iterations');
+});
+
+test('a time on a terminal is that of the place', () => {
+  vi.stubEnv('TZ', 'Asia/Tokyo');
+  expect(formatLocalTime('2026-03-01T23:05:09.123Z')).toBe('2026-03-02 08:05:09');
 });
