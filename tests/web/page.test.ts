@@ -105,7 +105,7 @@ webTest(
   'a task is sent and watched: plan, live text, folded calls, evidence, reply; and paused, with a paused step and rejected files, continued, cancelled',
   [
     { text: '[Plan]\n1. Count\n2. Report\n\n[Step] Count', calls: shell('echo 1 2 3 | wc -w') },
-    { text: 'There are **three**. [Done]\n\n[Step] Report' },
+    { text: 'Counted:\nthere are **three**. [Done]\n\n[Step] Report' },
     { text: ['Writing ', 'it now.'], hang: 'first' },
   ],
   async (setup) => {
@@ -120,7 +120,7 @@ webTest(
 
     await log.getByText('Writing', { exact: true }).waitFor();
     await log.locator('strong', { hasText: 'three' }).waitFor();
-    expect(await log.locator('.answer p', { hasText: 'three' }).allTextContents()).toEqual(['There are three.']);
+    expect(await log.locator('.answer p', { hasText: 'three' }).allInnerTexts()).toEqual(['Counted:\nthere are three.']);
     const header = page.getByRole('main').getByRole('status');
     await header.getByText('running').waitFor();
     await header.getByText('1 of 2 steps').waitFor();

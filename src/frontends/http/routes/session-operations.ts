@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
 import { z } from 'zod';
+import { formatUtcTime } from '../../../base/strings.ts';
 import type { Event } from '../../../protocol/session/event.ts';
 import { Plan } from '../../../protocol/session/plan.ts';
 import { SESSION_STANDINGS } from '../../../protocol/session/reply.ts';
@@ -77,7 +78,7 @@ export const SESSION_OPERATIONS: readonly HttpOperation[] = [
       const name = basename(client.folder(params.session));
       const events: Event[] = [];
       for await (const { event } of client.events(params.session)) events.push(event);
-      const found = explainSteps(name, events, (at) => at);
+      const found = explainSteps(name, events, formatUtcTime);
       return jsonAnswer(step === undefined ? found.steps : [findStepExplanation(found, step)]);
     },
   }),

@@ -11,11 +11,11 @@ const LINK_SCHEMES = new Set(['http:', 'https:', 'mailto:']);
 /**
  * Text of a model as elements. No text is ever taken for HTML: the lexer's tokens become elements one by one, HTML
  * among them stays text, an image is a link (loading it would tell its server what is in its address), and a link
- * needs an explicit `http:`, `https:` or `mailto:`.
+ * needs an explicit `http:`, `https:` or `mailto:`. Lines stay lines, as in a terminal: a reply has one for each fact.
  */
 export function renderMarkdown(text: string): ComponentChildren {
   if (text.length > MAX_MARKDOWN) return <pre {...FOCUSABLE}>{text}</pre>;
-  return renderAll(new Lexer({ gfm: true }).lex(text));
+  return renderAll(new Lexer({ gfm: true, breaks: true }).lex(text));
 }
 
 const renderAll = (tokens: readonly Token[] | undefined): ComponentChildren =>
