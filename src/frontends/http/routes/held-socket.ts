@@ -98,8 +98,11 @@ export function serveHeldSocket(socket: WebSocket, path: string, { currentClient
   closing.addEventListener('abort', stop);
   if (closing.aborted) stop();
 
+  const end = () => close(CLOSE.ended, 'It was given back, or closed.');
   daemon.on('error', () => close(CLOSE.unreachable, 'The daemon cannot be reached.'));
-  daemon.on('close', () => close(CLOSE.ended, 'It was given back, or closed.'));
+  // Once connected, an error is an end as well: the daemon cuts a connection, whatever has just been sent over it.
+  daemon.on('connect', () => daemon.removeAllListeners('error').on('error', end));
+  daemon.on('close', end);
   daemon.setEncoding('utf8').on('data', (text: string) => {
     const lines = (rest + text).split('\n');
     rest = lines.pop() ?? '';
