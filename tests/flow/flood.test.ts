@@ -51,7 +51,9 @@ test.skipIf(process.platform !== 'linux')(
     expect(taken).toBeLessThan(MESSAGES);
     const answered = inFolder(join(on.session('flood'), 'outbox')).length;
     expect(taken - answered).toBeLessThanOrEqual(256 + 64);
-    expect(taken + inFolder(join(on.session('flood'), 'inbox')).length).toBeGreaterThanOrEqual(MESSAGES);
+    // In this order: a file that moves meanwhile is counted twice, not left out.
+    const waiting = inFolder(join(on.session('flood'), 'inbox')).length;
+    expect(waiting + inFolder(join(on.session('flood'), 'done')).length).toBeGreaterThanOrEqual(MESSAGES);
     await server.close();
     daemon.kill('SIGKILL');
     await rm(on.root, { recursive: true, force: true, maxRetries: 5 });

@@ -120,7 +120,9 @@ webTest(
 
     await log.getByText('Writing', { exact: true }).waitFor();
     await log.locator('strong', { hasText: 'three' }).waitFor();
-    expect(await log.locator('.answer p', { hasText: 'three' }).allInnerTexts()).toEqual(['Counted:\nthere are three.']);
+    expect(await log.locator('.answer p', { hasText: 'three' }).allInnerTexts()).toEqual([
+      'Counted:\nthere are three.',
+    ]);
     const header = page.getByRole('main').getByRole('status');
     await header.getByText('running').waitFor();
     await header.getByText('1 of 2 steps').waitFor();
