@@ -202,6 +202,13 @@ test('the next command answers what waits, else starts, watches or resumes, else
   expect(next({ standing: 'none' })).toEqual(['send demo your next task']);
 });
 
+test('a session that is not served says why in top, comes first there, and status is the next command', () => {
+  const words = liveWording({});
+  const row = topRow(details({ unserved: 'inbox: permission denied' }), true, words);
+  expect(row).toMatchObject({ doing: 'inbox: permission denied', needsYou: true });
+  expect(next({ unserved: 'inbox: permission denied', inbox: 1 })).toEqual(['status']);
+});
+
 test('a command to copy names the workspace that was given, and quotes what a shell would read otherwise', () => {
   expect(formatCommand(['continue', 'My report'], { workspace: undefined })).toBe("agentctl continue 'My report'");
   expect(formatCommand(['show', "it's"], { workspace: '/a b' })).toBe("agentctl show --workspace '/a b' 'it'\\''s'");

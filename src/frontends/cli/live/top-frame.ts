@@ -60,9 +60,10 @@ export const unreadableRow = (name: string, why: string): TopRow => ({
 });
 
 function waitingFor(
-  { asked, standing, session, children, settingsProblem }: SessionDetails,
+  { asked, standing, session, children, settingsProblem, unserved }: SessionDetails,
   words: LiveWording,
 ): string | null {
+  if (unserved !== null) return unserved;
   if (asked && !session.run) return `${words.allow} ${asked.tool} ${asked.display}`;
   if (session.question && standing === 'waiting') return `? ${session.question.text}`;
   for (const { shown } of children) {
