@@ -199,7 +199,10 @@ export const AGENTD_EXIT_CODES = {
   error: { code: 1, when: 'an error occurred' },
   usage: { code: 2, when: 'invalid command line' },
   owned: { code: 3, when: 'the workspace already has a daemon' },
-  lost: { code: 8, when: 'another daemon took over the workspace; this one stopped writing as soon as it noticed' },
+  lost: {
+    code: 8,
+    when: 'another daemon took over the workspace, or its folder was replaced; this one stopped writing as soon as it noticed',
+  },
   twice: { code: 130, when: 'a second stop signal' },
   stalled: { code: 137, when: 'SIGKILL: killed by someone, or by itself because its event loop hung for a minute' },
 } as const;

@@ -154,7 +154,7 @@ export const sharedSettings = {
       'Where commands run. "auto": in a sandbox if one works; "bwrap": in bubblewrap or not at all; "none": as this user, without a sandbox. Default auto.',
     ),
   approvals: ApprovalsMode.optional().describe(
-    'Which calls need approval if no rule matches. "safe": all that change something; "ask": those that leave the sandbox; "auto": none inside the sandbox. Default ask.',
+    'Which calls need approval if no rule matches. "safe": all that change or reach something; "ask": those that leave the sandbox; "auto": none, except commands and MCP servers where no sandbox works. Default ask.',
   ),
   permissions: z
     .array(PermissionRule)
