@@ -51,15 +51,14 @@ test('one session is corrupt, one flooded, one blocked, one has a tool that floo
 test('a quarantined session is served again when its record was put right, without a restart', async () => {
   const on = ground();
   on.sh('demo', 'mkdir inbox && echo /status > inbox/1.md');
-  await on.start();
+  const first = await on.start();
   await on.file('demo', 'outbox/1.md');
-  const first = await until(() => on.status(), 'the status');
-  process.kill(first.pid, 'SIGKILL');
+  first.process.kill('SIGKILL');
+  await first.ended;
   on.sh(
     'demo',
     `rm -f snapshot.json && cp events.jsonl good && sed -i '2s/status/stotus/' events.jsonl && echo /status > inbox/2.md`,
   );
-  await until(() => !fs.existsSync(`/proc/${first.pid}/exe`), 'the end of the first');
   await on.serve();
   await until(() => troubleOf(on, 'demo')?.is === 'quarantined', 'the quarantine');
   on.sh('demo', 'cp good events.jsonl && echo /status > inbox/3.md');
