@@ -20,12 +20,18 @@ const MAX_INLINE_CHARS = 64_000;
 /** `unknown`: the settings that say whose messages are orders are invalid. */
 type OrderSenders = Rules['senders'] | 'unknown';
 
+const orderSenders = ({ senders, settingsFault }: Rules): OrderSenders =>
+  settingsFault === null ? senders : 'unknown';
+
 /** Messages taken per round; other sessions get their turn between two rounds. */
 const BATCH_SIZE = 64;
 /** Messages that may be taken and not yet answered. Later ones wait in the inbox, and nothing is lost. */
 const MAX_UNANSWERED = 256;
 /** This many more may be commands and clear stops, which are handled first. */
 const MAX_URGENT = 64;
+
+/** The rules as they were last read, and a way to read them again. */
+type CurrentRules = { rules: Rules; readRules: () => Promise<Rules> };
 
 /**
  * Whether to check again soon: `pending`, something is not ready yet; `more`, more is ready than fits in one round;
@@ -43,21 +49,22 @@ const countUnanswered = ({ unanswered, unpublishedReplies }: Session): number =>
 /**
  * Takes what is ready in the inbox. The commit point is the durable `message.received`; only then does the file leave
  * the inbox, so after a crash in between the file is found, recognised by its identity, and only moved. Without `room`
- * on the disk only messages that stop work are taken.
+ * on the disk only messages that stop work are taken. Once messages are found, the rules are read again: settings that
+ * were saved before a message apply to it.
  */
 export async function admitMessages(
   store: SessionStore,
   sessionLog: SessionLog,
-  { isFull, senders, room = true }: { isFull: boolean; senders: OrderSenders; room?: boolean },
+  { isFull, room, ...settings }: { isFull: boolean; room: boolean } & CurrentRules,
 ): Promise<AdmissionResult> {
   if (!room) {
-    const { pending } = await admitBatch(store, sessionLog, true, senders, stopsWork);
+    const { pending } = await admitBatch(store, sessionLog, true, settings, stopsWork);
     return { pending, more: false, isFull };
   }
   for (let full = isFull && !canAdmitBatch(sessionLog.session); ; ) {
-    const { pending, more } = await admitBatch(store, sessionLog, full, senders);
+    const { pending, more, areSendersKnown } = await admitBatch(store, sessionLog, full, settings);
     full ||= countUnanswered(sessionLog.session) > MAX_UNANSWERED - BATCH_SIZE;
-    if (senders === 'unknown') return { pending, more: false, isFull };
+    if (!areSendersKnown) return { pending, more: false, isFull };
     // Messages found together while no run is active are separate tasks: a run started in between would absorb them.
     if (!more || full || sessionLog.session.run) return { pending, more: more && !full, isFull: more && full };
   }
@@ -67,9 +74,10 @@ async function admitBatch(
   store: SessionStore,
   sessionLog: SessionLog,
   full: boolean,
-  senders: OrderSenders,
+  { rules, readRules }: CurrentRules,
   goesAhead: typeof overtakesQueue = overtakesQueue,
-): Promise<{ pending: boolean; more: boolean }> {
+): Promise<{ pending: boolean; more: boolean; areSendersKnown: boolean }> {
+  let senders = orderSenders(rules);
   const mayGoAhead = countUnanswered(sessionLog.session) < MAX_UNANSWERED + MAX_URGENT;
   const { drops, pending, more } = await store.inbox.listReady({
     max: full ? 0 : BATCH_SIZE,
@@ -82,12 +90,13 @@ async function admitBatch(
         }),
     }),
   });
+  if (drops.length > 0) senders = orderSenders(await readRules());
   const leave: Array<() => Promise<void>> = [];
   for (const drop of drops.filter((one) => isSenderKnown(sessionLog, one, senders)))
     leave.push(await admitFile(drop, store, sessionLog, senders));
   if (leave.length > 0) await sessionLog.sync();
   for (const one of leave) await one();
-  return { pending, more };
+  return { pending, more, areSendersKnown: senders !== 'unknown' };
 }
 
 /** Logs one drop; the returned function takes its file out of the inbox once that is durable. */

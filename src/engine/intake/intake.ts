@@ -23,7 +23,7 @@ export type Intake = {
    * Logs what is ready: messages, replies of child sessions, answers to approvals, edits of `plan.json`. Returns
    * whether something is not ready yet and should be checked again soon.
    */
-  take(rules: Rules): Promise<{ isPending: boolean }>;
+  take(rules: Rules, readRules: () => Promise<Rules>): Promise<{ isPending: boolean }>;
 };
 
 export function openIntake(
@@ -49,15 +49,14 @@ export function openIntake(
     get isCaughtUp() {
       return isCaughtUp;
     },
-    async take({ senders: named, settingsFault }) {
+    async take(rules, readRules) {
       isDue = false;
-      const senders = settingsFault === null ? named : 'unknown';
       // Messages not taken now stay in the inbox; the daemon wakes every such session when there is room again.
       const room = ports.diskCapacity() === 'ok';
       const { pending, more, ...admitted } = await admitMessages(ports.store, sessionLog, {
         isFull: isInboxFull,
-        senders,
         room,
+        ...{ rules, readRules },
       });
       isInboxFull = admitted.isFull;
       await recordChildReplies(ports, sessionLog);

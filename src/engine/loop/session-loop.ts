@@ -106,11 +106,19 @@ export function clearIntakeTrouble(loop: SessionLoop): void {
   loop.hasIntakeFailed = false;
 }
 
-/** Takes in what has arrived, and schedules another check for the rest. */
-export async function takeIn({ intake, signal, alarm }: SessionLoop, rules: Rules): Promise<void> {
-  const { isPending } = await intake.take(rules);
+/**
+ * Takes in what has arrived, and schedules another check for the rest. Returns the rules for what was taken in: settings
+ * that were saved before a message apply to it.
+ */
+export async function takeIn(
+  { intake, signal, alarm, sessionLog, readRules }: SessionLoop,
+  rules: Rules,
+): Promise<Rules> {
+  const before = sessionLog.session.seq;
+  const { isPending } = await intake.take(rules, readRules);
   if (intake.isDue) signal.ring();
   else if (isPending) alarm.wakeIn(PENDING_RETRY_MS);
+  return sessionLog.session.seq === before ? rules : readRules();
 }
 
 /**

@@ -137,8 +137,7 @@ const CHILDREN_POLL_MS = 30_000;
 async function runUntilIdle(loop: SessionLoop): Promise<void> {
   for (;;) {
     // Read each time: what a person has just forbidden applies to the next call.
-    const rules = await loop.readRules();
-    const decision = await iterate(loop, rules);
+    const { decision, rules } = await iterate(loop, await loop.readRules());
     if (loop.sessionLog.sinceSnapshot === 'due') await takeSnapshot(loop);
     if (!loop.intake.isDue) clearIntakeTrouble(loop);
     if (loop.stopReason !== null || decision.do === 'idle') return;
@@ -150,13 +149,17 @@ async function runUntilIdle(loop: SessionLoop): Promise<void> {
 }
 
 /**
- * One decision, and carrying it out unless it is a call. `areEditsIn`: the last edits of the plan have just been taken
- * in.
+ * One decision, and carrying it out unless it is a call. `known`: the rules as last read. `areEditsIn`: the last edits of
+ * the plan have just been taken in. Returns the rules by which it decided.
  */
-async function iterate(loop: SessionLoop, rules: Rules, areEditsIn = false): Promise<Decision> {
+async function iterate(
+  loop: SessionLoop,
+  known: Rules,
+  areEditsIn = false,
+): Promise<{ decision: Decision; rules: Rules }> {
   const { sessionLog, intake } = loop;
-  loop.isShelvingFirst &&= isShelving(sessionLog.session, rules);
-  if (!loop.isShelvingFirst && intake.isWorthwhile) await takeIn(loop, rules);
+  loop.isShelvingFirst &&= isShelving(sessionLog.session, known);
+  const rules = !loop.isShelvingFirst && intake.isWorthwhile ? await takeIn(loop, known) : known;
   const decision = nextDecision(loop, rules);
   // A stop dropped while no daemon was running takes precedence over work that a recovery would resume.
   if ((decision.do === 'think' || decision.do === 'act') && !intake.isCaughtUp && intake.isDue)
@@ -172,7 +175,7 @@ async function iterate(loop: SessionLoop, rules: Rules, areEditsIn = false): Pro
     if (intake.isDue) return iterate(loop, rules);
   }
   if (!sessionLog.session.run) loop.runSlot.release();
-  return decision;
+  return { decision, rules };
 }
 
 const nextDecision = (loop: SessionLoop, rules: Rules): Decision => {
