@@ -148,11 +148,13 @@ test('an abort ends the command, with the processes it started', async () => {
 test('an address holds where the status is the one wanted, after redirects; its body is not waited for', async () => {
   const url = await site((request, response) => {
     if (request.url === '/moved') response.writeHead(302, { location: '/here' }).end();
+    else if (request.url === '/silent') response.writeHead(200).flushHeaders();
     else response.writeHead(request.url === '/here' ? 200 : 404).write('a body without an end');
   });
   expect(await get(`${url}/moved`)).toEqual({ ok: true, text: `${url}/moved: wanted status 200, came 200` });
   expect(await get(`${url}/gone`)).toEqual({ ok: false, text: `${url}/gone: wanted status 200, came 404` });
   expect(await get(`${url}/gone`, 404)).toMatchObject({ ok: true });
+  expect(await get(`${url}/silent`)).toMatchObject({ ok: true });
 });
 
 test('no answer, none in time, and an address of another kind do not hold', async () => {

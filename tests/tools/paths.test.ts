@@ -13,7 +13,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { errorCode, UserError } from '../../src/base/user-error.ts';
 import { isInside } from '../../src/tools/common/path-lookup.ts';
-import { openWorkPaths } from '../../src/tools/files/work-paths.ts';
+import { openWorkPaths, toFileError } from '../../src/tools/files/work-paths.ts';
 import fc, { anyCharacter } from '../support/property.ts';
 import { setup } from './tool-setup.ts';
 
@@ -73,10 +73,41 @@ test('no way out is read, listed, searched, written or edited', async () => {
 });
 
 test('what is beyond the fence is not even asked about', async () => {
-  const { use } = besieged();
-  for (const path of ['../outside/secret/x', '../outside/not-there']) {
-    expect((await use('read_file', { path })).text).toContain('leads out of the work folder');
+  const { use, outside } = besieged();
+  const paths = ['../outside/secret/x', '../outside/not-there', join(outside, 'secret/x'), join(outside, 'not-there')];
+  for (const path of paths) {
+    expect((await use('read_file', { path })).text, path).toContain('leads out of the work folder');
   }
+});
+
+test('a folder that is not in the work folder cannot be opened by descriptors either', async () => {
+  const { work, outside } = besieged();
+  const paths = await openWorkPaths(work, []);
+  expect(paths.folderRequest(join(work, 'a')).folder).toBe(join(work, 'a'));
+  for (const folder of [outside, '/', '/etc']) expect(() => paths.folderRequest(folder)).toThrow('leads out');
+});
+
+test('a path that cannot be says why, as does a work folder that is gone', async () => {
+  const { work } = besieged();
+  writeFileSync(join(work, 'file'), '');
+  const paths = await openWorkPaths(work, []);
+  await expect(paths.resolveForRead('a\0b')).rejects.toThrow('A path cannot have a NUL character in it.');
+  await expect(paths.resolveForRead('file/x')).rejects.toThrow(
+    '`file/x` has a file on its way where a folder is needed.',
+  );
+  await expect(paths.resolveForRead('loop')).rejects.toThrow(
+    '`loop` goes through a link, or through too many of them.',
+  );
+  rmSync(work, { recursive: true });
+  await expect(openWorkPaths(work, [])).rejects.toThrow('The work folder is not there.');
+});
+
+test('an error that already says what to do is passed on as it is', () => {
+  const error = new UserError('Close the file first.');
+  expect(toFileError(error, 'a.md')).toBe(error);
+  expect(toFileError(Object.assign(new Error('gone'), { code: 'ENOENT' }), 'a.md')).toMatchObject({
+    message: '`a.md` is not there; list_files shows what is.',
+  });
 });
 
 test('a search and a listing pass links by', async () => {

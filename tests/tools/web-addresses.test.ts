@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Permissions } from '../../src/protocol/settings/permissions.ts';
-import { isPublicAddress } from '../../src/tools/web/destination.ts';
+import { ALLOW_ALL, isPublicAddress, resolveAllowedAddresses } from '../../src/tools/web/destination.ts';
 import { fetchSetup, respondWith, sendsOn, server } from './web-server.ts';
 
 const PRIVATE = [
@@ -57,6 +57,15 @@ test.each([
   const { ok, text } = await fetchSetup({ network: {}, resolve }).use('web_fetch', { url });
   expect(ok).toBe(false);
   expect(text).toContain(reason);
+});
+
+test.each([
+  ['EAI_AGAIN', 'The address of `nowhere.test` could not be found now: no answer of the name servers.'],
+  ['ENOTFOUND', 'There is no host `nowhere.test`. Is its name right?'],
+  ['ESERVFAIL', 'The address of `nowhere.test` could not be found: it broke.'],
+])('a name that cannot be looked up (%s) is an error that says why', async (code, says) => {
+  const resolve = () => Promise.reject(Object.assign(new Error('it broke'), { code }));
+  await expect(resolveAllowedAddresses(new URL('http://nowhere.test/'), ALLOW_ALL, resolve)).rejects.toThrow(says);
 });
 
 test('redirects are followed, and the answer names where it came from in the end', async () => {
