@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { errorCode, UserError } from '../../src/base/user-error.ts';
 import { isInside } from '../../src/tools/common/path-lookup.ts';
 import { openWorkPaths, toFileError } from '../../src/tools/files/work-paths.ts';
@@ -125,6 +125,16 @@ test('x, work/x and the absolute name are one file', async () => {
   for (const path of ['x', './x', 'work/x', './work/x', 'work//x', 'a/../x', join(work, 'x')]) {
     expect(await use('read_file', { path })).toEqual({ ok: true, text: 'one' });
   }
+});
+
+test('a work folder that is reached over a link has two absolute names, and both are one file', async () => {
+  const { root, work } = besieged();
+  writeFileSync(join(work, 'x'), '');
+  symlinkSync(root, `${root}-link`);
+  onTestFinished(() => rmSync(`${root}-link`));
+  const paths = await openWorkPaths(join(`${root}-link`, 'work'), []);
+  for (const asked of ['x', join(work, 'x'), join(`${root}-link`, 'work', 'x')])
+    expect(await paths.resolveForRead(asked)).toEqual({ real: join(work, 'x'), displayName: 'x' });
 });
 
 test('a link that stays inside is read, and never written through', async () => {

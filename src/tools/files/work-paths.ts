@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { escapeControlChars } from '../../base/strings.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { sessionsFolderAbove } from '../../protocol/workspace/session-names.ts';
@@ -47,14 +47,9 @@ export async function openWorkPaths(work: string, readAlso: string[]): Promise<W
   /** The absolute path that is meant, before any disk access: `x`, `work/x` and its absolute path are the same. */
   const meant = (asked: string): string => {
     if (asked.includes('\0')) throw new UserError('A path cannot have a NUL character in it.');
-    if (isAbsolute(asked)) {
-      const path = resolve(asked);
-      const root = [home, ...others].find(({ named, real }) => isInside(named, path) || isInside(real, path));
-      if (!root) throw leadsOut(asked);
-      return path;
-    }
     const path = resolve(home.real, asked.replace(/^(?:\.\/+)*work(?:\/+|$)/, ''));
-    if (![home, ...others].some(({ real }) => isInside(real, path))) throw leadsOut(asked);
+    if (![home, ...others].some(({ named, real }) => isInside(named, path) || isInside(real, path)))
+      throw leadsOut(asked);
     return path;
   };
 
