@@ -27,8 +27,15 @@ export type Run = {
   /** Consecutive answers without a tool call and without a step being closed, while steps were open. */
   idleAnswers: number;
   repeatedCall: { key: string; count: number; call: string };
-  /** `silent_ms`: from the first to the last of these consecutive failures. */
-  failure: { silent_ms: number; last: EventOf<'model.failed'> } | null;
+  /**
+   * Consecutive failures of the model. `silent_ms`: from the first to the last of them; `tries`: how many of each kind
+   * (missing in snapshots of earlier versions).
+   */
+  failure: {
+    silent_ms: number;
+    tries?: { [kind in EventOf<'model.failed'>['kind']]?: number };
+    last: EventOf<'model.failed'>;
+  } | null;
   /** The paused plan that was shelved for this run's own plan. */
   shelvedPlan: { id: string; goal: string } | null;
   agent: string | undefined;
