@@ -66,3 +66,25 @@ test('a step whose tag names an agent is done in a child session, and its answer
   });
   expect(on.reply('1.md')).toContain('All done.');
 });
+
+test('what a person changed in the plan is told to the model, though the planner was asked in between', async () => {
+  const on = await rig({
+    config: { mode: 'plan-act' },
+    script: moves(
+      { text: PLAN },
+      { text: '[Failed: no figures are there]', calls: [shell()] },
+      { text: '{"keep": true, "reason": "the report can do without"}' },
+      { hold: true },
+    ),
+    tool: () => 'hold',
+  });
+  on.drop('1.md', 'Compare the revenue of five companies');
+  await on.settle();
+  on.drop('2.md', '/plan reword step_2 Write the report in French');
+  await on.settle();
+  on.release();
+  await on.settle();
+  expect(on.types()).toContain('plan.revised');
+  expect(on.requests).toHaveLength(4);
+  expect(String(on.requests[3]?.messages.at(-1)?.content)).toContain('A person edited the plan');
+});

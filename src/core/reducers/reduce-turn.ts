@@ -52,6 +52,7 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
       turn,
       stepHistory: appendStepHistory(session),
       ...withoutDelivered(session, event),
+      notices: session.notices.filter((notice) => notice.seq > event.seen),
     },
     event,
   );
@@ -61,7 +62,10 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
 const hasAnsweredQuestion = (turn: Turn | null): boolean =>
   turn?.calls.some((call) => isAskUserCall(call) && call.ok) ?? false;
 
-/** An answer to a planner query: the persons' messages it received join the conversation, its own text does not. */
+/**
+ * An answer to a planner query: the persons' messages it received join the conversation, its own text does not. News
+ * for the model stays: a planner is not told of it.
+ */
 function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>, ask: LoggedPlannerQuery): Session {
   const { run, plan } = session;
   if (!run) return session;
@@ -93,12 +97,11 @@ function deliveredMessages(session: Session, event: EventOf<'model.answered'>): 
 function withoutDelivered(
   session: Session,
   event: EventOf<'model.answered'>,
-): Pick<Session, 'queue' | 'undelivered' | 'notices'> {
+): Pick<Session, 'queue' | 'undelivered'> {
   const gone = new Set(event.delivered);
   return {
     queue: session.queue.filter((id) => !gone.has(id)),
     undelivered: session.undelivered.filter((id) => !gone.has(id)),
-    notices: session.notices.filter((notice) => notice.seq > event.seen),
   };
 }
 

@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'ff2221dc0979f2ea';
+export const REDUCER_VERSION = '420afd717da189d7';
