@@ -135,6 +135,8 @@ function noticeLines(session: Session, words: ModelWording): string[] {
         return words.reopened(named(notice.step), notice.said);
       case 'browser':
         return words.browserUsed;
+      case 'truncated':
+        return words.truncated;
       case 'refused':
         if (notice.veto === 'no_work') return words.unworked(named(notice.step));
         return notice.veto === 'check_failed'

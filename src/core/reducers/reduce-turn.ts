@@ -52,7 +52,10 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
       turn,
       stepHistory: appendStepHistory(session),
       ...withoutDelivered(session, event),
-      notices: session.notices.filter((notice) => notice.seq > event.seen),
+      notices: [
+        ...session.notices.filter((notice) => notice.seq > event.seen),
+        ...(event.truncated ? [{ seq: event.seq, about: 'truncated' as const }] : []),
+      ],
     },
     event,
   );

@@ -138,6 +138,7 @@ export type Notice = { seq: number } & (
   | { about: 'reopened'; step: string; said: string }
   | { about: 'again'; step: string; attempt: number; error: string }
   | { about: 'browser' }
+  | { about: 'truncated' }
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
 
