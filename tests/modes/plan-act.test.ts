@@ -88,3 +88,32 @@ test('what a person changed in the plan is told to the model, though the planner
   expect(on.requests).toHaveLength(4);
   expect(String(on.requests[3]?.messages.at(-1)?.content)).toContain('A person edited the plan');
 });
+
+/** A plan whose steps are done, and then what the model says of it as a whole. */
+async function summedUp(...summary: Parameters<typeof moves>) {
+  const on = await rig({
+    config: { mode: 'plan-act' },
+    script: moves(
+      { text: JSON.stringify({ steps: ['Write the report'] }) },
+      { text: 'writing', calls: [shell()] },
+      { text: 'written [Done]' },
+      ...summary,
+    ),
+  });
+  on.drop('1.md', 'Compare the revenue of five companies');
+  await on.settle();
+  return on;
+}
+
+test('the summary is shown without its markers, and says where it was cut off', async () => {
+  expect((await summedUp({ text: 'All five are compared. [Done]' })).reply('1.md')).toMatch(/are compared\.\n$/);
+  const cut = await summedUp({ text: 'The first three', truncated: true });
+  expect(cut.reply('1.md')).toMatch(/status: done[\s\S]*The first three\n\nThe answer ends in the middle/);
+});
+
+test('a planner that answers by itself is quoted without its markers', async () => {
+  const on = await rig({ config: { mode: 'plan-act' }, script: moves({ text: '{"answer": "It is four. [Done]"}' }) });
+  on.drop('1.md', 'What is 2 + 2?');
+  await on.settle();
+  expect(on.reply('1.md')).toMatch(/It is four\.\n$/);
+});

@@ -84,7 +84,7 @@ function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>,
       ...run,
       spent: addUsage(run.spent, event.usage),
       failure: null,
-      plannerQuery: { ask, tries, text: event.text },
+      plannerQuery: { ask, tries, text: event.text, ...(event.truncated && { isTruncated: true }) },
     },
   };
 }

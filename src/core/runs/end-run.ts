@@ -4,8 +4,7 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
-import { textOfJsonAnswer } from '../detect/answer-reading.ts';
-import { withoutDoneMarkers } from '../detect/done-markers.ts';
+import { answerForPeople, textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -226,7 +225,7 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   const { run, turn } = session;
   if (!run || !turn || turn.calls.length > 0) return null;
   const plan = activePlan(session);
-  const said = answerForPeople(session, rules, turn);
+  const said = answerForPeople(turn, sessionLanguage(session, rules));
   if (turn.isBlocked) return { status: 'waiting', reason: RUN_END.blocked, text: said };
   if (plan && openSteps(plan).length > 0)
     return run.idleAnswers >= 2
@@ -244,12 +243,6 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   return { status: 'done', reason: plan && plan.steps.length > 0 ? RUN_END.completed : RUN_END.answered, text: said };
 }
 
-/** An answer as a reply shows it; one that the endpoint cut off says so. */
-function answerForPeople(session: Session, rules: Rules, { text, isTruncated }: Turn): string {
-  const said = withoutDoneMarkers(text);
-  return isTruncated ? `${said}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].truncated}` : said;
-}
-
 /** What the model said of the task itself, where no step is there to bear it. The step of a child is its parent's. */
 function endStatedWithoutSteps({ name }: Session, turn: Turn, text: string): RunEndReason | null {
   const tags = sessionDepth(name) > 0 ? [] : readStatusTags(textOfJsonAnswer(turn.text));
@@ -264,9 +257,10 @@ function endStatedWithoutSteps({ name }: Session, turn: Turn, text: string): Run
 function textWithRefusal(session: Session, rules: Rules): string {
   const { turn, plan } = session;
   const step = plan?.steps.find((one) => one.id === turn?.refusedClaim?.step);
-  const said = turn ? answerForPeople(session, rules, turn) : '';
+  const language = sessionLanguage(session, rules);
+  const said = turn ? answerForPeople(turn, language) : '';
   if (!turn?.refusedClaim || !step) return said;
-  return `${said}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].refused(step.description, turn.refusedClaim.evidence)}`;
+  return `${said}\n\n${REPLY_WORDING[language].refused(step.description, turn.refusedClaim.evidence)}`;
 }
 
 /** The end of a plan when its run is done, computed from its steps alone. */

@@ -41,7 +41,7 @@ export type Run = {
   agent: string | undefined;
   folder: string | undefined;
   /** The last planner query that was answered, and how often it was asked in a row. */
-  plannerQuery: { ask: LoggedPlannerQuery; tries: number; text: string } | null;
+  plannerQuery: { ask: LoggedPlannerQuery; tries: number; text: string; isTruncated?: true } | null;
   /** Exit status of the last command; null if none ran, or it did not end by itself. */
   exitStatus: number | null;
 };
