@@ -117,3 +117,13 @@ test('a planner that answers by itself is quoted without its markers', async () 
   await on.settle();
   expect(on.reply('1.md')).toMatch(/It is four\.\n$/);
 });
+
+test('a summary that the stop of a daemon cut short is asked for again by the next one', async () => {
+  const on = await summedUp({ hold: true }, { text: 'All five are compared.' });
+  const stopping = on.worker.stop(0);
+  await on.pass(0);
+  await stopping;
+  await on.restart({ last: { after: 'trouble', error: 'stopped' } });
+  expect(on.events().filter((event) => event.type === 'model.failed')).toMatchObject([{ kind: 'aborted' }]);
+  expect(on.reply('1.md')).toContain('All five are compared.');
+});

@@ -126,7 +126,9 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
   // Nothing was tried and failed: a person holds these steps back, and has to decide about them.
   if (blocked.length > 0 && blocked.length === lost.length) return { endRun: blockedRunEnd(blocked) };
   const answer = run.plannerQuery?.ask === 'summary' ? run.plannerQuery : undefined;
-  const gaveUp = run.failure !== null && run.failure.last.retry_at === null;
+  // A call that the end of a daemon cut short is made again.
+  const failed = run.failure?.last;
+  const gaveUp = failed !== undefined && failed.kind !== 'aborted' && failed.retry_at === null;
   if (!answer && !gaveUp) return { ask: 'summary' };
   const language = sessionLanguage(session, rules);
   // The end of a failed run shows the plan anyway.
