@@ -127,3 +127,16 @@ test('a summary that the stop of a daemon cut short is asked for again by the ne
   expect(on.events().filter((event) => event.type === 'model.failed')).toMatchObject([{ kind: 'aborted' }]);
   expect(on.reply('1.md')).toContain('All five are compared.');
 });
+
+test('a reply says why a claim without any work was rejected, in place of repeating the claim', async () => {
+  const on = await rig({
+    config: { mode: 'plan-act' },
+    script: moves({ text: JSON.stringify({ steps: ['Write the report'] }) }, { text: 'It is written. [Done]' }),
+  });
+  on.drop('1.md', 'Compare the revenue of five companies');
+  await on.settle();
+  expect(on.reply('1.md')).toMatch(
+    /status: waiting[\s\S]*\n\nIt is written\.\n\nNote: the claim that "Write the report" is done was rejected: no tool was used in this step\.\n/,
+  );
+  expect(on.reply('1.md')).not.toContain('[Done]');
+});

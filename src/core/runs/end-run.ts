@@ -258,9 +258,12 @@ function textWithRefusal(session: Session, rules: Rules): string {
   const { turn, plan } = session;
   const step = plan?.steps.find((one) => one.id === turn?.refusedClaim?.step);
   const language = sessionLanguage(session, rules);
+  const words = REPLY_WORDING[language];
   const said = turn ? answerForPeople(turn, language) : '';
   if (!turn?.refusedClaim || !step) return said;
-  return `${said}\n\n${REPLY_WORDING[language].refused(step.description, turn.refusedClaim.evidence)}`;
+  const { veto, evidence } = turn.refusedClaim;
+  // Of a claim without any work the evidence is what was just said.
+  return `${said}\n\n${words.refused(step.description, veto === 'no_work' ? words.noWork : evidence)}`;
 }
 
 /** The end of a plan when its run is done, computed from its steps alone. */

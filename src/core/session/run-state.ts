@@ -83,8 +83,8 @@ export type Turn = {
   hasClosedStep: boolean;
   /** A claim of this answer was refused or a question was asked: it is not judged again. */
   isJudged: boolean;
-  /** The claim that was refused, and why. */
-  refusedClaim: { step: string; evidence: string } | null;
+  /** The claim that was refused, and why. `veto` is missing in snapshots of earlier versions. */
+  refusedClaim: { step: string; veto?: string; evidence: string } | null;
   /** The model said that the step is blocked. */
   isBlocked: boolean;
   /** Descriptions this answer declared that became steps. */
