@@ -231,6 +231,20 @@ describe('what a message does', () => {
     },
   );
 
+  test('why a person reopened a step is told to the model when the plan goes on, whatever was asked beside it first', async () => {
+    const it = await standingAt('paused', { text: 'Sunny.' }, { hold: true });
+    it.drop('u.md', 'not done yet, two links are missing');
+    await it.settle();
+    it.drop('t.md', 'Is it sunny?');
+    await it.settle();
+    expect(it.reply('t.md')).toContain('Sunny.');
+    const block = () => String(it.requests.at(-1)?.messages.at(-1)?.content);
+    expect(block()).not.toContain('two links are missing');
+    it.drop('c.md', 'continue');
+    await it.settle();
+    expect(block()).toContain('two links are missing');
+  });
+
   test('/new while running stops first, then begins afresh', async () => {
     const it = await standingAt('running');
     it.drop('n.md', '/new');

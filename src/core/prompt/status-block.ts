@@ -7,6 +7,7 @@ import { stepsToShow } from '../plan/fan-out.ts';
 import { openSteps, runningStep } from '../plan/plan-steps.ts';
 import { countCompletedSteps } from '../plan/step-graph.ts';
 import { describeBrokenNeeds } from '../plan/step-readiness.ts';
+import { isAboutPlan } from '../session/run-state.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import type { ModelWording } from './model-wording.ts';
@@ -125,7 +126,8 @@ function currentStepLine(plan: Plan, step: Step, words: ModelWording): string {
 
 function noticeLines(session: Session, words: ModelWording): string[] {
   const named = (id: string) => session.plan?.steps.find((step) => step.id === id)?.description ?? id;
-  return session.notices.map((notice) => {
+  const due = session.run?.besidePlan ? session.notices.filter((notice) => !isAboutPlan(notice)) : session.notices;
+  return due.map((notice) => {
     switch (notice.about) {
       case 'edit':
         return `${words.edited}: ${notice.text}`;

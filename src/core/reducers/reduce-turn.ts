@@ -7,7 +7,7 @@ import { ASK_USER_TOOL, PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts
 import { toAssistantMessage, toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
 import { bumpRevision, openSteps, runningStep, updateStep, withExitStatus } from '../plan/plan-steps.ts';
 import { isAskUserCall, isCheckKey, isListingKey, isSpawnCall } from '../session/internal-calls.ts';
-import { continueRound, type Run, type Turn, type TurnCall, type TurnTrace } from '../session/run-state.ts';
+import { continueRound, isAboutPlan, type Run, type Turn, type TurnCall, type TurnTrace } from '../session/run-state.ts';
 import { type ChatMessage, discardAnsweredTexts } from '../session/session-messages.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
@@ -53,7 +53,9 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
       stepHistory: appendStepHistory(session),
       ...withoutDelivered(session, event),
       notices: [
-        ...session.notices.filter((notice) => notice.seq > event.seen),
+        ...session.notices.filter(
+          (notice) => notice.seq > event.seen || (session.run?.besidePlan && isAboutPlan(notice)),
+        ),
         ...(event.truncated ? [{ seq: event.seq, about: 'truncated' as const }] : []),
       ],
     },

@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'a5dd8b5306e1716f';
+export const REDUCER_VERSION = 'b1809a9e70f3e337';

@@ -142,6 +142,9 @@ export type Notice = { seq: number } & (
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
 
+/** Whether it concerns the plan: a run that leaves a paused plan alone is not told, and the plan's next run is. */
+export const isAboutPlan = ({ about }: Notice): boolean => about !== 'browser' && about !== 'truncated';
+
 /**
  * Rounds of work on the steps of one plan. A round ends when its step is closed or fails, or after `step_iterations`
  * iterations; it is idle if it completed nothing.
