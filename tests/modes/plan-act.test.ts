@@ -140,3 +140,19 @@ test('a reply says why a claim without any work was rejected, in place of repeat
   );
   expect(on.reply('1.md')).not.toContain('[Done]');
 });
+
+test('a step that a person reopens while the summary is written is done again, and then summed up anew', async () => {
+  const on = await summedUp(
+    { hold: true, next: () => ({ text: 'An old summary.' }) },
+    { text: 'writing in French', calls: [shell()] },
+    { text: 'rewritten [Done]' },
+    { text: 'It is in French.' },
+  );
+  on.drop('2.md', 'not done yet, it has to be in French');
+  await on.settle();
+  on.release();
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ result: 'rewritten' }] });
+  expect(on.reply('1.md')).toContain('It is in French.');
+});

@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'b1809a9e70f3e337';
+export const REDUCER_VERSION = 'e496b19cb0243d27';
