@@ -177,10 +177,11 @@ const MAX_TOOLS_NAMED = 8;
 
 /** Tools that keep failing in the current step, each with those that have not: what to use instead. */
 function toolAlternatives(
-  { toolFailures: counts }: Session,
+  session: Session,
   tools: readonly string[],
 ): Array<{ tool: string; failures: number; others: string[] }> {
-  const often = Object.entries(counts).filter(([, failures]) => failures >= FAILURES_BEFORE_HINT);
+  // They are counted in a plan, and stay until a step of another one starts.
+  const often = Object.entries(activePlan(session) ? session.toolFailures : {}).filter(([, failures]) => failures >= FAILURES_BEFORE_HINT);
   const others = tools.filter((name) => !often.some(([tool]) => tool === name)).slice(0, MAX_TOOLS_NAMED);
   return others.length === 0 ? [] : often.map(([tool, failures]) => ({ tool, failures, others }));
 }
