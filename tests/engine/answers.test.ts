@@ -515,7 +515,9 @@ describe('the tries of a call are counted for each kind of failure', () => {
   });
 
   test('an unusable answer after a request that was shortened is asked for again', async () => {
-    const it = await asked(...times(4, failing('too_long')), ...times(3, failing('malformed')), { text: 'Here it is.' });
+    const it = await asked(...times(4, failing('too_long')), ...times(3, failing('malformed')), {
+      text: 'Here it is.',
+    });
     expect(it.reply('1.md')).toContain('Here it is.');
   });
 

@@ -75,7 +75,8 @@ function firstPlanFrom(session: Session, rules: Rules, firstPlan: FirstPlanRules
   const query = session.run?.plannerQuery;
   const read = readFirstPlan(session, rules, firstPlan);
   if (!read || !query) return { ask: 'plan' };
-  if (read.is === 'answer') return { endRun: { status: 'done', reason: RUN_END.answered, text: withoutDoneMarkers(read.text) } };
+  if (read.is === 'answer')
+    return { endRun: { status: 'done', reason: RUN_END.answered, text: withoutDoneMarkers(read.text) } };
   if (read.is === 'plan') return { title: read.title, steps: read.steps, by: 'planner' };
   if (query.tries < firstPlan.maxTries) return { ask: 'plan' };
   const whole = readProposal(query.text, { agents: rules.agents });

@@ -181,7 +181,9 @@ function toolAlternatives(
   tools: readonly string[],
 ): Array<{ tool: string; failures: number; others: string[] }> {
   // They are counted in a plan, and stay until a step of another one starts.
-  const often = Object.entries(activePlan(session) ? session.toolFailures : {}).filter(([, failures]) => failures >= FAILURES_BEFORE_HINT);
+  const often = Object.entries(activePlan(session) ? session.toolFailures : {}).filter(
+    ([, failures]) => failures >= FAILURES_BEFORE_HINT,
+  );
   const others = tools.filter((name) => !often.some(([tool]) => tool === name)).slice(0, MAX_TOOLS_NAMED);
   return others.length === 0 ? [] : often.map(([tool, failures]) => ({ tool, failures, others }));
 }

@@ -7,7 +7,14 @@ import { ASK_USER_TOOL, PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts
 import { toAssistantMessage, toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
 import { bumpRevision, openSteps, runningStep, updateStep, withExitStatus } from '../plan/plan-steps.ts';
 import { isAskUserCall, isCheckKey, isListingKey, isSpawnCall } from '../session/internal-calls.ts';
-import { continueRound, isAboutPlan, type Run, type Turn, type TurnCall, type TurnTrace } from '../session/run-state.ts';
+import {
+  continueRound,
+  isAboutPlan,
+  type Run,
+  type Turn,
+  type TurnCall,
+  type TurnTrace,
+} from '../session/run-state.ts';
 import { type ChatMessage, discardAnsweredTexts } from '../session/session-messages.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
@@ -99,10 +106,7 @@ function deliveredMessages(session: Session, event: EventOf<'model.answered'>): 
 }
 
 /** Messages this answer was the first to receive are now delivered. */
-function withoutDelivered(
-  session: Session,
-  event: EventOf<'model.answered'>,
-): Pick<Session, 'queue' | 'undelivered'> {
+function withoutDelivered(session: Session, event: EventOf<'model.answered'>): Pick<Session, 'queue' | 'undelivered'> {
   const gone = new Set(event.delivered);
   return {
     queue: session.queue.filter((id) => !gone.has(id)),
