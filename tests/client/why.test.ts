@@ -99,13 +99,17 @@ test('claims that were refused are kept with the reason', () => {
     { type: 'step.claimed', step: 'step_1', tier: 'marker', evidence: '[Done] all', veto: 'tool_failed' },
     { type: 'step.claimed', step: 'step_1', tier: 'tool', evidence: 'work/a.txt is not there', veto: 'check_failed' },
     { type: 'step.claimed', step: 'step_1', tier: 'timeout', evidence: '[Not done]', veto: 'not_done' },
+    { type: 'step.claimed', step: 'step_1', tier: 'marker', evidence: 'It is. [Done]', veto: 'no_work' },
+    { type: 'step.claimed', step: 'step_1', tier: 'timeout', evidence: 'still writing a.md', veto: 'moving' },
     done('marker', '[Done]'),
   );
   expect(reported(step)).toEqual([
     'was claimed by marker and rejected at event 9 (03:04:08) because a tool had just failed: "[Done] all"',
     'was claimed by tool and rejected at event 10 (03:04:09) because a check failed: "work/a.txt is not there"',
     'was reported as not done at event 11 (03:04:10): "[Not done]"',
-    'was closed by marker at event 12 (03:04:11): "[Done]"',
+    'was claimed by marker and rejected at event 12 (03:04:11) because no tool was used in it: "It is. [Done]"',
+    'was not assumed done at event 13 (03:04:12): "still writing a.md"',
+    'was closed by marker at event 14 (03:04:13): "[Done]"',
   ]);
 });
 

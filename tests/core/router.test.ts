@@ -56,3 +56,12 @@ test('dag G15d: nothing failed, nothing is suggested', async () => {
   const on = await run([]);
   expect([0, 1, 2, 3].map((n) => hint(on, n))).toEqual([undefined, undefined, undefined, undefined]);
 });
+
+test('what failed in one task is no hint for the next', async () => {
+  const on = await run([0, 1], moves(search(1), search(2), { text: 'It cannot be found.' }));
+  expect(hint(on, 2)).toBeDefined();
+  on.drop('2.md', 'And now?');
+  await on.settle();
+  expect(on.requests).toHaveLength(4);
+  expect(hint(on, 3)).toBeUndefined();
+});

@@ -1,6 +1,15 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { showWhileWritten, withoutDoneMarkers } from '../../src/core/detect/done-markers.ts';
+import { textOfJsonAnswer } from '../../src/core/detect/answer-reading.ts';
+import {
+  isDoneMarker,
+  parseDoneTag,
+  showWhileWritten,
+  withoutDoneMarkers,
+} from '../../src/core/detect/done-markers.ts';
+import { detectStepCompletion } from '../../src/core/detect/step-completion.ts';
+import { readStatusTags } from '../../src/core/detect/step-tags.ts';
+import { isAssertedTag, isLinkOrIndex, linesWithTags, readTags } from '../../src/core/text/bracket-tags.ts';
+import fc from '../support/property.ts';
 
 test.each([
   ['notes.txt has two words. [Done]', 'notes.txt has two words.'],
@@ -18,6 +27,12 @@ test.each([
   ['[Done]', 'Done'],
   ['**【完成】**\n', '完成'],
   ['Ends.  \r\nYes [Done]\r\nMore', 'Ends.  \r\nYes\r\nMore'],
+  ['Every x in [0, 1) is drawn. [Done]', 'Every x in [0, 1) is drawn.'],
+  ['Ready【Done】now', 'Ready now'],
+  ['数据【完成】：链接', '数据：链接'],
+  ['- [Done]: five links\n1. [Done] six', '- five links\n1. six'],
+  ['Tested, as [agreed [Done]]', 'Tested, as [agreed]'],
+  ['[Done: step_2 – no errors] [Done: `a` and `b`\\]', 'step_2 – no errors: `a` and `b`'],
 ])('%j is shown to people as %j', (said, shown) => {
   expect(withoutDoneMarkers(said)).toBe(shown);
 });
@@ -29,7 +44,9 @@ test.each([
   'It says "all fine [Done]" there.',
   'I will write [Done] then.',
   'This is not [Done] yet.',
-  '[Done](https://example.com) and done[Done]',
+  '[Done](https://example.com) and done[Done] and done\\[Done\\]',
+  `If \`${'x'.repeat(250)}\` is there: [Done]`,
+  'data: \\[DONE\\]',
   '[Done: 3/5] so far',
   '$ make\nLinking [done]',
   '[Failed: no key] x\n[Blocked: no key]\n[Skip: no need]\n[Progress 2/5]\n[Not done] two are missing',
@@ -77,4 +94,190 @@ test('what is shown of an answer while it is written is the beginning of what is
     }),
     { numRuns: 2000 },
   );
+});
+
+/** Whether an answer closes a step by a marker, the current one or one that it names. */
+const closesByMarker = (said: string): boolean =>
+  detectStepCompletion(said, { iterationInStep: 0 }).tier === 'marker' ||
+  readStatusTags(textOfJsonAnswer(said)).some(({ kind }) => kind === 'done');
+
+/** Whether completion detection finds anything in an answer that could be a marker. */
+const hasDoneTag = (said: string): boolean =>
+  linesWithTags(said)
+    .flatMap(readTags)
+    .some((tag) => parseDoneTag(tag.inside) && tag.closedAt !== undefined && !isLinkOrIndex(tag) && isAssertedTag(tag));
+
+const WORDS = [
+  ...['Done', 'complete', 'Completed', 'finished', 'Step Done', 'step 2 done', '✅ Done'],
+  ...[
+    '完成',
+    '已完成',
+    '步骤完成',
+    '结束',
+    '完了',
+    'Hecho',
+    'terminado',
+    'Erledigt',
+    'abgeschlossen',
+    'Terminé',
+    'étape terminée',
+  ],
+];
+
+test('a marker that closes a step is not shown, and an answer without one is shown as it is', () => {
+  const mark = fc
+    .tuple(
+      fc.constantFrom(...WORDS, 'done ✔️'),
+      fc.constantFrom('', ': step_2', ': 3', ': five links', '：`a.md`'),
+      fc.constantFrom('[]', '【】', '［］'),
+    )
+    .map(([word, more, [open, close]]) => `${open}${word}${more}${close}`);
+  const piece = fc.constantFrom(
+    ...[
+      '[',
+      ']',
+      '【',
+      '】',
+      '\\[Done\\]',
+      '\\[',
+      '\\]',
+      '[x] ',
+      '[0, 1) ',
+      '(https://x.org)',
+      '[Step] ',
+      '[Failed: no] ',
+    ],
+    ...[
+      '`',
+      '```\n',
+      '~~~\n',
+      '"',
+      '“',
+      '”',
+      "'",
+      '> ',
+      '- ',
+      '1. ',
+      '# ',
+      '**',
+      '| ',
+      '\n',
+      '\r\n',
+      '\n\n',
+      ' ',
+      '. ',
+      ': ',
+      '，',
+    ],
+    ...[
+      'not ',
+      '未',
+      'If ',
+      'I will write ',
+      'until ',
+      '?',
+      ' yet',
+      'data: ',
+      '... ',
+      '$ make\n',
+      'links',
+      'x',
+      '链接',
+      'Tool output:\n',
+    ],
+    `\`${'long '.repeat(50)}\``,
+  );
+  fc.assert(
+    fc.property(fc.array(fc.oneof(piece, piece, mark), { maxLength: 14 }), (pieces) => {
+      const said = pieces.join('');
+      const shown = withoutDoneMarkers(said);
+      expect(closesByMarker(shown)).toBe(false);
+      if (!hasDoneTag(said)) expect(shown).toBe(said);
+    }),
+    { numRuns: 20_000 },
+  );
+});
+
+/** What an answer is made of, each with the words of it that stay. */
+type Part = { said: string; kept: string };
+const keptAsItIs = (said: string): Part => ({ said, kept: said });
+
+const marked: fc.Arbitrary<Part> = fc
+  .record({
+    word: fc.constantFrom(...WORDS),
+    isUpper: fc.boolean(),
+    detail: fc.constantFrom(
+      ['', ''],
+      [': step_2', ''],
+      ['：2', ''],
+      [': five links', 'five links'],
+      [' – `a_b.md`', 'a_b.md'],
+    ),
+    brackets: fc.constantFrom('[ ]', '【 】', '［ ］', '\\[ \\]', '**[ ]**', '***[ ]***'),
+    before: fc.constantFrom(
+      '',
+      '- ',
+      '1. ',
+      'Counted. ',
+      'Los enlaces: ',
+      '数据都在这里。',
+      '| x | ',
+      'In [0, 1). ',
+      '“No” and `[x]`. ',
+    ),
+    after: fc.constantFrom('', '.', ' now', ' 链接', '!', ' | y |'),
+  })
+  .map(({ word, isUpper, detail: [more = '', words = ''], brackets, before, after }) => {
+    const [open, close] = brackets.split(' ');
+    const name = isUpper ? word.toUpperCase() : word;
+    return { said: `${before}${open}${name}${more}${close}${after}`, kept: `${before}${words}${after}` };
+  });
+const unmarked = fc
+  .constantFrom(
+    ...[
+      '```\n[Done]\n```',
+      '~~~ sh\n# [完成]\n~~~',
+      '> All. [Done]',
+      'Write `[Done]` there.',
+      'It says “[Done]”.',
+      "It says '[Done]'.",
+    ],
+    ...[
+      '[Done](https://x.org)',
+      'x[Done]',
+      'It is not [Done].',
+      '还没[完成]。',
+      'I will write [Done].',
+      'If so: [Done]',
+      'Is it [Done]?',
+    ],
+    ...[
+      '[Step] Count [Done]',
+      '[Failed: no key]',
+      '[Done: 3/5]',
+      '$ make\nLinking [done]\n',
+      'Plain **words**.',
+      'All [x] of it.',
+    ],
+  )
+  .map(keptAsItIs);
+
+test('nothing but the markers is left out: not in code, quotations, links, other tags, nor beside a marker', () => {
+  const letters = (text: string) => text.match(/\p{L}+/gu) ?? [];
+  fc.assert(
+    fc.property(
+      fc.array(fc.oneof(marked, unmarked), { maxLength: 6 }),
+      fc.constantFrom('\n', '\r\n', '\n\n'),
+      (parts, gap) => {
+        const all = [...parts, keptAsItIs('So much for it.')];
+        const shown = withoutDoneMarkers(all.map(({ said }) => said).join(gap));
+        expect(letters(shown)).toEqual(letters(all.map(({ kept }) => kept).join(gap)));
+      },
+    ),
+    { numRuns: 5000 },
+  );
+});
+
+test('the words of the generated markers are markers', () => {
+  expect(WORDS.filter((word) => !isDoneMarker(word))).toEqual([]);
 });

@@ -231,6 +231,20 @@ describe('what a message does', () => {
     },
   );
 
+  test('why a person reopened a step is told to the model when the plan goes on, whatever was asked beside it first', async () => {
+    const it = await standingAt('paused', { text: 'Sunny.' }, { hold: true });
+    it.drop('u.md', 'not done yet, two links are missing');
+    await it.settle();
+    it.drop('t.md', 'Is it sunny?');
+    await it.settle();
+    expect(it.reply('t.md')).toContain('Sunny.');
+    const block = () => String(it.requests.at(-1)?.messages.at(-1)?.content);
+    expect(block()).not.toContain('two links are missing');
+    it.drop('c.md', 'continue');
+    await it.settle();
+    expect(block()).toContain('two links are missing');
+  });
+
   test('/new while running stops first, then begins afresh', async () => {
     const it = await standingAt('running');
     it.drop('n.md', '/new');
@@ -477,4 +491,57 @@ test('an endpoint that answers nothing usable is given up after a few tries', as
   for (let n = 0; n < 6; n++) await it.pass(60_000);
   expect(statusOf(it.reply('1.md'))).toBe('failed');
   expect(it.requests).toHaveLength(4);
+});
+
+describe('the tries of a call are counted for each kind of failure', () => {
+  const OUT: Move = { fault: ['unreachable', 'connection refused', { retry: true }] };
+  const failing = (kind: 'malformed' | 'too_long'): Move => ({ fault: [kind, kind, { retry: true }] });
+  const times = (count: number, move: Move): Move[] => Array.from({ length: count }, () => move);
+
+  async function asked(...script: Move[]): Promise<Rig> {
+    const it = await rig({ script: moves(...script) });
+    it.drop('1.md', 'go');
+    for (let n = 0; n < 12; n++) await it.pass(60_000);
+    return it;
+  }
+
+  test.each([
+    ['malformed', 3],
+    ['too_long', 4],
+  ] as const)('an outage uses up no try of a call that then fails as %s', async (kind, most) => {
+    const it = await asked(...times(4, OUT), ...times(most, failing(kind)), { text: 'Here it is.' });
+    expect(it.reply('1.md')).toContain('Here it is.');
+    expect(it.requests).toHaveLength(4 + most + 1);
+  });
+
+  test('an unusable answer after a request that was shortened is asked for again', async () => {
+    const it = await asked(...times(4, failing('too_long')), ...times(3, failing('malformed')), {
+      text: 'Here it is.',
+    });
+    expect(it.reply('1.md')).toContain('Here it is.');
+  });
+
+  test('an outage in between gives an endpoint that never answers usably no more tries', async () => {
+    const it = await asked(...times(2, failing('malformed')), OUT, ...times(9, failing('malformed')));
+    expect(statusOf(it.reply('1.md'))).toBe('failed');
+    expect(it.requests).toHaveLength(5);
+  });
+
+  test('the pause grows with all failures in a row, and the next daemon goes on counting', async () => {
+    const it = await rig({ script: moves(...times(2, failing('malformed')), OUT, failing('malformed')) });
+    it.drop('1.md', 'go');
+    await it.pass(600);
+    await it.pass(1100);
+    await it.restart();
+    for (let n = 0; n < 6; n++) await it.pass(60_000);
+    const failures = it.events().filter((event) => event.type === 'model.failed');
+    expect(failures.map(({ kind, attempt, retry_at }) => [kind, attempt, retry_at !== null])).toEqual([
+      ['malformed', 1, true],
+      ['malformed', 2, true],
+      ['unreachable', 3, true],
+      ['malformed', 4, true],
+      ['malformed', 5, false],
+    ]);
+    expect(statusOf(it.reply('1.md'))).toBe('failed');
+  });
 });

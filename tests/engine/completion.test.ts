@@ -38,18 +38,60 @@ describe('an answer that the endpoint cut off at its length limit', () => {
     await it.settle();
     expect(it.reply('2.md')).toMatch(/status: done[\s\S]*and the second\./);
     const roles = it.requests[1]?.messages.map(({ role, content }) => [role, content]) ?? [];
-    expect(roles.at(-2)).toEqual(['assistant', 'The first half']);
-    expect(roles.at(-1)?.[0]).toBe('user');
+    expect(roles.at(-3)).toEqual(['assistant', 'The first half']);
+    expect(roles.at(-2)).toEqual(['user', 'continue']);
   });
 
-  test('leaves open steps open, and is named where the steps are all done', async () => {
+  test.each(['continue', '/continue'])('is known to the model after "%s", until it has answered', async (word) => {
+    const it = await rig({
+      script: moves({ text: 'The first half', truncated: true }, { text: 'and the second.' }, { hold: true }),
+    });
+    it.drop('1.md', 'Tell me');
+    await it.settle();
+    it.drop('2.md', word);
+    await it.settle();
+    expect(it.requests[1]?.messages.at(-1)).toMatchObject({
+      role: 'user',
+      content: expect.stringContaining('cut off'),
+    });
+    it.drop('3.md', 'Thanks');
+    await it.settle();
+    expect(JSON.stringify(it.requests[2]?.messages)).not.toContain('cut off');
+  });
+
+  test('pauses a run whose steps are all done as well: the plan is completed with the rest of the answer', async () => {
     const it = await run([
       { text: 'Fetched. [Done]', truncated: true },
       { text: 'Drawn. [Done]', calls: [shell()] },
       { text: 'Mailed. [Done] All of it', truncated: true },
+      { text: 'and the rest.' },
     ]);
+    expect(it.reply('1.md')).toMatch(
+      /status: paused[\s\S]*reason: limit[\s\S]*All of it\n\nThe answer ends in the middle/,
+    );
+    expect(it.plan()).toMatchObject({ status: 'paused', reason: 'limit' });
     expect(statuses(it)).toEqual(['completed', 'completed', 'completed']);
-    expect(it.reply('1.md')).toMatch(/status: done[\s\S]*The answer ends in the middle/);
+    it.drop('2.md', '/continue');
+    await it.settle();
+    expect(lastBlock(it)).toContain('cut off');
+    expect(it.reply('2.md')).toMatch(/status: done[\s\S]*reason: completed[\s\S]*and the rest\./);
+    expect(it.plan()?.status).toBe('completed');
+  });
+
+  test('is named in a reply that asks a person how to go on', async () => {
+    const it = await run([{ text: 'Which of these' }, { text: 'Should I take the first or', truncated: true }]);
+    expect(it.reply('1.md')).toMatch(/status: waiting[\s\S]*the first or\n\nThe answer ends in the middle/);
+  });
+
+  test('is the result of a child session, whose parent would see nothing but what follows a "continue"', async () => {
+    const it = await rig({
+      name: 'demo~step_1',
+      script: moves({ text: 'The first half', truncated: true }, { text: 'and the second.' }),
+    });
+    it.drop('1.msg.json', JSON.stringify({ id: 'step_1.1', text: 'Tell me', from: 'demo' }));
+    await it.settle();
+    const [reply] = it.events().flatMap((event) => (event.type === 'reply.committed' ? [event.reply] : []));
+    expect(reply).toMatchObject({ status: 'done', text: expect.stringMatching(/^The first half\n\nThe answer ends/) });
   });
 });
 

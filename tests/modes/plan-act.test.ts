@@ -66,3 +66,93 @@ test('a step whose tag names an agent is done in a child session, and its answer
   });
   expect(on.reply('1.md')).toContain('All done.');
 });
+
+test('what a person changed in the plan is told to the model, though the planner was asked in between', async () => {
+  const on = await rig({
+    config: { mode: 'plan-act' },
+    script: moves(
+      { text: PLAN },
+      { text: '[Failed: no figures are there]', calls: [shell()] },
+      { text: '{"keep": true, "reason": "the report can do without"}' },
+      { hold: true },
+    ),
+    tool: () => 'hold',
+  });
+  on.drop('1.md', 'Compare the revenue of five companies');
+  await on.settle();
+  on.drop('2.md', '/plan reword step_2 Write the report in French');
+  await on.settle();
+  on.release();
+  await on.settle();
+  expect(on.types()).toContain('plan.revised');
+  expect(on.requests).toHaveLength(4);
+  expect(String(on.requests[3]?.messages.at(-1)?.content)).toContain('A person edited the plan');
+});
+
+/** A plan whose steps are done, and then what the model says of it as a whole. */
+async function summedUp(...summary: Parameters<typeof moves>) {
+  const on = await rig({
+    config: { mode: 'plan-act' },
+    script: moves(
+      { text: JSON.stringify({ steps: ['Write the report'] }) },
+      { text: 'writing', calls: [shell()] },
+      { text: 'written [Done]' },
+      ...summary,
+    ),
+  });
+  on.drop('1.md', 'Compare the revenue of five companies');
+  await on.settle();
+  return on;
+}
+
+test('the summary is shown without its markers, and says where it was cut off', async () => {
+  expect((await summedUp({ text: 'All five are compared. [Done]' })).reply('1.md')).toMatch(/are compared\.\n$/);
+  const cut = await summedUp({ text: 'The first three', truncated: true });
+  expect(cut.reply('1.md')).toMatch(/status: done[\s\S]*The first three\n\nThe answer ends in the middle/);
+});
+
+test('a planner that answers by itself is quoted without its markers', async () => {
+  const on = await rig({ config: { mode: 'plan-act' }, script: moves({ text: '{"answer": "It is four. [Done]"}' }) });
+  on.drop('1.md', 'What is 2 + 2?');
+  await on.settle();
+  expect(on.reply('1.md')).toMatch(/It is four\.\n$/);
+});
+
+test('a summary that the stop of a daemon cut short is asked for again by the next one', async () => {
+  const on = await summedUp({ hold: true }, { text: 'All five are compared.' });
+  const stopping = on.worker.stop(0);
+  await on.pass(0);
+  await stopping;
+  await on.restart({ last: { after: 'trouble', error: 'stopped' } });
+  expect(on.events().filter((event) => event.type === 'model.failed')).toMatchObject([{ kind: 'aborted' }]);
+  expect(on.reply('1.md')).toContain('All five are compared.');
+});
+
+test('a reply says why a claim without any work was rejected, in place of repeating the claim', async () => {
+  const on = await rig({
+    config: { mode: 'plan-act' },
+    script: moves({ text: JSON.stringify({ steps: ['Write the report'] }) }, { text: 'It is written. [Done]' }),
+  });
+  on.drop('1.md', 'Compare the revenue of five companies');
+  await on.settle();
+  expect(on.reply('1.md')).toMatch(
+    /status: waiting[\s\S]*\n\nIt is written\.\n\nNote: the claim that "Write the report" is done was rejected: no tool was used in this step\.\n/,
+  );
+  expect(on.reply('1.md')).not.toContain('[Done]');
+});
+
+test('a step that a person reopens while the summary is written is done again, and then summed up anew', async () => {
+  const on = await summedUp(
+    { hold: true, next: () => ({ text: 'An old summary.' }) },
+    { text: 'writing in French', calls: [shell()] },
+    { text: 'rewritten [Done]' },
+    { text: 'It is in French.' },
+  );
+  on.drop('2.md', 'not done yet, it has to be in French');
+  await on.settle();
+  on.release();
+  await on.settle();
+  expect(on.faults).toEqual([]);
+  expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ result: 'rewritten' }] });
+  expect(on.reply('1.md')).toContain('It is in French.');
+});

@@ -138,6 +138,8 @@ webTest(
       .getByText(/\[Done\]$/)
       .waitFor();
     await steps.getByText(/^step_1 "Count" .*\[Done\]/).waitFor();
+    await log.locator('.note', { hasText: 'there are **three**.' }).waitFor();
+    expect(await log.textContent()).not.toContain('[Done]');
     expect(await page.locator('[aria-current=step]').textContent()).toContain('Report');
 
     await page.getByRole('button', { name: 'Stop' }).press('Enter');

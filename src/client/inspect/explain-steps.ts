@@ -199,6 +199,8 @@ function describeClosing(
 
 function describeRefusal(tier: CompletedBy, veto: string, when: string): string {
   if (veto === 'tool_failed') return `was claimed by ${tier} and rejected ${when} because a tool had just failed`;
+  if (veto === 'no_work') return `was claimed by ${tier} and rejected ${when} because no tool was used in it`;
+  if (veto === 'moving') return `was not assumed done ${when}`;
   if (veto === 'check_failed') return `was claimed by ${tier} and rejected ${when} because a check failed`;
   return `was reported as ${veto === 'not_done' ? 'not done' : veto} ${when}`;
 }

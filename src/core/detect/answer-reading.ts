@@ -1,5 +1,9 @@
+import type { Language } from '../../protocol/settings/effective-settings.ts';
+import { REPLY_WORDING } from '../messages/reply-wording.ts';
+import type { Turn } from '../session/run-state.ts';
 import { readTags } from '../text/bracket-tags.ts';
 import { contentWords } from '../text/content-words.ts';
+import { withoutDoneMarkers } from './done-markers.ts';
 import {
   argumentWords,
   filesInArguments,
@@ -175,6 +179,12 @@ function collectTexts(value: unknown, texts: string[]): void {
   const speaks = Object.keys(value).some((key) => OWN_WORDS_KEY.test(key));
   for (const [key, item] of Object.entries(value))
     if (!TOOL_OUTPUT_KEY.test(key) && !(speaks && RESULT_KEY.test(key))) collectTexts(item, texts);
+}
+
+/** An answer as a reply shows it: without its done markers; one that the endpoint cut off says so. */
+export function answerForPeople({ text, isTruncated }: Pick<Turn, 'text' | 'isTruncated'>, language: Language): string {
+  const said = withoutDoneMarkers(text);
+  return isTruncated ? `${said}\n\n${REPLY_WORDING[language].truncated}` : said;
 }
 
 /** Longest answer that is searched for JSON. */

@@ -1,7 +1,14 @@
 import type { BracketTag } from '../text/bracket-tags.ts';
-import { isAssertedTag, isLinkOrIndex, outsideTranscript, readTags, stepDeclarationOf } from '../text/bracket-tags.ts';
+import {
+  isAssertedTag,
+  isLinkOrIndex,
+  isPlainTag,
+  outsideTranscript,
+  readTags,
+  stepDeclarationOf,
+} from '../text/bracket-tags.ts';
 import { contentWords } from '../text/content-words.ts';
-import { FencedCode, withHiddenQuotes, withoutLeadingMarks } from '../text/prose.ts';
+import { FencedCode, joinWords, PLACEHOLDER, withHiddenQuotes, withoutLeadingMarks } from '../text/prose.ts';
 import { stepIndexByNumber, stepNumberAtStart } from './statements.ts';
 
 /**
@@ -210,10 +217,10 @@ class MarkerFreeLines {
 
   /** A line and its end as they are shown. */
   next(line: string, end: string): string {
-    const tags = this.code.includes(line) || /^\s*>/.test(line) ? [] : this.#markers(line);
-    const shown = tags.reduceRight(withoutTag, line);
+    const markers = this.code.includes(line) || /^\s*>/.test(line) ? [] : this.#markers(line);
+    const shown = markers.reduceRight(withoutMarker, line);
     const isBlank = shown.trim() === '';
-    if (tags.length > 0 && SAYS_NOTHING.test(shown)) {
+    if (markers.length > 0 && SAYS_NOTHING.test(shown)) {
       this.#dropsBlank = this.#isAfterGap;
       this.endsRemoved = true;
       return '';
@@ -225,25 +232,52 @@ class MarkerFreeLines {
     return shown + end;
   }
 
-  #markers(line: string): BracketTag[] {
-    const prose = withHiddenQuotes(line).replace(/\\(?=[[\]])/g, ' ');
-    if (!this.#isOutsideTranscript(prose) || stepDeclarationOf(prose)) return [];
-    const found = readTags(prose).filter(
-      (tag) => tag.closedAt !== undefined && !tag.isNested && !isLinkOrIndex(tag) && isAssertedTag(tag),
-    );
-    const markers = found.filter(({ inside }) => {
-      const tag = parseDoneTag(inside);
-      return tag && (isReference(tag.words) || !RETRACTION.test(tag.words ?? ''));
-    });
+  #markers(line: string): Marker[] {
+    const { read, at } = readLine(line);
+    if (!this.#isOutsideTranscript(read) || stepDeclarationOf(read)) return [];
+    const markers = readTags(read).flatMap((tag) => markerAt(tag, at));
     this.lastMarker = markers.at(-1)?.inside ?? this.lastMarker;
-    return markers;
+    // Of two that are nested, the one inside is the marker.
+    return markers.filter(({ end }, place) => end <= (markers[place + 1]?.start ?? end));
   }
+}
+
+/** An escaped bracket, something hidden, or any other character. */
+const READ_AS_ONE = new RegExp(String.raw`\\[[\]]|${PLACEHOLDER}+|[^]`, 'g');
+
+/** A line as completion detection reads it, and where in the line each of its characters stands, and its end. */
+function readLine(line: string): { read: string; at: number[] } {
+  const prose = withHiddenQuotes(line);
+  const at: number[] = [];
+  let read = '';
+  for (const { 0: found, index } of prose.matchAll(READ_AS_ONE)) {
+    read += found.at(-1) ?? '';
+    at.push(index);
+  }
+  at.push(line.length);
+  return { read, at };
+}
+
+/** A marker that is not shown, with the place of the words in it that are kept; -1 if there are none. */
+type Marker = { start: number; end: number; inside: string; words: number };
+
+/** The marker a tag is, if it is one: each that may close a step, and others like it. */
+function markerAt(tag: BracketTag, at: readonly number[]): Marker[] {
+  const { start, closedAt, inside, raw } = tag;
+  const found = parseDoneTag(inside);
+  if (!found || closedAt === undefined || (tag.isNested && !isPlainTag(tag))) return [];
+  if (isLinkOrIndex(tag) || !isAssertedTag(tag)) return [];
+  const { number, words = '' } = found;
+  if (number === undefined && !isReference(words) && RETRACTION.test(words)) return [];
+  const from = start + Math.max(raw.lastIndexOf(words), raw.search(/[:：–—-]/u) + 1);
+  const kept = isReference(words) ? -1 : (at[from] ?? 0);
+  return [{ start: at[start] ?? 0, end: at[closedAt] ?? 0, inside, words: kept }];
 }
 
 const isReference = (words = ''): boolean => words === '' || STEP_REFERENCE.test(words) || STEP_ID.test(words);
 
 /** What a line has before and after a tag, without the emphasis that encloses nothing else. */
-export function cutTag(line: string, tag: BracketTag): [string, string] {
+export function cutTag(line: string, tag: Pick<BracketTag, 'start' | 'end'>): [string, string] {
   const [before, after] = [line.slice(0, tag.start).replace(/\\$/, ''), line.slice(tag.end)];
   const mark = /(?:\*{1,3}|_{1,3})$/.exec(before)?.[0] ?? '';
   return mark !== '' && after.startsWith(mark)
@@ -252,18 +286,13 @@ export function cutTag(line: string, tag: BracketTag): [string, string] {
 }
 
 /** A line without one of its markers, and without the emphasis and the space that belonged to it. */
-function withoutTag(line: string, tag: BracketTag): string {
-  const words = parseDoneTag(tag.inside)?.words ?? '';
-  const [before, after] = cutTag(line, tag);
-  if (isReference(words)) {
-    const lead = before.trim() === '' ? before : before.trimEnd();
-    return lead + (lead === before ? after.replace(/^[ \t:：]+/, '') : after);
+function withoutMarker(line: string, marker: Marker): string {
+  const [before, after] = cutTag(line, marker);
+  if (marker.words < 0) {
+    const leads = withoutLeadingMarks(before).trim() === '';
+    return leads ? before + after.replace(/^[ \t:：]+/, '') : joinWords(before.trimEnd(), after);
   }
   // "[Done: Count the lines] 3" says what came of which step.
-  const place = Math.max(tag.raw.lastIndexOf(words), tag.raw.search(/[:：–—-]/u) + 1);
-  const said = line
-    .slice(tag.start + place, tag.end - 1)
-    .replace(/\\$/, '')
-    .trim();
-  return `${before}${said}${/^\s*[^\s.,;:!?。，；：！？)]/u.test(after) ? ':' : ''}${after}`;
+  const said = line.slice(marker.words, marker.end - 1).replace(/^\s+|\s*\\?$/g, '');
+  return `${joinWords(before, said)}${/^\s*[^\s.,;:!?。，；：！？)]/u.test(after) ? ':' : ''}${after}`;
 }

@@ -24,6 +24,7 @@ const en = {
   unknown: (name: string, nearest: string | undefined, known: string) =>
     `Unknown command "/${name}".${nearest ? ` Did you mean "/${nearest}"?` : ''} Commands: ${known}.`,
   assumed: (steps: string) => `Note: assumed done, because nothing indicated otherwise: ${steps}`,
+  noWork: 'no tool was used in this step.',
   refused: (step: string, why: string) => `Note: the claim that "${step}" is done was rejected: ${why}`,
   joined: 'This message was added to the current run; the reply to that run has the result.',
   kept: 'The model will see this message with the next task, as information only. This sender may not give instructions (setting `senders`).',
@@ -133,6 +134,7 @@ const zh: typeof en = {
   unknown: (name, nearest, known) =>
     `未知命令“/${name}”。${nearest ? `您是指“/${nearest}”吗？` : ''}可用命令：${known}。`,
   assumed: (steps) => `注意：以下步骤没有明确说明，推定完成：${steps}`,
+  noWork: '这一步没有用过任何工具。',
   refused: (step, why) => `注意：“${step}”的完成声明没有被接受：${why}`,
   joined: '正在进行的任务已收到这条消息，结果会随那条回复一起给出。',
   kept: '模型会在下一个任务中看到这条消息，仅作参考。发送者无权下达指令（设置 `senders`）。',

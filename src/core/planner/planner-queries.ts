@@ -4,6 +4,8 @@ import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
+import { answerForPeople } from '../detect/answer-reading.ts';
+import { withoutDoneMarkers } from '../detect/done-markers.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
@@ -73,7 +75,8 @@ function firstPlanFrom(session: Session, rules: Rules, firstPlan: FirstPlanRules
   const query = session.run?.plannerQuery;
   const read = readFirstPlan(session, rules, firstPlan);
   if (!read || !query) return { ask: 'plan' };
-  if (read.is === 'answer') return { endRun: { status: 'done', reason: RUN_END.answered, text: read.text } };
+  if (read.is === 'answer')
+    return { endRun: { status: 'done', reason: RUN_END.answered, text: withoutDoneMarkers(read.text) } };
   if (read.is === 'plan') return { title: read.title, steps: read.steps, by: 'planner' };
   if (query.tries < firstPlan.maxTries) return { ask: 'plan' };
   const whole = readProposal(query.text, { agents: rules.agents });
@@ -123,12 +126,15 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
   const blocked = plan.steps.filter(({ id }) => lost.includes(id) && session.editedByPerson.includes(`${id}:status`));
   // Nothing was tried and failed: a person holds these steps back, and has to decide about them.
   if (blocked.length > 0 && blocked.length === lost.length) return { endRun: blockedRunEnd(blocked) };
-  const summary = run.plannerQuery?.ask === 'summary' ? run.plannerQuery.text.trim() : undefined;
-  const gaveUp = run.failure !== null && run.failure.last.retry_at === null;
-  if (summary === undefined && !gaveUp) return { ask: 'summary' };
+  const answer = run.plannerQuery?.ask === 'summary' ? run.plannerQuery : undefined;
+  // A call that the end of a daemon cut short is made again.
+  const failed = run.failure?.last;
+  const gaveUp = failed !== undefined && failed.kind !== 'aborted' && failed.retry_at === null;
+  if (!answer && !gaveUp) return { ask: 'summary' };
   const language = sessionLanguage(session, rules);
   // The end of a failed run shows the plan anyway.
   const computed = lost.length > 0 ? [] : [formatPlanSummary(plan, language)];
+  const summary = answer?.text.trim() && answerForPeople(answer, language).trim();
   const text = summary || [REPLY_WORDING[language].noSummary, ...computed].join('\n\n');
   return lost.length > 0
     ? { endRun: { status: 'failed', reason: `not reached: ${lost.join(', ')}`, text } }

@@ -51,6 +51,8 @@ const en = {
   edited: 'A person edited the plan',
   browserUsed:
     'A person used your browser meanwhile. Its pages may show something else now: look (browser, snapshot) before you do anything in it.',
+  truncated:
+    'Your last answer reached the length limit of the endpoint and was cut off. If it is still wanted, go on from where it ends, without repeating it.',
   nudge: (call: string, times: number) =>
     `The same call gave the same result ${times} times in a row: ${call}. It will not change; use what you have or look elsewhere.`,
   another: (call: string) =>
@@ -105,6 +107,7 @@ const zh: typeof en = {
   edited: '有人修改了计划',
   browserUsed:
     '在此期间有人使用过你的浏览器，页面可能已经改变。在浏览器里做任何事之前，请先看一看（browser，snapshot）。',
+  truncated: '上一条回答达到接口的长度上限，在结尾处被截断。如果仍然需要，请从结尾处接着写，不要重复。',
   nudge: (call, times) =>
     `同样的调用连续 ${times} 次得到同样的结果：${call}。结果不会变；请利用已有信息，或换个地方找。`,
   another: (call) => `重复 ${call} 没有进展。请用一句话说明障碍并换一种方法；再重复一次就会结束本次运行。`,

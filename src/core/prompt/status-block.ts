@@ -7,6 +7,7 @@ import { stepsToShow } from '../plan/fan-out.ts';
 import { openSteps, runningStep } from '../plan/plan-steps.ts';
 import { countCompletedSteps } from '../plan/step-graph.ts';
 import { describeBrokenNeeds } from '../plan/step-readiness.ts';
+import { isAboutPlan } from '../session/run-state.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import type { ModelWording } from './model-wording.ts';
@@ -125,7 +126,8 @@ function currentStepLine(plan: Plan, step: Step, words: ModelWording): string {
 
 function noticeLines(session: Session, words: ModelWording): string[] {
   const named = (id: string) => session.plan?.steps.find((step) => step.id === id)?.description ?? id;
-  return session.notices.map((notice) => {
+  const due = session.run?.besidePlan ? session.notices.filter((notice) => !isAboutPlan(notice)) : session.notices;
+  return due.map((notice) => {
     switch (notice.about) {
       case 'edit':
         return `${words.edited}: ${notice.text}`;
@@ -135,6 +137,8 @@ function noticeLines(session: Session, words: ModelWording): string[] {
         return words.reopened(named(notice.step), notice.said);
       case 'browser':
         return words.browserUsed;
+      case 'truncated':
+        return words.truncated;
       case 'refused':
         if (notice.veto === 'no_work') return words.unworked(named(notice.step));
         return notice.veto === 'check_failed'
@@ -173,10 +177,13 @@ const MAX_TOOLS_NAMED = 8;
 
 /** Tools that keep failing in the current step, each with those that have not: what to use instead. */
 function toolAlternatives(
-  { toolFailures: counts }: Session,
+  session: Session,
   tools: readonly string[],
 ): Array<{ tool: string; failures: number; others: string[] }> {
-  const often = Object.entries(counts).filter(([, failures]) => failures >= FAILURES_BEFORE_HINT);
+  // They are counted in a plan, and stay until a step of another one starts.
+  const often = Object.entries(activePlan(session) ? session.toolFailures : {}).filter(
+    ([, failures]) => failures >= FAILURES_BEFORE_HINT,
+  );
   const others = tools.filter((name) => !often.some(([tool]) => tool === name)).slice(0, MAX_TOOLS_NAMED);
   return others.length === 0 ? [] : often.map(([tool, failures]) => ({ tool, failures, others }));
 }

@@ -128,11 +128,12 @@ function compactConversation(session: Session, summary: string, kept: number): S
 function modelFailed(session: Session, event: EventOf<'model.failed'>): Session {
   const { run, contextWindows } = session;
   if (!run) return session;
+  const tries = { ...run.failure?.tries, [event.kind]: (run.failure?.tries?.[event.kind] ?? 0) + 1 };
   const shown = event.window === undefined ? contextWindows : { ...contextWindows, [run.model ?? '']: event.window };
   return {
     ...session,
     contextWindows: shown,
-    run: { ...run, failure: { silent_ms: outageDuration(run.failure, event), last: event } },
+    run: { ...run, failure: { silent_ms: outageDuration(run.failure, event), tries, last: event } },
   };
 }
 

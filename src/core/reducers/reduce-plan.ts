@@ -12,7 +12,7 @@ import {
   runningStep,
 } from '../plan/plan-steps.ts';
 import { replanCalls } from '../session/internal-calls.ts';
-import type { Notice, Run, RunEnd, StepClaim } from '../session/run-state.ts';
+import { isAboutPlan, type Notice, type Run, type RunEnd, type StepClaim } from '../session/run-state.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
 import { outdateChildren } from './reduce-child.ts';
@@ -215,7 +215,8 @@ function planEnded(session: Session, plan: Plan, event: EventOf<'plan.ended'>): 
     const run = session.run && { ...session.run, besidePlan: undefined, shelvedPlan: { id: plan.id, goal: plan.goal } };
     const shelvedPlans = { ...session.shelvedPlans, [plan.id]: plan };
     const shelvedProgress = { ...session.shelvedProgress, [plan.id]: planProgressOf(session) };
-    return { ...session, ...FRESH_PLAN_PROGRESS, run, plan: null, shelvedPlans, shelvedProgress };
+    const notices = session.notices.filter((notice) => !isAboutPlan(notice));
+    return { ...session, ...FRESH_PLAN_PROGRESS, run, plan: null, shelvedPlans, shelvedProgress, notices };
   }
   return { ...session, plan: bumpRevision({ ...plan, status: event.status, reason: event.reason }, event.at) };
 }

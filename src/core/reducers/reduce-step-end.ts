@@ -161,6 +161,8 @@ export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.
       { seq: event.seq, about: 'reopened', step: event.step, said: reopeningWords(session, event) },
     ],
     turn: session.turn && { ...session.turn, isJudged: true },
+    // A summary, or a change of the plan, was written without it.
+    run: session.run && { ...session.run, plannerQuery: null },
   };
 }
 

@@ -151,7 +151,7 @@ function claimRefused(session: Session, plan: Plan, event: EventOf<'step.claimed
     turn: session.turn && {
       ...session.turn,
       isJudged: true,
-      refusedClaim: isReportedBack ? { step: event.step, evidence: event.evidence } : null,
+      refusedClaim: isReportedBack ? { step: event.step, veto, evidence: event.evidence } : null,
     },
   };
 }

@@ -7,7 +7,14 @@ import { ASK_USER_TOOL, PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts
 import { toAssistantMessage, toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
 import { bumpRevision, openSteps, runningStep, updateStep, withExitStatus } from '../plan/plan-steps.ts';
 import { isAskUserCall, isCheckKey, isListingKey, isSpawnCall } from '../session/internal-calls.ts';
-import { continueRound, type Run, type Turn, type TurnCall, type TurnTrace } from '../session/run-state.ts';
+import {
+  continueRound,
+  isAboutPlan,
+  type Run,
+  type Turn,
+  type TurnCall,
+  type TurnTrace,
+} from '../session/run-state.ts';
 import { type ChatMessage, discardAnsweredTexts } from '../session/session-messages.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
@@ -52,6 +59,12 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
       turn,
       stepHistory: appendStepHistory(session),
       ...withoutDelivered(session, event),
+      notices: [
+        ...session.notices.filter(
+          (notice) => notice.seq > event.seen || (session.run?.besidePlan && isAboutPlan(notice)),
+        ),
+        ...(event.truncated ? [{ seq: event.seq, about: 'truncated' as const }] : []),
+      ],
     },
     event,
   );
@@ -61,7 +74,10 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
 const hasAnsweredQuestion = (turn: Turn | null): boolean =>
   turn?.calls.some((call) => isAskUserCall(call) && call.ok) ?? false;
 
-/** An answer to a planner query: the persons' messages it received join the conversation, its own text does not. */
+/**
+ * An answer to a planner query: the persons' messages it received join the conversation, its own text does not. News
+ * for the model stays: a planner is not told of it.
+ */
 function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>, ask: LoggedPlannerQuery): Session {
   const { run, plan } = session;
   if (!run) return session;
@@ -77,7 +93,7 @@ function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>,
       ...run,
       spent: addUsage(run.spent, event.usage),
       failure: null,
-      plannerQuery: { ask, tries, text: event.text },
+      plannerQuery: { ask, tries, text: event.text, ...(event.truncated && { isTruncated: true }) },
     },
   };
 }
@@ -90,15 +106,11 @@ function deliveredMessages(session: Session, event: EventOf<'model.answered'>): 
 }
 
 /** Messages this answer was the first to receive are now delivered. */
-function withoutDelivered(
-  session: Session,
-  event: EventOf<'model.answered'>,
-): Pick<Session, 'queue' | 'undelivered' | 'notices'> {
+function withoutDelivered(session: Session, event: EventOf<'model.answered'>): Pick<Session, 'queue' | 'undelivered'> {
   const gone = new Set(event.delivered);
   return {
     queue: session.queue.filter((id) => !gone.has(id)),
     undelivered: session.undelivered.filter((id) => !gone.has(id)),
-    notices: session.notices.filter((notice) => notice.seq > event.seen),
   };
 }
 

@@ -4,8 +4,7 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
-import { textOfJsonAnswer } from '../detect/answer-reading.ts';
-import { withoutDoneMarkers } from '../detect/done-markers.ts';
+import { answerForPeople, textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -226,7 +225,7 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   const { run, turn } = session;
   if (!run || !turn || turn.calls.length > 0) return null;
   const plan = activePlan(session);
-  const said = withoutDoneMarkers(turn.text);
+  const said = answerForPeople(turn, sessionLanguage(session, rules));
   if (turn.isBlocked) return { status: 'waiting', reason: RUN_END.blocked, text: said };
   if (plan && openSteps(plan).length > 0)
     return run.idleAnswers >= 2
@@ -238,11 +237,10 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: said };
   const stated = (plan?.steps ?? []).length === 0 ? endStatedWithoutSteps(session, turn, said) : null;
   if (stated) return stated;
-  const text = turn.isTruncated ? `${said}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].truncated}` : said;
-  if (plan && plan.steps.length > 0) return { status: 'done', reason: RUN_END.completed, text };
-  return turn.isTruncated
-    ? { status: 'paused', reason: RUN_END.limit, text }
-    : { status: 'done', reason: RUN_END.answered, text };
+  // A parent keeps only the last answer of its child: it takes the beginning, rather than what a "continue" adds to it.
+  if (turn.isTruncated && sessionDepth(session.name) === 0)
+    return { status: 'paused', reason: RUN_END.limit, text: said };
+  return { status: 'done', reason: plan && plan.steps.length > 0 ? RUN_END.completed : RUN_END.answered, text: said };
 }
 
 /** What the model said of the task itself, where no step is there to bear it. The step of a child is its parent's. */
@@ -259,9 +257,13 @@ function endStatedWithoutSteps({ name }: Session, turn: Turn, text: string): Run
 function textWithRefusal(session: Session, rules: Rules): string {
   const { turn, plan } = session;
   const step = plan?.steps.find((one) => one.id === turn?.refusedClaim?.step);
-  const said = withoutDoneMarkers(turn?.text ?? '');
+  const language = sessionLanguage(session, rules);
+  const words = REPLY_WORDING[language];
+  const said = turn ? answerForPeople(turn, language) : '';
   if (!turn?.refusedClaim || !step) return said;
-  return `${said}\n\n${REPLY_WORDING[sessionLanguage(session, rules)].refused(step.description, turn.refusedClaim.evidence)}`;
+  const { veto, evidence } = turn.refusedClaim;
+  // Of a claim without any work the evidence is what was just said.
+  return `${said}\n\n${words.refused(step.description, veto === 'no_work' ? words.noWork : evidence)}`;
 }
 
 /** The end of a plan when its run is done, computed from its steps alone. */

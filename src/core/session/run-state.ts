@@ -27,14 +27,21 @@ export type Run = {
   /** Consecutive answers without a tool call and without a step being closed, while steps were open. */
   idleAnswers: number;
   repeatedCall: { key: string; count: number; call: string };
-  /** `silent_ms`: from the first to the last of these consecutive failures. */
-  failure: { silent_ms: number; last: EventOf<'model.failed'> } | null;
+  /**
+   * Consecutive failures of the model. `silent_ms`: from the first to the last of them; `tries`: how many of each kind
+   * (missing in snapshots of earlier versions).
+   */
+  failure: {
+    silent_ms: number;
+    tries?: { [kind in EventOf<'model.failed'>['kind']]?: number };
+    last: EventOf<'model.failed'>;
+  } | null;
   /** The paused plan that was shelved for this run's own plan. */
   shelvedPlan: { id: string; goal: string } | null;
   agent: string | undefined;
   folder: string | undefined;
   /** The last planner query that was answered, and how often it was asked in a row. */
-  plannerQuery: { ask: LoggedPlannerQuery; tries: number; text: string } | null;
+  plannerQuery: { ask: LoggedPlannerQuery; tries: number; text: string; isTruncated?: true } | null;
   /** Exit status of the last command; null if none ran, or it did not end by itself. */
   exitStatus: number | null;
 };
@@ -76,8 +83,8 @@ export type Turn = {
   hasClosedStep: boolean;
   /** A claim of this answer was refused or a question was asked: it is not judged again. */
   isJudged: boolean;
-  /** The claim that was refused, and why. */
-  refusedClaim: { step: string; evidence: string } | null;
+  /** The claim that was refused, and why. `veto` is missing in snapshots of earlier versions. */
+  refusedClaim: { step: string; veto?: string; evidence: string } | null;
   /** The model said that the step is blocked. */
   isBlocked: boolean;
   /** Descriptions this answer declared that became steps. */
@@ -131,8 +138,12 @@ export type Notice = { seq: number } & (
   | { about: 'reopened'; step: string; said: string }
   | { about: 'again'; step: string; attempt: number; error: string }
   | { about: 'browser' }
+  | { about: 'truncated' }
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
+
+/** Whether it concerns the plan: a run that leaves a paused plan alone is not told, and the plan's next run is. */
+export const isAboutPlan = ({ about }: Notice): boolean => about !== 'browser' && about !== 'truncated';
 
 /**
  * Rounds of work on the steps of one plan. A round ends when its step is closed or fails, or after `step_iterations`

@@ -146,7 +146,7 @@ const PROMISED_CJK =
   /(?:会|會|将|將|请|請|再|才|就|应|應|需要|可以)[^，。！？；]{0,6}(?:写|寫|输出|輸出|说|說|标|標|标记|標記|回复|回覆|打|用|加|发|發|注明|算)(?:上|出|下|为|為)?\s*[*_]*$/u;
 /** A condition before the marker: "if all exist: [Done]". */
 const CONDITION =
-  /(?:^|[\s,，])(?:if|unless|as soon as|wenn|falls|sobald|si|dès que|cuando)\s[^.!?。]*$|(?:如果|若|假如|一旦|只有|除非|等到)[^。！？]*$/iu;
+  /(?:^|[\s,，*_])(?:if|unless|as soon as|wenn|falls|sobald|si|dès que|cuando)\s[^.!?。]*$|(?:如果|若|假如|一旦|只有|除非|等到)[^。！？]*$/iu;
 /** A time directly before the marker is a condition too: "once it is here: [Done]", "通过后：[完成]". */
 const UPON =
   /^[^\p{L}\p{N}]*(?:once|when|whenever|after)\s[^,，:：→.!?]*(?:[,，:：–—-]|→|=>|->)[\s*_]*$|(?<![最然今])[后後时時]\s*[:：,，→]\s*[*_]*$/iu;

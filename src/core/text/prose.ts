@@ -92,6 +92,10 @@ export function splitSentences(line: string): string[] {
   });
 }
 
+/** Two words do not become one, nor a quotation or code a part of the word beside it. */
+export const joinWords = (one: string, other: string): string =>
+  `${one}${/^[\p{Script=Latin}\p{N}"'`]{2}$/u.test(one.slice(-1) + other.charAt(0)) ? ' ' : ''}${other}`;
+
 /** The sentence from its first word on. */
 export const withoutLeadingMarks = (sentence: string): string => sentence.replace(LEADING_MARKS, '');
 

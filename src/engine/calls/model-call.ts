@@ -2,6 +2,7 @@ import { runningStep } from '../../core/plan/plan-steps.ts';
 import { countMessageTokens } from '../../core/prompt/context-window.ts';
 import { buildModelRequest } from '../../core/prompt/model-request.ts';
 import type { Decision } from '../../core/runs/decision.ts';
+import type { Run } from '../../core/session/run-state.ts';
 import { activePlan } from '../../core/session/session-queries.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -13,7 +14,7 @@ import { cleanUpCalls } from './tool-call.ts';
 
 const BACKOFF_FIRST_MS = 500;
 const BACKOFF_MAX_MS = 60_000;
-/** An endpoint that answers, but never usably, costs tokens on each try. */
+/** An endpoint that answers, but never usably, costs tokens on each try, also with outages in between. */
 const MAX_MALFORMED_TRIES = 4;
 /** An endpoint may ask for a longer pause than ours, up to this. */
 const RETRY_AFTER_MAX_MS = 3_600_000;
@@ -71,8 +72,7 @@ export async function callModel(
       },
     ];
   } catch (error) {
-    const attempt = (session.run?.failure?.last.attempt ?? 0) + 1;
-    const failed = modelFailedEvent(error, { attempt, now: ports.clock.now(), signal, messages });
+    const failed = modelFailedEvent(error, { before: session.run?.failure, now: ports.clock.now(), signal, messages });
     return [{ ...failed, ms: Math.round(ports.clock.elapsed() - began) }];
   } finally {
     ports.store.live.end();
@@ -81,13 +81,22 @@ export async function callModel(
 
 type ModelFailedEvent = Extract<EventBody, { type: 'model.failed' }>;
 
-type FailedAttempt = { attempt: number; now: Date; signal: AbortSignal; messages: readonly ChatMessage[] };
+type FailedCall = {
+  /** The failures in a row before this one. */
+  before: Run['failure'] | undefined;
+  now: Date;
+  signal: AbortSignal;
+  messages: readonly ChatMessage[];
+};
 
-function modelFailedEvent(error: unknown, { attempt, now, signal, messages }: FailedAttempt): ModelFailedEvent {
+function modelFailedEvent(error: unknown, { before, now, signal, messages }: FailedCall): ModelFailedEvent {
+  const attempt = (before?.last.attempt ?? 0) + 1;
   if (signal.aborted) return { type: 'model.failed', kind: 'aborted', error: 'stopped', attempt, retry_at: null };
   if (!(error instanceof ModelError)) throw error;
-  if (error.kind === 'too_long') return requestTooLongEvent(error, { attempt, now, messages });
-  const hopeless = error.kind === 'malformed' && attempt >= MAX_MALFORMED_TRIES;
+  // Only the pause grows with failures of every kind: an outage says nothing about answers or the window.
+  const tries = (before?.tries?.[error.kind] ?? 0) + 1;
+  if (error.kind === 'too_long') return requestTooLongEvent(error, { attempt, tries, now, messages });
+  const hopeless = error.kind === 'malformed' && tries >= MAX_MALFORMED_TRIES;
   const pause = error.retry && !hopeless ? Math.min(error.waitMs ?? backoffMs(attempt), RETRY_AFTER_MAX_MS) : null;
   const retry_at = pause === null ? null : new Date(now.getTime() + pause).toISOString();
   return { type: 'model.failed', kind: error.kind, error: error.message, attempt, retry_at };
@@ -99,10 +108,10 @@ const MAX_SHRINK_TRIES = 5;
 /** The request exceeds the window, whatever our rough token count says: the next one is shorter. */
 function requestTooLongEvent(
   error: ModelError,
-  { attempt, now, messages }: Omit<FailedAttempt, 'signal'>,
+  { attempt, tries, now, messages }: Pick<FailedCall, 'now' | 'messages'> & { attempt: number; tries: number },
 ): ModelFailedEvent {
   const sent = messages.reduce((sum, message) => sum + countMessageTokens(message), 0);
   const window = Math.max(1, Math.floor(Math.min(error.window ?? sent, sent * 0.8)));
-  const retry_at = attempt < MAX_SHRINK_TRIES ? now.toISOString() : null;
+  const retry_at = tries < MAX_SHRINK_TRIES ? now.toISOString() : null;
   return { type: 'model.failed', kind: 'too_long', error: error.message, attempt, retry_at, window };
 }

@@ -127,7 +127,7 @@ function summarizeEvent(event: Event): string {
     case 'step.progressed':
       return `${event.step} ${event.progress.current}/${event.progress.total}`;
     case 'step.claimed':
-      return `${event.step} by ${event.tier}, refused (${event.veto}): ${event.evidence}`;
+      return `${event.step} by ${event.tier}${event.veto === undefined ? '' : `, refused (${event.veto})`}: ${event.evidence}`;
     case 'step.asked':
       return `${event.step} after ${event.iterations} iterations`;
     case 'step.completed':

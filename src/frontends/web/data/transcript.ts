@@ -184,7 +184,8 @@ function noteOf(event: LogEvent): NoteItem | undefined {
     case 'step.added':
       return note(event.type, '', event.step.id);
     case 'step.completed':
-      return note(event.type, event.evidence, event.step);
+      // The answer with the marker stands above it; the plan quotes it as evidence.
+      return note(event.type, event.by === 'marker' ? event.result : event.evidence, event.step);
     case 'step.failed':
     case 'step.blocked':
       return note(event.type, event.error, event.step);
