@@ -159,3 +159,28 @@ test('a daemon starts with the last good agentd.json where the file is broken by
   expect(third.stderr()).toContain('agentd.json is not JSON: line 1, column 14');
   await server.close();
 });
+
+test('no key goes to an address that only session.json names, until agentd.json lists the key that it names', async () => {
+  const foreign = await startOpenAI(({ headers }) =>
+    headers.authorization === 'Bearer theirs' ? { text: 'Welcome.' } : { status: 401, text: 'who are you?' },
+  );
+  const on = ground();
+  const settings = (model: object) => on.sh('demo', `echo '${JSON.stringify({ model })}' > session.json`);
+  const common = { model: { name: 'm', api_key_env: 'COMMON' } };
+  on.config(common);
+  await on.serve([], { COMMON: 'common', OPENAI_API_KEY: 'openai', THEIRS: 'theirs' });
+  settings({ base_url: foreign.url });
+  on.sh('demo', 'mkdir inbox; echo hello > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('No key was sent: only session.json names this address');
+  settings({ base_url: foreign.url, api_key_env: 'COMMON' });
+  on.sh('demo', 'echo hello > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('not in "secrets" of agentd.json');
+  expect(await on.ctl('settings', 'demo')).toMatch(/model\.api_key_env +session\.json +"\(not sent to this address\)"/);
+  expect(await on.ctl('doctor')).toMatch(/demo\/session\.json: The variable named in .* is not in "secrets"/);
+  settings({ base_url: foreign.url, api_key_env: 'THEIRS' });
+  on.config({ ...common, secrets: ['THEIRS'] });
+  on.sh('demo', 'echo hello > inbox/3.md');
+  expect(await on.file('demo', 'outbox/3.md')).toContain('Welcome.');
+  expect(foreign.requests.map(({ headers }) => headers.authorization)).toEqual([undefined, 'Bearer theirs']);
+  await foreign.close();
+});

@@ -153,8 +153,12 @@ export function reportSettings(paths: WorkspacePaths, session: SessionPaths | un
     { from: file, leaves: leavesOf(workspace.value) },
     { from: 'default', leaves: leavesOf(DEFAULTS) },
   ];
-  const names = [...new Set(layers.flatMap(({ leaves }) => [...leaves.keys()]))].sort();
+  const getsNoKey = resolveSettings({ workspace: workspace.value, session: own?.value }).model.no_key !== undefined;
+  const names = [
+    ...new Set([...layers.flatMap(({ leaves }) => [...leaves.keys()]), ...(getsNoKey ? [KEY] : [])]),
+  ].sort();
   const settings = names.flatMap((name): ReportedSetting[] => {
+    if (getsNoKey && name === KEY) return [{ name, value: NOT_SENT, from: 'session.json' }];
     const layer = layers.find(({ leaves }) => leaves.has(name));
     return layer ? [{ name, value: redact(name, layer.leaves.get(name)), from: layer.from }] : [];
   });
@@ -211,3 +215,6 @@ function redact(name: string, value: unknown): unknown {
   if (Array.isArray(value)) return value.map((one: unknown) => redact(name, one));
   return typeof value === 'string' ? maskKeys(value) : value;
 }
+const KEY = 'model.api_key_env';
+/** In place of a key that does not go to the address of `session.json`. */
+const NOT_SENT = '(not sent to this address)';
