@@ -123,12 +123,20 @@ async function claimWorkspace(
       ? `the folder ${paths.root} was replaced by another one, such as a backup, while this daemon served it`
       : now !== undefined && (!isOurs(now) || now.epoch > lastWrittenEpoch)
         ? `${paths.owner} names process ${now.pid} on ${now.host}, epoch ${now.epoch}; this daemon has epoch ${lastWrittenEpoch}`
-        : undefined;
+        : now === undefined && isRemoved()
+          ? `${paths.own} was removed while this daemon served the workspace, so that nobody could see that it is served`
+          : undefined;
     if (why === undefined) return;
     clearInterval(timer);
     const error = new Error(why);
     onLost(error);
     throw error;
+  };
+  /** A workspace that was moved away as a whole may come back. */
+  const isRemoved = () => !fs.existsSync(paths.owner) && !lock.isNamed() && fs.existsSync(paths.root);
+  /** While the lock keeps others out, only damage can have removed our name. */
+  const restoreName = async () => {
+    if (readOwner(paths) === undefined && lock.isNamed()) await writeOwnerFile(paths, ours);
   };
   // A daemon with nothing to do notices as well.
   const timer = setInterval(() => {
@@ -137,6 +145,8 @@ async function claimWorkspace(
     } catch {
       // It has been told.
     }
+    // Tried again a second later.
+    if (readOwnerCached() === undefined) inOrder(restoreName).catch(() => undefined);
   }, CHECK_MS);
   timer.unref();
 
@@ -203,7 +213,12 @@ async function writeOwnerFile(paths: WorkspacePaths, owner: WorkspaceOwner): Pro
   await replaceOrOverwriteFile(paths.owner, `${JSON.stringify(owner, null, 2)}\n`);
 }
 
-type WorkspaceLock = { kind: WorkspaceOwner['lock']; release(): Promise<void> };
+type WorkspaceLock = {
+  kind: WorkspaceOwner['lock'];
+  /** The locked file still has its name; if not, the lock excludes nobody. */
+  isNamed(): boolean;
+  release(): Promise<void>;
+};
 
 /**
  * The lock of a workspace, if it is free: a kernel lock on a descriptor that stays open; without a program to take
@@ -224,8 +239,9 @@ async function tryWorkspaceLock(
     const kernel = tryLockFile(fd);
     if (kernel.is === 'missing') folder = await tryLockFolder(paths, onLost);
     const isOurs = kernel.is === 'ours' || folder !== undefined;
-    if (isOurs && isFileAt(fd, paths.lock) && !isOwnedByAnother(paths)) {
-      return { kind: kernel.is === 'ours' ? kernel.by : 'folder', release };
+    const isNamed = () => isFileAt(fd, paths.lock);
+    if (isOurs && isNamed() && !isOwnedByAnother(paths)) {
+      return { kind: kernel.is === 'ours' ? kernel.by : 'folder', isNamed, release };
     }
     await release();
     return undefined;

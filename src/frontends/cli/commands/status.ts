@@ -58,7 +58,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
     print(
       owner
         ? `The daemon is running: process ${owner.pid}, for ${formatDuration(uptimeMs ?? 0)}.`
-        : 'No daemon is running.',
+        : `No daemon is running. Start one with: agentctl start${args.workspace === undefined ? '' : ` --workspace ${args.workspace}`}`,
     );
     print(`Workspace: ${workspace}`);
     print(`Log:       ${log}`);
