@@ -1,4 +1,5 @@
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
@@ -183,4 +184,20 @@ test('no key goes to an address that only session.json names, until agentd.json 
   expect(await on.file('demo', 'outbox/3.md')).toContain('Welcome.');
   expect(foreign.requests.map(({ headers }) => headers.authorization)).toEqual([undefined, 'Bearer theirs']);
   await foreign.close();
+});
+
+test('a daemon with --config and a path from its own folder: every command knows which file it reads', async () => {
+  const on = ground();
+  const folder = join(on.root, 'elsewhere');
+  const file = join(folder, 'agentd.json');
+  mkdirSync(folder);
+  writeFileSync(file, '{ "mode": "todo" }');
+  on.wrap.push('env', '-C', folder);
+  await on.start(['--config', 'agentd.json', '--model', 'runbook']);
+  expect(await on.ctl('settings')).toMatch(new RegExp(`^mode +${file} +"todo"$`, 'm'));
+  expect(await on.ctl('doctor')).toContain(`✓ configuration  ${file}\n`);
+  expect(await on.ctl('config', 'set', 'mode', 'dag')).toContain(`The running daemon reads ${file} instead.`);
+  writeFileSync(file, '{ "mode": "sideways" }');
+  await until(async () => (await on.ctl('status')).includes(`${file}, line 1, column 3`), 'the fault');
+  expect(await on.ctl('settings')).toMatch(new RegExp(`^mode +${file} +"todo"$`, 'm'));
 });

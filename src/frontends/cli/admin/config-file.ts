@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { quoteForShell } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { SettingsFile, SettingsFileCheck } from '../../../client/actions/settings-edit.ts';
 import type { Client } from '../../../client/index.ts';
@@ -64,6 +65,9 @@ export const config = defineCommand({
       for (const warning of warnings) printNote(stripControls(`Warning: ${warning}`));
       printDone(`${file.path} is saved.`);
     }
+      const used = client.status()?.settings?.file ?? 'agentd.json';
+      if (file.path === client.paths.config && used !== 'agentd.json')
+        printNote(`The running daemon reads ${used} instead. To change that: agentctl config … --config ${quoteForShell(used)}`);
     return 'ok';
   },
 });
