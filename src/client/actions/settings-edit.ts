@@ -177,7 +177,17 @@ function readChecked<T>(
     return { value: check(readTextFile(path)).value, fault: null };
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    return { value: check(readTextFile(lastGood)).value, fault: error.message };
+    return { value: lastGoodValue(), fault: error.message };
+  }
+
+  /** A copy that is invalid by today's rules does not apply. */
+  function lastGoodValue(): T {
+    try {
+      return check(readTextFile(lastGood)).value;
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      return check(undefined).value;
+    }
   }
 }
 
@@ -205,6 +215,9 @@ function leavesOf(value: object, above = ''): Map<string, unknown> {
 
 const NOT_SETTINGS = new Set(['$schema', 'version']);
 const HIDDEN = '(hidden)';
+const KEY = 'model.api_key_env';
+/** In place of a key that does not go to the address of `session.json`. */
+const NOT_SENT = '(not sent to this address)';
 /** The name of a variable may be a key entered by mistake. */
 const SECRET = /(?:^|\.)api_key_env$|^secrets$|^mcpServers\..*\.(?:env|headers)\./;
 const MAY_HOLD_SECRETS = /(?:^|\.)base_url$|^mcpServers\./;
@@ -215,6 +228,3 @@ function redact(name: string, value: unknown): unknown {
   if (Array.isArray(value)) return value.map((one: unknown) => redact(name, one));
   return typeof value === 'string' ? maskKeys(value) : value;
 }
-const KEY = 'model.api_key_env';
-/** In place of a key that does not go to the address of `session.json`. */
-const NOT_SENT = '(not sent to this address)';
