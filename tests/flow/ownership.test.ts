@@ -162,7 +162,7 @@ test('a daemon whose .agentd was removed ends, `status` says so, and the next on
   const on = ground();
   const daemon = await on.start(RUNBOOK);
   await answered(on, 'demo', '1');
-  rmSync(join(on.root, '.agentd'), { recursive: true });
+  renameSync(join(on.root, '.agentd'), join(on.root, 'removed'));
   expect(await daemon.ended).toBe(8);
   expect(daemon.stderr()).toContain(`${join(on.root, '.agentd')} was removed while this daemon served the workspace`);
   expect(await on.ctl('status')).toMatch(/^No daemon is running\. Start one with: agentctl start/);

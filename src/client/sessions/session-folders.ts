@@ -31,8 +31,8 @@ export type SessionFolders = {
 
 /**
  * Sessions by name. A folder of exactly that name takes precedence, as people see it with `ls`. Any other key maps to
- * the folder `sessionFolder` gives it, except that capitals and spaces stay if nothing else needs to be escaped. A child
- * session also has the name that people read.
+ * the folder `sessionFolder` gives it, except that capitals and spaces stay if nothing else needs to be escaped. A
+ * child session also has the name that people read.
  */
 export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   const known: KnownStates = new Map();

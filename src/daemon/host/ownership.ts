@@ -116,24 +116,14 @@ async function claimWorkspace(
   await writeOwnerFile(paths, ours);
 
   const readOwnerCached = cachedRead(paths.owner, realClock, () => readOwner(paths));
-  const isOurs = (owner: WorkspaceOwner | undefined) => owner?.pid === ours.pid && owner.at === ours.at;
   const check = () => {
-    const now = readOwnerCached();
-    const why = isReplaced(paths, ours)
-      ? `the folder ${paths.root} was replaced by another one, such as a backup, while this daemon served it`
-      : now !== undefined && (!isOurs(now) || now.epoch > lastWrittenEpoch)
-        ? `${paths.owner} names process ${now.pid} on ${now.host}, epoch ${now.epoch}; this daemon has epoch ${lastWrittenEpoch}`
-        : now === undefined && isRemoved()
-          ? `${paths.own} was removed while this daemon served the workspace, so that nobody could see that it is served`
-          : undefined;
+    const why = whyLost(readOwnerCached(), { ...ours, epoch: lastWrittenEpoch }, paths, lock);
     if (why === undefined) return;
     clearInterval(timer);
     const error = new Error(why);
     onLost(error);
     throw error;
   };
-  /** A workspace that was moved away as a whole may come back. */
-  const isRemoved = () => !fs.existsSync(paths.owner) && !lock.isNamed() && fs.existsSync(paths.root);
   /** While the lock keeps others out, only damage can have removed our name. */
   const restoreName = async () => {
     if (readOwner(paths) === undefined && lock.isNamed()) await writeOwnerFile(paths, ours);
@@ -175,11 +165,33 @@ async function claimWorkspace(
       // Without this line the file names a process that has ended; the lock is what counts.
       clearInterval(timer);
       const end = { ...ours, ended_at: new Date().toISOString() };
-      if (isOurs(readOwner(paths))) await writeOwnerFile(paths, end).catch(() => undefined);
+      if (isSameOwner(readOwner(paths), ours)) await writeOwnerFile(paths, end).catch(() => undefined);
       await lock.release();
     },
   };
 }
+
+/** Why the workspace is no longer `ours`; undefined if it is. `named`: the owner in the file. */
+function whyLost(
+  named: WorkspaceOwner | undefined,
+  ours: WorkspaceOwner,
+  paths: WorkspacePaths,
+  lock: WorkspaceLock,
+): string | undefined {
+  if (isReplaced(paths, ours))
+    return `the folder ${paths.root} was replaced by another one, such as a backup, while this daemon served it`;
+  if (named !== undefined)
+    return isSameOwner(named, ours) && named.epoch <= ours.epoch
+      ? undefined
+      : `${paths.owner} names process ${named.pid} on ${named.host}, epoch ${named.epoch}; this daemon has epoch ${ours.epoch}`;
+  // A workspace that was moved away as a whole may come back.
+  if (!fs.existsSync(paths.owner) && !lock.isNamed() && fs.existsSync(paths.root))
+    return `${paths.own} was removed while this daemon served the workspace, so that nobody could see that it is served`;
+  return undefined;
+}
+
+const isSameOwner = (one: WorkspaceOwner | undefined, other: WorkspaceOwner): boolean =>
+  one?.pid === other.pid && one.at === other.at;
 
 /** Whether another folder is now where the owned one was; one that was moved away may come back. */
 function isReplaced(paths: WorkspacePaths, { folder }: WorkspaceOwner): boolean {

@@ -67,7 +67,9 @@ export const config = defineCommand({
       printDone(`${file.path} is saved.`);
       const used = client.status()?.settings?.file ?? 'agentd.json';
       if (file.path === client.paths.config && used !== 'agentd.json')
-        printNote(`The running daemon reads ${used} instead. To change that: agentctl config … --config ${quoteForShell(used)}`);
+        printNote(
+          `The running daemon reads ${used} instead. To change that: agentctl config … --config ${quoteForShell(used)}`,
+        );
     }
     return 'ok';
   },
