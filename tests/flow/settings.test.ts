@@ -193,11 +193,19 @@ test('a daemon with --config and a path from its own folder: every command knows
   mkdirSync(folder);
   writeFileSync(file, '{ "mode": "todo" }');
   on.wrap.push('env', '-C', folder);
-  await on.start(['--config', 'agentd.json', '--model', 'runbook']);
+  const first = await on.start(['--config', 'agentd.json', '--model', 'runbook']);
   expect(await on.ctl('settings')).toMatch(new RegExp(`^mode +${file} +"todo"$`, 'm'));
   expect(await on.ctl('doctor')).toContain(`✓ configuration  ${file}\n`);
   expect(await on.ctl('config', 'set', 'mode', 'dag')).toContain(`The running daemon reads ${file} instead.`);
   writeFileSync(file, '{ "mode": "sideways" }');
   await until(async () => (await on.ctl('status')).includes(`${file}, line 1, column 3`), 'the fault');
   expect(await on.ctl('settings')).toMatch(new RegExp(`^mode +${file} +"todo"$`, 'm'));
+  writeFileSync(file, '{}');
+  try {
+    await on.ctl('restart', '--model', 'runbook');
+    expect(await first.ended).toBe(0);
+    expect(on.status()?.settings.file).toBe(file);
+  } finally {
+    await on.ctl('stop');
+  }
 });

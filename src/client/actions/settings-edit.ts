@@ -28,6 +28,15 @@ export function checkSettingsFile(file: SettingsFile): SettingsFileCheck {
   }
 }
 
+/** Why a daemon would not start with the settings in this file, by default `agentd.json`; null if it would. */
+export function whyNoStart(paths: WorkspacePaths, configFile?: string): string | null {
+  const [path, lastGood] =
+    configFile === undefined ? [paths.config, paths.lastGood] : [configFile, paths.lastGoodOf(configFile)];
+  const { exists, fault } = checkSettingsFile({ path, label: configFile ?? 'agentd.json', of: 'workspace' });
+  if (!exists && configFile !== undefined) return `${configFile} does not exist.`;
+  return fs.existsSync(lastGood) ? null : fault;
+}
+
 /** The value of a key such as `limits.iterations`, as the file has it; of the whole file without a key. */
 export function readSetting(file: SettingsFile, key: string | undefined): unknown {
   const all = parseSettings(file, readSettingsText(file));

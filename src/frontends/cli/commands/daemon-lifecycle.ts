@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { formatLocalTime as localTime } from '../../../base/strings.ts';
 import { errorText, UserError } from '../../../base/user-error.ts';
@@ -46,25 +45,17 @@ export const restart = defineCommand({
     const none: { flags: DaemonFlags; cwd: undefined } = { flags: { logLevel: 'info' }, cwd: undefined };
     const { flags, cwd } = owner ? flagsOfDaemon(owner.pid) : none;
     const kept: DaemonFlags = { ...flags, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
-    const launch = { program, args: daemonArgv(kept, model === undefined ? cwd : undefined) };
-    const configFile = kept.config === undefined ? undefined : resolve(cwd ?? '', kept.config);
-    const fault = owner ? await whyNoStart(client, configFile) : null;
+    const configFile = kept.config && resolve(cwd ?? '', kept.config);
+    const argv = daemonArgv({ ...kept, config: configFile }, model === undefined ? cwd : undefined);
+    const { whyNoStart } = await import('../../../client/actions/settings-edit.ts');
+    const fault = owner ? whyNoStart(client.paths, configFile) : null;
     // A daemon that would not start again is not stopped.
     if (fault !== null) throw new UserError(`${fault}\nThe running daemon was not stopped: it would not start again.`);
     if (owner) await client.stop();
-    await startDaemon(client, launch);
+    await startDaemon(client, { program, args: argv });
     return 'ok';
   },
 });
-
-/** Why a daemon would not start with this settings file, `agentd.json` if undefined; null if it would. */
-async function whyNoStart({ paths, settingsFault }: Client, configFile: string | undefined): Promise<string | null> {
-  if (configFile === undefined) return existsSync(paths.lastGood) ? null : settingsFault();
-  const { checkSettingsFile } = await import('../../../client/actions/settings-edit.ts');
-  const { exists, fault } = checkSettingsFile({ path: configFile, label: configFile, of: 'workspace' });
-  if (!exists) return `${configFile} does not exist.`;
-  return existsSync(paths.lastGoodOf(configFile)) ? null : fault;
-}
 
 /** What a running daemon was started with, and the folder its paths start from. Throws UserError if that is unknown. */
 function flagsOfDaemon(pid: number): { flags: DaemonFlags; cwd: string } {
