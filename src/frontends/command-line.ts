@@ -201,7 +201,7 @@ export const AGENTD_EXIT_CODES = {
   owned: { code: 3, when: 'the workspace already has a daemon' },
   lost: {
     code: 8,
-    when: 'another daemon took over the workspace, or its folder was replaced; this one stopped writing as soon as it noticed',
+    when: 'another daemon took over the workspace, or its folder was replaced, or .agentd in it removed; this one stopped writing as soon as it noticed',
   },
   twice: { code: 130, when: 'a second stop signal' },
   stalled: { code: 137, when: 'SIGKILL: killed by someone, or by itself because its event loop hung for a minute' },

@@ -6,9 +6,14 @@ import type { Client } from '../client/index.ts';
 import { fileSystemAt } from '../daemon/host/file-system.ts';
 import { ModelError } from '../engine/ports/session-ports.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
-import { chooseModel, isBuiltIn } from '../models/choose-model.ts';
-import type { Config, ModelSettings } from '../protocol/settings/config.ts';
-import type { SandboxSettings } from '../protocol/settings/effective-settings.ts';
+import { chooseModel, isBuiltIn, WHY_NO_KEY } from '../models/choose-model.ts';
+import type { Config } from '../protocol/settings/config.ts';
+import {
+  type EffectiveModel,
+  OPENAI_KEY,
+  resolveSettings,
+  type SandboxSettings,
+} from '../protocol/settings/effective-settings.ts';
 import type { McpServer, McpServers } from '../protocol/settings/mcp-config.ts';
 import { withTrustedPath } from '../protocol/workspace/session-names.ts';
 import { readTextFile, readTextOrThrow } from '../store/fs/file-reads.ts';
@@ -147,7 +152,7 @@ export function checkConfiguration(
   }
 }
 
-export function checkSessionSettingsFiles(client: Client, env: NodeJS.ProcessEnv): Finding[] {
+export function checkSessionSettingsFiles(client: Client, { flags, env }: DoctorOptions, workspace: Config): Finding[] {
   const sessions = new Set(client.sessions());
   return [...sessions].flatMap((name): Finding[] => {
     const file = sessionPaths(client.paths.session(name)).settings;
@@ -156,11 +161,22 @@ export function checkSessionSettingsFiles(client: Client, env: NodeJS.ProcessEnv
     try {
       const { value, warnings } = checkSettings(readTextOrThrow(file, 'settings as JSON', 'refuse'), file);
       const warned = warnings.map((text): Finding => ({ what: 'settings', is: 'warning', text }));
-      return [...warned, ...checkMcpServers(value.mcpServers, env)];
+      const { model } = resolveSettings({ flags, env, workspace, session: value });
+      return [
+        ...warned,
+        ...checkKey(file, model, env[workspace.model?.api_key_env ?? OPENAI_KEY]),
+        ...checkMcpServers(value.mcpServers, env),
+      ];
     } catch (error) {
       return [{ what: 'settings', is: 'wrong', text: errorText(error) }];
     }
   });
+}
+
+/** Without a key in the environment, an endpoint that gets none is as it should be. */
+function checkKey(file: string, { no_key: why }: EffectiveModel, key: string | undefined): Finding[] {
+  if (why === undefined || (why === 'unnamed' && !key)) return [];
+  return [{ what: 'settings', is: why === 'unlisted' ? 'warning' : 'note', text: `${file}: ${WHY_NO_KEY[why]}` }];
 }
 
 const ignoredFileFinding = (file: string, root: string): Finding => ({
@@ -232,7 +248,7 @@ const READY_TOOL = {
 };
 
 /** Without `ask` the request is aborted before anything is sent, but still fails if no model is configured. */
-export async function checkModel(settings: ModelSettings, { env, ask }: DoctorOptions): Promise<Finding> {
+export async function checkModel(settings: EffectiveModel, { env, ask }: DoctorOptions): Promise<Finding> {
   const signal = ask ? new AbortController().signal : AbortSignal.abort(new Error('not asked'));
   const request = {
     messages: [{ role: 'user' as const, content: 'Call the tool "ready" once and write nothing.' }],

@@ -31,7 +31,7 @@ export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
     ...config.findings,
     ...checkDisk(client.paths),
     ...checkMcpServers(config.value.mcpServers, question.env),
-    ...checkSessionSettingsFiles(client, question.env),
+    ...checkSessionSettingsFiles(client, question, config.value),
     ...checkSkills(client),
     ...(await checkSessionLogs(client)),
     ...listRunningJobs(client),

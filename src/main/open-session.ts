@@ -7,7 +7,8 @@ import type { OpenedSession } from '../daemon/sessions/pool-state.ts';
 import type { RunGuarded, SessionPorts } from '../engine/ports/session-ports.ts';
 import { type Model, ModelError } from '../engine/ports/session-ports.ts';
 import type { SessionStore } from '../engine/ports/store-ports.ts';
-import type { Config, ModelSettings } from '../protocol/settings/config.ts';
+import type { Config } from '../protocol/settings/config.ts';
+import type { EffectiveModel } from '../protocol/settings/effective-settings.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import { openChildSessions, parentSessionOf, rootSessionOf, sessionPaths, type Workspace } from '../store/index.ts';
 import {
@@ -31,7 +32,7 @@ type SessionDeps = {
   env: NodeJS.ProcessEnv;
   runSemaphore: SessionPorts['runSemaphore'];
   room: SessionPorts['diskCapacity'];
-  models: (settings: ModelSettings) => Model;
+  models: (settings: EffectiveModel) => Model;
   sandbox: Sandbox;
   log: SessionPorts['log'];
   /** The parent session that waits for a child, by the child's name. */

@@ -9,7 +9,11 @@ import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemo
 import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
 import type { Config, ModelSettings } from '../protocol/settings/config.ts';
-import { type EffectiveSettings, resolveSettings } from '../protocol/settings/effective-settings.ts';
+import {
+  type EffectiveModel,
+  type EffectiveSettings,
+  resolveSettings,
+} from '../protocol/settings/effective-settings.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import { replaceFile } from '../store/fs/replace-file.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
@@ -212,7 +216,7 @@ async function sweepOneSession(
 }
 
 /** One model per set of settings, so that sessions share connections, and scripted models their position. */
-function cacheModels(env: NodeJS.ProcessEnv): (settings: ModelSettings) => Model {
+function cacheModels(env: NodeJS.ProcessEnv): (settings: EffectiveModel) => Model {
   const known = new Map<string, Model>();
   return (settings) => {
     const key = JSON.stringify(settings);

@@ -2,14 +2,13 @@
 
 import { errorText } from '../base/user-error.ts';
 import { type Model, ModelError } from '../engine/ports/session-ports.ts';
-import type { ModelSettings } from '../protocol/settings/config.ts';
+import { type EffectiveModel, OPENAI_KEY, OPENAI_URL } from '../protocol/settings/effective-settings.ts';
 import { openBuiltInModel, readScript, scriptedAnswers } from './built-in-model.ts';
 import type { EndpointSettings } from './openai-endpoint.ts';
 import { answerRunbook } from './runbook-model.ts';
 
 export type Environment = Record<string, string | undefined>;
 
-const OPENAI_URL = 'https://api.openai.com/v1';
 /** As long as Node's `fetch` waits for a byte. */
 const DEFAULT_TIMEOUT_S = 300;
 const SCRIPTED_PREFIX = 'scripted:';
@@ -22,7 +21,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
  * there is a key). Without an endpoint or a name, each `ask` throws an `unconfigured` fault that says what to do.
  * Throws `UserError` for a script that cannot be read.
  */
-export function chooseModel(settings: ModelSettings, env: Environment): Model {
+export function chooseModel(settings: EffectiveModel, env: Environment): Model {
   const configured = settings.name || env['OPENAI_MODEL'] || undefined;
   const builtIns = new Map<string, Model>();
   const endpoint = createEndpointModel(settings, env, configured);
@@ -58,23 +57,25 @@ function createBuiltInModel(name: string): Model {
     : openBuiltInModel(name, answerRunbook, { free: true });
 }
 
-function createEndpointModel(settings: ModelSettings, env: Environment, name: string | undefined): Model {
-  const apiKey = env[settings.api_key_env ?? 'OPENAI_API_KEY'] || undefined;
+function createEndpointModel(settings: EffectiveModel, env: Environment, name: string | undefined): Model {
+  const apiKey = (!settings.no_key && env[settings.api_key_env ?? OPENAI_KEY]) || undefined;
   // The setting may contain the key itself by mistake.
-  const keyName = settings.api_key_env ? 'the variable named in model.api_key_env' : 'OPENAI_API_KEY';
+  const keyName = settings.api_key_env ? 'the variable named in model.api_key_env' : OPENAI_KEY;
   const baseUrl = settings.base_url || env['OPENAI_BASE_URL'] || (apiKey && OPENAI_URL);
   if (!baseUrl) return unconfiguredModel(NO_ENDPOINT);
   if (!/^https?:/i.test(baseUrl) || !URL.canParse(baseUrl))
     return unconfiguredModel(
       `Expected the address of an endpoint, such as http://127.0.0.1:11434/v1, got ${JSON.stringify(baseUrl)}. Correct it where it was set: --base-url, OPENAI_BASE_URL or model.base_url.`,
     );
+  if (settings.no_key === 'unlisted') return unconfiguredModel(WHY_NO_KEY.unlisted);
   if (settings.api_key_env && !apiKey)
     return unconfiguredModel(
       'The environment variable named in model.api_key_env is not set. Set it before the daemon starts, or name another variable.',
     );
   const timeoutMs = Math.min(MAX_TIMER_MS, Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000));
   const { prices, images } = settings;
-  const model = lazyModel({ baseUrl, apiKey, keyName, name: name ?? '', timeoutMs, prices, images });
+  const whyNoKey = settings.no_key && WHY_NO_KEY[settings.no_key];
+  const model = lazyModel({ baseUrl, apiKey, keyName, whyNoKey, name: name ?? '', timeoutMs, prices, images });
   const nameless = unconfiguredModel(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);
   return {
     ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),
@@ -104,6 +105,16 @@ function unconfiguredModel(text: string): Model {
     },
   };
 }
+
+/** Why an endpoint gets no key, and what to do. The variable is not named: the setting may contain the key itself. */
+export const WHY_NO_KEY: Record<NonNullable<EffectiveModel['no_key']>, string> = {
+  unnamed:
+    'No key was sent: only session.json names this address, and keys set elsewhere go to the address they were set for. ' +
+    'Name the variable of its key as model.api_key_env in session.json, and list it in "secrets" of agentd.json. See docs/models.md',
+  unlisted:
+    'The variable named in model.api_key_env of session.json is not in "secrets" of agentd.json, so its value is not sent to ' +
+    'an address that only session.json names. List it there, or move the address to agentd.json. See docs/models.md',
+};
 
 const HOW_TO_NAME =
   'Start agentd with --model NAME, or set "model": { "name": "NAME" } in agentd.json, or OPENAI_MODEL.';

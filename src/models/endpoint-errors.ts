@@ -8,6 +8,7 @@ export type EndpointInfo = {
   baseUrl: string;
   model: string;
   keyName: string;
+  whyNoKey?: string | undefined;
   apiKey: string | undefined;
   timeoutMs: number;
 };
@@ -80,8 +81,9 @@ function faultForStatus(error: APIError, status: number, at: EndpointInfo): Mode
   return rejectedFault(message);
 }
 
-function keyAdvice({ apiKey, keyName }: EndpointInfo): string {
-  return apiKey === undefined ? `No key was sent: set ${keyName}.` : `The key that was sent is the one in ${keyName}.`;
+function keyAdvice({ apiKey, keyName, whyNoKey }: EndpointInfo): string {
+  if (apiKey !== undefined) return `The key that was sent is the one in ${keyName}.`;
+  return whyNoKey ?? `No key was sent: set ${keyName}.`;
 }
 
 /** An `error` object within a stream. */

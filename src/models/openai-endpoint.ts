@@ -37,6 +37,8 @@ export type EndpointSettings = {
   apiKey: string | undefined;
   /** The environment variable that holds the key, for error messages. */
   keyName?: string;
+  /** Why there is no key and what to do; undefined: it is not set. */
+  whyNoKey?: string | undefined;
   /** The model for requests that name none. */
   name: string;
   /** The longest the endpoint may be silent. */
@@ -194,10 +196,14 @@ function toModelAnswer(
   };
 }
 
-const endpointInfo = ({ baseUrl, apiKey, keyName, timeoutMs }: EndpointSettings, model: string): EndpointInfo => ({
+const endpointInfo = (
+  { baseUrl, apiKey, keyName, whyNoKey, timeoutMs }: EndpointSettings,
+  model: string,
+): EndpointInfo => ({
   baseUrl,
   apiKey,
   keyName: keyName ?? 'OPENAI_API_KEY',
+  whyNoKey,
   timeoutMs,
   model,
 });

@@ -74,6 +74,11 @@ test('--session means the session.json of that session, which need not be there,
   expect(JSON.parse(fs.readFileSync(file, 'utf8'))).toEqual({ title: 'My title', permissions: [{ deny: 'browser' }] });
   const child = await at.ctl('config', 'set', 'mode', 'dag', '--session', 'demo~step_1');
   expect(child).toMatchObject({ code: 1, err: expect.stringContaining('uses the settings of demo') });
+  await at.ctl('send', 'Büro 🚀', 'hello');
+  const [folder] = fs.readdirSync(at.path('.sessions')).filter((name) => name.startsWith('='));
+  for (const step of ['step_1', 'step_10']) fs.mkdirSync(at.path(`.sessions/${folder}~${step}`));
+  const { err } = await at.ctl('config', 'get', '--session', 'Büro 🚀~step_1');
+  expect(err).toContain("Büro 🚀~step_1 uses the settings of Büro 🚀. Use: agentctl config … --session 'Büro 🚀'");
 });
 
 test('a link to the settings is kept, and the file it leads to is changed', async () => {

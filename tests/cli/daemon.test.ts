@@ -36,6 +36,14 @@ test('restart keeps the flags of the daemon but those that are given, and starts
   expect([await pid(), broken.err]).toEqual([first, expect.stringContaining('The running daemon was not stopped')]);
   rmSync(path('agentd.json'));
   writeFileSync(path('other.json'), '{}');
+  for (const [text, why] of [
+    ['{ "mode": "sideways" }', 'mode'],
+    [undefined, 'does not exist'],
+  ] as const) {
+    if (text !== undefined) writeFileSync(path('bad.json'), text);
+    const refused = await ctl(['restart', '--config', path(text === undefined ? 'missing.json' : 'bad.json')]);
+    expect(refused).toMatchObject({ code: 1, err: expect.stringMatching(`${why}.*\n.*was not stopped`) });
+  }
   expect((await ctl(['restart', '--config', path('other.json')])).code).toBe(0);
   const second = await pid();
   expect(second).not.toBe(first);

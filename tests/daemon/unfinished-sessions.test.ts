@@ -1,6 +1,6 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { realClock } from '../../src/daemon/host/clock.ts';
-import { openUnfinishedSessions } from '../../src/daemon/sessions/background-sweeps.ts';
+import { openUnfinishedSessions, scheduleRetention } from '../../src/daemon/sessions/background-sweeps.ts';
 import type { Event } from '../../src/protocol/session/event.ts';
 
 const event = (fields: object) => ({ v: 2, seq: 1, epoch: 1, at: '2026-01-01T00:00:00.000Z', ...fields }) as Event;
@@ -29,4 +29,26 @@ test('a start wakes the sessions with open work, an unwritten plan.json or an un
     },
   });
   expect(woken).toEqual(['open', 'running', 'unwritten', 'unreadable']);
+});
+
+test('expired data is removed in the next hour where the sessions could not be listed in this one', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const swept: string[] = [];
+  const logged: string[] = [];
+  let names = (): string[] => {
+    throw new Error('EACCES');
+  };
+  const stop = scheduleRetention(
+    () => names(),
+    () => true,
+    async (name) => swept.push(name) < 0,
+    (_, text) => logged.push(text),
+  );
+  vi.advanceTimersByTime(3_600_000);
+  await expect.poll(() => logged).toEqual(['expired data could not be looked for: EACCES']);
+  names = () => ['demo'];
+  vi.advanceTimersByTime(3_600_000);
+  await expect.poll(() => swept).toEqual(['demo']);
+  stop();
 });

@@ -158,6 +158,30 @@ test('a daemon whose workspace was replaced by a backup ends, writes nothing int
   expect(epochs(on, 'demo')).toEqual([1, 2]);
 });
 
+test('a daemon whose .agentd was removed ends, `status` says so, and the next one goes on where it was', async () => {
+  const on = ground();
+  const daemon = await on.start(RUNBOOK);
+  await answered(on, 'demo', '1');
+  renameSync(join(on.root, '.agentd'), join(on.root, 'removed'));
+  expect(await daemon.ended).toBe(8);
+  expect(daemon.stderr()).toContain(`${join(on.root, '.agentd')} was removed while this daemon served the workspace`);
+  expect(await on.ctl('status')).toMatch(/^No daemon is running\. Start one with: agentctl start/);
+  await on.serve(RUNBOOK);
+  await answered(on, 'demo', '2');
+  expect(epochs(on, 'demo')).toEqual([1, 2]);
+});
+
+test('a daemon whose owner.json alone was removed or damaged writes it again', async () => {
+  const on = ground();
+  await on.start(RUNBOOK);
+  const before = readFileSync(ownerFile(on), 'utf8');
+  for (const harm of [() => rmSync(ownerFile(on)), () => writeFileSync(ownerFile(on), '{')]) {
+    harm();
+    await until(() => readIf(ownerFile(on)) === before, 'owner.json as it was');
+  }
+  await answered(on, 'demo', '1');
+});
+
 test('a daemon beside which another one owns the workspace, with the same epoch, ends', async () => {
   const on = ground();
   const daemon = await on.start(RUNBOOK);

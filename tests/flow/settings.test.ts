@@ -1,4 +1,5 @@
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
@@ -158,4 +159,53 @@ test('a daemon starts with the last good agentd.json where the file is broken by
   expect(await third.ended).toBe(1);
   expect(third.stderr()).toContain('agentd.json is not JSON: line 1, column 14');
   await server.close();
+});
+
+test('no key goes to an address that only session.json names, until agentd.json lists the key that it names', async () => {
+  const foreign = await startOpenAI(({ headers }) =>
+    headers.authorization === 'Bearer theirs' ? { text: 'Welcome.' } : { status: 401, text: 'who are you?' },
+  );
+  const on = ground();
+  const settings = (model: object) => on.sh('demo', `echo '${JSON.stringify({ model })}' > session.json`);
+  const common = { model: { name: 'm', api_key_env: 'COMMON' } };
+  on.config(common);
+  await on.serve([], { COMMON: 'common', OPENAI_API_KEY: 'openai', THEIRS: 'theirs' });
+  settings({ base_url: foreign.url });
+  on.sh('demo', 'mkdir inbox; echo hello > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('No key was sent: only session.json names this address');
+  settings({ base_url: foreign.url, api_key_env: 'COMMON' });
+  on.sh('demo', 'echo hello > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('not in "secrets" of agentd.json');
+  expect(await on.ctl('settings', 'demo')).toMatch(/model\.api_key_env +session\.json +"\(not sent to this address\)"/);
+  expect(await on.ctl('doctor')).toMatch(/demo\/session\.json: The variable named in .* is not in "secrets"/);
+  settings({ base_url: foreign.url, api_key_env: 'THEIRS' });
+  on.config({ ...common, secrets: ['THEIRS'] });
+  on.sh('demo', 'echo hello > inbox/3.md');
+  expect(await on.file('demo', 'outbox/3.md')).toContain('Welcome.');
+  expect(foreign.requests.map(({ headers }) => headers.authorization)).toEqual([undefined, 'Bearer theirs']);
+  await foreign.close();
+});
+
+test('a daemon with --config and a path from its own folder: every command knows which file it reads', async () => {
+  const on = ground();
+  const folder = join(on.root, 'elsewhere');
+  const file = join(folder, 'agentd.json');
+  mkdirSync(folder);
+  writeFileSync(file, '{ "mode": "todo" }');
+  on.wrap.push('env', '-C', folder);
+  const first = await on.start(['--config', 'agentd.json', '--model', 'runbook']);
+  expect(await on.ctl('settings')).toMatch(new RegExp(`^mode +${file} +"todo"$`, 'm'));
+  expect(await on.ctl('doctor')).toContain(`✓ configuration  ${file}\n`);
+  expect(await on.ctl('config', 'set', 'mode', 'dag')).toContain(`The running daemon reads ${file} instead.`);
+  writeFileSync(file, '{ "mode": "sideways" }');
+  await until(async () => (await on.ctl('status')).includes(`${file}, line 1, column 3`), 'the fault');
+  expect(await on.ctl('settings')).toMatch(new RegExp(`^mode +${file} +"todo"$`, 'm'));
+  writeFileSync(file, '{}');
+  try {
+    await on.ctl('restart', '--model', 'runbook');
+    expect(await first.ended).toBe(0);
+    expect(on.status()?.settings.file).toBe(file);
+  } finally {
+    await on.ctl('stop');
+  }
 });

@@ -53,4 +53,7 @@ test('templates and settings are as agentctl says them; each setting says where 
   const broken = await ask('GET', '/api/settings?session=demo');
   expect(broken.json['faults']).toEqual([expect.stringContaining('session.json, line 1')]);
   expect(settingOf(broken, 'mode')).toEqual(['plan-act', 'agentd.json']);
+  // A copy that is not valid any more, such as one of an older version, does not apply.
+  fs.writeFileSync(place.path('.sessions', 'demo', 'session.last-good.json'), '{ "mode": "backwards" }');
+  expect((await ask('GET', '/api/settings?session=demo')).json).toEqual(broken.json);
 });

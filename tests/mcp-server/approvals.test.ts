@@ -91,6 +91,21 @@ test('no words of a model allow a call, and it has no tool for it unless that is
   expect(hasRun(at)).toBe(false);
 });
 
+test('texts for a person call a session by its readable name', async () => {
+  const at = await askingSetup([CALL, CALL]);
+  const forms: string[] = [];
+  const person = ({ message }: { message: string }) => {
+    forms.push(message);
+    return null;
+  };
+  const client = await clientHere(at, { person });
+  await callTool(client, 'send_message', { ...SEND, session: 'Büro 🚀' });
+  expect(forms).toEqual([expect.stringMatching(/^Büro 🚀 asks to run this/)]);
+  const refused = await callTool(client, 'send_message', { session: 'Büro 🚀', text: '/approve 1' });
+  expect(refused.text).toContain('call 1 of Büro 🚀 waits for a person');
+  expect(refused.text).toContain("agentctl approve 'Büro 🚀' 1");
+});
+
 test('a plain yes is a message where the session asks a question', async () => {
   const at = await askingSetup([ASK, { text: 'Blue it is.' }]);
   const client = await clientHere(at);

@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { readTextFile } from '../../src/store/fs/file-reads.ts';
@@ -44,6 +45,29 @@ test.each(VERSIONS)(
     });
   },
 );
+
+test('a session says its name for people and what holds it up, as `list --json` and `show --json` do', async () => {
+  const at = setup();
+  await at.here(['send', 'Büro 🚀', 'hello']);
+  const folder = basename(openClient(at.root).folder('Büro 🚀'));
+  expect(folder).not.toContain('ü');
+  rmSync(at.path('.sessions', folder, 'inbox'), { recursive: true });
+  writeFileSync(at.path('.sessions', folder, 'inbox'), '');
+  writeFileSync(at.path('.sessions', folder, 'session.json'), '{ "mode": "sideways" }');
+  const client = await clientHere(at);
+  const [listed] = JSON.parse((await at.here(['list', '--json'])).out);
+  const { name, label, problem, settings, unserved } = listed;
+  expect([name, label]).toEqual([folder, 'Büro 🚀']);
+  expect([unserved, settings]).toEqual([expect.stringContaining('inbox'), expect.stringContaining('mode')]);
+  expect((await callTool(client, 'list_sessions', {})).data).toMatchObject({
+    sessions: [{ name, label, problem, settings, unserved }],
+  });
+  const shown = JSON.parse((await at.here(['show', 'Büro', '--json'])).out);
+  expect((await callTool(client, 'get_session', { session: folder })).data).toMatchObject({
+    ...{ name, label, unserved },
+    settings_problem: shown.settings_problem,
+  });
+});
 
 test('what is still running says how to wait for it', async () => {
   const at = setup();

@@ -83,6 +83,31 @@ describe('an endpoint', () => {
   });
 });
 
+describe('an address that only session.json names', () => {
+  test('is asked without a key, and a refusal says why and what to do', async () => {
+    const server = await startOpenAI([{ text: 'no key needed' }, { status: 401, text: 'who are you?' }]);
+    servers.push(server);
+    const model = chooseModel({ base_url: server.url, name: 'm', no_key: 'unnamed' }, { OPENAI_API_KEY: 'k1' });
+    expect((await ask(model, 'hello')).text).toBe('no key needed');
+    const { kind, message } = await fault(model);
+    expect([kind, message]).toEqual([
+      'rejected',
+      expect.stringMatching(/401.*No key was sent: only session\.json names this address.*"secrets" of agentd\.json/s),
+    ]);
+    expect(server.requests.map(({ headers }) => headers.authorization)).toEqual([undefined, undefined]);
+  });
+
+  test('is not asked where session.json names a key that agentd.json does not list', async () => {
+    const server = await endpoint();
+    const settings = { base_url: server.url, name: 'm', no_key: 'unlisted' } as const;
+    expect(await fault(chooseModel(settings, { OPENAI_API_KEY: 'k1' }))).toMatchObject({
+      kind: 'unconfigured',
+      message: expect.stringContaining('not in "secrets" of agentd.json'),
+    });
+    expect(server.requests).toEqual([]);
+  });
+});
+
 describe('a request that names a model of its own', () => {
   test('gets the built-in one beside an endpoint, and the endpoint beside a built-in one', async () => {
     const server = await endpoint();

@@ -201,6 +201,62 @@ test('a key that was named for one endpoint is not sent to another that somebody
   expect(alone.model).toEqual({ base_url: 'http://a/v1', api_key_env: 'K' });
 });
 
+describe('a session.json that names an address', () => {
+  const HERE = 'https://common.example/v1';
+  const THERE = 'https://there.example/v1';
+  const common: Config = { model: { base_url: HERE, api_key_env: 'K' } };
+  const keyOf = (sources: Parameters<typeof resolveSettings>[0]) => {
+    const { base_url, api_key_env = 'OPENAI_API_KEY', no_key } = resolveSettings(sources).model;
+    return [base_url, no_key ?? api_key_env];
+  };
+  const at = (base_url: string, api_key_env?: string): Settings => ({
+    model: { base_url, ...(api_key_env && { api_key_env }) },
+  });
+
+  test.each<[string, Parameters<typeof resolveSettings>[0]]>([
+    ['agentd.json beside an address', { workspace: common }],
+    ['agentd.json without an address', { workspace: { model: { api_key_env: 'K' } } }],
+    ['the flags', { flags: { api_key_env: 'K' } }],
+    ['nobody, which is OPENAI_API_KEY', {}],
+    ['nobody, beside an address in agentd.json', { workspace: { model: { base_url: HERE } } }],
+  ])('gets no key that is named by %s', (_, sources) => {
+    expect(keyOf({ ...sources, session: at(THERE) })).toEqual([THERE, 'unnamed']);
+    // Not by naming it once more either.
+    for (const key of ['K', 'OPENAI_API_KEY', 'ANY'])
+      expect(keyOf({ ...sources, session: at(THERE, key) })).toEqual([THERE, 'unlisted']);
+  });
+
+  test('gets the key that it names if `secrets` of agentd.json lists it; its own `secrets` do not count', () => {
+    expect(keyOf({ workspace: { ...common, secrets: ['THERE_KEY'] }, session: at(THERE, 'THERE_KEY') })).toEqual([
+      THERE,
+      'THERE_KEY',
+    ]);
+    const session = { ...at(THERE, 'THERE_KEY'), secrets: ['THERE_KEY'] };
+    expect(keyOf({ workspace: common, session })).toEqual([THERE, 'unlisted']);
+  });
+
+  test('gets the common key for another path of the same origin, by https as by http', () => {
+    expect(keyOf({ workspace: common, session: at('https://common.example/v2') })).toEqual([
+      'https://common.example/v2',
+      'K',
+    ]);
+    expect(keyOf({ workspace: common, session: at('http://common.example/v1') })[1]).toBe('unnamed');
+    expect(keyOf({ workspace: common, session: at(`${HERE}/x`, 'OTHER') })[1]).toBe('OTHER');
+  });
+
+  test('gets OPENAI_API_KEY for OpenAI itself', () => {
+    for (const workspace of [{}, common])
+      for (const key of [undefined, 'OPENAI_API_KEY'])
+        expect(keyOf({ workspace, session: at('https://api.openai.com/v1', key) })[1]).toBe('OPENAI_API_KEY');
+  });
+
+  test('changes nothing about a key where flags or the environment name the address', () => {
+    for (const beside of [{ flags: { base_url: HERE } }, { env: { OPENAI_BASE_URL: HERE } }])
+      for (const session of [at(THERE), at(THERE, 'ANY')])
+        expect(keyOf({ ...beside, workspace: { model: { api_key_env: 'K' } }, session })).toEqual([HERE, 'K']);
+  });
+});
+
 test('names like those of Object.prototype find no agent and no server', () => {
   for (const session of [{}, { agents: { a: {} } }]) {
     const { rules, mcpServers } = resolveSettings({ workspace: { agents: { c: {} } }, session });

@@ -207,6 +207,9 @@ webTest(
     await list.getByRole('searchbox').fill('running dam');
     await list.getByText('No session matches.').waitFor();
     await expectAccessible(page);
+    fs.writeFileSync(`${setup.on.session('demo')}/session.json`, '{ "mode": "sideways" }');
+    await list.getByRole('searchbox').fill('sideways');
+    await list.getByRole('link', { name: 'demo' }).waitFor();
 
     const devtools = await page.context().newCDPSession(page);
     expect((await devtools.send('Page.getAppManifest')).errors).toEqual([]);

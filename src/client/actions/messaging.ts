@@ -4,6 +4,7 @@ import { isDiskFull, UserError } from '../../base/user-error.ts';
 import { MessageFile, type MessageOptions } from '../../protocol/session/message.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import type { ApprovalDecision } from '../../protocol/settings/permissions.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 import { takeFromReserve } from '../../store/fs/durable-write.ts';
 import { statIfExists } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
@@ -51,7 +52,9 @@ export function validateOutgoing({ files = [], attachments = [], ...message }: O
 export function approvalMessage(asked: ApprovalRequest, hash: string, decision: ApprovalDecision): OutgoingMessage {
   const { id, session } = asked;
   if (asked.hash !== hash)
-    throw new NoSuchApproval(`Call ${id} of ${session} is another one by now: the answer has the hash ${hash}.`);
+    throw new NoSuchApproval(
+      `Call ${id} of ${readableName(session)} is another one by now: the answer has the hash ${hash}.`,
+    );
   const command = decision === 'deny' ? `deny ${id}` : `approve ${id}`;
   return { command: decision === 'always' ? `${command} always` : command };
 }

@@ -7,6 +7,7 @@ import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { PlanSave } from '../../protocol/session/plan-edit.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 import { sha256Hex } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
@@ -70,9 +71,10 @@ async function mergeAndSave(
   const { plan } = session;
   const read = parseEditedPlan(text, plan?.steps);
   if ('fault' in read) throw new PlanConflict(`Not saved: ${read.fault}`, 'invalid');
-  if (!plan || !current) throw new PlanConflict(`Not saved: ${paths.name} has no plan.`, 'none');
+  if (!plan || !current) throw new PlanConflict(`Not saved: ${readableName(paths.name)} has no plan.`, 'none');
   const { id = plan.id, revision } = read.edit;
-  if (id !== plan.id) throw new PlanConflict(`Not saved: the plan of ${paths.name} is ${plan.id}, not ${id}.`, 'other');
+  if (id !== plan.id)
+    throw new PlanConflict(`Not saved: the plan of ${readableName(paths.name)} is ${plan.id}, not ${id}.`, 'other');
   const bases = await mergeBasesOf(paths, session, current, revision, save);
   if (!bases) {
     const known = `revision ${revision} of ${id} is unknown; the current one is ${plan.revision}`;

@@ -28,6 +28,15 @@ export function checkSettingsFile(file: SettingsFile): SettingsFileCheck {
   }
 }
 
+/** Why a daemon would not start with the settings in this file, by default `agentd.json`; null if it would. */
+export function whyNoStart(paths: WorkspacePaths, configFile?: string): string | null {
+  const [path, lastGood] =
+    configFile === undefined ? [paths.config, paths.lastGood] : [configFile, paths.lastGoodOf(configFile)];
+  const { exists, fault } = checkSettingsFile({ path, label: configFile ?? 'agentd.json', of: 'workspace' });
+  if (!exists && configFile !== undefined) return `${configFile} does not exist.`;
+  return fs.existsSync(lastGood) ? null : fault;
+}
+
 /** The value of a key such as `limits.iterations`, as the file has it; of the whole file without a key. */
 export function readSetting(file: SettingsFile, key: string | undefined): unknown {
   const all = parseSettings(file, readSettingsText(file));
@@ -153,8 +162,12 @@ export function reportSettings(paths: WorkspacePaths, session: SessionPaths | un
     { from: file, leaves: leavesOf(workspace.value) },
     { from: 'default', leaves: leavesOf(DEFAULTS) },
   ];
-  const names = [...new Set(layers.flatMap(({ leaves }) => [...leaves.keys()]))].sort();
+  const getsNoKey = resolveSettings({ workspace: workspace.value, session: own?.value }).model.no_key !== undefined;
+  const names = [
+    ...new Set([...layers.flatMap(({ leaves }) => [...leaves.keys()]), ...(getsNoKey ? [KEY] : [])]),
+  ].sort();
   const settings = names.flatMap((name): ReportedSetting[] => {
+    if (getsNoKey && name === KEY) return [{ name, value: NOT_SENT, from: 'session.json' }];
     const layer = layers.find(({ leaves }) => leaves.has(name));
     return layer ? [{ name, value: redact(name, layer.leaves.get(name)), from: layer.from }] : [];
   });
@@ -173,7 +186,17 @@ function readChecked<T>(
     return { value: check(readTextFile(path)).value, fault: null };
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    return { value: check(readTextFile(lastGood)).value, fault: error.message };
+    return { value: lastGoodValue(), fault: error.message };
+  }
+
+  /** A copy that is invalid by today's rules does not apply. */
+  function lastGoodValue(): T {
+    try {
+      return check(readTextFile(lastGood)).value;
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      return check(undefined).value;
+    }
   }
 }
 
@@ -201,6 +224,9 @@ function leavesOf(value: object, above = ''): Map<string, unknown> {
 
 const NOT_SETTINGS = new Set(['$schema', 'version']);
 const HIDDEN = '(hidden)';
+const KEY = 'model.api_key_env';
+/** In place of a key that does not go to the address of `session.json`. */
+const NOT_SENT = '(not sent to this address)';
 /** The name of a variable may be a key entered by mistake. */
 const SECRET = /(?:^|\.)api_key_env$|^secrets$|^mcpServers\..*\.(?:env|headers)\./;
 const MAY_HOLD_SECRETS = /(?:^|\.)base_url$|^mcpServers\./;

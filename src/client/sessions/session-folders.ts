@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { UserError } from '../../base/user-error.ts';
-import { isSessionFolder, sessionFolder } from '../../protocol/workspace/session-names.ts';
+import { isSessionFolder, readableName, sessionFolder } from '../../protocol/workspace/session-names.ts';
 import { notAFolder } from '../../store/fs/store-errors.ts';
 import { existingRootOf, type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { NoSuchSession } from './client-errors.ts';
@@ -31,7 +31,8 @@ export type SessionFolders = {
 
 /**
  * Sessions by name. A folder of exactly that name takes precedence, as people see it with `ls`. Any other key maps to
- * the folder `sessionFolder` gives it, except that capitals and spaces stay if nothing else needs to be escaped.
+ * the folder `sessionFolder` gives it, except that capitals and spaces stay if nothing else needs to be escaped. A
+ * child session also has the name that people read.
  */
 export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   const known: KnownStates = new Map();
@@ -44,7 +45,9 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   const nameOf = (key: string) => {
     const escaped = sessionFolder(key);
     if (isThere(key) || !(isThere(escaped) || !isPlainKey(key))) return key;
-    return escaped;
+    const child =
+      key.includes('~') && !isThere(escaped) ? names().find((name) => readableName(name) === key) : undefined;
+    return child ?? escaped;
   };
   const get = (key: string) => {
     const name = nameOf(key);

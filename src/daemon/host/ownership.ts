@@ -116,19 +116,17 @@ async function claimWorkspace(
   await writeOwnerFile(paths, ours);
 
   const readOwnerCached = cachedRead(paths.owner, realClock, () => readOwner(paths));
-  const isOurs = (owner: WorkspaceOwner | undefined) => owner?.pid === ours.pid && owner.at === ours.at;
   const check = () => {
-    const now = readOwnerCached();
-    const why = isReplaced(paths, ours)
-      ? `the folder ${paths.root} was replaced by another one, such as a backup, while this daemon served it`
-      : now !== undefined && (!isOurs(now) || now.epoch > lastWrittenEpoch)
-        ? `${paths.owner} names process ${now.pid} on ${now.host}, epoch ${now.epoch}; this daemon has epoch ${lastWrittenEpoch}`
-        : undefined;
+    const why = whyLost(readOwnerCached(), { ...ours, epoch: lastWrittenEpoch }, paths, lock);
     if (why === undefined) return;
     clearInterval(timer);
     const error = new Error(why);
     onLost(error);
     throw error;
+  };
+  /** While the lock keeps others out, only damage can have removed our name. */
+  const restoreName = async () => {
+    if (readOwner(paths) === undefined && lock.isNamed()) await writeOwnerFile(paths, ours);
   };
   // A daemon with nothing to do notices as well.
   const timer = setInterval(() => {
@@ -137,6 +135,8 @@ async function claimWorkspace(
     } catch {
       // It has been told.
     }
+    // Tried again a second later.
+    if (readOwnerCached() === undefined) inOrder(restoreName).catch(() => undefined);
   }, CHECK_MS);
   timer.unref();
 
@@ -165,11 +165,33 @@ async function claimWorkspace(
       // Without this line the file names a process that has ended; the lock is what counts.
       clearInterval(timer);
       const end = { ...ours, ended_at: new Date().toISOString() };
-      if (isOurs(readOwner(paths))) await writeOwnerFile(paths, end).catch(() => undefined);
+      if (isSameOwner(readOwner(paths), ours)) await writeOwnerFile(paths, end).catch(() => undefined);
       await lock.release();
     },
   };
 }
+
+/** Why the workspace is no longer `ours`; undefined if it is. `named`: the owner in the file. */
+function whyLost(
+  named: WorkspaceOwner | undefined,
+  ours: WorkspaceOwner,
+  paths: WorkspacePaths,
+  lock: WorkspaceLock,
+): string | undefined {
+  if (isReplaced(paths, ours))
+    return `the folder ${paths.root} was replaced by another one, such as a backup, while this daemon served it`;
+  if (named !== undefined)
+    return isSameOwner(named, ours) && named.epoch <= ours.epoch
+      ? undefined
+      : `${paths.owner} names process ${named.pid} on ${named.host}, epoch ${named.epoch}; this daemon has epoch ${ours.epoch}`;
+  // A workspace that was moved away as a whole may come back.
+  if (!fs.existsSync(paths.owner) && !lock.isNamed() && fs.existsSync(paths.root))
+    return `${paths.own} was removed while this daemon served the workspace, so that nobody could see that it is served`;
+  return undefined;
+}
+
+const isSameOwner = (one: WorkspaceOwner | undefined, other: WorkspaceOwner): boolean =>
+  one?.pid === other.pid && one.at === other.at;
 
 /** Whether another folder is now where the owned one was; one that was moved away may come back. */
 function isReplaced(paths: WorkspacePaths, { folder }: WorkspaceOwner): boolean {
@@ -203,7 +225,12 @@ async function writeOwnerFile(paths: WorkspacePaths, owner: WorkspaceOwner): Pro
   await replaceOrOverwriteFile(paths.owner, `${JSON.stringify(owner, null, 2)}\n`);
 }
 
-type WorkspaceLock = { kind: WorkspaceOwner['lock']; release(): Promise<void> };
+type WorkspaceLock = {
+  kind: WorkspaceOwner['lock'];
+  /** The locked file still has its name; if not, the lock excludes nobody. */
+  isNamed(): boolean;
+  release(): Promise<void>;
+};
 
 /**
  * The lock of a workspace, if it is free: a kernel lock on a descriptor that stays open; without a program to take
@@ -224,8 +251,9 @@ async function tryWorkspaceLock(
     const kernel = tryLockFile(fd);
     if (kernel.is === 'missing') folder = await tryLockFolder(paths, onLost);
     const isOurs = kernel.is === 'ours' || folder !== undefined;
-    if (isOurs && isFileAt(fd, paths.lock) && !isOwnedByAnother(paths)) {
-      return { kind: kernel.is === 'ours' ? kernel.by : 'folder', release };
+    const isNamed = () => isFileAt(fd, paths.lock);
+    if (isOurs && isNamed() && !isOwnedByAnother(paths)) {
+      return { kind: kernel.is === 'ours' ? kernel.by : 'folder', isNamed, release };
     }
     await release();
     return undefined;

@@ -89,9 +89,7 @@ export function scheduleRetention(
   let isStopped = false;
   let isAtIt = false;
 
-  async function round(): Promise<void> {
-    if (isAtIt) return;
-    isAtIt = true;
+  async function sweepEach(): Promise<void> {
     for (const name of names()) {
       if (isStopped) break;
       if (!isAsleep(name) || performance.now() - (done.get(name) ?? Number.NEGATIVE_INFINITY) < DAY_MS) continue;
@@ -103,6 +101,16 @@ export function scheduleRetention(
       }
       // Yields between two sessions.
       await new Promise((turn) => setImmediate(turn));
+    }
+  }
+
+  async function round(): Promise<void> {
+    if (isAtIt) return;
+    isAtIt = true;
+    try {
+      await sweepEach();
+    } catch (error) {
+      log('warn', `expired data could not be looked for: ${errorText(error)}`);
     }
     isAtIt = false;
   }

@@ -13,6 +13,7 @@ import type { Client } from '../../client/index.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 import { openPersonRequests, type PersonRequests } from './person-requests.ts';
 import { openPromptTurns, type PromptTurns, promptMessage } from './prompt-turns.ts';
 import {
@@ -151,7 +152,9 @@ async function follow(it: OpenSession, onReady: () => void, isKnown: Promise<voi
         if (!isFirst) await takeMissedReplies(it, seen.session);
       }
     }
-    throw new UserError(`The session ${name} is not open any more. It was closed, removed, archived or renamed.`);
+    throw new UserError(
+      `The session ${readableName(name)} is not open any more. It was closed, removed, archived or renamed.`,
+    );
   } catch (error) {
     it.turns.fail(error);
     throw error;

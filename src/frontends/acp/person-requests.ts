@@ -13,6 +13,7 @@ import type { ApprovalRequest, Client } from '../../client/index.ts';
 import { NotFound } from '../../client/sessions/client-errors.ts';
 import type { UserQuestion } from '../../protocol/session/reply.ts';
 import type { ApprovalDecision } from '../../protocol/settings/permissions.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 import type { SessionState } from './session-updates.ts';
 import { describeCall } from './tool-calls.ts';
 
@@ -105,7 +106,7 @@ function permissionRequest(
     ? describeCall(call, join(folder, 'work'))
     : {
         ...describeCall({ call: key, name: tool, args: '{}' }, ''),
-        title: `${session}: ${display}`,
+        title: `${readableName(session)}: ${display}`,
         rawInput: display,
       };
   const words = escapeInvisible(`${why}\n\n${display}`);

@@ -61,7 +61,7 @@ async function parseStartOptions(argv: string[]): Promise<DaemonStartOptions | n
   return {
     root: workspaceRoot(args.workspace),
     ...(file !== undefined && { readConfig: () => readConfigFile(file) }),
-    configFile: config ?? 'agentd.json',
+    configFile: file ?? 'agentd.json',
     flags: modelSettingsFromFlags(args),
     logLevel: args.logLevel,
     allowNetwork: args.allowNetworkFs ?? false,

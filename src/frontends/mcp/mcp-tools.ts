@@ -12,6 +12,7 @@ import { approvalMessage } from '../../client/actions/messaging.ts';
 import type { SessionOverview } from '../../client/index.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { EditedPlan } from '../../protocol/session/plan-edit.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 import { type RoundState, replyWithin, sendAndAwait } from './await-reply.ts';
 import { callsForPerson, type McpContext, sendForModel } from './model-messages.ts';
 import {
@@ -43,7 +44,7 @@ export function addReadTools(server: McpServer, { client }: McpContext): void {
     {
       title: 'List sessions',
       description:
-        'Lists the sessions of agentd, those that changed last first: how each stands, its plan, what it asks.',
+        'Lists the sessions of agentd, those that changed last first: how each stands, its plan, what it asks, why it is not served.',
       inputSchema: z.object({ limit: z.int().min(1).max(MAX_LISTED).default(50) }),
       outputSchema: SessionList,
       annotations: READS,
@@ -52,14 +53,9 @@ export function addReadTools(server: McpServer, { client }: McpContext): void {
       const found: SessionOverview[] = [];
       for await (const one of client.list()) if (one.parent === null) found.push(one);
       found.sort((a, b) => (b.changed ?? '').localeCompare(a.changed ?? ''));
-      const sessions = found.slice(0, limit).map(({ name, title, standing, plan, asks, changed }) => ({
-        name,
-        title,
-        standing,
-        plan,
-        question: asks,
-        changed,
-      }));
+      const sessions = found
+        .slice(0, limit)
+        .map(({ parent: _, inbox: __, asks: question, ...one }) => ({ ...one, question }));
       return structured({ sessions, left_out: found.length - sessions.length } satisfies z.infer<typeof SessionList>);
     },
   );
@@ -85,10 +81,11 @@ export function addReadTools(server: McpServer, { client }: McpContext): void {
       const session = basename(client.folder(key));
       const reply =
         wanted === undefined ? null : await replyWithin(client, { session, name: wanted }, wait_seconds * 1000, ctx);
-      const { name, title, standing, summary, session: state } = await client.show(session);
+      const { name, title, standing, summary, settingsProblem, unserved, session: state } = await client.show(session);
       const { plan, question } = state;
       return structured({
-        ...{ name, title, standing, summary },
+        ...{ name, label: readableName(name), title, standing, summary },
+        ...{ settings_problem: settingsProblem, unserved },
         plan: plan && { id: plan.id, revision: plan.revision },
         question: question && { text: question.text, choices: [...question.choices] },
         approvals: await callsForPerson(client, session),

@@ -1,11 +1,12 @@
 import type { ElicitRequestFormParams } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { escapeInvisible, formatUtcTime } from '../../base/strings.ts';
+import { escapeInvisible, formatUtcTime, quoteForShell } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { approvalMessage } from '../../client/actions/messaging.ts';
 import type { Client, SentMessage } from '../../client/index.ts';
 import { findAnsweredCall } from '../../client/inspect/approval-requests.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 import type { CallForPerson } from './tool-schemas.ts';
 
 /** What the tools of one MCP client work on. */
@@ -40,10 +41,11 @@ async function refuseAnswer(client: Client, key: string, message: ModelMessage):
     throw new UserError(
       'Nothing was sent: these words could allow or deny a call that waits for a person. Say in a sentence what you mean.',
     );
-  if (answered)
-    throw new UserError(
-      `Nothing was sent: call ${answered.id} of ${answered.session} waits for a person, and a message would answer it. A person answers with: agentctl approve ${answered.session} ${answered.id}, or deny.`,
-    );
+  if (!answered) return;
+  const name = readableName(answered.session);
+  throw new UserError(
+    `Nothing was sent: call ${answered.id} of ${name} waits for a person, and a message would answer it. A person answers with: agentctl approve ${quoteForShell(name)} ${answered.id}, or deny.`,
+  );
 }
 
 /** The calls of a session, and of those that work for it, that wait for a person. */
@@ -75,7 +77,7 @@ export async function formFor({ client }: McpContext, reply: Reply): Promise<Per
   const [asked, other] = await callsForPerson(client, session);
   if (!asked || other) return null;
   const { number, hash, tool, display, why, expires_at } = asked;
-  const message = `${asked.session} asks to run this (${why}; until ${formatUtcTime(expires_at)}):\n\n${tool} ${display}`;
+  const message = `${readableName(asked.session)} asks to run this (${why}; until ${formatUtcTime(expires_at)}):\n\n${tool} ${display}`;
   const subject = { kind: 'approval', session: asked.session, number, hash } as const;
   return { subject, form: { message, requestedSchema: DECISION_FORM } };
 }
@@ -126,6 +128,6 @@ export async function sendAnswer(
   if (text === undefined) return null;
   const { question } = (await client.show(session)).session;
   if (question?.text !== subject.text)
-    throw new UserError(`${session} does not ask this any more. Call get_session to see how it stands.`);
+    throw new UserError(`${readableName(session)} does not ask this any more. Call get_session to see how it stands.`);
   return client.send(session, { text, from }, { mustExist: true });
 }

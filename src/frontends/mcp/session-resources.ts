@@ -11,6 +11,7 @@ import type { Client } from '../../client/index.ts';
 import { NoSuchSession, WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 
 const MAX_LISTED = 200;
 const MAX_ENTRIES = 200;
@@ -71,7 +72,7 @@ function listPlans(client: Client) {
   const withPlan = client.sessions().filter((name) => existsSync(join(client.folder(name), 'plan.json')));
   return withPlan.slice(0, MAX_LISTED).map((name) => ({
     uri: PLAN_URI.replace('{session}', encodeURIComponent(name)),
-    ...{ name: `Plan of ${name}`, mimeType: 'application/json' },
+    ...{ name: `Plan of ${readableName(name)}`, mimeType: 'application/json' },
   }));
 }
 

@@ -33,27 +33,39 @@ export const CallForPerson = z.object({
 });
 export type CallForPerson = z.infer<typeof CallForPerson>;
 
+/** As in `list --json` and over HTTP. */
+const SessionName = {
+  name: z.string().describe('The name of its folder.'),
+  label: z.string().describe('The name for people.'),
+};
+const Unserved = z.string().nullable().describe('Why its messages are not taken.');
+
 const PlanCount = z.object({ id: z.string(), status: z.string(), completed: z.int(), total: z.int() });
 
 export const SessionList = z.object({
   sessions: z.array(
     z.object({
-      name: z.string(),
+      ...SessionName,
       title: z.string().nullable(),
       standing: z.enum(SESSION_STANDINGS),
       plan: PlanCount.nullable(),
       question: UserQuestion.nullable().describe('What it asks.'),
       changed: z.string().nullable(),
+      problem: z.string().nullable().describe('Why its event log cannot be read.'),
+      settings: z.string().nullable().describe('Why its settings are invalid.'),
+      unserved: Unserved,
     }),
   ),
   left_out: z.int().min(0).describe('Sessions beyond `limit`: those that changed longest ago.'),
 });
 
 export const SessionStanding = z.object({
-  name: z.string(),
+  ...SessionName,
   title: z.string().nullable(),
   standing: z.enum(SESSION_STANDINGS),
   summary: z.string(),
+  settings_problem: z.string().nullable().describe('Why its settings are invalid.'),
+  unserved: Unserved,
   plan: z.object({ id: z.string(), revision: z.int() }).nullable(),
   question: UserQuestion.nullable().describe('What it asks: the next message is the answer.'),
   approvals: z.array(CallForPerson),

@@ -179,7 +179,9 @@ export const sharedSettings = {
   secrets: z
     .array(EnvVariableName)
     .optional()
-    .describe('More environment variables whose values are removed from everything that is recorded or sent.'),
+    .describe(
+      'More environment variables whose values are removed from everything that is recorded or sent. A session.json may name only those in agentd.json as the key of an address of its own.',
+    ),
   retention: Retention.optional(),
   mcpServers: McpServers.optional().describe('MCP servers whose tools the model may use, by name.'),
   memory: SharingScope.optional().describe(

@@ -23,7 +23,7 @@ export type EffectiveSettings = {
   /** Every key before defaults; `model` with flags and environment. */
   settings: LayeredSettings;
   rules: Rules;
-  model: ModelSettings;
+  model: EffectiveModel;
   sandbox: SandboxSettings;
   permissions: Permissions;
   retention: { recordDays: number; filesDays: number };
@@ -33,13 +33,13 @@ export type EffectiveSettings = {
 
 /** The only place where settings are merged. Pure. */
 export function resolveSettings({ flags, env = {}, workspace = {}, session = {} }: SettingsSources): EffectiveSettings {
-  const settings = overlaySettings(workspace, session);
-  settings.model = mergeModelSettings([settings.model, modelFromEnvironment(env), flags]);
+  const model = resolveModel({ flags, env, workspace, session });
+  const settings = overlaySettings(workspace, session, model);
   const home = env['HOME'];
   return {
     settings,
     rules: resolveRules(settings),
-    model: settings.model,
+    model,
     sandbox: resolveSandbox(settings),
     permissions: {
       mode: settings.approvals ?? 'ask',
@@ -53,12 +53,12 @@ export function resolveSettings({ flags, env = {}, workspace = {}, session = {} 
 }
 
 /** The workspace's settings with those of a session merged over them. */
-function overlaySettings(workspace: Config, session: Settings): LayeredSettings {
+function overlaySettings(workspace: Config, session: Settings, model: EffectiveModel): LayeredSettings {
   return {
     $schema: session.$schema ?? workspace.$schema,
     version: session.version ?? workspace.version,
     title: session.title,
-    model: mergeModelSettings([workspace.model, session.model]),
+    model,
     mode: session.mode ?? workspace.mode,
     modes: session.modes ?? workspace.modes,
     limits: { ...workspace.limits, ...session.limits },
@@ -93,6 +93,42 @@ function mergeByName<T>(...layers: Array<Readonly<Record<string, T>> | undefined
   const all: Record<string, T> = Object.create(null);
   for (const layer of layers) Object.assign(all, layer);
   return all;
+}
+
+/** The endpoint and the model of a session. */
+export type EffectiveModel = ModelSettings & {
+  /**
+   * No key is sent, because only `session.json` names the address: it names no key (`unnamed`), or a variable that
+   * `secrets` in `agentd.json` does not list (`unlisted`).
+   */
+  no_key?: 'unnamed' | 'unlisted';
+};
+
+/** OpenAI's own address and key apply where nothing names another. */
+export const OPENAI_URL = 'https://api.openai.com/v1';
+export const OPENAI_KEY = 'OPENAI_API_KEY';
+
+/**
+ * A key goes only to the origin of the address that it was set for. So those of `agentd.json`, the environment and the
+ * flags never go to an address that `session.json` alone names, and that file may name only keys that `agentd.json`
+ * lists.
+ */
+function resolveModel({ flags = {}, env = {}, workspace = {}, session = {} }: SettingsSources): EffectiveModel {
+  const environment = modelFromEnvironment(env);
+  const common = mergeModelSettings([workspace.model, environment, flags]);
+  const own = session.model ?? {};
+  const { api_key_env: _, ...endpoint } = { ...workspace.model, ...own, ...environment, ...flags };
+  const at = endpoint.base_url ?? OPENAI_URL;
+  const ownKey = own.base_url === undefined || isSameOrigin(own.base_url, at) ? own.api_key_env : undefined;
+  if (isSameOrigin(at, common.base_url ?? OPENAI_URL)) {
+    const key = flags.api_key_env ?? ownKey ?? common.api_key_env;
+    return { ...endpoint, ...(key !== undefined && { api_key_env: key }) };
+  }
+  if (isSameOrigin(at, OPENAI_URL) && (ownKey ?? OPENAI_KEY) === OPENAI_KEY) return endpoint;
+  if (ownKey === undefined) return { ...endpoint, no_key: 'unnamed' };
+  return workspace.secrets?.includes(ownKey)
+    ? { ...endpoint, api_key_env: ownKey }
+    : { ...endpoint, no_key: 'unlisted' };
 }
 
 /** Later layers win key by key. A key that was set for one URL is not sent to another. */

@@ -1,7 +1,9 @@
 import { resolve } from 'node:path';
+import { quoteForShell } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { SettingsFile, SettingsFileCheck } from '../../../client/actions/settings-edit.ts';
 import type { Client } from '../../../client/index.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
   defineCommand,
   EXIT_CODES,
@@ -63,6 +65,11 @@ export const config = defineCommand({
           : await edit.writeSetting(file, key ?? '', undefined);
       for (const warning of warnings) printNote(stripControls(`Warning: ${warning}`));
       printDone(`${file.path} is saved.`);
+      const used = client.status()?.settings?.file ?? 'agentd.json';
+      if (file.path === client.paths.config && used !== 'agentd.json')
+        printNote(
+          `The running daemon reads ${used} instead. To change that: agentctl config … --config ${quoteForShell(used)}`,
+        );
     }
     return 'ok';
   },
@@ -89,16 +96,18 @@ async function selectFile(client: Client, args: ConfigArgs): Promise<SettingsFil
   const { session, config: own, workspace } = args;
   if (own !== undefined) return { path: resolve(own), label: own, of: 'workspace' };
   if (session === undefined) return { path: client.paths.config, label: 'agentd.json', of: 'workspace' };
-  const { session: name } = await openSession({ workspace, session });
+  const name = client.sessionName((await openSession({ workspace, session })).session);
   const [root = name] = client.sessions().filter((other) => name === other || name.startsWith(`${other}~`));
   if (root !== name)
-    throw new UserError(`${name} uses the settings of ${root}. Use: agentctl config … --session ${root}`);
+    throw new UserError(
+      `${readableName(name)} uses the settings of ${readableName(root)}. Use: agentctl config … --session ${quoteForShell(readableName(root))}`,
+    );
   return sessionFile(client, name);
 }
 
 const sessionFile = (client: Client, name: string): SettingsFile => ({
   path: `${client.folder(name)}/session.json`,
-  label: `${name}/session.json`,
+  label: `${readableName(name)}/session.json`,
   of: 'session',
 });
 

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { formatLocalTime as localTime } from '../../../base/strings.ts';
 import { errorText, UserError } from '../../../base/user-error.ts';
@@ -46,13 +45,14 @@ export const restart = defineCommand({
     const none: { flags: DaemonFlags; cwd: undefined } = { flags: { logLevel: 'info' }, cwd: undefined };
     const { flags, cwd } = owner ? flagsOfDaemon(owner.pid) : none;
     const kept: DaemonFlags = { ...flags, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
-    const launch = { program, args: daemonArgv(kept, model === undefined ? cwd : undefined) };
-    const fault = owner && kept.config === undefined ? await client.settingsFault() : null;
+    const configFile = kept.config && resolve(cwd ?? '', kept.config);
+    const argv = daemonArgv({ ...kept, config: configFile }, model === undefined ? cwd : undefined);
+    const { whyNoStart } = await import('../../../client/actions/settings-edit.ts');
+    const fault = owner ? whyNoStart(client.paths, configFile) : null;
     // A daemon that would not start again is not stopped.
-    if (fault !== null && !existsSync(client.paths.lastGood))
-      throw new UserError(`${fault}\nThe running daemon was not stopped: it would not start again.`);
+    if (fault !== null) throw new UserError(`${fault}\nThe running daemon was not stopped: it would not start again.`);
     if (owner) await client.stop();
-    await startDaemon(client, launch);
+    await startDaemon(client, { program, args: argv });
     return 'ok';
   },
 });

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { UserError } from '../../../base/user-error.ts';
 import {
   addSettingsOptions,
@@ -143,10 +144,11 @@ export const doctor = defineCommand({
     const { config, model, baseUrl, apiKeyEnv } = args;
     // Flags given here replace all of the daemon's: they are what is asked about.
     const isAsked = [config, model, baseUrl, apiKeyEnv].some((flag) => flag !== undefined);
-    const settings: SettingsFlags = (owner && !isAsked && readDaemonFlags(owner.pid)?.flags) || args;
+    const running = owner && !isAsked ? readDaemonFlags(owner.pid) : undefined;
+    const settings: SettingsFlags = running?.flags ?? args;
     const findings = await parts.doctor({
       root: workspaceRoot(args.workspace),
-      configFile: settings.config,
+      configFile: settings.config && resolve(running?.cwd ?? '', settings.config),
       flags: modelSettingsFromFlags(settings),
       env: process.env,
       ask: args.ask === true,

@@ -58,7 +58,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
     print(
       owner
         ? `The daemon is running: process ${owner.pid}, for ${formatDuration(uptimeMs ?? 0)}.`
-        : 'No daemon is running.',
+        : `No daemon is running. Start one with: agentctl start${args.workspace === undefined ? '' : ` --workspace ${args.workspace}`}`,
     );
     print(`Workspace: ${workspace}`);
     print(`Log:       ${log}`);
@@ -111,13 +111,15 @@ function formatDaemonStatus({ watching, disk, trouble, sessions }: DaemonStatus)
     ...(sessions.waiting > 0
       ? [`Waiting:   ${sessions.waiting} to be opened, at most ${sessions.max_open} open at once`]
       : []),
-    ...trouble.sessions.map((one) => `${one.is}: ${toSingleLine(one.session, 60)}: ${stripControls(one.why)}`),
+    ...trouble.sessions.map(
+      (one) => `${one.is}: ${toSingleLine(readableName(one.session), 60)}: ${stripControls(one.why)}`,
+    ),
     ...(trouble.total > trouble.sessions.length ? [`… and ${trouble.total - trouble.sessions.length} more`] : []),
   ];
 }
 
 function formatNames(names: string[], all: number): string {
-  return `${names.map((name) => toSingleLine(name, 60)).join(', ')}${all > names.length ? ', …' : ''}`;
+  return `${names.map((name) => toSingleLine(readableName(name), 60)).join(', ')}${all > names.length ? ', …' : ''}`;
 }
 
 function formatCounts(counts: Record<string, number>): string {

@@ -73,8 +73,8 @@ export const groups = computed<ReadonlyArray<readonly [SessionGroup, readonly Se
 export const waitingCount = computed(() => (sessions.value ?? []).filter((one) => groupOf(one) === 'needsYou').length);
 
 /** What a search looks at: all that the list shows of a session. */
-const searchText = ({ label, title, standing, asks, problem }: SessionEntry): string =>
-  [label, title, words.value.standings[standing], asks?.text, problem].join('\n').toLowerCase();
+const searchText = ({ label, title, standing, asks, problem, unserved, settings }: SessionEntry): string =>
+  [label, title, words.value.standings[standing], asks?.text, problem, unserved, settings].join('\n').toLowerCase();
 
 function groupOf({ name, standing, settings, unserved }: SessionEntry): SessionGroup {
   const isHeldUp = settings !== null || unserved !== null;
