@@ -108,7 +108,7 @@ const PlainAnswer = z.looseObject({
 });
 
 /**
- * A `fetch` that hides differences between endpoints from the client: `silenceMs` without a byte of the body is a fault;
+ * A `fetch` that hides differences between endpoints from the client: a body that is silent for `silenceMs` is a fault;
  * plain JSON from an endpoint that ignores `stream` becomes a stream of one piece; an error body without `error` is
  * wrapped in one, since the client would drop its text; a web page is a fault that names the likely cause.
  */

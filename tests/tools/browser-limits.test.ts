@@ -69,7 +69,7 @@ browserTest('of more than five downloads at once the next is refused by name', a
   for (const end of pending) end();
   reported += (await run({ action: 'wait' })).text;
   expect(readdirSync(join(work, 'downloads'))).toHaveLength(5);
-  expect(reported).toMatch(/\[`f\d\.bin` was not downloaded: 5 others are on their way\]/);
+  expect(reported).toMatch(/\[`f\d\.bin` was not downloaded: 5 others are in progress\]/);
 });
 
 browserTest('ten tabs are open at most: one more is closed again, and that is reported', async () => {

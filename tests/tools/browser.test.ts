@@ -193,7 +193,7 @@ test('arguments that do not fit an action are refused with what it takes', async
   );
   expect(await reported({ action: 'download' })).toContain('it needs either `url` or `ref`');
   expect(await reported({ action: 'clik' })).toContain('"navigate"');
-  expect(await reported({ action: 'click', ref: 'button' })).toContain('wanted a number from the page such as e12');
+  expect(await reported({ action: 'click', ref: 'button' })).toContain('expected a number from the page such as e12');
 });
 
 test('a name a server gave is made harmless', () => {

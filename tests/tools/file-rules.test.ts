@@ -70,7 +70,7 @@ test('a search leaves out a file that a rule for reading holds back, and says so
     expect(ok).toBe(true);
     expect(text).toContain('open.txt:1: a word: x');
     expect(text).not.toContain('a key');
-    expect(text).toContain('not searched: secret/kept.txt (a rule of the settings holds it back)');
+    expect(text).toContain('not searched: secret/kept.txt (a rule of the settings forbids it)');
   }
 });
 

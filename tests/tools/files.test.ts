@@ -111,7 +111,7 @@ test('an output that was too long is read on by its hash', async () => {
   expect((await use('read_file', { path: `blob:${hash}`, offset: 2999 })).text).toBe(
     'lines 2999-3000 of 3000\nline 2999\nline 3000\n',
   );
-  expect((await use('read_file', { path: `blob:${'b'.repeat(64)}` })).text).toContain('No output');
+  expect((await use('read_file', { path: `blob:${'b'.repeat(64)}` })).text).toContain('has no output');
   expect((await use('read_file', { path: 'blob:../x' })).text).toContain('64 hex digits');
 });
 
@@ -123,7 +123,7 @@ test('what cannot be read is reported in words', async () => {
   const why = async (path: string) => (await use('read_file', { path })).text;
   expect(await why('gone')).toBe('`gone` is not there; list_files shows what is.');
   expect(await why('d')).toBe('`d` is a folder; list_files shows what is in it.');
-  expect(await why('f/x')).toBe('`f/x` has a file on its way where a folder is needed.');
+  expect(await why('f/x')).toBe('`f/x` has a file in its path where a folder is needed.');
   expect(await why('pipe')).toBe('`pipe` is a device or a pipe, not a file.');
   expect(await why('x'.repeat(300))).toContain('is too long a name');
 });
@@ -168,7 +168,7 @@ test('a write that fails leaves nothing behind', async () => {
   writeFileSync(join(work, 'f'), 'x');
   expect((await use('write_file', { path: 'd', content: '' })).text).toContain('is a folder');
   expect((await use('write_file', { path: 'd/', content: '' })).text).toContain('names a folder');
-  expect((await use('write_file', { path: 'f/x', content: '' })).text).toContain('has a file on its way');
+  expect((await use('write_file', { path: 'f/x', content: '' })).text).toContain('has a file in its path');
   expect(readdirSync(work)).toEqual(['d', 'f']);
 });
 

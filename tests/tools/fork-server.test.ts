@@ -86,7 +86,10 @@ testForkServer('a fork server that is killed before it began its command leaves 
   // The call is made ready and asked for in one turn of the event loop; a fork server that is killed before that is not asked.
   await eventually(() => existsSync(callFiles(folder()).boot));
   kill(forkServer);
-  expect(await call).toMatchObject({ ok: false, text: expect.stringContaining('not begun: the process that should') });
+  expect(await call).toMatchObject({
+    ok: false,
+    text: expect.stringContaining('not started: the process that should'),
+  });
   expect(existsSync(join(work, 'begun'))).toBe(false);
 });
 

@@ -64,9 +64,9 @@ test('arguments that do not fit are told with what would', async () => {
   const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'sleep 300', background: true });
   expect((await on.use('jobs', { action: 'look' })).text).toBe(
-    '"look" wants `job`, the name of one of these: job_1; came none.',
+    '"look" needs `job`, the name of one of these: job_1; got none.',
   );
-  expect((await on.use('jobs', { action: 'stop', job: 'job_2' })).text).toContain('came `job_2`');
+  expect((await on.use('jobs', { action: 'stop', job: 'job_2' })).text).toContain('got `job_2`');
   expect((await on.use('jobs', { action: 'pause', job: 'job_1' })).text).toMatch(/"list"|list/);
   expect(await on.use('jobs', { action: 'wait', job: 'job_1', seconds: 601 })).toMatchObject({ ok: false });
   const long = await on.use('shell', { command: 'true', timeout_s: 4000 });

@@ -171,7 +171,7 @@ test('an endpoint that sends on elsewhere gets no second request, and its header
   for (const status of [302, 307]) {
     const front = await endpoint((_, to) => to.writeHead(status, { location: elsewhere }).end());
     const at = mcpSetup({ web: { url: front, headers: { Authorization: 'Bearer swordfish-77' } } });
-    expect((await at.ready()).join()).toContain(`sends on to ${elsewhere}, which is not followed`);
+    expect((await at.ready()).join()).toContain(`redirects to ${elsewhere}, which is not followed`);
   }
   expect(seen).toEqual([]);
 });

@@ -47,7 +47,7 @@ test('a program that is not there, and one that ends at once, cost their own too
   });
   const notices = (await at.ready()).join('\n');
   // With a folder in the PATH that this user may not read, the system says so instead.
-  expect(notices).toMatch(/`none`.*(?:is not there|cannot be started)/);
+  expect(notices).toMatch(/`none`.*(?:was not found|cannot be started)/);
   expect(notices).toMatch(/`dies`.*exit code 7/);
   expect(notices).not.toContain('I am broken');
   expect(at.logged.join('\n')).toContain('I am broken');
@@ -63,7 +63,7 @@ test('a server killed in the middle of a call is reported as such, and the next 
   process.kill(at.pids()[0] ?? 0, 'SIGKILL');
   expect(await call).toMatchObject({
     ok: false,
-    text: expect.stringMatching(/SIGKILL.*may or may not have run; look before you repeat/),
+    text: expect.stringMatching(/SIGKILL.*may or may not have run; check before you repeat/),
   });
   expect(await at.use('mcp__odd__pid')).toEqual({ ok: true, text: String(at.pids()[1]) });
 });
@@ -118,7 +118,7 @@ test('a flood comes whole, and one past all measure costs the connection, not th
 test('a program that writes anything but messages is no server', async () => {
   const at = mcpSetup({ noisy: odd('--noise'), large: odd('--large'), good: odd() });
   const notices = (await at.ready()).join('\n');
-  expect(notices).toMatch(/`noisy` is not connected.*no MCP messages/);
+  expect(notices).toMatch(/`noisy` is not connected.*not an MCP message/);
   expect(notices).toMatch(/`large` is not connected.*more than 16777216 bytes/);
   expect(at.offered()).toContain('mcp__good__echo');
 });

@@ -195,7 +195,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       const { use } = setup();
       const { ok, text } = await use('shell', { command: 'echo before; sleep 0.3; kill -KILL $PPID' });
       expect(ok).toBe(false);
-      expect(text).toContain('ended, with an exit code that nobody saw\nbefore\n');
+      expect(text).toContain('ended with an unknown exit code\nbefore\n');
     });
 
     test('writing to /dev/stderr adds to the output and wipes nothing away', async () => {
@@ -226,12 +226,12 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       },
     );
 
-    test('a call that was begun is not begun a second time', async () => {
+    test('a call that was begun is not started a second time', async () => {
       const { use, work, folder, box } = setup();
       await use('shell', { command: 'echo x >> ledger' });
       const again = { work, folder: folder(), signal: new AbortController().signal, blob: async () => undefined };
       const result = await box.run({ name: 'shell', args: '{"command":"echo x >> ledger"}' }, again);
-      expect(result).toMatchObject({ ok: false, text: expect.stringContaining('not begun a second time') });
+      expect(result).toMatchObject({ ok: false, text: expect.stringContaining('not started a second time') });
       expect(readFileSync(join(work, 'ledger'), 'utf8')).toBe('x\n');
     });
 

@@ -49,7 +49,7 @@ test('a page that is built by scripts says why it is empty', async () => {
   );
 });
 
-test('the same URL again is given from memory, unless it is to be fresh', async () => {
+test('the same URL is served from the cache, unless `fresh` is set', async () => {
   let count = 0;
   const { url, asked } = await server({ '/n': (_, response) => response.end(`visit ${++count}`) });
   const { use } = fetchSetup();
@@ -210,7 +210,7 @@ test('a gzip bomb is read as far as the limit', async () => {
   expect(text.length).toBeLessThan(101_000);
 });
 
-test('an answer broken off in the middle is reported, compressed or not', async () => {
+test('an answer cut off in the middle is reported, compressed or not', async () => {
   const { url } = await server({
     '/plain': (_, response) => {
       response.writeHead(200, { 'content-length': '1000' }).write('half', () => response.destroy());
@@ -221,11 +221,11 @@ test('an answer broken off in the middle is reported, compressed or not', async 
   const { use } = fetchSetup();
   expect(await use('web_fetch', { url: url('/plain') })).toMatchObject({
     ok: false,
-    text: expect.stringContaining('broken off'),
+    text: expect.stringContaining('connection was lost'),
   });
   expect(await use('web_fetch', { url: url('/gzip') })).toMatchObject({
     ok: false,
-    text: expect.stringContaining('broken off'),
+    text: expect.stringContaining('cut off'),
   });
   expect(await use('web_fetch', { url: url('/odd') })).toMatchObject({
     ok: false,
@@ -244,7 +244,7 @@ test('a server that never ends is left when the time is over', async () => {
   const { use } = fetchSetup({ limits: { ms: 300 } });
   for (const path of ['/drip', '/silent']) {
     const { ok, text } = await use('web_fetch', { url: url(path) });
-    expect({ ok, text }).toEqual({ ok: false, text: `${url(path)} did not come whole within 0.3 s.` });
+    expect({ ok, text }).toEqual({ ok: false, text: `${url(path)} was not received completely within 0.3 s.` });
   }
 });
 
@@ -286,7 +286,7 @@ test('a host that does not answer is reported in words', async () => {
       throw Object.assign(new Error('getaddrinfo'), { code: 'ENOTFOUND' });
     },
   });
-  expect((await use('web_fetch', { url: closed })).text).toBe('http://127.0.0.1:1/: nothing listens there.');
+  expect((await use('web_fetch', { url: closed })).text).toBe('http://127.0.0.1:1/: the connection was refused.');
   expect((await use('web_fetch', { url: 'http://nowhere.example/' })).text).toBe(
     'There is no host `nowhere.example`. Is its name right?',
   );

@@ -97,7 +97,7 @@ test.each([
   ['a used up plan', 429, { 'retry-after': '30' }, 'slow down', 'Next one after: 30 s. It says: slow down', '(429)'],
   ['too many, no more said', 429, {}, '', 'Wait before the next one', '(429)'],
   ['a fault', 500, {}, '<html>oops</html>', 'answered 500. It says: <html>oops</html>', ''],
-  ['a redirect', 302, { location: 'https://elsewhere.example/' }, '', 'is to name that', 'elsewhere.example'],
+  ['a redirect', 302, { location: 'https://elsewhere.example/' }, '', 'put that address into', 'elsewhere.example'],
   ['garbage', 200, {}, '<html>Log in</html>', 'not search results', ''],
   ['JSON of another kind', 200, {}, '{"results":[{"link":1}]}', 'not search results', ''],
 ])('%s is reported in words, without the key', async (_, status, headers, body, ...reported) => {
@@ -129,7 +129,7 @@ test('an engine that is silent, closed or floods is given up on', async () => {
   expect(await answer(url('/silent'))).toBe('The search engine did not answer within 0.3 s.');
   expect(await answer(url('/flood'))).toContain('not search results');
   expect(await answer('http://127.0.0.1:1')).toBe(
-    'SearXNG at http://127.0.0.1:1 cannot be asked: nothing listens there.',
+    'SearXNG at http://127.0.0.1:1 cannot be reached: the connection was refused.',
   );
 });
 

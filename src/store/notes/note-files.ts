@@ -50,10 +50,10 @@ export function openMemoryFile(path: string, now: () => Date): MemoryFile {
 function normalizeNote(text: string): string {
   const note = text.replace(/[\s\p{Cc}]+/gu, ' ').trim();
   const size = [...note].length;
-  if (note === '') throw new UserError('Wanted a note of at least a word, came none.');
+  if (note === '') throw new UserError('Expected a note of at least a word, got none.');
   if (size > MAX_NOTE_CHARS) {
     throw new UserError(
-      `Wanted a note of at most ${MAX_NOTE_CHARS} characters, came ${size}. Shorten it, or write two.`,
+      `Expected a note of at most ${MAX_NOTE_CHARS} characters, got ${size}. Shorten it, or write two.`,
     );
   }
   return note;
