@@ -60,7 +60,7 @@ test('no more jobs run at once than are allowed, and the model is told which do'
   expect(await on.jobs.end(Number.MAX_SAFE_INTEGER)).toEqual([]);
 });
 
-test('arguments that do not fit are told with what would', async () => {
+test('invalid arguments are refused with what is expected', async () => {
   const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'sleep 300', background: true });
   expect((await on.use('jobs', { action: 'look' })).text).toBe(
@@ -71,7 +71,7 @@ test('arguments that do not fit are told with what would', async () => {
   expect(await on.use('jobs', { action: 'wait', job: 'job_1', seconds: 601 })).toMatchObject({ ok: false });
   const long = await on.use('shell', { command: 'true', timeout_s: 4000 });
   expect(long).toMatchObject({ ok: false });
-  expect(long.text).toContain('runs with `background`');
+  expect(long.text).toContain('with `background`');
   expect(await on.use('shell', { command: 'true', timeout_s: 86_401, background: true })).toMatchObject({ ok: false });
 });
 
