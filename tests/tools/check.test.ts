@@ -39,7 +39,7 @@ test('the model is not offered `check`, neither at first nor after a wrong name;
   expect(await use('check', { command: 'true' })).toMatchObject({ ok: true });
 });
 
-test('a file holds where it is there and large enough, by either of its names', async () => {
+test('a file check passes if the file exists and is large enough, by either of its names', async () => {
   const { use, work } = given();
   writeFileSync(join(work, 'chart.svg'), '');
   for (const file of ['chart.svg', 'work/chart.svg', join(work, 'chart.svg')]) {
@@ -63,7 +63,7 @@ test('a file holds where it is there and large enough, by either of its names', 
   });
 });
 
-test('a folder, a file outside and a link to one do not hold', async () => {
+test('a folder, a file outside and a link to one do not pass', async () => {
   const { use, work, outside } = given();
   mkdirSync(join(work, 'out'));
   writeFileSync(join(outside, 'secret'), 'x');
@@ -94,7 +94,7 @@ test('a pattern is tried against the first mebibyte, whole characters only', asy
   expect(await use('check', { file: 'a.txt', min_bytes: 2 * mebibyte, matches: 'x' })).toMatchObject({ ok: false });
 });
 
-test('a pattern that is none, or takes for ever, is an answer', async () => {
+test('an invalid or endless pattern gets an answer', async () => {
   const { use, work } = given({ patternMs: 200 });
   writeFileSync(join(work, 'a.txt'), `${'a'.repeat(60)}!`);
   expect((await use('check', { file: 'a.txt', matches: '(' })).text).toMatch(/^`matches` is not a JavaScript regular/);
@@ -104,7 +104,7 @@ test('a pattern that is none, or takes for ever, is an answer', async () => {
   });
 });
 
-test('an abort ends a pattern that takes for ever', async () => {
+test('an abort ends an endless pattern', async () => {
   const { use, work } = given();
   writeFileSync(join(work, 'a.txt'), `${'a'.repeat(60)}!`);
   const stop = new AbortController();
@@ -113,7 +113,7 @@ test('an abort ends a pattern that takes for ever', async () => {
   await expect(trying).rejects.toBe('stopped by a person');
 });
 
-test('a command holds where its exit code is the expected one, and its last lines are reported', async () => {
+test('a command check passes if its exit code is the expected one, and its last lines are reported', async () => {
   const { use, work } = given();
   expect(await use('check', { command: 'pwd' })).toEqual({
     ok: true,
@@ -127,7 +127,7 @@ test('a command holds where its exit code is the expected one, and its last line
   expect(text.split('\n')).toEqual(['`seq 1 30; echo exit 0; exit 1`: expected exit 0, got exit 1', ...tail]);
 });
 
-test('a command that takes too long or is ended by a signal does not hold', async () => {
+test('a command that takes too long or is ended by a signal does not pass', async () => {
   const { use } = given({ shell: shellTool({ timeoutMs: 300 }) });
   expect(await use('check', { command: 'sleep 60' })).toMatchObject({
     ok: false,
@@ -145,7 +145,7 @@ test('an abort ends the command, with the processes it started', async () => {
   await expect(trying).rejects.toBe('stopped by a person');
 });
 
-test('an address holds where the status is the expected one, after redirects; its body is not waited for', async () => {
+test('a URL check passes if the status after redirects is the expected one; it does not wait for the body', async () => {
   const url = await site((request, response) => {
     if (request.url === '/moved') response.writeHead(302, { location: '/here' }).end();
     else response.writeHead(request.url === '/here' ? 200 : 404).write('a body without an end');
@@ -155,7 +155,7 @@ test('an address holds where the status is the expected one, after redirects; it
   expect(await get(`${url}/gone`, 404)).toMatchObject({ ok: true });
 });
 
-test('no answer, none in time, and an address of another kind do not hold', async () => {
+test('no answer, none in time, and another kind of URL do not pass', async () => {
   const url = await site(() => {});
   expect(await get(url, 200, 100)).toEqual({
     ok: false,
@@ -181,7 +181,7 @@ test('an address that is not public is asked only where a person allowed it, and
   expect(asked).toBe(0);
 });
 
-test('a redirect of a checked address goes by the rules like the address itself', async () => {
+test('the rules apply to redirects of a checked URL as to the URL itself', async () => {
   let asked = 0;
   const url = await site((request, response) => {
     if (request.url === '/open') response.writeHead(302, { location: '/private/x' }).end();
@@ -205,12 +205,12 @@ test('an abort ends the wait for an address', async () => {
   await expect(given({ web: LOOPBACK }).use('check', { url }, stop.signal)).rejects.toBe('stopped by a person');
 });
 
-test('what a person is asked never holds by itself', async () => {
+test('a check that asks a person never passes by itself', async () => {
   const { use } = given();
   expect(await use('check', { person: 'Is it blue?' })).toEqual({ ok: false, text: 'asks a person: Is it blue?' });
 });
 
-test('anything but one entry of done_when is refused with the kinds there are', async () => {
+test('anything other than one entry of done_when is refused with the possible kinds', async () => {
   const { use } = given();
   for (const args of [{}, { file: 'a', command: 'b' }, { file: '' }, { url: 'not one' }, { command: 'a', exit: 'no' }])
     expect((await use('check', args)).text).toMatch(/^Expected one of \{ file, .* got \{/);

@@ -15,7 +15,7 @@ function searchSetup(search: SearchSettings | undefined, env: NodeJS.ProcessEnv 
 
 type Asked = { path: string; headers: IncomingMessage['headers']; body: string };
 
-/** A stand-in of an engine that answers everything with this. */
+/** A fake search engine that always gives this answer. */
 async function standIn(path: string, answer: unknown) {
   const seen: Asked[] = [];
   const { url } = await server({
@@ -27,7 +27,7 @@ async function standIn(path: string, answer: unknown) {
   return { seen, base_url: url('/').replace(/\/$/, '') };
 }
 
-test('SearXNG is asked for JSON, and says which engines were silent', async () => {
+test('SearXNG is queried for JSON, and reports engines that did not answer', async () => {
   const { seen, base_url } = await standIn('/searx/search', {
     query: 'x',
     results: [
@@ -112,13 +112,13 @@ test.each([
   expect(text).not.toContain(KEY);
 });
 
-test('a SearXNG that gives no JSON says where that is switched on', async () => {
+test('a SearXNG without JSON output gets a hint where to enable it', async () => {
   const { url } = await server({ '/search': (_, response) => response.writeHead(403).end('Forbidden') });
   const { text } = await searchSetup({ engine: 'searxng', base_url: url('') }).use('web_search', { query: 'x' });
   expect(text).toContain('`formats: [html, json]`');
 });
 
-test('an engine that is silent, closed or floods is given up on', async () => {
+test('an engine that is silent, closed or floods is abandoned', async () => {
   const { url } = await server({
     '/silent/search': () => undefined,
     '/flood/search': respondWith(Buffer.alloc(5 * 1024 * 1024, '['), 'application/json'),
@@ -133,7 +133,7 @@ test('an engine that is silent, closed or floods is given up on', async () => {
   );
 });
 
-test('the settings are held to what the tools can use', () => {
+test('the settings are limited to what the tools can use', () => {
   const holds = (value: unknown) => Config.safeParse(value).success;
   expect(holds({ search: { engine: 'searxng', base_url: 'http://127.0.0.1:8080' } })).toBe(true);
   expect(holds({ network: { allow_private: ['10.0.0.0/8', 'fd00::/8', '::1', 'wiki.intern', '192.168.1.4'] } })).toBe(
