@@ -1,6 +1,6 @@
 /**
- * `npm run test:all`: everything that is too long for each change. All steps run, even after one that failed; a table at the end
- * says which did. Properties are tried with a new seed each time, which is printed: `FC_SEED=N npm test` repeats it.
+ * `npm run test:all`: everything that takes too long for each change. All steps run, even after a failure; a table at
+ * the end shows which failed. Property tests use a new seed each time and print it; `FC_SEED=N npm test` repeats it.
  *
  *   npm run test:all
  *   npm run test:all -- tests crash     only these steps

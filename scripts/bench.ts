@@ -1,5 +1,5 @@
-// `npm run bench`: how long agentd takes, always beside the plainest program that does the same on the same machine in the
-// same run. Nothing is asserted. docs/performance.md says what each figure means and what was measured.
+// `npm run bench`: measures agentd, always next to the simplest program that does the same (the floor) on the same
+// machine in the same run. Nothing is asserted. docs/performance.md has the meaning of each figure, and results.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -77,5 +77,5 @@ try {
 } finally {
   rmSync(scratch, { recursive: true, force: true, maxRetries: 5 });
 }
-// Children of a bench that failed would keep this process waiting.
+// Child processes of a failed bench would keep this process alive.
 process.exit();

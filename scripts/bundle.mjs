@@ -1,16 +1,17 @@
-// Makes dist/ out of src/: each program in a few files, the library in one. Why, and what it brought: docs/decisions/0010-bundles.md
+// Builds dist/ from src/: each program in a few files, the library in one. Why: docs/decisions/0010-bundles.md
 import { chmodSync, cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 
 const OUT = 'dist';
 
-/** Loaded by every program, from a hundred files of which it uses half; it stands in a file of its own. */
+/** Loaded by every program, so it gets its own file; it has a hundred files, of which half are used. */
 const SHARED = 'zod';
 
 /**
- * Packages inlined into the programs, each with those it needs: loading them file by file takes several times as long. The others
- * stay in node_modules: they find files by their own place (write-file-atomic, playwright-core), or few sessions need them.
+ * Packages inlined into the programs with their dependencies, because loading them file by file takes several times as
+ * long. Others stay in node_modules: they locate files by their own path (write-file-atomic, playwright-core), or few
+ * sessions need them.
  */
 const INLINED = [
   SHARED,
@@ -27,18 +28,18 @@ const INLINED = [
   ...['wrap-ansi', 'ansi-styles', 'strip-ansi', 'ansi-regex', 'string-width'],
 ];
 
-/** What is inlined in place of a package. */
+/** Replacements for packages. */
 const STAND_INS = { 'string-width': resolve('scripts/plain-width.mjs') };
 
-/** Where the licence of a package is that comes without one: with another of the same authors. */
+/** For packages without a licence file: another package of the same authors that has it. */
 const LICENCE_OF = { '@xterm/headless': ['node_modules/@xterm/addon-unicode11'] };
 
 /** The page for browsers. */
 const PAGE = 'src/frontends/web';
 
 /**
- * What stands together in one file, each with all that it imports: what the start of a daemon or a short command needs. Whatever
- * else there is stands apart by its `import()`, so that what is loaded late stays so.
+ * Modules grouped into one file each, with all their imports: what a daemon needs to start, or a short command. Other
+ * modules are split at their `import()`, so that they are still loaded late.
  */
 const PROGRAMS = {
   agentd: {
@@ -56,31 +57,31 @@ const PROGRAMS = {
     message: ['protocol/session/message.ts'],
     send: ['frontends/cli/commands/send.ts', 'client/actions/messaging.ts'],
     replay: ['client/sessions/replay.ts'],
-    // Of it only the options are needed where yargs reads a command.
+    // Kept apart, since yargs only needs its options.
     show: ['frontends/cli/commands/show.ts'],
     details: ['client/inspect/session-details.ts', 'client/inspect/approval-requests.ts'],
   },
 };
 
-/** Folders of the packages that were inlined. */
+/** Folders of the inlined packages. */
 const inlined = new Set();
 
 rmSync(OUT, { recursive: true, force: true });
 for (const [name, files] of Object.entries(PROGRAMS)) {
   const groups = [[SHARED, isShared], ...Object.entries(files).map(([group, sources]) => [group, among(sources)])];
-  // Where a module is wanted by several, the first of them has it.
+  // A module that belongs to several groups goes to the first.
   const ranked = groups.map(([group, test], place) => ({ name: group, test, priority: groups.length - place }));
   await write(name, isOursOrInlined, { groups: ranked });
   chmodSync(`${OUT}/${name}.js`, 0o755);
 }
-// Whoever uses the library hands its schemas to a zod of their own: it is to be the same.
+// Users of the library pass its schemas to their own zod, so it must not have a copy of zod inlined.
 await write('index', isOurs, true);
 await writePage();
-// A thread that is started by its path.
+// A thread is started by its path.
 cpSync('src/tools/web/page-thread.mjs', `${OUT}/agentd/page-thread.mjs`);
 writeFileSync(`${OUT}/THIRD-PARTY-NOTICES.txt`, notice());
 
-/** Names stay as they are and are the same in every build: a stack can be read, and a program that runs survives an update as well as before. */
+/** Names are kept and the same in every build, so that stacks are readable and a running program survives an update. */
 async function write(name, within, codeSplitting) {
   const bundle = await rolldown({
     input: { [name]: `src/${name}.ts` },
@@ -88,7 +89,7 @@ async function write(name, within, codeSplitting) {
     resolve: { alias: STAND_INS },
     tsconfig: false,
     external: (id) => !within(id),
-    // What a short command loads late, yargs' table of all commands has anyway.
+    // Modules that short commands load late are imported statically by yargs' table of all commands.
     checks: { ineffectiveDynamicImport: false },
   });
   const { output } = await bundle.write({
@@ -112,8 +113,8 @@ function noteInlined(output) {
 }
 
 /**
- * The page that `agentctl serve` serves: a script with all it needs to begin, those that are loaded when they are wanted (graphs, a browser, a terminal), and the
- * files that are written as they are.
+ * Writes the page of `agentctl serve`: its main script, those loaded on demand (graph, browser, terminal), and files
+ * that are copied unchanged.
  */
 async function writePage() {
   const bundle = await rolldown({
@@ -144,7 +145,7 @@ function isShared(id) {
   return id.includes(`/node_modules/${SHARED}/`);
 }
 
-/** Of a package as it is imported (`openai/streaming`), and of one of its files. */
+/** Whether an import (`openai/streaming`) or a file belongs to an inlined package. */
 function isInlined(id) {
   return INLINED.some((name) => id === name || id.startsWith(`${name}/`) || id.includes(`/node_modules/${name}/`));
 }
@@ -157,14 +158,14 @@ function isOursOrInlined(id) {
   return isOurs(id) || isInlined(id);
 }
 
-/** The licences of what is inlined ask to go along with every copy. */
+/** The licences of the inlined packages, which must accompany every copy. */
 function notice() {
   return [...inlined].sort().map(noticeOf).join('\n');
 }
 
 function noticeOf(folder) {
   const { name, version } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
-  // A part of a larger project may leave the licence to another part of it.
+  // A package of a larger project may leave the licence file to another package.
   const file = [folder, ...(LICENCE_OF[name] ?? [])]
     .flatMap((one) => readdirSync(one).map((entry) => `${one}/${entry}`))
     .find((path) => /\/licen[cs]e[^/]*$/i.test(path));

@@ -1,6 +1,6 @@
 /**
- * `npm run cast`: records `npm run demo` for the front page. Everything shown was printed by the real programs; only the scratch
- * path and the port are replaced, so that two recordings differ in little but their times.
+ * `npm run cast`: records `npm run demo` for the front page. Everything shown is printed by the real programs; only the
+ * scratch path and the port are replaced, so that two recordings differ in little but their times.
  */
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -44,7 +44,7 @@ function agentctl(...args: string[]): string[] {
   return [AGENTCTL, ...args, '--workspace', workspace];
 }
 
-/** Runs the example with the `agentctl` that was just built. */
+/** Runs the example with the `agentctl` just built. */
 async function recordKill(): Promise<Line[]> {
   const folder = mkdtempSync(join(tmpdir(), 'agentd-kill-'));
   try {
@@ -57,13 +57,13 @@ async function recordKill(): Promise<Line[]> {
   }
 }
 
-/** Makes the session, so that it can be watched before the demo drops its task. */
+/** Creates the session, so that it can be watched before the demo drops its task. */
 function watchFromTheStart(): Promise<Line[]> {
   mkdirSync(join(workspace, '.sessions', 'demo', 'inbox'), { recursive: true });
   return record(agentctl('watch', 'demo', '--follow'), { signal: over.signal });
 }
 
-/** Takes back what came after the pause. The record is the truth, so `show` then says what it said while the run was paused. */
+/** Removes the events after the pause, so that `show` prints what it printed while the run was paused. */
 function cutWhilePaused(path: string): void {
   const events = readFileSync(path, 'utf8').split('\n');
   const answered = events.findIndex((event) => event.includes('"type":"reply.published"'));
@@ -71,7 +71,7 @@ function cutWhilePaused(path: string): void {
   writeFileSync(path, `${events.slice(0, answered + 1).join('\n')}\n`);
 }
 
-/** The lines as a terminal of our width shows them, below the command that was typed. */
+/** The lines as a terminal of our width shows them, below the typed command. */
 function typed(command: string, lines: Line[]): Line[] {
   const printed = lines.map(({ at, text }) => ({
     at,

@@ -1,6 +1,6 @@
 /**
- * A fault at every call that changes the disk: the daemon is killed before it, or the call fails, once or from then on, then a whole
- * daemon goes on and every promise is checked. What is promised and what was found: docs/reliability.md.
+ * Injects a fault at every call that changes the disk: the daemon is killed before it, or the call fails, once or from
+ * then on. Then a healthy daemon takes over and every promise is checked. Promises and results: docs/reliability.md.
  *
  *   npm run test:crash                 every 8th point, of each fault
  *   npm run test:crash -- --all        every point
@@ -13,7 +13,7 @@ import { hasStrace, type Point, pointsOf } from './crash/trace.ts';
 const DEFAULT_EVERY = 8;
 
 type Row = Kind & { name: string; calls?: string[] };
-/** Calls a failing disk or a missing right fails for good; `write` and `openat` also carry Node's own messages and modules. */
+/** Calls that can fail permanently. Not `write` and `openat`, which Node also uses for its own messages and modules. */
 const DISK_CALLS = ['fdatasync', 'fsync', 'rename', 'link', 'unlink', 'mkdir', 'ftruncate'];
 const once = { times: 1, lasting: 'once' as const };
 const on = { times: 1, lasting: 'on' as const };
@@ -29,7 +29,7 @@ const ROWS: Row[] = [
   { name: 'EACCES from then on', fault: 'EACCES', ...on, calls: DISK_CALLS },
   { name: 'EMFILE from then on', fault: 'EMFILE', ...on, calls: ['openat'] },
 ];
-/** Node's own calls have no steady number: a fault that hit one of them is tried again so often. */
+/** The number of Node's own calls varies, so a fault that hit one of them is tried again this often. */
 const TRIES = 3;
 
 const { values } = parseArgs({
@@ -59,19 +59,19 @@ console.log('| fault | points tried | struck in the workspace | only beside it |
 console.log('|---|---|---|---|---|---|');
 for (const [n, kind] of ROWS.entries()) {
   if (values.fault && kind.name !== values.fault) continue;
-  // Each fault begins at another point, so that a bounded run sees more of them.
+  // Each fault begins at a different point, so that a bounded run covers more of them.
   const from = Number(values.from) + n * Math.max(1, Math.floor(every / ROWS.length));
   const fit = points.filter(
     ({ call }) => !kind.calls || kind.calls.includes(call.replace(/(?<=rename|link|unlink|mkdir)at2?$/, '')),
   );
-  // One point at least, however few there are.
+  // At least one point.
   const step = Math.max(1, Math.min(every, fit.length));
   await round(kind, values.point ? fit : fit.filter((_, place) => place % step === from % step));
 }
 for (const line of wrong) console.log(`\n${line}`);
 process.exit(wrong.length > 0 ? 1 : 0);
 
-/** The points of a run without a fault, which must itself come out right. */
+/** The points of a run without a fault, which must itself be correct. */
 async function allPoints(): Promise<Point[]> {
   const found: Point[] = [];
   for (const where of ['main', 'any'] as const) {
@@ -90,7 +90,7 @@ async function allPoints(): Promise<Point[]> {
 
 async function round(kind: Row, chosen: Point[]): Promise<void> {
   const began = Date.now();
-  // A run that may only take so long gives each fault its share of the time.
+  // With a time limit, each fault gets an equal share.
   const share = values.seconds ? (Number(values.seconds) * 1000) / ROWS.length : Number.POSITIVE_INFINITY;
   const left = [...chosen];
   let [tried, struck, beside, violated] = [0, 0, 0, 0];
@@ -99,7 +99,7 @@ async function round(kind: Row, chosen: Point[]): Promise<void> {
     for (let at = left.shift(); at && hasTime(); at = left.shift()) {
       tried++;
       let outcome: Outcome = { struck: false, beside: true, wrong: [] };
-      // Node's own calls, such as those that wake a thread, may take 20 s to come right.
+      // After a fault in one of Node's own calls, such as waking a thread, it may take 20 s to recover.
       for (let n = 0; n < TRIES && outcome.beside && !outcome.struck && outcome.wrong.length === 0; n++)
         if (n === 0 || hasTime()) outcome = await runScenario(at, kind);
       if (outcome.struck) struck++;

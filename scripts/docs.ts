@@ -1,6 +1,6 @@
 /**
- * Writes the pages that are generated from code: JSON Schemas, the tables of formats, commands and answers, the help of both
- * programs, and the version of the reducers. `--check` writes nothing and fails where a page is not what the code would give.
+ * Writes the files that are generated from code: JSON Schemas, the tables of formats, commands and answers, the help of
+ * both programs, and the version of the reducers. `--check` writes nothing and fails if a file is out of date.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -23,7 +23,7 @@ const pages: Record<string, string> = {
 
 const stale = Object.entries(pages).filter(([path, text]) => !existsSync(path) || readFileSync(path, 'utf8') !== text);
 if (process.argv.includes('--check')) {
-  for (const [path] of stale) console.error(`${path} is not what the code gives; run: npm run docs`);
+  for (const [path] of stale) console.error(`${path} is out of date; run: npm run docs`);
   process.exitCode = stale.length > 0 ? 1 : 0;
 } else {
   for (const [path, text] of stale) {

@@ -1,13 +1,13 @@
 /**
- * A random model as a test of the whole: a real daemon, ten sessions, an endpoint that answers at random, people who send and edit
- * in between, kills and stops; then calm, and every promise is checked. docs/reliability.md says what is.
+ * Fuzzes the whole system: a real daemon, ten sessions, an endpoint that answers at random, people who send and edit
+ * meanwhile, kills and stops. Then everything settles and every promise is checked; see docs/reliability.md.
  *
  *   npm run test:fuzz -- --seed 7 --seconds 30
  *   npm run test:fuzz -- --seeds 1..100 --parallel 2
  *   npm run test:fuzz -- --seed 7 --kill          or --no-kill; else the seed decides
  *
- * A seed decides what the endpoint answers and what people do. When things happen is the machine's, so a seed shows the same kind
- * of run again, not the same run to the letter. KEEP=1 keeps the workspace of a run that passed, too.
+ * A seed decides what the endpoint answers and what people do, but timing depends on the machine, so a seed repeats the
+ * kind of run, not the exact run. KEEP=1 keeps the workspace of passed runs too.
  */
 import * as fs from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -26,7 +26,7 @@ const { values } = parseArgs({
 });
 const seeds = seedsOf(values.seeds ?? values.seed ?? String(Date.now() % 100_000));
 const [seconds, parallel] = [Number(values.seconds), Number(values.parallel)];
-if (!(seconds > 0) || !(parallel >= 1)) throw new Error(`Wanted numbers above 0, came: ${JSON.stringify(values)}`);
+if (!(seconds > 0) || !(parallel >= 1)) throw new Error(`Expected numbers above 0, got: ${JSON.stringify(values)}`);
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
 
@@ -64,6 +64,6 @@ function report({ seed, kills, base, wrong, last, counts, ends, tookMs }: Outcom
 /** `7` or `1..100`. */
 function seedsOf(text: string): number[] {
   const [, from, to = from] = /^(\d+)(?:\.\.(\d+))?$/.exec(text) ?? [];
-  if (from === undefined) throw new Error(`Wanted a number or two, as in 1..100; came: ${text}`);
+  if (from === undefined) throw new Error(`Expected a number, or two as in 1..100; got: ${text}`);
   return Array.from({ length: Math.max(0, Number(to) - Number(from) + 1) }, (_, n) => Number(from) + n);
 }

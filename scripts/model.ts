@@ -1,8 +1,8 @@
 /**
- * Tells stories to a real daemon, as in tests/model, more than `npm test` does:
+ * Runs the model-based tests in tests/model against a real daemon, more of them than `npm test` does:
  *
  *   npm run test:model -- --runs 200 --seed 7
- *   npm run test:model -- --seed 7 --path 12:3:1 --replay "AAB/F:G"     one failure again, as it was printed
+ *   npm run test:model -- --seed 7 --path 12:3:1 --replay "AAB/F:G"     repeats one failure, as printed
  */
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';

@@ -1,6 +1,6 @@
 /**
- * A scenario of each planning mode, with a daemon that is killed right after the nth write to a record, for every n; a whole daemon
- * goes on, and every promise is checked in every session of the family.
+ * Runs a scenario of each planning mode with a daemon that is killed right after the nth write to an event log, for
+ * every n. A second daemon finishes it, and every promise is checked in every session of the family.
  *
  *   npm run test:modes                     every 5th write of each mode
  *   npm run test:modes -- --all            every one
@@ -47,7 +47,7 @@ for (const [name, scenario] of scenarios()) if (!values.mode || values.mode === 
 for (const line of wrong) console.log(`\n${line}`);
 process.exit(wrong.length > 0 ? 1 : 0);
 
-/** Kills at every nth write until one is beyond the last, whose daemon runs the whole scenario. */
+/** Kills at every nth write until n is beyond the last write, so that the daemon completes the scenario. */
 async function round(name: string, scenario: Scenario): Promise<void> {
   const began = Date.now();
   let [next, most, killed, violated] = [Number(values.at ?? 1), Number.POSITIVE_INFINITY, 0, 0];
@@ -99,7 +99,7 @@ function setOut(root: string, { message, config, script, files }: Scenario): voi
   fs.writeFileSync(join(session, 'inbox/1.md'), message);
 }
 
-/** A daemon that dies at its nth write; whether it did, or the scenario ended before. */
+/** Runs a daemon that dies at its nth write. False if the scenario ended before. */
 async function runAndKill(root: string, at: number): Promise<boolean> {
   const words = ['--import', KILLER, AGENTD, '--workspace', root, '--model', `scripted:${join(root, 'script.json')}`];
   const child = spawn(process.execPath, words, {

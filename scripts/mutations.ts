@@ -1,6 +1,6 @@
 /**
- * Takes out one protection at a time (a sync, a fence, a refusal, a permission check) and runs the tests of its own room: one of
- * them has to fail.
+ * Removes one protection at a time (a sync, a fence, a refusal, a permission check) and runs the tests of its room, one
+ * of which has to fail.
  *
  *   npm run test:mutations                           all of them
  *   npm run test:mutations -- --only store/outbox    those whose file, code or kind has these words
@@ -72,7 +72,7 @@ async function tryOne(bench: Bench, mutation: Mutation): Promise<void> {
   console.log(`${outcome.is.padEnd(8)} ${words(mutation)}${by && `\n         ${by}`}`);
 }
 
-/** A row for each file and kind: how many were taken out, how many were noticed, and one of the tests that did. */
+/** A row for each file and kind: how many were removed, how many were noticed, and one of the tests that failed. */
 function tableOf(all: ReadonlyMap<Mutation, Outcome>): string {
   const rows = new Map<string, { taken: number; noticed: number; by: string }>();
   for (const [{ file, kind }, outcome] of all) {

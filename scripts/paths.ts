@@ -1,8 +1,8 @@
 /**
  * `npm run paths`: the files of `src/` that one warm message goes through, from its file in `inbox/` to its reply in
- * `outbox/`. A real daemon serves a scratch workspace in this process, a model on loopback answers, and the coverage of
- * V8 counts the files of which a function ran between the first reply and the second. Threads and child processes are
- * not counted.
+ * `outbox/`. A real daemon serves a scratch workspace in this process with a model on loopback, and V8's coverage finds
+ * the files of which a function ran between the first reply and the second. Threads and child processes are not
+ * counted.
  */
 import * as fs from 'node:fs';
 import { Session } from 'node:inspector/promises';
@@ -62,7 +62,7 @@ async function answered(name: string): Promise<void> {
   await sleep(REST_MS);
 }
 
-/** The files of which a function ran since the last call of this, in order. */
+/** The files of which a function ran since the last call, in order. */
 async function filesRun(): Promise<string[]> {
   const { result } = await inspector.post('Profiler.takePreciseCoverage');
   const run = result.filter(({ functions }) => functions.some(({ ranges }) => ranges.some(({ count }) => count > 0)));

@@ -1,14 +1,15 @@
 /**
- * Power cuts: a scenario is run once under strace; then, at every call that touched the disk, the disks a power cut may leave there are
- * made by a model of the file system, and a whole daemon recovers each. What is promised and what was found: docs/reliability.md.
+ * Simulates power cuts: a scenario is run once under strace; then, for every call that touched the disk, a model of the
+ * file system generates the disks that a power cut may leave, and a daemon recovers each. Promises and results:
+ * docs/reliability.md.
  *
  *   npm run test:power                       every 6th point, a handful of disks at each
- *   npm run test:power -- --all              every point, 24 disks at each where there are too many to try all
- *   npm run test:power -- --recording DIR --cut 57    one point again of a recording that was kept; KEEP=1 keeps what is broken
+ *   npm run test:power -- --all              every point, at most 24 disks at each
+ *   npm run test:power -- --recording DIR --cut 57    repeats one point of a kept recording; KEEP=1 keeps broken disks
  *   npm run test:power -- --image ext4       on a real file system in an image, as root
- *   npm run test:power -- --enough 1         without a sync, one broken disk is enough to see; 4 if left out
- *   npm run test:power -- --only torn        rows whose name has this in it; may be given several times
- *   npm run test:power -- --ignore-syncs 'events.jsonl$'   what breaks where syncs of such paths do nothing
+ *   npm run test:power -- --enough 1         stops rows without a sync after one broken disk; default 4
+ *   npm run test:power -- --only torn        only rows whose name contains this; may be repeated
+ *   npm run test:power -- --ignore-syncs 'events.jsonl$'   shows what breaks if syncs of these paths do nothing
  */
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,9 +23,9 @@ import { tryShare } from './power/share.ts';
 import type { Writes } from './power/states.ts';
 import { runWholeScenario } from './power/whole-scenario.ts';
 
-/** Without a sync, so many broken disks are enough to see; with `--all` they are counted. */
+/** A row without some syncs ends after this many broken disks; with `--all` all are counted. */
 const ENOUGH = 4;
-/** Syncs without which the protocol must break: if nothing breaks, it is this harness that does not see. */
+/** Syncs without which something must break; if nothing does, this test is blind. */
 const TEETH: Array<[name: string, ignoredSyncs: string]> = [
   ['the record', 'events\\.jsonl$'],
   ['the names on the way to the record', 'sessions(?:/demo)?$|/workspace$'],
@@ -100,7 +101,7 @@ async function main(): Promise<number> {
   const found: string[] = [];
   for (const { name, how, ignoredSyncs, cuts } of chosen) {
     const enough = ignoredSyncs && !values.all ? Number(values.enough ?? ENOUGH) : undefined;
-    // A second process would only look for the same few.
+    // A second process would only find the same few.
     const row = await rowOf(folder, enough === 1 ? 1 : Number(values.jobs), {
       ...common,
       how,
@@ -119,7 +120,7 @@ async function main(): Promise<number> {
   return bad ? 1 : 0;
 }
 
-/** At the beginning of the scenario, and at its end, there is little to lose. */
+/** Sorts cuts from the middle, since there is little to lose at the beginning and end of the scenario. */
 function fromTheMiddle(cuts: number[]): number[] {
   const middle = ((cuts[0] ?? 0) + (cuts.at(-1) ?? 0)) / 2;
   return [...cuts].sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));

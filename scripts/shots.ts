@@ -1,6 +1,6 @@
 /**
- * `npm run shots`: the pictures of the page in docs/web.md, taken in Chromium, and beside them what they show as text. The daemon,
- * the server and the page are the real ones; the model is that of the scenario `dag`.
+ * `npm run shots`: takes the screenshots of the page in docs/web.md with Chromium, and writes what they show as text.
+ * Daemon, server and page are real; the model is that of the scenario `dag`.
  *
  *   npm run shots -- --check     takes none; fails where the page no longer shows that text
  */
@@ -13,9 +13,9 @@ import { startServer } from './bench/children.ts';
 import { setStage } from './demo/stage.ts';
 import { scenarios } from './modes/scenario.ts';
 
-/** Two pixels for one of CSS: sharp where a screen has twice as many. */
+/** A scale factor for sharp pictures on high-density screens. */
 const LOOK = { viewport: { width: 1180, height: 940 }, deviceScaleFactor: 1.5, locale: 'en' } as const;
-/** Pixels differ from machine to machine; this does not. */
+/** The text of the screenshots; unlike pixels, it is the same on every machine. */
 const SHOWN = 'docs/page-shots.txt';
 const isCheck = process.argv.includes('--check');
 
@@ -38,7 +38,7 @@ try {
   const plan = page.getByRole('region', { name: 'Plan' });
   const list = page.getByRole('navigation', { name: 'Sessions' });
   await list.getByRole('link', { name: 'demo' }).waitFor();
-  // The entries before it are out of the picture, and of steps at the same time any may come first.
+  // Only the last entry is compared: earlier ones are not visible, and concurrent steps come in any order.
   const reply = page.getByRole('log').getByRole('article').last();
   await reply.getByText('Reply: ').waitFor();
   await plan.locator('summary').first().click();
@@ -70,7 +70,7 @@ else {
   process.exitCode = 1;
 }
 
-/** `parts`: those whose text is kept. */
+/** `parts`: the parts whose text is kept. */
 async function take(page: Page, name: string, parts: readonly Locator[]): Promise<void> {
   const path = `docs/${name}.png`;
   await page.evaluate('document.activeElement?.blur()');
@@ -81,7 +81,7 @@ async function take(page: Page, name: string, parts: readonly Locator[]): Promis
   console.log(`wrote ${path}`);
 }
 
-/** Without what is another time, duration or folder in each run. */
+/** Removes times, durations and folders, which differ in each run. */
 function withoutMeasures(text: string): string {
   return text
     .replaceAll(stage.workspace, 'WORKSPACE')

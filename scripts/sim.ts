@@ -1,12 +1,12 @@
 /**
- * Tells many stories of the simulation in tests/sim, on every core: `npm run test:sim -- 10000`. A story that breaks a promise
- * is named by its seed; `SEED=17 npx vitest run tests/sim` tells that one again and shows it.
+ * Runs many seeds of the simulation in tests/sim on all cores: `npm run test:sim -- 10000`. A seed that breaks a
+ * promise is printed; `SEED=17 npx vitest run tests/sim` repeats it and shows its story.
  */
 import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 
 const seeds = Number(process.argv[2] ?? process.env['SEEDS'] ?? 10_000);
-if (!Number.isInteger(seeds) || seeds < 1) throw new Error(`Wanted a number of seeds, came: ${process.argv[2]}`);
+if (!Number.isInteger(seeds) || seeds < 1) throw new Error(`Expected a number of seeds, got: ${process.argv[2]}`);
 const each = Math.ceil(seeds / availableParallelism());
 const began = Date.now();
 const firsts = Array.from({ length: Math.ceil(seeds / each) }, (_, n) => 1 + n * each);

@@ -1,8 +1,8 @@
 /**
- * First it is killed 15 times, 60 to 560 ms after each READY, over 20 sessions with 60 messages: none may be blamed for it. Then
- * the daemon is killed every 0.1 to 3 s while 20 frontends send messages into 50 sessions and move their replies to
- * `outbox/read/`. Then it settles, and every promise is checked: above all that there are as many replies as messages, each
- * once, and that no command ran twice. Prints a row for docs/reliability.md.
+ * First, a daemon with 20 sessions and 60 messages is killed 15 times, 60 to 560 ms after each READY; no session may be
+ * blamed for it. Then the daemon is killed every 0.1 to 3 s while 20 frontends send messages to 50 sessions and move
+ * their replies to `outbox/read/`. Then everything settles and every promise is checked, above all that each message
+ * has exactly one reply and no command ran twice. Prints a row for docs/reliability.md.
  *
  *   npm run soak
  *   npm run soak -- --minutes 60 --sessions 50 --frontends 20 --seed 7
@@ -22,9 +22,9 @@ import { libraryFrontend, shellFrontend } from './soak/frontends.ts';
 import { innocents } from './soak/innocents.ts';
 
 const SETTLE_MS = 300_000;
-/** The first phase: what a run of kills right after READY once failed, though nobody was to blame. */
+/** The first phase. Kills right after READY once failed messages of sessions that had not caused them. */
 const INNOCENTS = { sessions: 20, messages: 3, kills: 15, settleMs: SETTLE_MS };
-/** Of so many frontends one is a shell script that writes the plain way. */
+/** One of this many frontends is a shell script that writes files directly. */
 const SHELL_ONE_IN = 4;
 
 const { values } = parseArgs({
@@ -36,13 +36,13 @@ const { values } = parseArgs({
   },
 });
 const [minutes, sessions, frontends] = [values.minutes, values.sessions, values.frontends].map(Number);
-if (!minutes || !sessions || !frontends) throw new Error(`Wanted numbers, came: ${JSON.stringify(values)}`);
+if (!minutes || !sessions || !frontends) throw new Error(`Expected numbers, got: ${JSON.stringify(values)}`);
 
 const base = fs.mkdtempSync(join(tmpdir(), 'agentd-soak-'));
 const blame = await innocents(join(base, 'innocents'), INNOCENTS, chanceOf(Number(values.seed)));
 const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), histories: new Map() };
 fs.mkdirSync(ground.root, { mode: 0o700 });
-// Its commands write to a ledger beside the workspace, and nobody is there to be asked.
+// Without a sandbox, because commands write to a ledger beside the workspace and nobody can approve calls.
 fs.writeFileSync(join(ground.root, 'agentd.json'), '{ "version": 1, "sandbox": "none" }\n');
 const chance = chanceOf(Number(values.seed));
 const stopFile = join(base, 'stop');
@@ -94,7 +94,7 @@ async function settled(): Promise<string[]> {
 
 type Sums = { messages: number; replies: number; commands: number; unknown: number };
 
-/** Counted from the files: messages as the frontends know them, replies as they lie in `outbox/read/`. */
+/** Counts messages as the frontends know them, and reply files in `outbox/read/`. */
 async function sums(): Promise<Sums> {
   const sum: Sums = { messages: 0, replies: 0, commands: 0, unknown: 0 };
   for (const [session, history] of ground.histories) {

@@ -9,15 +9,15 @@ import type { Setting } from './setting.ts';
 
 const FLOOR = new URL('./floor-chat.ts', import.meta.url);
 const WARM_UP = 5;
-/** Both sides come to rest before the next one. */
+/** Lets both sides become idle before the next message. */
 const PAUSE_MS = 10;
-/** Between the first token of an answer and the next. */
+/** The time between the first token of an answer and the next. */
 const TALKING_MS = 50;
 const ANSWERS = { quick: 10, usual: 100 };
 
 type Took = { first: number[]; next: number[] };
 
-/** How long after the model has sent a token it is in the terminal of `agentctl chat`. */
+/** The time from the model sending a token until it is shown by `agentctl chat`. */
 export async function chat({ folder, size, nodeFlags }: Setting): Promise<string> {
   if (spawnSync('script', ['--version']).error) return 'chat: skipped, since it takes `script` of util-linux';
   const n = ANSWERS[size === 'quick' ? 'quick' : 'usual'];
@@ -62,7 +62,7 @@ export async function chat({ folder, size, nodeFlags }: Setting): Promise<string
 
 const both = (took: readonly number[]): string => `${ms(median(took))} / ${ms(quantile(took, 0.99))}`;
 
-/** The model says two tokens: when each was sent and when it was on the screen. */
+/** Sends an answer of two tokens; returns when each was sent and when it was on the screen. */
 async function tokens(
   terminal: Terminal,
   endpoint: Endpoint,

@@ -21,20 +21,20 @@ export type Child = Vitals & {
   said: string;
   /** Milliseconds from the command to its first line. */
   readyAfter: number;
-  /** Gives it one line of input and waits for one line of output. */
+  /** Sends one line of input and waits for one line of output. */
   ask(line: string): Promise<string>;
   stop(): Promise<void>;
-  /** Ends it without a warning. */
+  /** Ends it by SIGKILL. */
   kill(): Promise<void>;
 };
 
-/** The daemon, built, as a person would start it; READY when this resolves. */
+/** Starts the built daemon as a person would; it is READY when this resolves. */
 export function startAgentd(workspace: string, url: string, nodeFlags: string[]): Promise<Child> {
   const flags = ['--workspace', workspace, '--base-url', url, '--model', 'bench', '--log-level', 'warn'];
   return start([...nodeFlags, AGENTD, ...flags]);
 }
 
-/** `agentctl serve` of a workspace, with the OpenAI API, and where it is. */
+/** Starts `agentctl serve` with the OpenAI API; returns its URL and token too. */
 export async function startServer(
   workspace: string,
   nodeFlags: string[] = [],
@@ -45,8 +45,8 @@ export async function startServer(
 }
 
 /**
- * A floor: one of the `floor-*.ts` programs beside this file. It runs as plain JavaScript in a bare Node.js, without the
- * loader this bench runs under, which would weigh on its start and its memory.
+ * Starts a floor, one of the `floor-*.ts` programs beside this file. It runs as plain JavaScript, without the loader
+ * that this bench runs under, which would add to its start time and memory.
  */
 export function startFloor(program: URL, ...args: string[]): Promise<Child> {
   return start(floorWords(program, args));
@@ -61,7 +61,7 @@ function floorWords(program: URL, args: string[]): string[] {
 
 export type Terminal = {
   type(text: string): void;
-  /** Resolves with the time at which the text was on the screen; it must not have been there before. */
+  /** Resolves with the time at which a text appeared on the screen; it must not be there already. */
   shows(text: string): Promise<number>;
   stop(): Promise<void>;
 };
@@ -76,7 +76,7 @@ export const startFloorInTerminal = (program: URL, ...args: string[]): Terminal 
 
 const END_OF_INPUT = '\u0004';
 
-/** A program in a terminal of `script` (util-linux), and what it shows there. It ends once `leave` is typed. */
+/** Runs a program in a terminal of `script` (util-linux) and reads its screen. Typing `leave` ends it. */
 function startInTerminal(words: string[], leave: string): Terminal {
   const command = [process.execPath, ...words].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ');
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], SHELL: '/bin/sh', TERM: 'xterm' };

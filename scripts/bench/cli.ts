@@ -11,7 +11,7 @@ const AGENTCTL = resolve('dist/agentctl.js');
 const SESSIONS = 10;
 const PAUSE_MS = 20;
 
-/** What is typed, and what Node.js is given for it. The floor is a Node.js that does nothing. */
+/** The commands and their Node.js arguments. The floor is a Node.js that does nothing. */
 const COMMANDS: Record<string, (n: number) => string[]> = {
   'node -e 0': () => ['-e', '0'],
   'agentctl status': () => [AGENTCTL, 'status'],
@@ -21,7 +21,7 @@ const COMMANDS: Record<string, (n: number) => string[]> = {
   'agentctl --help': () => [AGENTCTL, '--help'],
 };
 
-/** Wall time of commands with a daemon and a few idle sessions, in turn with a Node.js that does nothing. */
+/** Wall time of commands with a daemon and a few idle sessions, alternating with a Node.js that does nothing. */
 export async function cli({ folder, size, nodeFlags }: Setting): Promise<string> {
   const rounds = size === 'quick' ? 2 : 25;
   const endpoint = await openEndpoint();
@@ -29,7 +29,7 @@ export async function cli({ folder, size, nodeFlags }: Setting): Promise<string>
   await idleSessions(workspace, SESSIONS, endpoint);
   const daemon = await startAgentd(workspace, endpoint.url, nodeFlags);
   const took: Record<string, number[]> = Object.fromEntries(Object.keys(COMMANDS).map((name) => [name, []]));
-  // The first round finds cold caches and does not count.
+  // The first round has cold caches and does not count.
   for (let round = 0; round <= rounds; round++) {
     for (const [name, args] of Object.entries(COMMANDS)) {
       const ms = timed(args(round), workspace);

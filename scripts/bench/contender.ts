@@ -12,24 +12,24 @@ export const TRUE: Say = { tool: 'shell', args: { command: 'true' } };
 /** Reads `note.txt`, which `makeSession` puts there. */
 export const READ: Say = { tool: 'read_file', args: { path: 'note.txt' } };
 
-/** Settings under which the same call may be made without end, as this user. */
+/** Settings that allow the same call any number of times, without a sandbox. */
 export const FREE = {
   version: 1,
   sandbox: 'none',
   limits: { repeats: 0, iterations: 1_000_000, step_iterations: 1_000_000 },
 };
 
-/** Whoever carries out a task: from the message until the model has answered in words. */
+/** A program that carries out a task, from the message until the model has answered with text. */
 export type Contender = Pick<Child, 'rss' | 'stop'> & { run(): Promise<void> };
 
-/** A workspace with that `agentd.json`. */
+/** Creates a workspace with this `agentd.json`. */
 export function makeWorkspace(folder: string, config: object): string {
   fs.mkdirSync(folder, { recursive: true });
   fs.writeFileSync(join(folder, 'agentd.json'), JSON.stringify(config));
   return folder;
 }
 
-/** A session's folder with `work/note.txt`. */
+/** Creates a session's folder with `work/note.txt`. */
 export function makeSession(workspace: string, name: string): string {
   const session = join(workspace, '.sessions', name);
   for (const part of ['work', 'inbox/.tmp']) fs.mkdirSync(join(session, part), { recursive: true });
@@ -37,18 +37,18 @@ export function makeSession(workspace: string, name: string): string {
   return session;
 }
 
-/** Puts a message into an inbox the safe way; answers when it was in place. Its reply is `outbox/<id>.msg.json`. */
+/** Drops a message safely; returns the time at which it was in place. Its reply is `outbox/<id>.msg.json`. */
 export function drop(session: string, id: string, text: string): number {
   const staged = join(session, 'inbox', '.tmp', id);
   fs.writeFileSync(staged, JSON.stringify({ text }));
   const at = performance.now();
   fs.linkSync(staged, join(session, 'inbox', `${id}.msg.json`));
-  // The daemon may have been quicker: it takes a sender's staging name away when it finds both.
+  // The daemon may have removed the staging name already.
   fs.rmSync(staged, { force: true });
   return at;
 }
 
-/** Waits for the reply to what was dropped under that id. */
+/** Waits for the reply to the message with this id. */
 export async function replied(session: string, id: string): Promise<void> {
   while (!fs.existsSync(join(session, 'outbox', `${id}.msg.json`))) await sleep(5);
 }
@@ -78,7 +78,7 @@ export async function loop(folder: string, endpoint: Endpoint, keeping: 'bare' |
   let setup: ReturnType<Endpoint['setup']> | undefined;
   return {
     async run() {
-      // The daemon goes first: the loops send the system message and the tools that it sent.
+      // The daemon runs first, because the loops send the same system message and tools as it did.
       setup ??= endpoint.setup();
       await child.ask(JSON.stringify({ ...setup, tasks: [TASK] }));
     },
@@ -87,7 +87,7 @@ export async function loop(folder: string, endpoint: Endpoint, keeping: 'bare' |
   };
 }
 
-/** The floor's loop, ready for a job. */
+/** Starts the floor's loop. */
 export function startLoop(folder: string, endpoint: Endpoint, keeping: 'bare' | 'durable'): Promise<Child> {
   fs.mkdirSync(folder, { recursive: true });
   fs.writeFileSync(join(folder, 'note.txt'), NOTE);

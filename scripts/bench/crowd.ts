@@ -2,20 +2,21 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { READ, TASK } from './contender.ts';
 import { type Endpoint, type Exchange, MARK, type Say } from './endpoint.ts';
 
-/** What the session of that number is asked to do; requests that come of it are known by it. */
+/** The task of a session, which identifies the session in its requests. */
 export const taskOf = (session: number): string => `${TASK} This is ${MARK}${session}.`;
 
-/** Many sessions at work at once. */
+/** Many sessions running at once. */
 export type Crowd = {
-  /** All of them have asked; the time the last one did. */
+  /** Resolves once all have sent a request, with the time of the last one. */
   gathered: Promise<number>;
-  /** The exchanges of each. */
+  /** The exchanges of each session. */
   each(): Exchange[][];
 };
 
 /**
- * Scripts an endpoint for so many sessions. Each one's first question is answered only once all have asked (`hold`: never). From then
- * on each is answered `thinkMs` after it asked, with a call until it has had so many, then in words.
+ * Scripts an endpoint for a number of sessions. The first request of each is answered only once all have sent one
+ * (`hold`: never). After that, each request is answered after `thinkMs`: with calls for some iterations, then with
+ * text.
  */
 export function crowd(
   endpoint: Endpoint,

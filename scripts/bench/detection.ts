@@ -4,16 +4,16 @@ import { loadCorpus, type Run, withMarkers } from '../../tests/detection/corpus.
 import { type Detector, type Score, score } from '../../tests/detection/score.ts';
 import { leaveOneSourceOut } from './refit.ts';
 
-/** Agents that are asked for markers write them on most completions, not on all. */
+/** The share of completions with a marker, since agents that are asked for markers do not always write them. */
 const MARKED = 0.9;
 
-/** The detector as it is, its word taken for every tier. */
+/** The detector, trusted at every tier. */
 export const agentd: Detector = (text, iterationInStep, context) =>
   detectStepCompletion(text, { iterationInStep, ...context });
 
 /**
- * The same with the one fact a corpus context does not carry and the engine does: whether this run has closed a step
- * by marker before. Runs are told apart by their plan.
+ * The same with the one fact that the engine knows and a corpus context lacks: whether this run has closed a step by
+ * marker before. Runs are distinguished by their plan.
  */
 export function agentdInRun(): Detector {
   const marked = new WeakSet<readonly string[]>();
@@ -26,8 +26,8 @@ export function agentdInRun(): Detector {
 }
 
 /**
- * The corpus table, as Markdown: the detector beside the word-list baseline, in one run on the same turns; then what
- * each tier and each language contributes, and the time one turn takes. `refits`: also with weights fitted again, which takes longest.
+ * The corpus table, as Markdown: the detector and the word-list baseline on the same turns; then the contribution of
+ * each tier and language, and the time per turn. `refits`: also with refitted weights, which takes longest.
  */
 export function detectionTable(corpusPath: string, { refits }: { refits: boolean }): string {
   const runs = loadCorpus(corpusPath);
@@ -78,7 +78,7 @@ function refitted(runs: readonly Run[]): string {
   return `P ${short(precision)} R ${short(recall)} F1 ${short(f1)}, ${falseAdvancesPer100.toFixed(1)} false advances /100 turns`;
 }
 
-/** Microseconds per turn, each turn judged with the facts it has in the synchronised run. */
+/** Microseconds per turn, each turn judged with the context it has in the synchronised run. */
 function timing(runs: readonly Run[]): string {
   const micros: number[] = [];
   score(runs, (text, iterationInStep, context) => {

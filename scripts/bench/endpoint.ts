@@ -2,32 +2,32 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** What the model says: words, with the rest of them after a pause in ms, or one tool call. */
+/** An answer of the model: text, possibly with the rest of it after a pause in ms, or one tool call. */
 export type Say = { text: string; rest?: string; pauseMs?: number } | { tool: string; args: object };
 
 /**
- * One request and its answer, in ms of the bench's own clock: headers in, first byte, the rest of the words and last byte
- * handed to the kernel (NaN until then). `who`: what stands behind the first MARK in the request.
+ * One request and its answer, in ms by the bench's clock: headers received; first byte, rest of the text and last byte
+ * handed to the kernel (NaN until then). `who`: the word after the first MARK in the request.
  */
 export type Exchange = { arrived: number; began: number; wentOn: number; answered: number; who: string };
 
-/** Begins the name of a session in the text of its task, where several are at work. */
+/** Precedes the name of a session in the text of its task, if several sessions run. */
 export const MARK = '@session-';
 
-/** What a request carried besides the conversation, so that a floor can send the same. */
+/** The parts of a request besides the conversation, so that a floor can send the same. */
 type ModelSetup = { system: string; tools: unknown[] };
 
 type Script = (index: number, who: string) => Say | Promise<Say>;
 
 export type Endpoint = {
   url: string;
-  /** From now on requests are answered by this, asked with their number from 0 and who asks; forgets earlier exchanges. */
+  /** Answers requests by `say` from now on, which gets their number (from 0) and session. Forgets earlier exchanges. */
   script(say: Script): void;
   readonly exchanges: readonly Exchange[];
   setup(): ModelSetup;
   /** Resolves with the time of the next arrival. */
   arrival(): Promise<number>;
-  /** Bytes that came in over all connections so far. */
+  /** Bytes received over all connections so far. */
   received(): number;
   close(): void;
 };
@@ -42,7 +42,7 @@ export async function openEndpoint(): Promise<Endpoint> {
   let arrivals: Array<(at: number) => void> = [];
 
   const server = createServer((request, response) => {
-    // What the endpoint is and has is asked besides; that is no call of the model.
+    // Requests for the list of models are not model calls.
     if (request.method !== 'POST') return void response.writeHead(404).end();
     const later = Number.NaN;
     const exchange: Exchange = { arrived: performance.now(), began: later, wentOn: later, answered: later, who: '' };
@@ -92,7 +92,7 @@ export async function openEndpoint(): Promise<Endpoint> {
   };
 }
 
-/** A daemon that was killed half-way through a request. */
+/** Ignores the error of a daemon that was killed in the middle of a request. */
 const gone = (): void => {};
 
 function whoIn(bytes: Buffer): string {

@@ -1,4 +1,4 @@
-// A floor: the plainest chat. Each line of input asks the model, and what it streams is printed as it comes.
+// A floor: the simplest chat. Each line of input is sent to the model, and its answer is printed as it streams.
 import { Agent, request } from 'node:http';
 import { createInterface } from 'node:readline';
 

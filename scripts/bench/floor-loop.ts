@@ -1,6 +1,6 @@
-// A floor: the plainest agent loop that can be written with the same client. One line of input is one job, whose tasks are run
-// at once until the model answers each in words; started with "durable" it also puts every turn on disk twice, as a log line
-// and as a replaced file.
+// A floor: the simplest agent loop with the same client. One line of input is one job, whose tasks run concurrently
+// until the model answers each with text. With the argument "durable", it also writes every turn to disk twice, as a
+// log line and as a replaced file.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import * as fs from 'node:fs';

@@ -1,4 +1,5 @@
-// A floor: one plain watch on a folder; a file in it is read, sent to the model with all before it, and answered with a file.
+// A floor: one plain watch on a folder. A file in it is read, sent to the model with all earlier ones, and answered
+// with a file.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';

@@ -1,4 +1,4 @@
-// A floor: a bare HTTP server. The body becomes a file that is synced and linked into the folder, which is synced too.
+// A floor: a bare HTTP server. It writes the body to a file, syncs it, links it into the folder, and syncs that too.
 import * as fs from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';

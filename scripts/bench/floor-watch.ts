@@ -1,5 +1,5 @@
-// A floor: one plain watch on every inbox of a workspace, and nothing else. Given an endpoint, it then loads the client and asks
-// one question, as a daemon does that finds a message at its start.
+// A floor: one plain watch on every inbox of a workspace, and nothing else. Given an endpoint, it then loads the client
+// and sends one request, like a daemon that finds a message at its start.
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 

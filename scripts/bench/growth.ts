@@ -7,7 +7,7 @@ import { makeHistory } from './history.ts';
 import { count, kb, median, mib, ms, table, times } from './numbers.ts';
 import type { Setting } from './setting.ts';
 
-/** Iterations of history, and characters of output in each: the last one comes to 100 MB. */
+/** Iterations of history, and characters of output in each; the last one amounts to 100 MB. */
 const SHORT = 60;
 const HISTORIES = {
   quick: [
@@ -26,11 +26,11 @@ const HISTORIES = {
     [10_000, 9700],
   ],
 } as const;
-/** Sessions opened before one counts: the model's client is loaded with the first call, and code that ran often is quicker. */
+/** Sessions opened before measuring: the first call loads the model's client, and code gets faster once it is hot. */
 const WARM_UP = 5;
 const PLANS = { quick: [5, 50], usual: [5, 50, 500], all: [5, 50, 500] };
 
-/** What one session costs as its history and its plan grow. */
+/** The cost of one session as its history and its plan grow. */
 export async function growth(setting: Setting): Promise<string> {
   const endpoint = await openEndpoint();
   const tables = [await histories(setting, endpoint), await plans(setting, endpoint)];
@@ -38,7 +38,7 @@ export async function growth(setting: Setting): Promise<string> {
   return tables.join('\n\n');
 }
 
-/** Iterations that are measured, and how often. */
+/** How many iterations are measured, and how often. */
 const measuredIn = ({ size }: Setting) =>
   size === 'quick' ? { iterations: 20, rounds: 1 } : { iterations: 200, rounds: 3 };
 
@@ -107,7 +107,7 @@ function recordBytes(session: string): number {
   return ['events.jsonl', ...names].reduce((sum, name) => sum + fs.statSync(join(session, name)).size, 0);
 }
 
-/** How a task went: ms from the message to the first request, bytes read till then; then medians an iteration. */
+/** Results of a task: ms from the message to the first request, bytes read until then; then medians per iteration. */
 type Went = { opened: number; read: number; overhead: number; written: number; rss: number };
 
 const middle = (all: Went[]): Went => ({
@@ -118,7 +118,7 @@ const middle = (all: Went[]): Went => ({
   rss: median(all.map((one) => one.rss)),
 });
 
-/** One message and so many iterations. What goes to the model goes through the same system calls as files do, and is taken off. */
+/** Sends one message and runs some iterations. Bytes sent to the model are subtracted from those written. */
 async function goOn(
   daemon: Child,
   endpoint: Endpoint,
@@ -151,7 +151,7 @@ async function goOn(
 const gapsIn = ({ exchanges }: Endpoint): number[] =>
   exchanges.slice(1).map(({ arrived }, place) => arrived - (exchanges[place]?.answered ?? Number.NaN));
 
-/** Overhead in a run whose plan, from a template, has so many steps; beside the synced loop. */
+/** Overhead in runs whose plan, from a template, has a given number of steps, next to the synced loop. */
 async function plans(setting: Setting, endpoint: Endpoint): Promise<string> {
   const workspace = makeWorkspace(join(setting.folder, 'plans'), FREE);
   fs.mkdirSync(join(workspace, 'templates'));
@@ -189,7 +189,7 @@ async function loopOverhead(floor: Contender, endpoint: Endpoint, iterations: nu
 const templateOf = (steps: number): string =>
   `# A long way\n\n${Array.from({ length: steps }, (_, n) => `${n + 1}. Read part ${n + 1} of the note and remember what it says\n`).join('')}`;
 
-/** A bench of a plan that is not there would look splendid. */
+/** Throws unless the plan has all its steps, since a bench without its plan would look far too good. */
 function checkSteps(session: string, steps: number): void {
   const plan: unknown = JSON.parse(fs.readFileSync(join(session, 'plan.json'), 'utf8'));
   const there =

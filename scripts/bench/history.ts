@@ -11,9 +11,9 @@ import { drop, FREE, makeSession, replied } from './contender.ts';
 const TASK_ITERATIONS = 50;
 
 /**
- * Gives a session a history of so many iterations with outputs of so many characters: the engine itself on the store itself, so that
- * record, snapshots and reduced conversations are what a daemon leaves behind, with a model and a tool in this process. Only the
- * record's syncs are left out.
+ * Gives a session a history of a number of iterations with outputs of a given size. Uses the real engine and store,
+ * with a model and a tool in this process, so that event log, snapshots and compacted conversations are those of a
+ * daemon. Only the syncs of the event log are left out.
  */
 export async function makeHistory(
   workspace: string,
@@ -41,7 +41,7 @@ export async function makeHistory(
   return session;
 }
 
-/** Rejects with a fault once there is one. */
+/** Rejects once there is a fault. */
 async function broken(fault: () => unknown): Promise<never> {
   for (;;) {
     if (fault() !== undefined) throw fault();
@@ -49,13 +49,13 @@ async function broken(fault: () => unknown): Promise<never> {
   }
 }
 
-/** Writes as a disk does; what a power cut would take is of no interest here. */
+/** Writes without syncing, since power cuts do not matter here. */
 const unsynced = {
   write: (file: number, bytes: Uint8Array, offset: number) => fs.writeSync(file, bytes, offset),
   sync: async () => {},
 };
 
-/** A model that calls as long as `calls` says so, and a tool that always says the same. */
+/** Ports with a model that makes calls as long as `calls` is true, and a tool that always gives the same output. */
 function worldOf(session: string, output: string, calls: () => boolean): SessionPorts {
   let asked = 0;
   const answer = (): ModelAnswer => ({

@@ -10,9 +10,9 @@ import { eventsToReaders, idleStreams, READER_SIZES } from './readers.ts';
 import type { Setting } from './setting.ts';
 
 const WARM_UP = 5;
-/** Both sides come to rest before the next one. */
+/** Lets both sides become idle before the next message. */
 const PAUSE_MS = 10;
-/** A model that thinks before its first word, and one that goes on after it. */
+/** Pause before the first token, and between tokens. */
 const [THINKING_MS, TALKING_MS] = [100, 50];
 const MESSAGES = { quick: 10, usual: 200 };
 
@@ -20,7 +20,9 @@ type Server = Awaited<ReturnType<typeof startServer>>;
 
 const BARE_SERVER = new URL('floor-post.ts', import.meta.url);
 
-/** What `agentctl serve` adds: to a message, to the first word of an answer, to an event; and what open streams cost. */
+/**
+ * The time that `agentctl serve` adds to a message, the first word of an answer and an event; the cost of open streams.
+ */
 export async function http({ folder, size, nodeFlags }: Setting): Promise<string> {
   const kind = size === 'quick' ? 'quick' : 'usual';
   const n = MESSAGES[kind];
@@ -68,7 +70,7 @@ export async function http({ folder, size, nodeFlags }: Setting): Promise<string
 
 const both = (took: readonly number[]): string => `${ms(median(took))} / ${ms(quantile(took, 0.99))}`;
 
-/** Until its request is at the model: a message that is posted, here or to a bare server, or dropped as a file. */
+/** The time until the model gets the request for a message that is posted, here or to a bare server, or dropped. */
 async function posted(workspace: string, server: Server, endpoint: Endpoint, n: number): Promise<string[]> {
   const agent = new Agent({ keepAlive: true });
   const session = makeSession(workspace, 'posted');
@@ -104,7 +106,7 @@ async function posted(workspace: string, server: Server, endpoint: Endpoint, n: 
   return [String(n), ...all.map(both), ...others.map((than) => ms(median(ours) - median(than)))];
 }
 
-/** The same, by a sender that does as much as the server: it writes the file and syncs it before the daemon may see it. */
+/** The same, by a sender that syncs the file before the daemon can see it, as the server does. */
 function dropSynced(session: string, id: string, text: string): number {
   const at = performance.now();
   const staged = fs.openSync(join(session, 'inbox', '.tmp', id), 'w');
@@ -116,7 +118,7 @@ function dropSynced(session: string, id: string, text: string): number {
   return at;
 }
 
-/** A streamed completion is asked for until its first word comes, here or at the model itself. */
+/** The time from a request for a streamed completion to its first word, here or from the model directly. */
 async function firstWord(
   server: Server,
   endpoint: Endpoint,
@@ -153,7 +155,7 @@ async function firstWord(
 
 type PostOptions = { agent: Agent; headers?: Record<string, string>; until?: string; took?: () => void };
 
-/** Resolves with the end of the answer; `took` is called once `until` has come. */
+/** Resolves at the end of the answer; calls `took` once `until` has been received. */
 function post(
   { url, token }: { url: string; token: string },
   path: string,

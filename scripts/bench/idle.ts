@@ -6,11 +6,11 @@ import type { Endpoint } from './endpoint.ts';
 
 const FIRST = 'idle-0';
 
-/** Folders and files of an idle session, and bytes of disk for them, generously. */
+/** A generous estimate of the inodes and bytes of an idle session. */
 const INODES = 30;
 const BYTES = 120_000;
 
-/** Why so many idle sessions have no place on the disk; undefined where they have. */
+/** Why the disk has no room for this many idle sessions; undefined if it has. */
 export function roomFor(workspace: string, wanted: number): string | undefined {
   fs.mkdirSync(workspace, { recursive: true });
   const { bavail, bsize, files, ffree } = fs.statfsSync(workspace);
@@ -21,7 +21,7 @@ export function roomFor(workspace: string, wanted: number): string | undefined {
   return undefined;
 }
 
-/** Fills a workspace up to so many idle sessions: one that really ran, and copies of its folder. */
+/** Fills a workspace with idle sessions up to this number: one that really ran, and copies of its folder. */
 export async function idleSessions(workspace: string, wanted: number, endpoint: Endpoint): Promise<void> {
   const sessions = join(workspace, '.sessions');
   fs.mkdirSync(sessions, { recursive: true });

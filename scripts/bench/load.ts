@@ -14,10 +14,10 @@ const SIZES = {
   ],
 };
 
-/** How a crowd did: iterations a second, what lay between answer and next request, slowest ÷ median session, memory. */
+/** Results of a crowd: iterations per second, times from answer to next request, slowest ÷ median session, memory. */
 type Done = { perSecond: number; gaps: number[]; fairness: number; rss: number };
 
-/** Many sessions at once and a model that answers at once: agentd beside the bare loop, as often, in one process. */
+/** Many concurrent sessions and a model that answers at once: agentd, and as many bare loops in one process. */
 export async function load({ folder, size, nodeFlags }: Setting): Promise<string> {
   const rows: string[][] = [];
   for (const { sessions, iterations } of SIZES[size === 'quick' ? 'quick' : 'usual']) {
@@ -81,7 +81,7 @@ async function loopsAtOnce(folder: string, endpoint: Endpoint, sessions: number,
   return doneOf(each(), await gathered, rss);
 }
 
-/** What counts begins when all had asked, and ends for a session with its last request. */
+/** Measures from when all had sent a request until the last request of each session. */
 function doneOf(sessions: Exchange[][], began: number, rss: number): Done {
   const took = sessions.map((exchanges) => (exchanges.at(-1)?.arrived ?? Number.NaN) - began);
   const gaps = sessions.flatMap((exchanges) =>

@@ -4,7 +4,7 @@ import { cpus, loadavg, platform, release, totalmem } from 'node:os';
 
 const GIB = 2 ** 30;
 
-/** What the figures were measured on, in one line; `folder` is where the workspaces were. */
+/** One line about the machine; `folder` is where the workspaces were. */
 export function machineLine(folder: string): string {
   const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'));
   const model = cpus()[0]?.model.trim() ?? 'unknown';
@@ -19,7 +19,7 @@ export function machineLine(folder: string): string {
   ].join(', ');
 }
 
-/** Figures that wait for the disk mean little without it: a sync on a memory file system costs nothing. */
+/** The file system, which figures with syncs depend on: in memory a sync costs nothing. */
 function fileSystem(folder: string): string {
   try {
     return execFileSync('df', ['--output=fstype', folder], { encoding: 'utf8' }).trim().split('\n').at(-1) ?? '';

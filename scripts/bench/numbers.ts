@@ -1,4 +1,4 @@
-/** The value below which that share of the numbers lies; NaN for none. */
+/** The value below which a given share of the numbers lies; NaN if there are none. */
 export function quantile(numbers: readonly number[], share: number): number {
   const sorted = [...numbers].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
@@ -6,7 +6,7 @@ export function quantile(numbers: readonly number[], share: number): number {
 
 export const median = (numbers: readonly number[]): number => quantile(numbers, 0.5);
 
-/** Milliseconds with three digits that matter, without the unit. */
+/** Milliseconds with three significant digits, without the unit. */
 export function ms(value: number): string {
   if (value >= 1000) return value.toLocaleString('en', { maximumFractionDigits: 0 });
   if (value >= 100) return value.toFixed(0);
@@ -19,7 +19,7 @@ export const mib = (value: number): string => value.toFixed(0);
 /** Bytes in thousands, without the unit. */
 export const kb = (value: number): string => (value / 1000).toLocaleString('en', { maximumFractionDigits: 1 });
 
-/** How many times the floor a figure is. */
+/** A figure as a multiple of the floor. */
 export const times = (value: number, floor: number): string => `${(value / floor).toFixed(2)} ×`;
 
 export const count = (value: number): string => value.toLocaleString('en', { maximumFractionDigits: 0 });

@@ -8,7 +8,7 @@ import type { Setting } from './setting.ts';
 const WARM_UP = 30;
 const CALLS: Record<string, Say> = { 'shell: true': TRUE, 'read_file, 60 bytes': READ };
 
-/** Rounds for each number of iterations: short runs are repeated more often. */
+/** Rounds for each number of iterations; short runs are repeated more often. */
 const ROUNDS = {
   quick: [{ iterations: 50, rounds: 1 }],
   usual: [
@@ -19,7 +19,7 @@ const ROUNDS = {
 };
 type Rounds = (typeof ROUNDS)['usual'];
 
-/** From the end of the model's answer to the arrival of the next request: agentd beside two loops, round by round. */
+/** The time from the end of the model's answer to the next request: agentd and two loops, alternating. */
 export async function overhead({ folder, size, nodeFlags }: Setting): Promise<string> {
   const endpoint = await openEndpoint();
   const contenders = [
@@ -62,7 +62,7 @@ function row(name: string, iterations: number, [own = [], bare = [], durable = [
 
 const both = (gaps: number[]): string => `${ms(median(gaps))} / ${ms(quantile(gaps, 0.9))}`;
 
-/** What a sandbox adds to a command: two daemons, one without, in turn. */
+/** What a sandbox adds to a command: two daemons, one without a sandbox, alternating. */
 async function sandboxed(setting: Setting, endpoint: Endpoint, without: Contender | undefined): Promise<string> {
   const why = noSandbox();
   if (why !== undefined || without === undefined) return `overhead in the sandbox: skipped, ${why}`;
@@ -82,7 +82,7 @@ async function sandboxed(setting: Setting, endpoint: Endpoint, without: Contende
   ].join('\n');
 }
 
-/** Why no sandbox can be measured here; undefined where one works. */
+/** Why no sandbox can be measured here; undefined if one works. */
 function noSandbox(): string | undefined {
   try {
     execFileSync('bwrap', ['--ro-bind', '/', '/', '--unshare-all', 'true'], { stdio: 'ignore' });
@@ -92,7 +92,7 @@ function noSandbox(): string | undefined {
   }
 }
 
-/** The gaps of every contender, after a warm-up. They take turns, so that a busy moment of the machine meets all of them. */
+/** The gaps of every contender, after a warm-up. They alternate, so that a busy moment of the machine affects all. */
 async function everyRound(contenders: readonly Contender[], endpoint: Endpoint, call: Say, plan: Rounds) {
   const measured: Array<{ iterations: number; gaps: number[][] }> = [];
   for (const one of contenders) await gapsOf(one, endpoint, call, WARM_UP);

@@ -13,13 +13,13 @@ import { count, median, mib, ms, quantile, table, times } from './numbers.ts';
 import type { Setting } from './setting.ts';
 
 const SIZES = { quick: { n: 2, events: 1000 }, usual: { n: 7, events: 10_000 } };
-/** Events from the end of the log to its snapshot, of 500 at most, and from one folding of the conversation to the next. */
+/** Events after the snapshot (at most 500 in practice), and from one compaction of the conversation to the next. */
 const SINCE_SNAPSHOT = 250;
 const FOLD_EVERY = 600;
-/** A session as short as this is the floor: what the browser and the page take in any case. */
+/** A session as short as this is the floor: what the browser and the page need in any case. */
 const SHORT = 10;
 
-/** What a browser takes to show a session, by the length of its event log. */
+/** The time a browser needs to show a session, by the length of its event log. */
 export async function page({ folder, size }: Setting): Promise<string> {
   const { n, events } = SIZES[size === 'quick' ? 'quick' : 'usual'];
   const workspace = makeWorkspace(join(folder, 'page'), FREE);
@@ -69,7 +69,7 @@ async function launch(): Promise<Browser | string> {
   }
 }
 
-/** A session with so many events: answers in Markdown, each with a call, and what a daemon does about a long one. */
+/** Writes a session with a number of events: answers in Markdown, each with a call, and compactions as by a daemon. */
 async function record(workspace: string, length: number): Promise<void> {
   const store = openSessionFolder(makeSession(workspace, `of-${length}`), sessionTokens().take(`of-${length}`), {
     now: () => new Date(),
@@ -103,10 +103,10 @@ async function record(workspace: string, length: number): Promise<void> {
   await store.close();
 }
 
-/** In ms from the beginning of the navigation, but for `longestTask`, which is a length, and the heap in bytes. */
+/** In ms since the start of the navigation, except `longestTask`, a duration, and the heap in bytes. */
 type Shown = { firstPaint: number; newest: number; interactive: number; longestTask: number; heap: number };
 
-/** Runs in the page: notes when the newest entry was painted, and which tasks were long. */
+/** Runs in the page: notes when the newest entry was painted, and long tasks. */
 const WATCH = `
   const seen = { newest: undefined, tasks: [] };
   globalThis.seen = seen;
@@ -118,7 +118,7 @@ const WATCH = `
     else requestAnimationFrame(look);
   };
   requestAnimationFrame(look);`;
-/** No long task for so long, in ms: it is at rest. */
+/** The page counts as idle after this long without a long task. */
 const REST_MS = 1000;
 const POLL_MS = 200;
 
@@ -129,7 +129,7 @@ async function show(opened: Page, url: string, length: number, n: number): Promi
   // The first load warms up the server and the browser.
   for (let index = 0; index <= n; index++) {
     await opened.reload();
-    // Asked from outside: the rules of the page allow no text that becomes a script.
+    // Evaluated from outside, because the page's policy does not allow text as a script.
     while (
       !(await opened.evaluate(
         `Boolean(seen.newest) && performance.now() > ${REST_MS} + Math.max(seen.newest, ...seen.tasks.map(([at, took]) => at + took))`,

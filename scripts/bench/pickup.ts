@@ -9,13 +9,13 @@ import { count, median, ms, quantile, table, times } from './numbers.ts';
 import type { Setting } from './setting.ts';
 
 const PLAIN_WATCH = new URL('./floor-pickup.ts', import.meta.url);
-/** Idle sessions beside the one that is asked. */
+/** Numbers of idle sessions besides the one that is messaged. */
 const SIZES = { quick: [0, 100], usual: [0, 1000, 10_000] };
 const WARM_UP = 10;
-/** Both sides become idle before the next message. */
+/** Lets both sides become idle before the next message. */
 const PAUSE_MS = 10;
 
-/** A way to put a message into an inbox; answers when it was in place, and the name of its reply. */
+/** A way to drop a message; returns when it was in place, and the name of its reply. */
 type Way = (session: string, id: string, text: string) => { at: number; reply: string };
 
 const WAYS: Record<string, Way> = {
@@ -37,7 +37,7 @@ const WAYS: Record<string, Way> = {
   },
 };
 
-/** A message in place to its request at the model: agentd beside a plain watch, message by message. */
+/** The time from a message in place to its request at the model: agentd and a plain watch, message by message. */
 export async function pickup({ folder, size, nodeFlags }: Setting): Promise<string> {
   const rows: string[][] = [];
   const n = size === 'quick' ? 15 : 200;
@@ -87,7 +87,7 @@ function sessionFolder(path: string): string {
   return path;
 }
 
-/** How long one message took; returns when its reply is there and a moment has passed. */
+/** Measures one message; returns when its reply exists and a moment has passed. */
 async function oneMessage(endpoint: Endpoint, way: Way, session: string, index: number): Promise<number> {
   const arrival = endpoint.arrival();
   const { at, reply } = way(session, `m${index}`, `Message ${index}: are you there?`);

@@ -1,20 +1,20 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 
-/** Ticks of `utime` and `stime` in a second; Linux tells programs 100, whatever its own clock does. */
+/** Ticks of `utime` and `stime` per second, as Linux reports them whatever its internal clock. */
 const TICKS = 100;
 
-/** What Linux tells of a process. Each is NaN where the system does not tell. */
+/** Figures of a process from /proc; NaN if unavailable. */
 export type Vitals = {
   /** Resident memory in MiB. */
   rss(): number;
-  /** The most it ever was. */
+  /** Peak resident memory in MiB. */
   peakRss(): number;
-  /** Seconds of processor time, of all its threads. */
+  /** Seconds of processor time of all threads. */
   cpu(): number;
-  /** Watches of all its inotify instances. */
+  /** The number of inotify watches. */
   watches(): number;
-  /** Bytes it has read and written by system calls, pipes and sockets included. */
+  /** Bytes read and written by system calls, including pipes and sockets. */
   traffic(): { read: number; written: number };
 };
 
@@ -24,7 +24,7 @@ export function vitalsOf(pid: number | undefined): Vitals {
     rss: () => read('status', /^VmRSS:\s+(\d+) kB/m) / 1024,
     peakRss: () => read('status', /^VmHWM:\s+(\d+) kB/m) / 1024,
     cpu() {
-      // The name in the second field may hold anything, so fields are counted from behind it.
+      // The name in the second field may contain anything, so fields are counted after it.
       const fields = textOf(`/proc/${pid}/stat`).replace(/^.*\)/s, '').trim().split(' ');
       return (Number(fields[11]) + Number(fields[12])) / TICKS;
     },
@@ -39,7 +39,7 @@ function watchesOf(folder: string): number {
   return lines.filter((line) => line.startsWith('inotify ')).length;
 }
 
-/** A descriptor may be closed while we look. */
+/** The text of a file in /proc; a descriptor may be closed meanwhile. */
 function textOf(path: string): string {
   try {
     return fs.readFileSync(path, 'utf8');

@@ -8,7 +8,7 @@ import { FREE, makeSession, makeWorkspace } from './contender.ts';
 import { count, median, ms, quantile } from './numbers.ts';
 
 const WARM_UP = 5;
-/** All come to rest before the next event. */
+/** Lets all become idle before the next event. */
 const PAUSE_MS = 10;
 export const READER_SIZES = {
   quick: { n: 10, readers: 100, idle: 200, restS: 1 },
@@ -18,7 +18,7 @@ export const READER_SIZES = {
 type Server = Awaited<ReturnType<typeof startServer>>;
 type Size = (typeof READER_SIZES)['usual'];
 
-/** Opens a stream of a session; `heard` is called with each piece that comes. */
+/** Opens a stream of a session; calls `heard` with each piece received. */
 type Reader = (server: Server, session: string, heard: (text: string) => void) => Promise<() => void>;
 
 const byStream: Reader = (server, session, heard) =>
@@ -48,7 +48,7 @@ const READERS: Array<[name: string, reader: Reader]> = [
   ['WebSocket', bySocket],
 ];
 
-/** A session with the beginning of an event log, and how it is added to, as a daemon would. */
+/** Creates a session with the beginning of an event log, and returns how to append to it as a daemon would. */
 async function recorded(workspace: string, name: string) {
   const store = openSessionFolder(makeSession(workspace, name), sessionTokens().take(name), {
     now: () => new Date(),
@@ -63,7 +63,7 @@ async function recorded(workspace: string, name: string) {
 }
 type Recorded = Awaited<ReturnType<typeof recorded>>;
 
-/** An event is durable until all readers of its session have it, where they read one session and where each has its own. */
+/** The time from a durable event until all readers have it, for readers of one session and of one session each. */
 export async function eventsToReaders(folder: string, { n, readers }: Size): Promise<string[][]> {
   const workspace = makeWorkspace(join(folder, 'events'), FREE);
   const names = Array.from({ length: readers }, (_, at) => `demo-${at}`);
@@ -122,7 +122,7 @@ async function timesToReaders(
   return { first: first.slice(WARM_UP), last: last.slice(WARM_UP) };
 }
 
-/** Each in a server of its own, which has served one such stream before. */
+/** Idle streams, each kind in its own server, which has served one such stream before. */
 export async function idleStreams(folder: string, { idle, restS }: Size): Promise<string[][]> {
   const workspace = makeWorkspace(folder, FREE);
   const session = await recorded(workspace, 'demo');

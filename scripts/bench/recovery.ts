@@ -8,12 +8,12 @@ import { type Endpoint, openEndpoint } from './endpoint.ts';
 import { count, ms, table, times } from './numbers.ts';
 import type { Setting } from './setting.ts';
 
-/** How long the model takes, so that at the kill some sessions wait for it and some are between two calls. */
+/** The model's latency, so that at the kill some sessions wait for it and others are between two calls. */
 const THINK_MS = 1000;
 const WORK_MS = 5000;
 const ENDLESS = 1_000_000;
 
-/** All sessions at work, `kill -9`, and the time until all have asked the model again. */
+/** `kill -9` while all sessions are running, and the time until all have called the model again. */
 export async function recovery({ folder, size, nodeFlags }: Setting): Promise<string> {
   const sessions = size === 'quick' ? 50 : 500;
   const endpoint = await openEndpoint();
@@ -46,11 +46,11 @@ export async function recovery({ folder, size, nodeFlags }: Setting): Promise<st
   ].join('\n');
 }
 
-/** A process with the bare loop, from its command until so many of them have asked. */
+/** The time from starting a process of bare loops until all of them have called the model. */
 async function loopsBegin(folder: string, endpoint: Endpoint, setup: object, sessions: number): Promise<number> {
   const { gathered } = crowd(endpoint, sessions, { iterations: ENDLESS, hold: true });
   const child = await startLoop(folder, endpoint, 'bare');
-  // No answer comes: it is killed.
+  // There is no answer, because the process is killed.
   child.ask(JSON.stringify({ ...setup, tasks: Array.from({ length: sessions }, (_, n) => taskOf(n)) })).catch(() => {});
   const took = (await gathered) - child.began;
   await child.kill();
@@ -60,7 +60,7 @@ async function loopsBegin(folder: string, endpoint: Endpoint, setup: object, ses
 const answeredIn = ({ each }: Crowd): number =>
   each().reduce((sum, exchanges) => sum + exchanges.filter(({ answered }) => !Number.isNaN(answered)).length, 0);
 
-/** Answers of the model that a record holds; what the model said besides is asked of it again. */
+/** The number of model answers in an event log; the model is called again for those that were not logged. */
 function answersOnRecord(session: string): number {
   const lines = fs.readFileSync(join(session, 'events.jsonl'), 'utf8').split('\n').slice(0, -1);
   return lines.filter((line) => line.includes('"type":"model.answered"')).length;

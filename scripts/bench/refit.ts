@@ -13,8 +13,8 @@ const ROUNDS = 400;
 const PULL_TO_ZERO = 1;
 
 /**
- * How the signs do in repositories they were not weighed on: for each repository the weights are fitted again on all
- * others (logistic regression), and every turn of it is judged with those.
+ * How well the signals do on repositories that their weights were not fitted on: for each repository, the weights are
+ * fitted on all others (logistic regression), and its turns are judged with those.
  */
 export function leaveOneSourceOut(runs: readonly Run[]): {
   precision: number;
@@ -43,7 +43,7 @@ export function leaveOneSourceOut(runs: readonly Run[]): {
   };
 }
 
-/** The scorer walks each run, synchronised first; this listens in. */
+/** Collects the examples that the scorer visits in each run, synchronised first. */
 function examplesOf(runs: readonly Run[]): Example[] {
   return runs.flatMap((run) => {
     const values: number[][] = [];

@@ -1,11 +1,11 @@
-/** How much of a bench is wanted: to see that it works, what the documentation tells of, or also what takes very long. */
+/** The size of a bench: a quick check, the figures in the documentation, or also what takes very long. */
 export type Size = 'quick' | 'usual' | 'all';
 
-/** What every bench is told. */
+/** The options of every bench. */
 export type Setting = {
-  /** Where its workspaces go; there and empty. */
+  /** An existing empty folder for its workspaces. */
   folder: string;
   size: Size;
-  /** For the daemon's Node.js alone; a profile is asked for with them. */
+  /** For the daemon's Node.js only, for example to record a profile. */
   nodeFlags: string[];
 };

@@ -16,7 +16,7 @@ const steps = (many: number, chars: number, needs: number): PlanSteps =>
     ...(needs > 0 && { needs: Array.from({ length: Math.min(needs, n) }, (_, k) => `s${n - 1 - k}`) }),
   }));
 
-/** The smallest plan, then plans at the bounds: of steps, of text, of needs. */
+/** The smallest plan, then plans at the limits of steps, text and needs. */
 const PLANS: Array<[what: string, steps: PlanSteps]> = [
   ['2 steps', steps(2, 10, 0)],
   ['the most steps', steps(PLAN_BOUNDS.steps, 10, 0)],
@@ -28,7 +28,7 @@ const PLANS: Array<[what: string, steps: PlanSteps]> = [
   ['the most needs', steps(PLAN_BOUNDS.steps, 10, 10)],
 ];
 
-/** How long other sessions wait while a hand edit of a large plan is taken in, told of and undone in one session. */
+/** How long other sessions wait while one session takes in, reports and undoes a hand edit of a large plan. */
 export async function stall(setting: Setting): Promise<string> {
   const endpoint = await openEndpoint();
   const workspace = makeWorkspace(join(setting.folder, 'stall'), FREE);

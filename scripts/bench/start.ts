@@ -9,14 +9,14 @@ import type { Setting } from './setting.ts';
 
 const PLAIN_WATCHES = new URL('./floor-watch.ts', import.meta.url);
 const SIZES = { quick: [0, 200], usual: [0, 1000, 10_000], all: [0, 1000, 10_000, 50_000] };
-/** What follows a start is over by then: of sessions that worked, those are let go from memory 20 s after. */
+/** By then, the work after a start is over: sessions that worked leave memory 20 s later. */
 const SETTLE_MS = 25_000;
 
 type Figures = Record<'ready' | 'asked' | 'rss' | 'watches', number[]>;
 
 /**
- * Command to READY and to the first request, and what the process takes then, among idle sessions: agentd beside a bare
- * process with one watch an inbox.
+ * The time from the command to READY and to the first request, and what the process then uses, with idle sessions:
+ * agentd and a bare process with one watch per inbox.
  */
 export async function start({ folder, size, nodeFlags }: Setting): Promise<string> {
   const endpoint = await openEndpoint();
@@ -45,7 +45,7 @@ export async function start({ folder, size, nodeFlags }: Setting): Promise<strin
         greeted: async () => {},
       },
     ];
-    // The first of each finds cold caches and does not count.
+    // The first start of each has cold caches and does not count.
     for (let round = 0; round <= rounds; round++) {
       for (const one of contenders) await oneStart(one, `r${round}`, endpoint.arrival, round > 0);
     }
@@ -68,7 +68,7 @@ export async function start({ folder, size, nodeFlags }: Setting): Promise<strin
 type Contender = {
   figures: Figures;
   begin(): Promise<Child>;
-  /** Puts in place what its first request comes from. */
+  /** Drops the message that causes its first request. */
   greet(id: string): void;
   greeted(id: string): Promise<void>;
 };
@@ -97,7 +97,7 @@ async function oneStart(
 
 const idleSeconds = (quick: boolean): number => (quick ? 2 : 30);
 
-/** The share of one processor that a process takes that has nothing to do. */
+/** The share of one processor that an idle process uses. */
 async function idleShare({ begin }: Contender, quick: boolean): Promise<number> {
   const child = await begin();
   await sleep(quick ? 500 : SETTLE_MS);

@@ -1,14 +1,14 @@
 import type { Line } from './record.ts';
 
-/** From `at` seconds on, `rows` rows are there. */
+/** From `at` seconds on, `rows` rows are shown. */
 export type Frame = { at: number; rows: number };
 
 const SECONDS = 20;
 const LONGEST = 4;
-/** Lines that come within this many seconds came together: nobody sees the difference. */
+/** Lines within this many seconds are shown together, since nobody sees the difference. */
 const TOGETHER = 0.03;
 
-/** When how much is there: the real gaps, stretched so that everything takes about 20 seconds and no gap more than 4. */
+/** When rows appear: the real gaps, scaled so that everything takes about 20 seconds and no gap more than 4. */
 export function paced(lines: Line[]): Frame[] {
   const stretch = SECONDS / Math.max(lines.at(-1)?.at ?? 0, 1);
   const frames: Frame[] = [];

@@ -2,14 +2,14 @@ import { type Frame, paced } from './pace.ts';
 import type { Line } from './record.ts';
 import { COLUMNS, ROWS, type Span, spansOf, width } from './terminal.ts';
 
-/** Sizes in px. A letter is 0.6 em wide in nearly every monospace font; `textLength` holds the others to it. */
+/** Sizes in px. A letter is 0.6 em wide in nearly every monospace font; `textLength` forces it for the others. */
 const LETTER = 8.4;
 const ROW = 19;
 const MARGIN = 18;
 const BAR = 40;
 const WIDTH = COLUMNS * LETTER + 2 * MARGIN;
 
-/** How long the last screen stays before the film begins again, in seconds. */
+/** How long the last screen stays before the animation restarts, in seconds. */
 const REST = 6;
 
 const PAPER = '#0d1117';
@@ -26,9 +26,9 @@ export function still(title: string, lines: Line[]): string {
 }
 
 /**
- * A film of a terminal in which these lines come at their pace and scroll, over and over. It is CSS alone, so it runs inside an
- * `<img>`. A cover lies on the rows that have not come yet; cover and text move in steps. Where motion is not wanted, or CSS
- * not known, the attributes show the last screen.
+ * An animation of a terminal in which these lines appear and scroll, in a loop. It uses only CSS, so it works inside an
+ * `<img>`. A cover hides the rows that have not appeared yet; cover and text move in steps. With reduced motion or
+ * without CSS, the attributes show the last screen.
  */
 export function film(title: string, lines: Line[]): string {
   const frames = paced(lines);
@@ -42,7 +42,7 @@ ${keyframes('cover', frames, seconds, (rows) => rows)}`;
   return terminal(title, ROWS, style, moved);
 }
 
-/** Rows that have left at the top, when the cursor stands below that many rows. */
+/** How many rows have scrolled out when the cursor is below this many rows. */
 const scrolled = (rows: number) => Math.max(0, rows + 1 - ROWS);
 
 function keyframes(name: string, frames: Frame[], seconds: number, place: (rows: number) => number): string {

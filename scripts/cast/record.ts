@@ -2,14 +2,14 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
-/** A line of a terminal, and when it came, in seconds after the first line of its program. */
+/** A line of a terminal, and its time in seconds after the program's first line. */
 export type Line = { at: number; text: string };
 
 type Recording = { onLine?: (text: string) => void; signal?: AbortSignal; program?: string; env?: NodeJS.ProcessEnv };
 
 /**
- * Runs a program, node unless another is named, and returns what it printed. `onLine` gets each line at once; `signal` ends it,
- * which is no error.
+ * Runs a program, by default node, and returns what it printed. `onLine` gets each line at once. Ending it by `signal`
+ * is not an error.
  */
 export async function record(
   args: string[],

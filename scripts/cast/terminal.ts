@@ -2,18 +2,20 @@
 export const COLUMNS = 100;
 export const ROWS = 30;
 
-/** A stretch of a line that looks the same; `look` is a list of CSS classes: `b` bold, `d` dim, `c0` to `c7` the ANSI colours. */
+/**
+ * A part of a line with one style; `look` is a list of CSS classes: `b` bold, `d` dim, `c0` to `c7` the ANSI colours.
+ */
 export type Span = { column: number; text: string; look: string };
 
 const SGR = /(\u001b\[[\d;]*m)/;
 const QUOTED = /^ *│ /;
 const TABLE = /^ *\S+ {2,}/;
 
-/** How many columns a text takes. Every letter is taken for one column wide. */
+/** How many columns a text takes, assuming one column per character. */
 export const width = (text: string): number =>
   text.split(SGR).reduce((sum, part) => sum + (SGR.test(part) ? 0 : [...part].length), 0);
 
-/** Breaks a line where it is too wide: a row of columns between two columns, going on below the second; other text between words. */
+/** Wraps a line that is too wide: a table row between two columns, continued below the second; other text at spaces. */
 export function wrap(text: string): string[] {
   if (width(text) <= COLUMNS) return [text];
   const columns = TABLE.exec(text)?.[0];
@@ -30,7 +32,7 @@ export function wrap(text: string): string[] {
   return [...rows, row];
 }
 
-/** The spans of each line. As in a terminal, a look lasts over the end of a line until it is changed. */
+/** The spans of each line. As in a terminal, a style continues across line ends until it is changed. */
 export function spansOf(lines: string[]): Span[][] {
   let look: string[] = [];
   return lines.map((line) => {
@@ -45,7 +47,7 @@ export function spansOf(lines: string[]): Span[][] {
   });
 }
 
-/** The look after one number of an SGR sequence (ECMA-48, 8.3.117); 90 to 97 are shown as 30 to 37. */
+/** The style after one number of an SGR sequence (ECMA-48, 8.3.117); 90 to 97 are shown as 30 to 37. */
 function changed(look: string[], code: number): string[] {
   const without = (classes: RegExp) => look.filter((one) => !classes.test(one));
   if (code === 0) return [];

@@ -10,7 +10,7 @@ import { Plan } from '../../src/protocol/session/plan.ts';
 import { openWorkspace } from '../../src/store/index.ts';
 import { DROPPED, LEDGER, type ScenarioPaths, TOKEN } from './scenario.ts';
 
-/** The record as its own reader sees it: seq without gaps, every crc right, or it throws. */
+/** The event log by its own reader, which throws for a gap in seq or a wrong crc. */
 export async function readEvents(paths: ScenarioPaths): Promise<Event[]> {
   const events: Event[] = [];
   await openWorkspace(paths.root, { now: () => new Date() }).readEvents(
@@ -20,10 +20,12 @@ export async function readEvents(paths: ScenarioPaths): Promise<Event[]> {
   return events;
 }
 
-/** Whether the scenario has run to its end. The inbox first: what leaves it while we look is on record when we read that. */
+/**
+ * Whether the scenario has finished. Checks the inbox first, because messages that leave it meanwhile are then logged.
+ */
 export async function isOver(paths: ScenarioPaths): Promise<boolean> {
   if (fs.readdirSync(paths.inbox).some((name) => !name.startsWith('.'))) return false;
-  // A save that does not parse may be complained of after the last reply.
+  // An invalid save may be reported after the last reply.
   const events = await readEvents(paths);
   const last = events.findLast((event) => event.type !== 'plan.edited');
   if (last?.type !== 'reply.published' || !last.idle) return false;
@@ -35,7 +37,7 @@ function isPlanWritten(paths: ScenarioPaths, events: Event[]): boolean {
   return plan !== null && fs.existsSync(paths.plan) && fs.readFileSync(paths.plan, 'utf8') === formatPlanFile(plan);
 }
 
-/** Everything that was promised and does not hold, in words; empty is well. The daemon must have ended. */
+/** All broken promises, as text; empty if all hold. The daemon must have ended. */
 export async function findViolations(paths: ScenarioPaths): Promise<string[]> {
   const events = await readEvents(paths);
   return [
@@ -64,7 +66,7 @@ function messages(paths: ScenarioPaths, events: Event[]): string[] {
   });
 }
 
-/** Whether the fault struck the opening of the file itself: one that the daemon may not read is refused. */
+/** Whether the fault was in opening the file itself, since a file that the daemon may not read is refused. */
 function wasUnreadable(paths: ScenarioPaths, name: string): boolean {
   const why = join(paths.rejected, `${name}.why.json`);
   return fs.existsSync(why) && fs.readFileSync(why, 'utf8').includes('the daemon cannot read it');
@@ -92,7 +94,7 @@ function replies(paths: ScenarioPaths, events: Event[]): string[] {
   }).concat(strangers);
 }
 
-/** A command runs at most once; and where it did not run, the record does not say that it went well. */
+/** A command runs at most once, and if it did not run, the event log does not say that it succeeded. */
 function calls(paths: ScenarioPaths, events: Event[]): string[] {
   const ledger = join(paths.work, 'ledger');
   const lines = fs.existsSync(ledger) ? fs.readFileSync(ledger, 'utf8').split('\n').filter(Boolean) : [];
@@ -133,14 +135,14 @@ async function projections(paths: ScenarioPaths, events: Event[]): Promise<strin
   return wrong;
 }
 
-/** What was left half-made in an idle session goes when it is opened next, or with the daily sweep. */
+/** Opens the session once, since that (or the daily sweep) removes unfinished files of an idle session. */
 async function openedOnce(paths: ScenarioPaths): Promise<ScenarioPaths> {
   const workspace = openWorkspace(paths.root, { now: () => new Date() });
   await workspace.openSession(paths.session).close();
   return paths;
 }
 
-/** Files with a name for the time being that nothing will take away any more. */
+/** Temporary files that nothing will remove any more. */
 export function findStagingFiles(paths: ScenarioPaths): string[] {
   const names = fs.readdirSync(paths.root, { recursive: true, encoding: 'utf8' });
   return names
@@ -148,7 +150,7 @@ export function findStagingFiles(paths: ScenarioPaths): string[] {
     .map((name) => `litter: ${name.replace(/[0-9a-f]{12,}/, '…').replace(/\.\d{6,}$/, '.…')}`);
 }
 
-/** Everything in a session that is not thrown away, by path: to be the same after one more start. */
+/** All lasting files of a session by path, which must be the same after one more start. */
 export function readSessionFiles(paths: ScenarioPaths): Map<string, string> {
   const files = fs
     .readdirSync(paths.folder, { recursive: true, withFileTypes: true })

@@ -1,7 +1,7 @@
 import { runDaemon } from '../../src/main/run-daemon.ts';
 import type { ScenarioPaths } from './scenario.ts';
 
-/** A daemon in this process that nothing happens to, with the model of the scenario. Loses its workspace to nobody. */
+/** Starts a daemon without faults in this process, with the model of the scenario. */
 export const startDaemon = (paths: ScenarioPaths) =>
   runDaemon({
     root: paths.root,

@@ -7,24 +7,24 @@ import { startDaemon } from './daemon.ts';
 import { actAsPerson, prepareWorkspace, type ScenarioPaths } from './scenario.ts';
 import { type Fault, type Lasting, type Point, type Traced, traced, type Where } from './trace.ts';
 
-/** How long a daemon that was hurt but goes on may run before it is stopped, in ms. */
+/** How long a daemon that survives its fault may run before it is stopped. */
 const HURT_MS = 1_500;
-/** How long a whole one may need for the rest of the scenario. */
+/** How long a daemon without faults may take for the rest of the scenario. */
 const WHOLE_MS = 20_000;
-/** How long a daemon may need to stop: its ten seconds of grace, and some. */
+/** How long a daemon may take to stop: its grace period of ten seconds, and some more. */
 const STOP_MS = 15_000;
 
 /**
- * What became of one run: whether the fault struck in the workspace, or a call of Node's own that had the number this time (then
- * it says nothing about us), and everything that does not hold, in words.
+ * The outcome of one run: whether the fault was in the workspace, or in one of Node's own calls that happened to have
+ * the number (which proves nothing), and all broken promises as text.
  */
 export type Outcome = { struck: boolean; beside: boolean; wrong: string[] };
-/** What happens at a point: how often in a row (`times`), and whether an error stays until the daemon has ended. */
+/** The fault at a point: how often in a row (`times`), and whether an error lasts until the daemon ends. */
 export type Kind = { fault: Fault; times: number; lasting: Lasting };
 
 /**
- * Runs the scenario once: a daemon with a fault at `at` (`times` of them, one after the other), then a whole one that has to
- * bring it to its end, then everything that was promised is checked, and that one more start changes nothing.
+ * Runs the scenario once: a daemon with a fault at `at` (or `times` such daemons in a row), then one without faults
+ * that has to finish it. Then checks every promise, and that one more start changes nothing.
  */
 export async function runScenario(
   at: Point | Where,
@@ -59,7 +59,7 @@ export async function runScenario(
   return outcome;
 }
 
-/** A daemon that may be hurt: it ends by itself, or is asked to stop when the scenario is over or does not go on. */
+/** Runs a daemon with a fault until it ends by itself, or stops it when the scenario is over or stuck. */
 async function runFaultyDaemon(
   paths: ScenarioPaths,
   at: Point | Where,
@@ -77,7 +77,7 @@ async function runFaultyDaemon(
   const enough = fault === 'kill' || whole ? sleep(WHOLE_MS) : hurtFor(daemon, () => ended);
   await Promise.race([daemon.ended, person.then(() => waitUntilOver(paths, () => ended)), enough]);
   daemon.process.kill('SIGTERM');
-  // A fault in a call of Node's own may leave a daemon that never hears the signal; of that one, only what is on disk counts.
+  // After a fault in one of Node's own calls, a daemon may never receive the signal; then only its files count.
   const patience = daemon.hit() === 'beside' ? HURT_MS : STOP_MS;
   const how = await Promise.race([daemon.ended, sleep(patience, 'still running')]);
   daemon.process.kill('SIGKILL');
@@ -85,7 +85,7 @@ async function runFaultyDaemon(
   const hit = how === 'SIGKILL' && fault === 'kill' ? 'in' : daemon.hit();
   if (hit === 'in') outcome.struck = true;
   if (hit === 'beside') outcome.beside = true;
-  // An error in the engine of Node itself is no business of ours; what it leaves on disk is.
+  // A crash of Node itself is not our concern, but what it leaves on disk is.
   const clean =
     how === 'SIGTERM' ||
     hit === 'beside' ||
@@ -96,7 +96,7 @@ async function runFaultyDaemon(
     outcome.wrong.push(`it ended with ${how}: ${plain(daemon.stderr()).slice(-600)}`);
 }
 
-/** What is not a line of the log. */
+/** The parts of stderr that are not log lines. */
 const plain = (stderr: string) =>
   stderr
     .split('\n')

@@ -8,7 +8,7 @@ const SESSION = 'demo';
 const SCRIPT = 'script.json';
 const POLL_MS = 10;
 
-/** What a person writes into the plan by hand; it must never get lost. */
+/** The person's hand edit of the plan, which must never be lost. */
 export const TOKEN = 'in blue, as Ada asked by hand';
 /** The names of all files the person drops. */
 export const DROPPED = ['1.msg.md', '2.md', '3.json', '4.json'];
@@ -26,7 +26,7 @@ export const scenarioPaths = (root: string) => ({
 
 const shell = (command: string) => [{ name: 'shell', args: { command } }];
 
-/** The second command says enough to need a blob. */
+/** The second command prints enough to need a blob. */
 const ANSWERS = [
   { text: '[Step] Write the first line\n[Step] Write the second line', calls: shell('echo once-1 >> ledger') },
   { text: 'The first line is there. [Done]', calls: shell('echo once-2 >> ledger; seq 1 6000') },
@@ -43,7 +43,7 @@ export async function prepareWorkspace(root: string): Promise<ScenarioPaths> {
   return paths;
 }
 
-/** Settings that keep a disk small: no room is kept free or in reserve. */
+/** Settings for a small disk: no space is kept free or in reserve. */
 export const SMALL_DISK = { disk: { min_free_mb: 0, reserve_mb: 0 } };
 
 /** A workspace with a script for the model and a limit of two iterations; no session yet. */
@@ -62,9 +62,9 @@ export const dropFirstMessage = (paths: ScenarioPaths) =>
   dropMessage(paths.folder, { name: DROPPED[0] ?? '', content: 'Write two lines, one after the other' });
 
 /**
- * Everything the person does, each thing once, however often the daemon dies meanwhile: waits for the pause, consumes that
- * reply, edits the plan, says "continue", then sends a message with an id and an attachment beside one that is no message. The
- * third begins a plan of its own, so that the first one is put away.
+ * Performs the person's actions once each, however often the daemon dies: waits for the pause, consumes that reply,
+ * edits the plan, says "continue", then sends a message with an id and an attachment, and a file that is not a message.
+ * The third message begins another plan, so that the first one is shelved.
  */
 export async function actAsPerson(paths: ScenarioPaths, signal: AbortSignal): Promise<void> {
   const [first = '', second = '', third = '', fourth = ''] = DROPPED;

@@ -8,9 +8,9 @@ import type { ScenarioPaths } from './scenario.ts';
 const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 
 /**
- * Calls that change what is on disk, by where they are counted. strace counts each thread for itself, and other threads write
- * to wake each other and open modules in no steady order, so `write` and `openat` are counted in the main thread alone.
- * The question mark forgives a machine that has no such call.
+ * Calls that change the disk, by the threads in which they are counted. strace counts per thread, and other threads
+ * write to wake each other and open modules in varying order, so `write` and `openat` are counted in the main thread
+ * only. The question mark makes strace ignore a call that the machine does not have.
  */
 export const CALLS = {
   main: ['write', 'pwrite64', 'openat'],
@@ -31,31 +31,31 @@ export const CALLS = {
 } as const;
 export type Where = keyof typeof CALLS;
 
-/** The nth such call of a thread; what it was in a run without a fault. */
+/** The nth such call of a thread, and what it was in a run without a fault. */
 export type Point = { where: Where; call: string; nth: number; what: string };
-/** What happens at a point: the process is killed before the call, or the call fails with an errno. */
+/** The fault at a point: the process is killed before the call, or the call fails with an errno. */
 export type Fault = 'kill' | 'ENOSPC' | 'EIO' | 'EMFILE' | 'EACCES';
-/** Once, or at every such call from then on until the process has ended. */
+/** Once, or at every such call from then on until the process ends. */
 export type Lasting = 'once' | 'on';
 
-/** A daemon as a process of its own, watched by strace. `ended` answers its exit code or signal. */
+/** A daemon process under strace. `ended` resolves with its exit code or signal. */
 export type Traced = {
   process: ChildProcess;
   ended: Promise<number | string>;
   stderr(): string;
-  /** Where an error was put: in the workspace, or in something beside it that happened to have the same number. */
+  /** Where an error was injected: in the workspace, or in an unrelated call that happened to have the same number. */
   hit(): 'in' | 'beside' | null;
 };
 
 export const hasStrace = () => spawnSync('strace', ['-V']).status === 0;
 
-/** Starts the daemon under strace, with a fault at one point, or none. One thread for files, so that counts are steady. */
+/** Starts the daemon under strace, with a fault at one point or none. One file thread makes call numbers stable. */
 export function traced(paths: ScenarioPaths, where: Where, at: Point | null, fault: Fault, lasting: Lasting): Traced {
   const log = `${paths.root}/trace-${randomUUID()}`;
   const how = fault === 'kill' ? 'signal=SIGKILL' : `error=${fault}`;
   const inject = at ? ['-e', `inject=${at.call}:${how}:when=${at.nth}${lasting === 'on' ? '+' : ''}`] : [];
   const set = CALLS[where].map((call) => `?${call}`).join(',');
-  // Not with --seccomp-bpf: it never stops before a call, and strace then forgets the signal.
+  // Not with --seccomp-bpf, which never stops before a call, so that strace loses the signal.
   const words = ['-D', ...(where === 'any' ? ['-f'] : []), '-qq', '-y', '-o', log, '-e', `trace=${set}`];
   const daemon = [process.execPath, AGENTD, '--workspace', paths.root, '--model', `scripted:${paths.script}`];
   const child = spawn('strace', [...words, ...inject, ...daemon], {
@@ -83,7 +83,7 @@ export function traced(paths: ScenarioPaths, where: Where, at: Point | null, fau
   };
 }
 
-/** Every point of a run without a fault at which something in the workspace was changed, in order, from its trace. */
+/** All points of a run without a fault at which the workspace was changed, in order, from its trace. */
 export function pointsOf(paths: ScenarioPaths, where: Where): Point[] {
   const [log = ''] = fs.readdirSync(paths.root).filter((name) => name.startsWith('trace-'));
   const counts = new Map<string, number>();
@@ -101,7 +101,7 @@ export function pointsOf(paths: ScenarioPaths, where: Where): Point[] {
   return [...points.values()];
 }
 
-/** The last path of the workspace in a line of a trace, without what is different in every run. */
+/** The last path of the workspace in a line of a trace, without parts that vary between runs. */
 function nameIn(paths: ScenarioPaths, args: string): string {
   const named = [...args.matchAll(/["<]([^"<>]*)[">]/g)].map(([, path = '']) => path);
   const last = named.filter((path) => path.startsWith(paths.root)).at(-1) ?? '';

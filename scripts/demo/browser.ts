@@ -11,8 +11,8 @@ import { say, setStage } from './stage.ts';
 const ASKED = 'Download the annual results from the investor page, extract the figures and draw them as a chart';
 
 /**
- * The job this system was invented for, on pages that only a browser can read: reports behind a cookie banner, their figures, a
- * chart. The model is scripted, all else is real. Where there is no Chromium it only says so.
+ * A typical task on pages that only a browser can read: download reports behind a cookie banner, extract their figures,
+ * draw a chart. The model is scripted, everything else is real. Without Chromium it only says so.
  */
 export async function browserDemo(): Promise<void> {
   const chromium = chromiumHere();
@@ -60,7 +60,7 @@ function chromiumHere(): string | undefined {
 
 const call = (name: string, args: object) => ({ name, args });
 
-/** The page has one link a year, so their numbers are known beforehand. */
+/** The page has one link per year, so their numbers are known in advance. */
 export const script = (url: string): object[] => [
   {
     text: '[Step] Open the investor page\n[Step] Download the reports\n[Step] Extract the figures\n[Step] Draw the chart',
@@ -80,7 +80,7 @@ export const script = (url: string): object[] => [
 
 const Finished = z.object({ type: z.literal('tool.finished'), output: z.object({ text: z.string() }) });
 
-/** The first answer of the browser whole, of the others what was downloaded. Each begins with the page's address. */
+/** The browser's first answer, and from the others what was downloaded. Each begins with the page's URL. */
 function browserResults(session: string, url: string): string[] {
   return readFileSync(join(session, 'events.jsonl'), 'utf8')
     .trim()

@@ -1,6 +1,6 @@
 import { listening, resultsAt, YEARS } from './site.ts';
 
-/** What OneTrust puts over a page some time after it: a veil that catches every click, and a banner. */
+/** What OneTrust puts over a page after it has loaded: an overlay that catches all clicks, and a banner. */
 const BANNER = `<div id="onetrust-consent-sdk"><div class="onetrust-pc-dark-filter" style="position:fixed;inset:0;background:#0008"></div>
 <div id="onetrust-banner-sdk" role="region" aria-label="Cookie banner" style="position:fixed;bottom:0;left:0;right:0;background:white;padding:1em">
 <p>We value your privacy. We and our 812 partners store information on your device.</p>
@@ -8,7 +8,7 @@ const BANNER = `<div id="onetrust-consent-sdk"><div class="onetrust-pc-dark-filt
 <button id="onetrust-reject-all-handler" onclick="consent('refused')">Reject All</button>
 <button id="onetrust-accept-btn-handler" onclick="consent('accepted')">Accept All Cookies</button></div></div>`;
 
-/** A list made by a script, as `web_fetch` would not see it. */
+/** A list made by a script, which `web_fetch` cannot see. */
 const PAGE = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Investor relations</title></head><body>
 <h1>Annual results</h1><ul id="reports"></ul>
@@ -20,7 +20,7 @@ addEventListener('load', () => setTimeout(() => document.body.insertAdjacentHTML
 </script></body></html>
 `;
 
-/** A company's site whose reports are files to download, for those who have answered its cookie banner. `consents`: what they answered. */
+/** A company's site with reports to download once its cookie banner was answered. `consents`: the answers. */
 export async function startInvestorSite(): Promise<{ url: string; consents: Set<string>; close(): void }> {
   const consents = new Set<string>();
   const site = await listening(({ url = '', headers }, response) => {

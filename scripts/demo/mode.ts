@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import type { Scenario } from '../modes/scenario.ts';
 import { say, setStage } from './stage.ts';
 
-/** One planning mode at work: its scenario of the tests, with a scripted model and real tools. */
+/** Demonstrates a planning mode by its test scenario, with a scripted model and real tools. */
 export async function modeDemo({ message, config, script, files }: Scenario): Promise<void> {
   const stage = setStage(config);
   const answers = join(stage.workspace, 'script.json');

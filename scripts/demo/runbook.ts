@@ -6,7 +6,7 @@ import { task } from './task.ts';
 
 const SLICE = 7;
 
-/** The main job: a runbook with a pause half-way, against a small web site on loopback. */
+/** The main demo: a runbook with a pause half-way, against a small web site on loopback. */
 export async function runbookDemo(): Promise<void> {
   const stage = setStage({ model: { name: 'runbook' }, limits: { iterations: SLICE } });
   console.log(`It also says "limits": { "iterations": ${SLICE} }, so that the run will pause half-way.`);

@@ -29,13 +29,13 @@ const page = ({ year, revenue, profit }: Year) => `<!doctype html>
 </body></html>
 `;
 
-/** The page `<year>.html` of a path that ends so; undefined where there is none. */
+/** The page for a path that ends in `<year>.html`; undefined if there is none. */
 export function resultsAt(path = ''): string | undefined {
   const found = FIGURES.find(({ year }) => path.endsWith(`/${year}.html`));
   return found && page(found);
 }
 
-/** A small web site with one page a year, on loopback. */
+/** A small web site with one page per year, on loopback. */
 export function startSite(): Promise<{ url: string; close(): void }> {
   return listening((request, response) => {
     const results = resultsAt(request.url);
@@ -44,7 +44,7 @@ export function startSite(): Promise<{ url: string; close(): void }> {
   });
 }
 
-/** A server on a loopback port of its own. */
+/** Starts a server on a free loopback port. */
 export async function listening(answer: RequestListener): Promise<{ url: string; close(): void }> {
   const server = createServer(answer);
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));

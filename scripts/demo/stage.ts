@@ -9,7 +9,7 @@ const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 const AGENTCTL = fileURLToPath(new URL('../../dist/agentctl.js', import.meta.url));
 const LONGEST_MS = 120_000;
 
-/** A scratch workspace with a real daemon, and what a person does and sees there. */
+/** A scratch workspace with a real daemon, and the actions of a person there. */
 export type Stage = {
   workspace: string;
   session: string;
@@ -17,16 +17,16 @@ export type Stage = {
   start(...flags: string[]): Promise<void>;
   /** Drops a message, as `cp` would. */
   drop(name: string, text: string): void;
-  /** Prints the marks of the plan whenever they change, until the reply is there, and then that. */
+  /** Prints the plan's progress whenever it changes until the reply exists, then the reply. */
   follow(name: string): Promise<void>;
   agentctl(...words: string[]): void;
-  /** Ends the daemon in order. */
+  /** Stops the daemon. */
   end(): Promise<void>;
 };
 
 export const say = (text: string): void => console.log(`\n\u001b[1m${text}\u001b[0m`);
 
-/** Makes the workspace with these settings. */
+/** Creates the workspace with these settings. */
 export function setStage(config: object): Stage {
   const workspace = mkdtempSync(join(tmpdir(), 'agentd-demo-'));
   const session = join(workspace, '.sessions', 'demo');

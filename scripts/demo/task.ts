@@ -2,7 +2,7 @@ import { CHART, extract } from './commands.ts';
 
 const inFence = (command: string): string => command.replace(/^/gm, '   ');
 
-/** The task this system was invented for, as a runbook: fetch five annual reports, extract the figures, draw a chart. */
+/** The demo task as a runbook: fetch five annual reports, extract the figures, draw a chart. */
 export const task = (
   site: string,
   years: string[],

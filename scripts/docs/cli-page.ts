@@ -2,7 +2,7 @@ import { renderAgentdHelp } from '../../src/frontends/agentd/daemon-yargs.ts';
 import { EXIT_CODES } from '../../src/frontends/cli/common/command.ts';
 import { renderCommandHelp } from '../../src/frontends/cli/parser/yargs-parser.ts';
 
-/** What both programs print for `--help`, word for word. */
+/** The exact `--help` output of both programs. */
 export async function cliPage(): Promise<string> {
   const commands = await renderCommandHelp();
   const parts = [{ command: 'agentd', help: await renderAgentdHelp() }, ...commands];

@@ -29,7 +29,7 @@ const MEANING: Record<string, string> = {
   reply_nothing_to_continue: 'a task like any other; the bare command gets the reply: nothing to continue',
 };
 
-/** The commands, and what every kind of message does in every state, from the tables that the code uses. */
+/** The commands, and what each kind of message does in each state, from the tables that the code uses. */
 export function commandsPage(): string {
   const commands = Object.values(SESSION_COMMANDS).map(({ usage, description }) => `| \`${usage}\` | ${description} |`);
   const states = Object.keys(MESSAGE_ACTIONS.task) as Array<keyof typeof MESSAGE_ACTIONS.task>;

@@ -12,7 +12,7 @@ type Schema = {
   required?: string[];
 };
 
-/** Every file format as tables, from the schemas the code checks with. */
+/** Every file format as tables, from the schemas that the code validates with. */
 export function formatsPage(schemas: Array<[string, object]>): string {
   const parts = schemas.map(
     ([name, schema]) => `## ${titleOf(schema)}\n\n[Schema](schemas/${name})\n\n${body(schema)}`,

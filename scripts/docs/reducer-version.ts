@@ -2,11 +2,13 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 
-/** What events mean, and how that is written down. */
+/** The reducers, and the format of snapshots. */
 const FROM = ['src/core/reducers/reduce-event.ts', 'src/core/session/snapshot.ts'];
 export const REDUCER_VERSION_FILE = 'src/core/session/reducer-version.ts';
 
-/** The version of the reducers: a hash of every file the meaning of an event log depends on, so that nobody has to raise it. */
+/**
+ * The version of the reducers: a hash of all files that determine an event log's meaning, so nobody has to raise it.
+ */
 export function reducerVersion(): string {
   const hash = createHash('sha256');
   const files = FROM.reduce((found, file) => sourcesOf(file, found), new Set<string>());
@@ -19,7 +21,7 @@ export function reducerVersion(): string {
   ].join('\n');
 }
 
-/** A file and all it imports of ours, but for the version itself. */
+/** A file and all its imports within the project, except the version itself. */
 function sourcesOf(file: string, found: Set<string>): Set<string> {
   if (found.has(file) || file === REDUCER_VERSION_FILE) return found;
   found.add(file);

@@ -5,13 +5,13 @@ import { type Place, someCall } from './calls.ts';
 import { somePlan, someRevision } from './plans.ts';
 import { stepId, weighted, work } from './words.ts';
 
-/** Faults in a row from which on an endpoint that is only unwell works again: pauses grow with each of them. */
+/** The most faults in a row, since the pauses grow with each of them. */
 const MOST_FAULTS = 2;
 
-/** The answers one family gets, in the order it asks. */
+/** The answers for one family of sessions, in the order of its requests. */
 export type Answers = (asked: Asked) => Answer;
 
-/** A model that answers at random, but as models do. The same chance gives the same answers to the same requests. */
+/** A model that answers at random, but in the way of models. The same seed gives the same answers. */
 export function randomAnswers(chance: Chance, place: Place): Answers {
   let faults = 0;
   return (asked) => {
@@ -26,7 +26,7 @@ export function randomAnswers(chance: Chance, place: Place): Answers {
   };
 }
 
-/** An endpoint that is unwell. */
+/** A fault of the endpoint. */
 function fault(chance: Chance): Answer {
   return weighted<() => Answer>(chance, [
     [4, () => ({ status: chance.of([500, 502, 503]), text: 'out of order' })],
@@ -62,7 +62,7 @@ function sound(chance: Chance, asked: Asked, place: Place): Answer {
   }
 }
 
-/** A turn of the work: words, perhaps steps and markers, perhaps calls. */
+/** A working turn: text, perhaps steps and markers, perhaps calls. */
 function atWork(chance: Chance, asked: Asked, place: Place): Answer {
   const steps = chance.oneIn(asked.afterTool ? 12 : 4)
     ? Array.from(
@@ -110,7 +110,7 @@ function sign(chance: Chance): string {
   ])();
 }
 
-/** An endpoint that is well again: everything it is asked comes to an end, with a call for each step that has seen none. */
+/** A healthy endpoint: all work finishes, with a call for each step that has had none. */
 export function calmAnswers({ ledger, token }: Place): Answers {
   return (asked) => {
     switch (asked.plannerQuery) {

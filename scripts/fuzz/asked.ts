@@ -4,16 +4,16 @@ import { sessionIn } from './words.ts';
 
 type Body = Parameters<Extract<ScriptEntry, (request: never) => unknown>>[0]['body'];
 
-/** What a request wants, as far as an answer depends on it. */
+/** The parts of a request that an answer depends on. */
 export type Asked = {
-  /** The session at the root of the family that asks; undefined where no message of a person is in the request. */
+  /** The root session of the family that sent it; undefined if the request has no message of a person. */
   session: string | undefined;
-  /** The question beside the work; null: the work itself. */
+  /** The planner query; null for a normal turn. */
   plannerQuery: PlannerQuery | null;
-  /** The plan that is wanted has parts. */
+  /** Whether the requested plan has parts. */
   isParts: boolean;
   tools: string[];
-  /** The newest thing in the conversation is what a tool gave. */
+  /** Whether the conversation ends with a tool result. */
   afterTool: boolean;
 };
 
@@ -24,7 +24,7 @@ const QUESTIONS: ReadonlyArray<readonly [RegExp, PlannerQuery]> = [
   [/All steps have ended|所有步骤都已结束/, 'summary'],
 ];
 
-/** Reads a request as the model would. */
+/** Extracts these parts from a request. */
 export function readRequest({ messages, tools = [] }: Body): Asked {
   const texts = messages.map(({ content }) => (typeof content === 'string' ? content : JSON.stringify(content ?? '')));
   const last = texts.at(-1) ?? '';

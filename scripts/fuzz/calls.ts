@@ -3,7 +3,7 @@ import { HOSTILE, stepId, weighted, work } from './words.ts';
 
 export type Call = { id?: string; name: string; args: string };
 
-/** What a call needs to know of the run. `token` gives a word that was never used before. */
+/** What calls need to know about the run. `token` returns a word that was never used before. */
 export type Place = { ledger: string; token(): string };
 
 type Args = (chance: Chance, place: Place) => Record<string, unknown>;
@@ -20,7 +20,7 @@ const FILES = [
 
 const file = (chance: Chance): string => chance.of(FILES);
 
-/** A command that leaves its token in the ledger, so that one which ran twice is seen. */
+/** A command that writes its token to the ledger, which shows whether it ran twice. */
 function command(chance: Chance, { ledger, token }: Place): string {
   const line = `echo ${token()} >> ${ledger}`;
   return weighted(chance, [
@@ -101,7 +101,7 @@ const steps = (chance: Chance) =>
     chance.oneIn(2) ? work(chance) : { description: work(chance), ...(chance.oneIn(2) && { needs: [stepId(chance)] }) },
   );
 
-/** A call of one of the tools that are offered, or of one that is not. */
+/** A call of a tool that is offered, or of one that is not. */
 export function someCall(chance: Chance, offered: readonly string[], place: Place): Call {
   const name = weighted(chance, [
     ...offered.map((tool) => [tool === 'shell' ? 30 : tool === 'spawn' ? 6 : 4, tool] as const),

@@ -12,7 +12,7 @@ import type { Recorded } from './sessions.ts';
 
 export type Ground = { root: string; ledger: string; histories: readonly SessionHistory[] };
 
-/** Everything that was promised and does not hold, in words. The daemon must have ended. */
+/** All broken promises, as text. The daemon must have ended. */
 export async function broken(ground: Ground, all: readonly Recorded[]): Promise<string[]> {
   const wrong: string[] = [];
   for (const one of all) {
@@ -37,7 +37,7 @@ const linesOf = (path: string): string[] => (textOf(path) ?? '').split('\n').fil
 
 const twice = (all: readonly string[]): string[] => [...new Set(all.filter((one, at) => all.indexOf(one) !== at))];
 
-/** Each file that was dropped is one message, or was refused with a reason; one whose id is known is neither. */
+/** Each dropped file is one message, or was refused with a reason; a file with a known id is neither. */
 function drops({ dropped, paths }: SessionHistory, { events }: Recorded): string[] {
   const received = ofType(events, 'message.received');
   const refused = fs.readdirSync(paths.rejected).filter((name) => name.endsWith('.why.json'));
@@ -55,10 +55,10 @@ function drops({ dropped, paths }: SessionHistory, { events }: Recorded): string
   return wrong;
 }
 
-/** The name a file was dropped by: a name that is used again gets a number. */
+/** The name under which a file was dropped; a name that is used again gets a number. */
 const baseOf = (name: string): string => name.replace(/-\d+(?=\.|$)/, '');
 
-/** One reply on record and one file with its bytes for each message; a second file only for an id that was sent again. */
+/** Each message has one reply in the event log and one file with its bytes; a second file only for a repeated id. */
 function replies(root: string, { name, events, session }: Recorded): string[] {
   const { outbox, outboxRead } = sessionPaths(join(root, '.sessions', name));
   const received = ofType(events, 'message.received');
@@ -85,7 +85,7 @@ function replies(root: string, { name, events, session }: Recorded): string[] {
   return wrong;
 }
 
-/** A call that is not safe to repeat begins once and ends once; none ends well that never began. */
+/** A call that is not safe to repeat begins and ends once; no call succeeds that never began. */
 function calls({ events }: Recorded): string[] {
   const started = ofType(events, 'tool.started');
   const unsafe = started.filter(({ replay }) => replay === 'never').map(({ call }) => call);
@@ -101,12 +101,12 @@ function calls({ events }: Recorded): string[] {
   ];
 }
 
-/** `plan.json` is a plan, the one of the record; rebuilding everything changes nothing. */
+/** `plan.json` is the plan of the event log, and rebuilding changes nothing. */
 async function plan(root: string, { name, session }: Recorded, wasBroken: boolean): Promise<string[]> {
   const paths = sessionPaths(join(root, '.sessions', name));
   const text = textOf(paths.plan);
   const wrong: string[] = [];
-  // What a person broke stays, and with it a plan that was put away meanwhile.
+  // A file that a person broke is left as it is, even if its plan was shelved meanwhile.
   const isLeft = wasBroken && session.plan === null;
   if (!isLeft && (text === undefined) !== (session.plan === null))
     wrong.push('there is a plan on record or on disk, not both');
@@ -120,7 +120,9 @@ async function plan(root: string, { name, session }: Recorded, wasBroken: boolea
   return [...wrong, ...changed.map(({ path, is, why = '' }) => `rebuild: ${path} ${is} ${why}`)];
 }
 
-/** Names for the time being that nothing will take away any more. What a sender left in `inbox/.tmp/` goes once it is old. */
+/**
+ * Temporary files that nothing will remove any more. Those of senders in `inbox/.tmp/` are removed once they are old.
+ */
 function litter(root: string): string[] {
   const names = fs.readdirSync(root, { recursive: true, encoding: 'utf8' });
   return names.filter((name) => /(?:^|\/)\.tmp-|(?<!inbox\/)\.tmp\/./.test(name)).map((name) => `left behind: ${name}`);

@@ -7,7 +7,7 @@ const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 const READY_MS = 60_000;
 const STOP_MS = 30_000;
 
-/** Daemons that run now: none of them outlives this process. */
+/** Running daemons, which are killed when this process exits. */
 const running = new Set<ChildProcess>();
 process.on('exit', () => {
   for (const one of running) one.kill('SIGKILL');
@@ -15,7 +15,7 @@ process.on('exit', () => {
 
 /** One real daemon at a time over a workspace; all of them write to the same log. */
 export type Daemon = {
-  /** What went wrong in its runs, in words. */
+  /** What went wrong in its runs, as text. */
   wrong: string[];
   kills: number;
   stops: number;
@@ -25,7 +25,7 @@ export type Daemon = {
   stop(): Promise<void>;
 };
 
-/** `home` is not the user's: nothing of theirs is read, and nothing is left there. */
+/** `home` replaces the user's home, so that nothing there is read or written. */
 export function daemonOf(flags: readonly string[], logFile: string, home: string): Daemon {
   let child: ChildProcess | undefined;
   let ended: Promise<number | string> = Promise.resolve(0);

@@ -8,7 +8,7 @@ import type { Recorded } from './sessions.ts';
 
 const ENDS = ['completed', 'failed', 'skipped'];
 
-/** Steps that had ended and were changed by an event that says nothing of it, in words. */
+/** Ended steps that were changed by an event that is not a reason for it, as text. */
 export function changedEnds({ name, events }: Pick<Recorded, 'name' | 'events'>): string[] {
   const wrong: string[] = [];
   let session = emptySession(name);
@@ -32,8 +32,8 @@ export function changedEnds({ name, events }: Pick<Recorded, 'name' | 'events'>)
 const what = ({ status, description, result }: Step): string => JSON.stringify({ status, description, result });
 
 /**
- * Whether the event is a reason for this step to change. Who opens a step opens the groups around it, and brings back what was
- * skipped because of it.
+ * Whether the event is a reason for this step to change. Reopening a step also reopens its groups, and the steps that
+ * were skipped because of it.
  */
 function hasClosed(event: Event, { id, status }: Step, steps: readonly Step[]): boolean {
   switch (event.type) {
@@ -46,7 +46,7 @@ function hasClosed(event: Event, { id, status }: Step, steps: readonly Step[]): 
       return status !== 'completed' || lineOf(event.step, steps).includes(id);
     case 'step.added':
       return event.step.parent === id;
-    // "Continue" tries failed and blocked steps again, and what rolls them back.
+    // "Continue" retries failed and blocked steps, and their rollback steps.
     case 'run.resumed':
       return (
         status !== 'completed' ||
@@ -65,7 +65,7 @@ function hasClosed(event: Event, { id, status }: Step, steps: readonly Step[]): 
 
 const isAbout = (change: PlanChange, id: string): boolean => 'step' in change && change.step === id;
 
-/** A step and what it is a part of, up to the outermost. A hand edit may have made a ring of them. */
+/** A step and its groups, up to the outermost. A hand edit may have made a cycle of groups. */
 function lineOf(id: string, steps: readonly Step[]): string[] {
   const line = [id];
   for (;;) {

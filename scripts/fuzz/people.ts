@@ -3,10 +3,10 @@ import type { Chance } from '../../tests/sim/chance.ts';
 import { someLimits, someSettings } from './setting.ts';
 import { stepId, tagOf, weighted, work } from './words.ts';
 
-/** How a message comes into the inbox: as `echo >` does, moved there, or staged and linked as programs do. */
+/** How a message gets into the inbox: by `echo >`, by `mv`, or staged and linked as programs do. */
 export type Way = 'echo' | 'mv' | 'link';
 
-/** What a person does to `plan.json`; `at` chooses the step, whatever steps there are by then. */
+/** An edit of `plan.json`; `at` selects one of the steps that exist at that time. */
 export type PlanEdit = { at: number; how: 'rename' | 'in place' } & (
   | { what: 'reword' | 'add' | 'notes'; text: string }
   | { what: 'swap' | 'skip' | 'complete' | 'reopen' | 'remove' | 'block' }
@@ -16,7 +16,7 @@ export type PlanEdit = { at: number; how: 'rename' | 'in place' } & (
   | { what: 'limits'; iterations: number }
 );
 
-/** One thing a person does. */
+/** One action of a person. */
 export type Action =
   | { do: 'message'; name: string; content: string; way: Way; id?: string }
   | { do: 'plan'; edit: PlanEdit }
@@ -51,7 +51,7 @@ const SHORT = [
   '/nonsense',
 ] as const;
 
-/** Everything the people of one session do, from the beginning to the end of a run. The same chance gives the same actions. */
+/** All actions of the people of one session during a run. The same seed gives the same actions. */
 export function peopleOf(chance: Chance, session: string, ms: number): Timed[] {
   const timed: Timed[] = [{ afterMs: chance.below(1500), action: task(chance, session, 0) }];
   const sent: Action[] = [];
@@ -81,7 +81,7 @@ function next(chance: Chance, session: string, n: number, sent: readonly Action[
 
 type Message = Extract<Action, { do: 'message' }>;
 
-/** A file name that is used again, sometimes, is a new message. */
+/** A message; its file name is sometimes one that was used before, which makes a new message too. */
 const message = (chance: Chance, n: number, content: string): Message => {
   const way = chance.of(['echo', 'mv', 'link'] as const);
   const base = chance.oneIn(12) ? 'note' : `m${n}`;
@@ -113,7 +113,7 @@ function task(chance: Chance, session: string, n: number): Message {
   return { do: 'message', name: `${id}.msg.json`, content: JSON.stringify({ id, text, options }), way: 'link', id };
 }
 
-/** The same id once more, as of a sender that died before it knew; or used for something else, which is refused. */
+/** A repeated id, as by a sender that died before it knew; or the id with other content, which is refused. */
 function again(chance: Chance, n: number, sent: readonly Action[]): Action {
   const earlier = sent[chance.below(sent.length)];
   if (earlier?.do !== 'message' || earlier.id === undefined) return { do: 'read' };

@@ -5,17 +5,17 @@ import { dropMessage, type SessionPaths, sessionPaths } from '../../src/store/in
 import { save, textOf } from '../../tests/model/person.ts';
 import type { Action, PlanEdit } from './people.ts';
 
-/** One file that was dropped, as its sender knows it. */
+/** A dropped file, as its sender knows it. */
 export type Dropped = { name: string; id?: string; content: string };
 
-/** A session and what its people did to it. */
+/** A session and what people did to it. */
 export type SessionHistory = {
   name: string;
   paths: SessionPaths;
   dropped: Dropped[];
-  /** The plan as it was before a person broke the file; null: the file is as a program would save it. */
+  /** The plan before a person broke the file; null if the file is valid. */
   unbroken: string | null;
-  /** It was broken at some time. */
+  /** Whether it was ever broken. */
   wasBroken: boolean;
 };
 
@@ -27,7 +27,7 @@ export const newHistory = (root: string, name: string): SessionHistory => ({
   wasBroken: false,
 });
 
-/** Does it, as far as what is there allows; answers whether anything was done. */
+/** Performs an action as far as possible; returns whether anything was done. */
 export async function perform(history: SessionHistory, action: Action): Promise<boolean> {
   switch (action.do) {
     case 'message':
@@ -50,7 +50,7 @@ async function drop(history: SessionHistory, action: Extract<Action, { do: 'mess
   const { inbox, folder } = history.paths;
   fs.mkdirSync(inbox, { recursive: true });
   const path = join(inbox, name);
-  // A sender who sees that the name is taken does not write over another's message.
+  // A sender does not overwrite a message whose name is taken.
   if (fs.existsSync(path)) return false;
   history.dropped.push({ name, content, ...(id !== undefined && { id }) });
   if (way === 'link') await dropMessage(folder, { name, content });
@@ -128,7 +128,7 @@ function saveSettings(history: SessionHistory, text: string): boolean {
   return true;
 }
 
-/** Answers the call that waits, by its file. */
+/** Answers the waiting call by its approval file. */
 function decide({ paths }: SessionHistory, decision: string): boolean {
   const names = fs.existsSync(paths.approvals) ? fs.readdirSync(paths.approvals) : [];
   const name = names.find((one) => /^\d+\.json$/.test(one));

@@ -3,7 +3,7 @@ import { HOSTILE, stepId, weighted, work } from './words.ts';
 
 const IDS = ['a', 'b', 'c', 'prepare', 'map', 'reduce', 'step_1', 'step_2', ...HOSTILE] as const;
 
-/** What a planner may answer to the question for a plan: good JSON, bad JSON, and JSON that cannot be a plan. */
+/** A planner's answer to the request for a plan: valid JSON, invalid JSON, or JSON that cannot be a plan. */
 export function somePlan(chance: Chance, isParts: boolean): string {
   const json = JSON.stringify({ title: work(chance), steps: isParts ? partSteps(chance) : steps(chance) });
   return weighted(chance, [
@@ -24,7 +24,7 @@ function steps(chance: Chance): object[] {
   return unique.map((id, place) => step(chance, id, chance.oneIn(8) ? unique : unique.slice(0, place)));
 }
 
-/** One step. It needs steps before it, mostly: else the plan may be a ring or name what is not there. */
+/** One step. It mostly needs earlier steps; otherwise the plan may have a cycle or name unknown steps. */
 function step(chance: Chance, id: string, before: readonly string[]): object {
   const other = () => (chance.oneIn(12) ? stepId(chance) : (before[chance.below(before.length)] ?? stepId(chance)));
   const has = before.length > 0;
@@ -57,7 +57,7 @@ function partSteps(chance: Chance): object[] {
   ];
 }
 
-/** What it may answer when it looks at the steps that have not begun. */
+/** A planner's answer when it revises the steps that have not begun. */
 export function someRevision(chance: Chance): string {
   return weighted(chance, [
     [6, '{"keep": true}'],

@@ -18,7 +18,7 @@ import { straysOf } from './strays.ts';
 import { chanceFor } from './words.ts';
 
 const SESSIONS = 10;
-/** A command in the background may outlast the last answer by so much. */
+/** How long a background command may outlast the last answer. */
 const STRAY_MS = 8_000;
 
 export type Seed = { seed: number; seconds: number; kills: boolean };
@@ -29,12 +29,12 @@ export type Outcome = Seed & {
   /** The last events of each session that is named in `wrong`. */
   last: string[];
   counts: { requests: number; messages: number; children: number; events: number; kills: number; stops: number };
-  /** How the sessions of people ended, by how many. */
+  /** How many sessions of people ended in each way. */
   ends: string;
   tookMs: number;
 };
 
-/** One run: some seconds of chance, then calm, an end of everything, and a look at all that was promised. */
+/** One run: some seconds of random actions, then everything settles and ends, and every promise is checked. */
 export async function runSeed(given: Seed): Promise<Outcome> {
   const began = performance.now();
   const base = fs.mkdtempSync(join(tmpdir(), `agentd-fuzz-${given.seed}-`));
@@ -81,7 +81,7 @@ export async function runSeed(given: Seed): Promise<Outcome> {
   };
 }
 
-/** The endpoint: each family gets answers of its own, whatever the others ask meanwhile. */
+/** The endpoint. The answers of each family do not depend on requests of others. */
 async function openEndpoint(seed: number, ledger: string) {
   let isCalm = false;
   let count = 0;
@@ -99,7 +99,7 @@ async function openEndpoint(seed: number, ledger: string) {
   return { server, calm: () => (isCalm = true) };
 }
 
-/** The people of one session, from the beginning to the end. */
+/** Performs the actions of the people of one session. */
 async function live(history: SessionHistory, { seed, seconds }: Seed): Promise<void> {
   const chance = chanceFor(seed, 'people', history.name);
   for (const { afterMs, action } of peopleOf(chance, history.name, seconds * 1000)) {
@@ -108,7 +108,7 @@ async function live(history: SessionHistory, { seed, seconds }: Seed): Promise<v
   }
 }
 
-/** The daemon is killed, or stopped in order, and started again, until the time is over. */
+/** Kills or stops the daemon and starts it again, until the time is over. */
 async function restarts(daemon: Daemon, { seed, seconds, kills }: Seed): Promise<void> {
   const chance = chanceFor(seed, 'daemon');
   const end = performance.now() + seconds * 1000;
@@ -125,7 +125,7 @@ async function restarts(daemon: Daemon, { seed, seconds, kills }: Seed): Promise
 
 type Place = { root: string; ledger: string; base: string; histories: readonly SessionHistory[] };
 
-/** What does not hold once everything has ended and the daemon has stopped; one more start must change nothing. */
+/** Broken promises once everything has ended and the daemon has stopped; one more start must change nothing. */
 async function atTheEnd(place: Place, daemon: Daemon, records: ReturnType<typeof recordsOf>): Promise<string[]> {
   let strays = straysOf(place.base);
   for (const end = performance.now() + STRAY_MS; strays.length > 0 && performance.now() < end; await sleep(250))
@@ -141,7 +141,7 @@ async function atTheEnd(place: Place, daemon: Daemon, records: ReturnType<typeof
   return paths.filter((path) => before.get(path) !== after.get(path)).map((path) => `one more start changed ${path}`);
 }
 
-/** What the log of the daemons holds and should not: errors, and traces of the stack. People's broken settings are theirs. */
+/** Errors and stack traces in the daemons' log, except those about settings that people broke. */
 function complaints(logFile: string): string[] {
   const lines = fs.existsSync(logFile) ? fs.readFileSync(logFile, 'utf8').split('\n') : [];
   const bad = lines.filter(
@@ -150,7 +150,7 @@ function complaints(logFile: string): string[] {
   return bad.slice(0, 5).map((line) => `the daemon's log: ${line.slice(0, 1500)}`);
 }
 
-/** How sessions at the root of a family ended: `6 completed, 2 failed`. */
+/** How root sessions ended: `6 completed, 2 failed`. */
 function endsOf(all: readonly Recorded[]): string {
   const ends = all.filter(({ name }) => !name.includes('~')).map(({ session }) => sessionStatus(session));
   const counted = [...new Set(ends)].sort().map((end) => `${ends.filter((one) => one === end).length} ${end}`);

@@ -5,10 +5,10 @@ import { emptySession, type Session } from '../../src/core/session/session-state
 import type { Event } from '../../src/protocol/session/event.ts';
 import { openWorkspace, sessionPaths } from '../../src/store/index.ts';
 
-/** A session as its record has it now. */
+/** A session by its current event log. */
 export type Recorded = { name: string; events: Event[]; session: Session; changedMs: number };
 
-/** The records of a workspace's sessions, children too; each is read again only where its file has changed. */
+/** The event logs of all sessions of a workspace, including child sessions; each is read again only if it changed. */
 export function recordsOf(root: string) {
   const known = new Map<string, Recorded & { stamp: string }>();
 
@@ -33,7 +33,7 @@ export function recordsOf(root: string) {
   };
 }
 
-/** What is open in a session, in words; empty where it is idle. */
+/** What is open in a session, as text; empty if it is idle. */
 export function openIn({ session, events }: Recorded, inbox: string): string[] {
   const waiting = fs.existsSync(inbox) ? fs.readdirSync(inbox).filter((name) => !name.startsWith('.')) : [];
   const open = [

@@ -2,7 +2,7 @@ import { MODES } from '../../src/protocol/settings/run-options.ts';
 import type { Chance } from '../../tests/sim/chance.ts';
 import { weighted } from './words.ts';
 
-/** Limits that a run soon reaches, or hardly ever. */
+/** Limits that a run reaches soon, or hardly ever. */
 export function someLimits(chance: Chance): object {
   return {
     iterations: weighted(chance, [
@@ -49,7 +49,7 @@ export function someConfig(chance: Chance): object {
   };
 }
 
-/** What a person may save as `session.json`; sometimes it does not parse. */
+/** A `session.json` that a person may save; sometimes it does not parse. */
 export function someSettings(chance: Chance): string {
   const settings = weighted<object>(chance, [
     [3, { limits: someLimits(chance) }],

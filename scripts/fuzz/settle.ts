@@ -8,13 +8,13 @@ import { perform, type SessionHistory } from './perform.ts';
 import { openIn, type Recorded, type recordsOf } from './sessions.ts';
 
 /**
- * A family in which nothing was recorded for so long, though something is open and nothing is due, hangs. After kills in
- * a row the daemon waits some seconds and opens sessions one at a time.
+ * A family hangs if it logs nothing for this long although something is open and nothing is scheduled. After several
+ * kills in a row, the daemon waits some seconds and opens sessions one at a time.
  */
 const HANG_MS = 45_000;
 const SETTLE_MS = 240_000;
 const LOOK_MS = 400;
-/** How often a person goes on with a run that has ended before it is cancelled. */
+/** How often a person continues a run that has stopped before cancelling it. */
 const PATIENCE = 5;
 
 const GENEROUS = { iterations: 40, tokens: null, minutes: null, cost: null, step_minutes: null, steps: 4 };
@@ -23,8 +23,8 @@ type Records = ReturnType<typeof recordsOf>;
 type Family = { history: SessionHistory; root: Recorded; all: Recorded[]; sent: number };
 
 /**
- * The endpoint is healthy by now: people repair what they broke, answer what they are asked, and go on with whatever is idle. Answers
- * what does not come to its end, in words; empty is well.
+ * Brings everything to an end with a healthy endpoint: people repair what they broke, answer questions and continue
+ * idle runs. Returns what does not end, as text; empty if all ended.
  */
 export async function settle(root: string, histories: readonly SessionHistory[], records: Records): Promise<string[]> {
   for (const history of histories) await repair(history);
@@ -59,7 +59,7 @@ const leftIn = (root: string, { all }: Family): string[] =>
     openIn(one, sessionPaths(join(root, '.sessions', one.name)).inbox).map((what) => `${one.name}: ${what}`),
   );
 
-/** Nothing was recorded in the family for long, and no time is set at which something will. */
+/** Whether the family has logged nothing for long, and nothing is scheduled. */
 function isStill({ all }: Family, began: number): boolean {
   const since = Math.max(began, ...all.map(({ changedMs }) => changedMs));
   const due = all.some(
@@ -68,7 +68,7 @@ function isStill({ all }: Family, began: number): boolean {
   return !due && performance.now() - since > HANG_MS;
 }
 
-/** An idle session looks at its files with the next message. */
+/** Repairs the files that people broke. An idle session reads them with the next message. */
 async function repair(history: SessionHistory): Promise<void> {
   if (history.unbroken !== null) await perform(history, { do: 'plan', edit: { what: 'repair', at: 0, how: 'rename' } });
   if (fs.existsSync(history.paths.settings)) await perform(history, { do: 'settings', text: '{ "version": 1 }\n' });
@@ -76,7 +76,7 @@ async function repair(history: SessionHistory): Promise<void> {
     await perform(history, { do: 'message', name: 'last.md', content: '/status', way: 'mv' });
 }
 
-/** Allows what waits for a person, in whatever session of the family it was asked. */
+/** Allows waiting calls in all sessions of the family. */
 async function approve(root: string, { all }: Family): Promise<boolean> {
   let any = false;
   for (const { name, session } of all) {
@@ -90,7 +90,7 @@ async function approve(root: string, { all }: Family): Promise<boolean> {
   return any;
 }
 
-/** Sends what a person would send to a run that has ended: an answer, "continue", and in the end a cancel. */
+/** Sends what a person would send to a stopped run: an answer, "continue", and finally a cancel. */
 async function goOn({ history, root: { session }, sent }: Family): Promise<boolean> {
   const now = sessionStatus(session);
   if ((now !== 'paused' && now !== 'waiting') || sent > PATIENCE) return false;

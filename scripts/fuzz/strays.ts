@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 
-/** Processes whose command line or folder lies below `base`, in words. Elsewhere than on Linux nothing is known. */
+/** Processes whose command line or working folder is below `base`, as text; only known on Linux. */
 export function straysOf(base: string): string[] {
   const pids = fs.existsSync('/proc') ? fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)) : [];
   return pids.flatMap((pid) => {

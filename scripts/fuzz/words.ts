@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Chance, chanceOf } from '../../tests/sim/chance.ts';
 
-/** Chance of its own for one thing of a seed, so that what happens elsewhere does not change it. */
+/** An independent random stream for one purpose, so that other uses of the seed do not affect it. */
 export const chanceFor = (seed: number, ...what: Array<string | number>): Chance =>
   chanceOf(
     createHash('sha256')
@@ -10,17 +10,17 @@ export const chanceFor = (seed: number, ...what: Array<string | number>): Chance
       .readUInt32LE(),
   );
 
-/** One of these, as often as its weight says. */
+/** A random choice by weight. */
 export function weighted<T>(chance: Chance, choices: ReadonlyArray<readonly [number, T]>): T {
   let left = chance.below(choices.reduce((sum, [weight]) => sum + weight, 0));
   for (const [weight, choice] of choices) {
     left -= weight;
     if (left < 0) return choice;
   }
-  throw new Error('wanted at least one choice with a weight');
+  throw new Error('expected at least one choice with a weight');
 }
 
-/** Names that break code which keeps foreign ids as properties of plain objects. */
+/** Names that break code which uses foreign ids as keys of plain objects. */
 export const HOSTILE = ['constructor', 'toString', 'hasOwnProperty', '__proto__', 'valueOf'] as const;
 
 const WORK = [
@@ -39,16 +39,16 @@ const WORK = [
   '检查结果是否正确',
 ] as const;
 
-/** What a step or a task may be about. */
+/** A description of a step or task. */
 export const work = (chance: Chance): string =>
   chance.oneIn(4) ? `${chance.of(WORK)} ${chance.below(90) + 1}` : chance.of(WORK);
 
-/** Ids a plan may have, and some that it has not. */
+/** The id of a step, which may not exist. */
 export const stepId = (chance: Chance): string =>
   chance.oneIn(8) ? chance.of(HOSTILE) : chance.oneIn(4) ? chance.of(['a', 'b', 'map']) : `step_${chance.below(5) + 1}`;
 
-/** Tells every message of a session, and so every request that carries it, from those of other sessions. */
+/** A tag in every message of a session, which identifies the session in requests. */
 export const tagOf = (session: string): string => `(ref-${session})`;
 
-/** The session whose people this text comes from. */
+/** The session whose tag is in a text. */
 export const sessionIn = (text: string): string | undefined => /\(ref-(s\d+)\)/.exec(text)?.[1];

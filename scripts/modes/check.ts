@@ -8,7 +8,7 @@ import { differences, type Scenario } from './scenario.ts';
 
 const workspaceOf = (root: string) => openWorkspace(root, { now: () => new Date() });
 
-/** The records of all sessions, as their own reader sees them: seq without gaps, every crc right, or it throws. */
+/** The event logs of all sessions by their own reader, which throws for a gap in seq or a wrong crc. */
 async function records(root: string): Promise<Map<string, Event[]>> {
   const workspace = workspaceOf(root);
   const all = new Map<string, Event[]>();
@@ -20,7 +20,7 @@ async function records(root: string): Promise<Map<string, Event[]>> {
   return all;
 }
 
-/** Whether the scenario is over: the message has its reply, and nobody of the family has anything left to do. */
+/** Whether the scenario is over: the message has its reply, and no session of the family has anything left to do. */
 export async function isOver(root: string): Promise<boolean> {
   if (!fs.existsSync(join(root, '.sessions/demo/outbox/1.md'))) return false;
   for (const events of (await records(root)).values()) {
@@ -30,7 +30,7 @@ export async function isOver(root: string): Promise<boolean> {
   return true;
 }
 
-/** Everything that was promised and does not hold, in words. The daemon must have ended. */
+/** All broken promises, as text. The daemon must have ended. */
 export async function broken(root: string, scenario: Scenario): Promise<string[]> {
   const all = await records(root);
   const wrong = [...all].flatMap(([name, events]) => inRecord(events).map((one) => `${name}: ${one}`));
@@ -42,7 +42,7 @@ export async function broken(root: string, scenario: Scenario): Promise<string[]
   return wrong;
 }
 
-/** One message, one reply; one call, one start; one attempt of a step, one message to its child and one answer of it. */
+/** One reply per message; one start per call; one message to the child and one answer of it per attempt of a step. */
 function inRecord(events: Event[]): string[] {
   const received = ofType(events, 'message.received').map((event) => event.id);
   const replied = ofType(events, 'reply.committed').map((event) => event.message);
@@ -73,7 +73,7 @@ function twice(what: string, ids: string[]): string[] {
   return ids.filter((id, place) => ids.indexOf(id) !== place).map((id) => `${id} was ${what} twice`);
 }
 
-/** Commands of a scenario that add a line to `ledger` add each line once, whoever died meanwhile. */
+/** Commands of a scenario add each line to `ledger` once, even after kills. */
 function onceOnly(root: string): string[] {
   const work = join(root, '.sessions/demo/work');
   const ledgers = fs.existsSync(work)
@@ -83,7 +83,7 @@ function onceOnly(root: string): string[] {
   return twice('written', lines);
 }
 
-/** The end the scenario wants. A call of which nobody knows whether it ran is told to the model, and may lead elsewhere. */
+/** Compares with the expected end. A call with unknown outcome is reported to the model, and may lead elsewhere. */
 function ending(root: string, { expect }: Scenario, all: Map<string, Event[]>): string[] {
   const lost = [...all.values()]
     .flat()

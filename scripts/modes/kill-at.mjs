@@ -1,6 +1,6 @@
 /**
- * Preloaded into a daemon: ends it by SIGKILL right after the nth write to a record, AGENTD_KILL_AT. What it wrote is there, what it
- * was about to do for it is not.
+ * Preloaded into a daemon: kills it right after the nth write to an event log (AGENTD_KILL_AT), before it can act on
+ * the event.
  */
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';

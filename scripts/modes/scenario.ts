@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 const FOLDER = new URL('../../tests/modes/scenarios/', import.meta.url);
 
-/** One scenario of a planning mode: what is asked, what the scripted model says, and how it must end. */
+/** One scenario of a planning mode: the task, the model's script, and the expected end. */
 const Scenario = z.object({
   mode: z.string(),
   message: z.string(),
@@ -31,18 +31,16 @@ export function scenarios(): Map<string, Scenario> {
   );
 }
 
-/** Where `actual` is not what was expected of it: the path, what was wanted, what is there. Fields nobody expects anything of may be any. */
+/** Differences from `expected`, each with path, expected and actual value. Fields that `expected` lacks are ignored. */
 export function differences(actual: unknown, expected: unknown, path = 'plan'): string[] {
   if (Array.isArray(expected)) {
     if (!Array.isArray(actual) || actual.length !== expected.length)
-      return [
-        `${path}: wanted ${expected.length} of them, there are ${Array.isArray(actual) ? actual.length : 'none'}`,
-      ];
+      return [`${path}: expected ${expected.length} of them, got ${Array.isArray(actual) ? actual.length : 'none'}`];
     return expected.flatMap((one, n) => differences(actual[n], one, `${path}.${n}`));
   }
   if (typeof expected === 'object' && expected !== null) {
     const fields = new Map(Object.entries(actual ?? {}));
     return Object.entries(expected).flatMap(([key, value]) => differences(fields.get(key), value, `${path}.${key}`));
   }
-  return actual === expected ? [] : [`${path}: wanted ${JSON.stringify(expected)}, it is ${JSON.stringify(actual)}`];
+  return actual === expected ? [] : [`${path}: expected ${JSON.stringify(expected)}, got ${JSON.stringify(actual)}`];
 }

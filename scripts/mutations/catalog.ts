@@ -1,6 +1,6 @@
 /**
- * Files in which every `if` that throws or returns is a refusal: permissions, addresses, paths, who gives orders. The sandbox is
- * left out: its tests try to get out of it, and without a fence some ways harm the machine that runs them.
+ * Files in which every `if` that throws or returns is a refusal: permissions, addresses, paths, senders. The sandbox is
+ * left out, because its tests try to escape, and without protection some attempts harm the machine.
  */
 export const GUARDED = [
   'src/engine/calls/permission-gate.ts',
@@ -15,10 +15,12 @@ export const GUARDED = [
   'src/core/session/session-messages.ts',
 ];
 
-/** A sync that is found by its form, but whose loss loses nothing, and why. */
+/** Syncs that are found by their form but are redundant, and why. */
 export const REDUNDANT: Array<{ file: string; code: string; why: string }> = [];
 
-/** A protection that no form tells: `code` stands exactly once in the file. `tests`: where they are other ones than the file's. */
+/**
+ * A protection that cannot be found by its form. `code` is exactly once in the file. `tests`: if not those of the file.
+ */
 export type Patch = { file: string; code: string; replacement: string; tests?: string[][] };
 
 const OWNERSHIP = [['tests/flow/ownership.test.ts', 'tests/cli/takeover.test.ts']];
@@ -39,13 +41,13 @@ export const patches: Patch[] = [
     code: 'return !permit.rule && isUserWrittenCheck(session, key);',
     replacement: 'return true;',
   },
-  // A stop that was dropped while no daemon ran, and that only a later round of the inbox finds.
+  // A stop that was dropped while no daemon ran and is only found by a later check of the inbox.
   {
     file: 'src/engine/loop/worker.ts',
     code: ' && !intake.isCaughtUp && intake.isDue)',
     replacement: ' && false)',
   },
-  // A child by its own settings.
+  // A child session that uses its own settings.
   {
     file: 'src/main/live-settings.ts',
     code: 'const root = existingRootOf(name, workspace.has);',
@@ -95,7 +97,7 @@ export const patches: Patch[] = [
   },
 ];
 
-/** Which tests are those of a file's own room, likeliest first: each list is run where the one before noticed nothing. */
+/** The tests of a file's room, likeliest first: each list is run only if the one before it noticed nothing. */
 export const TESTS: Array<[place: string, lists: string[][]]> = [
   ['src/store/', [['tests/store'], ['tests/power']]],
   ['src/engine/calls/permission-gate', [['tests/engine/gate', 'tests/engine/approvals', 'tests/engine/notes']]],

@@ -5,17 +5,17 @@ import { GUARDED, REDUNDANT } from './catalog.ts';
 
 export type Kind = 'sync' | 'fence' | 'guard' | 'patch';
 
-/** One protection taken out: `length` characters of a file from `start` on are replaced. */
+/** The removal of one protection: `length` characters of a file from `start` on are replaced. */
 export type Mutation = {
   kind: Kind;
   file: string;
   line: number;
-  /** The code that is taken out, on one line. */
+  /** The removed code, on one line. */
   code: string;
   start: number;
   length: number;
   replacement: string;
-  /** Where it is to be noticed, where that is not in the room of its file. */
+  /** The tests that must notice it, if not those of its room. */
   tests?: string[][];
 };
 
@@ -23,8 +23,8 @@ export type Mutation = {
 const SYNCS = new Set(['sync', 'fsync', 'fdatasync', 'fsyncSync', 'fdatasyncSync', 'syncFolder', 'syncFile']);
 
 /**
- * The protections that can be found by their form, in the order of the source: each call that syncs, each look at who owns the
- * workspace before something is done, and, in the files of `GUARDED`, each `if` that refuses (throws or returns).
+ * The protections that can be found by their form, in source order: each call that syncs, each check of the workspace's
+ * owner before an action, and, in the files of `GUARDED`, each `if` that refuses (throws or returns).
  */
 export function discover(root: string): Mutation[] {
   const files = fs.readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' });
@@ -35,7 +35,7 @@ export function discover(root: string): Mutation[] {
     .filter(({ file, code }) => !REDUNDANT.some((one) => one.file === file && code.includes(one.code)));
 }
 
-/** What a file says that holds a sync or a fence: to read its source as TypeScript takes a hundred times as long. */
+/** A quick test for files with a sync or a fence, since parsing TypeScript takes a hundred times as long. */
 const SPELLED = new RegExp(`\\b(?:${[...SYNCS].join('|')}|owner\\.check)\\b`);
 
 function inFile(file: string, text: string): Mutation[] {
@@ -72,7 +72,7 @@ function nameOf(callee: ts.Expression): string {
   return ts.isPropertyAccessExpression(callee) ? callee.name.text : '';
 }
 
-/** Whether a branch leaves what it stands in. */
+/** Whether a branch ends by throwing or returning. */
 function refuses(branch: ts.Statement): boolean {
   const last = ts.isBlock(branch) ? branch.statements.at(-1) : branch;
   return last !== undefined && (ts.isThrowStatement(last) || ts.isReturnStatement(last));

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Patch } from './catalog.ts';
 import type { Mutation } from './discover.ts';
 
-/** The hand-made mutations, placed in the source. Throws where the code of one is not there exactly once: then it is out of date. */
+/** Locates the hand-written mutations in the source. Throws if the code of one is not there exactly once. */
 export function patched(root: string, patches: readonly Patch[]): Mutation[] {
   return patches.map(({ file, code, replacement, tests }) => {
     const text = fs.readFileSync(join(root, file), 'utf8');

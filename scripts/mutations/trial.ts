@@ -6,7 +6,7 @@ import { testsFor } from './catalog.ts';
 import type { Mutation } from './discover.ts';
 
 const LONGEST_MS = 5 * 60_000;
-/** What tests read of a checkout. */
+/** The parts of a checkout that tests read. */
 const PARTS = [
   'src',
   'tests',
@@ -20,12 +20,14 @@ const PARTS = [
   'CHANGELOG.md',
 ];
 
-/** `by`: the first test that failed, in words. `wrong`: nothing can be said, as of a test that fails without any mutation. */
+/**
+ * `by`: the first test that failed, as text. `wrong`: inconclusive, for example if a test fails without the mutation.
+ */
 export type Outcome = { is: 'noticed'; by: string; test?: Test } | { is: 'survived' } | { is: 'wrong'; why: string };
 
-/** A copy of the project in which one mutation at a time is tried, with the tests of its own room. */
+/** A copy of the project in which one mutation at a time is tried with the tests of its room. */
 export type Bench = {
-  /** A mutation counts as noticed where one test fails with it, twice, and passes without it. */
+  /** A mutation counts as noticed if one test fails with it twice and passes without it. */
   try(mutation: Mutation): Promise<Outcome>;
   remove(): void;
 };

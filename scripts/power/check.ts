@@ -11,22 +11,22 @@ import { findStagingFiles, ofType, readEvents } from '../crash/check.ts';
 import { DROPPED, LEDGER, type ScenarioPaths, TOKEN } from '../crash/scenario.ts';
 import { type Disk, nodeAt, treeAt } from './disk.ts';
 
-/** One more message after the power cut, to see that the session still works. */
+/** One more message after the power cut, to check that the session still works. */
 export const PROBE = 'after.msg.md';
 
-/** What people and commands had done and seen before the power went. */
+/** What people and commands had done and seen before the power cut. */
 export type Known = {
-  /** Messages whose sender was told that they are safe: by a synced drop, or by the file leaving the inbox. */
+  /** Messages whose sender knew them to be safe: by a synced drop, or because the file had left the inbox. */
   safe: string[];
-  /** Replies somebody may have read. */
+  /** Replies that somebody may have read. */
   replies: Map<string, string>;
   /** How often each command had run. */
   ran: Map<string, number>;
-  /** The record as far as it was synced. */
+  /** The event log as far as it was synced. */
   record: Buffer;
 };
 
-/** What was known when the power went before call `cut`; `session` is the session's folder in the workspace. */
+/** What was known at a power cut before call `cut`; `session` is the session's folder in the workspace. */
 export function knownAt(disk: Disk, cut: number, session: string): Known {
   const whole = treeAt(disk, cut, () => 'kept');
   const sure = treeAt(disk, cut, () => 'lost');
@@ -59,7 +59,7 @@ function safeAt(disk: Disk, cut: number): string[] {
 const counts = (text: string) =>
   new Map(LEDGER.map((line) => [line, text.split('\n').filter((one) => one === line).length]));
 
-/** Everything that was promised and does not hold after the recovery, in words. `found`: the session as the cut left it. */
+/** All promises that are broken after the recovery, as text. `found`: the session as the cut left it. */
 export async function findViolations(
   paths: ScenarioPaths,
   found: Map<string, string>,
@@ -77,7 +77,7 @@ export async function findViolations(
   ];
 }
 
-/** Texts the record speaks of are there, and are what their names say. */
+/** Blobs in the event log exist, and have the hash in their name. */
 function blobs(paths: ScenarioPaths, events: Event[]): string[] {
   const hashes = [...JSON.stringify(events).matchAll(/"blob":"([0-9a-f]{64})"/g)].map(([, hash = '']) => hash);
   return hashes.flatMap((hash) => {
@@ -93,7 +93,7 @@ function record(paths: ScenarioPaths, known: Known): string[] {
   return kept ? [] : ['what was synced of the record is not there any more'];
 }
 
-/** Each message is on record at most once and answered exactly as often; what was safe is on record; no answer without a message. */
+/** Each message is logged at most once and answered as often; safe messages are logged; no answer without a message. */
 function messages(paths: ScenarioPaths, events: Event[], known: Known): string[] {
   const committed = ofType(events, 'reply.committed');
   const received = ofType(events, 'message.received');
@@ -127,7 +127,7 @@ function messages(paths: ScenarioPaths, events: Event[], known: Known): string[]
   return [...wrong, ...strangers];
 }
 
-/** A command ran at most once, before and after the cut together; where it never ran, the record does not say it went well. */
+/** A command ran at most once in total; if it never ran, the event log does not say that it succeeded. */
 function calls(paths: ScenarioPaths, events: Event[], found: Map<string, string>, known: Known): string[] {
   const ledger = join(paths.work, 'ledger');
   const before = found.get('work/ledger') ?? '';
@@ -155,7 +155,7 @@ async function plan(paths: ScenarioPaths, events: Event[], found: Map<string, st
   for (const event of events) session = reduceEvent(session, event);
   const text = fs.existsSync(paths.plan) ? fs.readFileSync(paths.plan, 'utf8') : undefined;
   const saved = found.get('plan.json');
-  // A save of a person that came through torn is theirs: it is left as it is, and they were told.
+  // A person's save that the power cut tore is left as it is, and reported to them.
   const isTorn = saved !== undefined && saved === text && !parses(saved);
   const wrong: string[] = [];
   if (!isTorn && text !== (session.plan ? formatPlanFile(session.plan) : undefined))

@@ -2,7 +2,7 @@ import { basename, dirname } from 'node:path';
 import type { Call } from './trace.ts';
 
 export type NodeId = number;
-/** A change of the disk that a power cut may undo. `sure`: the call by which it survives for certain. */
+/** A change of the disk that a power cut may undo. `sure`: the call after which it certainly survives. */
 type Base = { born: number; sure: number };
 export type Atom = Base &
   (
@@ -12,27 +12,28 @@ export type Atom = Base &
         from: { folder: NodeId; name: string };
         to: { folder: NodeId; name: string };
         node: NodeId;
-        /** The call by which the new name survives; the old one may still come back until `sure`. */
+        /** The call after which the new name survives; the old one may reappear until `sure`. */
         arrived: number;
       }
     | { is: 'bytes'; node: NodeId; at: number; bytes: Buffer }
     | { is: 'size'; node: NodeId; size: number }
   );
-/** What a cut made of an atom. `both`: a file that was moved has both names. A number: so many of its first bytes are there. */
+/** What a cut does to an atom. `both`: a moved file has both names. A number: how many of its first bytes survive. */
 export type Fate = 'lost' | 'kept' | 'both' | number | { sectors: ReadonlySet<number> };
 
 export type Tree = { names: Map<NodeId, Map<string, NodeId>>; bytes: Map<NodeId, Buffer> };
 export const ROOT: NodeId = 0;
 export const SECTOR = 512;
 
-/** The scenario as changes of a disk; `calls` is how many calls there were, `paths` what each node was called first. */
+/** The scenario as changes of a disk; `paths`: the first path of each node. */
 export type Disk = { atoms: Atom[]; calls: Call[]; start: Tree; folders: Set<NodeId>; paths: Map<NodeId, string> };
 
 /**
- * What the calls did, and when each change became certain, by what POSIX and the studies of file systems promise and no more
- * (ALICE, OSDI'14): a sync of a file keeps its bytes, not its name; a sync of a folder keeps the names in it; anything else may
- * be kept or lost by itself, in any order. A move keeps its file: the old name goes only together with the new one's coming, but
- * where only the new folder was synced both may be there. `isIgnored`: syncs of these paths do nothing, to see what breaks then.
+ * What the calls did, and when each change became certain, assuming only what POSIX and studies of file systems promise
+ * (ALICE, OSDI'14): a sync of a file keeps its bytes, not its name; a sync of a folder keeps the names in it; anything
+ * else may be kept or lost independently, in any order. A move never loses the file: the old name disappears only once
+ * the new one exists, but if only the new folder was synced, both may exist. `isIgnored`: syncs of these paths do
+ * nothing, to show what breaks without them.
  */
 export function diskOf(calls: Call[], root: string, start: Tree, isIgnored: (path: string) => boolean): Disk {
   const live = copyTree(start);
@@ -66,7 +67,7 @@ export function diskOf(calls: Call[], root: string, start: Tree, isIgnored: (pat
       }
       case 'write': {
         const node = find(call.path);
-        if (node === undefined) break; // It has no name any more: nobody will ever read it.
+        if (node === undefined) break; // It has no name any more, so nobody can read it.
         const at = call.at === 'end' ? (live.bytes.get(node)?.length ?? 0) : call.at;
         add({ ...base, is: 'bytes', node, at, bytes: call.bytes });
         break;
@@ -106,7 +107,7 @@ export function diskOf(calls: Call[], root: string, start: Tree, isIgnored: (pat
   return { atoms, calls, start, folders, paths };
 }
 
-/** Everything of this node that had ended before the sync began is certain once the sync has ended. */
+/** Makes all changes of a node certain at the end of a sync if they had ended before it began. */
 function promise(atoms: Atom[], node: NodeId | undefined, now: number, calls: Call[], sync: Call): void {
   for (const atom of atoms) {
     if ((calls[atom.born]?.ended ?? 0) >= sync.begun) continue;
@@ -125,7 +126,7 @@ function known(node: NodeId | undefined, path: string): NodeId {
   return node;
 }
 
-/** What is on the disk when the power goes before call `cut`, where `fate` decides what nothing promises. */
+/** The disk after a power cut before call `cut`; `fate` decides about changes that are not certain. */
 export function treeAt(disk: Disk, cut: number, fate: (atom: Atom, place: number) => Fate): Tree {
   const tree = copyTree(disk.start);
   for (const node of disk.folders) tree.names.set(node, tree.names.get(node) ?? new Map());
@@ -155,7 +156,7 @@ function applyAtom(tree: Tree, atom: Atom, fate: Fate): void {
   }
 }
 
-/** Bytes with a write on them of which some, or only some sectors, got through; what never came reads as zeros. */
+/** Applies a write of which only some bytes or sectors survived; missing bytes read as zeros. */
 function written(old: Buffer, at: number, bytes: Buffer, fate: Fate): Buffer {
   const length = typeof fate === 'number' ? fate : bytes.length;
   const merged = sized(old, Math.max(old.length, at + length));
@@ -192,7 +193,7 @@ export function copyTree(tree: Tree): Tree {
   };
 }
 
-/** Every file and folder that can be reached, parents first. */
+/** All reachable files and folders, parents first. */
 export function* walk(tree: Tree, node: NodeId = ROOT, at = ''): Generator<{ path: string; node: NodeId }> {
   for (const [name, child] of [...(tree.names.get(node) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const path = at === '' ? name : `${at}/${name}`;

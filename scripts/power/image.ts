@@ -21,7 +21,7 @@ import { recoveredIn } from './recover.ts';
 const SIZE = '64M';
 const RUN_MS = 20_000;
 
-/** Says why an image of that kind cannot be mounted here, or nothing. */
+/** Why an image of this kind cannot be mounted here; undefined if it can. */
 export async function whyNot(folder: string, kind: string): Promise<string | undefined> {
   try {
     const image = made(folder, kind);
@@ -45,8 +45,9 @@ export async function imagePoints(folder: string): Promise<Point[]> {
 }
 
 /**
- * A real file system in an image loses its power when the daemon is killed at a point: the image is copied at that moment, the copy
- * mounted (its journal replayed), and a daemon recovers there. What had reached the block layer is kept; all else is lost.
+ * Simulates a power cut on a real file system in an image: when the daemon is killed at a point, the image is copied,
+ * the copy is mounted (which replays its journal), and a daemon recovers there. What had reached the block layer is
+ * kept.
  */
 export async function cutImage(folder: string, kind: string, at: Point): Promise<string[]> {
   const image = made(folder, kind);
@@ -60,7 +61,7 @@ export async function cutImage(folder: string, kind: string, at: Point): Promise
   return mounted(copy, mnt, () => recoveredIn(join(mnt, 'ws'), known));
 }
 
-/** A workspace that is on disk; what follows must see to itself that it stays. */
+/** Creates a workspace that is on disk; later changes are only as durable as the programs make them. */
 async function begun(mnt: string): Promise<ScenarioPaths> {
   const root = join(mnt, 'ws');
   fs.mkdirSync(root, { mode: 0o700 });
@@ -73,7 +74,7 @@ async function begun(mnt: string): Promise<ScenarioPaths> {
   return paths;
 }
 
-/** Lets the person and the daemon go on until the daemon is killed, or the scenario is over. */
+/** Runs the person and the daemon until the daemon is killed or the scenario is over. */
 async function live(paths: ScenarioPaths, daemon: ReturnType<typeof traced>): Promise<void> {
   const over = new AbortController();
   const person = actAsPerson(paths, over.signal).catch(() => undefined);
@@ -84,7 +85,7 @@ async function live(paths: ScenarioPaths, daemon: ReturnType<typeof traced>): Pr
   await person;
 }
 
-/** What people and commands had seen, as the folder tells it that still has its power. */
+/** What people and commands had seen, read from the folder before the power cut. */
 function seen(paths: ScenarioPaths): Known {
   const files = (folder: string) => (fs.existsSync(folder) ? fs.readdirSync(folder) : []);
   const left = [...files(paths.done).map((name) => name.replace(/^\d+-/, '')), ...files(paths.rejected)];

@@ -3,16 +3,16 @@ import { syncBuiltinESMExports } from 'node:module';
 import type { NodeId } from './disk.ts';
 import type { Recording } from './recording.ts';
 
-/** What a message's file was when the daemon took it: its number and times of change, as the record has them. */
+/** The inode number and times of a message's file when the daemon took it, as in the event log. */
 export type Identity = { ino: bigint; mtimeNs: bigint; ctimeNs?: bigint };
 
 /**
- * A file keeps its number through a power cut, but not on its way into the folder of a trial, where the daemon would take a message it
- * has on record for a new one. So this process sees the old number and time for those files.
+ * A file keeps its inode number through a power cut, but not when it is copied into the folder of a trial, where the
+ * daemon would take a logged message for a new one. So this process reports the old number and times for those files.
  */
 const known = new Map<string, Identity>();
 
-/** `path` stands for the file that had this identity, until it is changed. */
+/** Reports `path` with this identity until it is changed. */
 export function pretend(path: string, identity: Identity): void {
   const { dev, ino, mtimeNs } = fs.lstatSync(path, { bigint: true });
   known.set(`${dev}:${ino}:${mtimeNs}`, identity);
@@ -20,7 +20,7 @@ export function pretend(path: string, identity: Identity): void {
 
 export const forget = () => known.clear();
 
-/** Puts the pretence into `lstatSync`, `fstatSync` and `statSync`: messages are looked at with these alone. */
+/** Patches `lstatSync`, `fstatSync` and `statSync`, the only calls that read the stat of messages. */
 export function install(): void {
   for (const name of ['lstatSync', 'fstatSync', 'statSync'] as const) {
     const real: unknown = Reflect.get(fs, name);
@@ -41,7 +41,7 @@ function as(stat: unknown): unknown {
   return stat;
 }
 
-/** The messages' files by node, with the bytes they had when they were taken. */
+/** The messages' files by node, with the hash they had when they were taken. */
 export function identitiesOf({ disk, events }: Recording): Map<NodeId, Identity & { sha256: string }> {
   const found = new Map<NodeId, Identity & { sha256: string }>();
   for (const event of events) {

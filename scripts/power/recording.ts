@@ -9,10 +9,10 @@ import { type Disk, diskOf, nodeAt, ROOT, type Tree, treeAt, walk } from './disk
 import { SELF } from './row.ts';
 import { callsOf, straceWords } from './trace.ts';
 
-/** A scenario that was run once: what it did to the disk, and its record. */
+/** A recorded scenario: what it did to the disk, and its event log. */
 export type Recording = { root: string; disk: Disk; events: Event[] };
 
-/** Runs the scenario under strace. Throws where the model of the disk does not end with the very bytes the disk ended with. */
+/** Runs the scenario under strace. Throws unless the model of the disk ends with exactly the bytes of the real disk. */
 export async function openRecording(folder: string, isIgnored: (path: string) => boolean): Promise<Recording> {
   const root = join(folder, 'workspace');
   const log = join(folder, 'trace');
@@ -47,7 +47,7 @@ async function record(root: string, log: string, start: string): Promise<void> {
   if (code !== 0) throw new Error(`The scenario failed (${String(code)}): ${stderr}`);
 }
 
-/** A folder as the model has it. */
+/** Reads a folder into the model. */
 function scan(root: string): Tree {
   const tree: Tree = { names: new Map([[ROOT, new Map()]]), bytes: new Map() };
   let next = ROOT + 1;

@@ -16,7 +16,7 @@ const DAYS_AGO = Date.now() / 1000 - 3 * 86_400;
 
 export type Identities = Map<NodeId, Identity & { sha256: string }>;
 
-/** Puts a disk into a folder and recovers there; returns what does not hold, in words. */
+/** Writes a disk into a folder and recovers there; returns broken promises as text. */
 export async function recovered(tree: Tree, root: string, known: Known, identities: Identities): Promise<string[]> {
   try {
     materialise(tree, root, identities);
@@ -26,7 +26,7 @@ export async function recovered(tree: Tree, root: string, known: Known, identiti
   }
 }
 
-/** Lets a whole daemon recover a workspace and answer one more message; returns what does not hold, in words. */
+/** Lets a daemon recover a workspace and answer one more message; returns broken promises as text. */
 export async function recoveredIn(root: string, known: Known): Promise<string[]> {
   const paths = scenarioPaths(root);
   const wrong: string[] = [];
@@ -83,7 +83,7 @@ async function withDaemon(paths: ScenarioPaths, meanwhile: () => Promise<void>):
   }
 }
 
-/** Whether everything that was to be done is done, within the time there is. */
+/** Whether everything is done within the time limit. */
 async function waitUntilIdle(paths: ScenarioPaths): Promise<boolean> {
   const end = Date.now() + END_MS;
   while (Date.now() < end) {

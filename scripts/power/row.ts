@@ -2,12 +2,12 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Trials, WorkerLine } from './share.ts';
 
-/** This program once more, as it was started. */
+/** The arguments to start this program again. */
 export const SELF = [...process.execArgv, process.argv[1] ?? ''];
-/** A recovery that says nothing for so long hangs. */
+/** A recovery without output for this long hangs. */
 const SILENT_MS = 90_000;
 
-/** What a row of the table sums up. */
+/** The results in a row of the table. */
 export type Row = {
   disks: number;
   exhaustive: number;
@@ -17,7 +17,7 @@ export type Row = {
   broken: number;
 };
 
-/** Tries disks in several processes at once, until they have seen enough broken ones together. */
+/** Tries disks in several concurrent processes until they have found enough broken ones in total. */
 export async function rowOf(folder: string, jobs: number, trials: Trials): Promise<Row> {
   const row: Row = { disks: 0, exhaustive: 0, ms: 0, kinds: new Map(), broken: 0 };
   const running = new Set<ChildProcess>();
@@ -55,7 +55,7 @@ async function share(
   clearTimeout(silent);
   const code = await exited;
   running.delete(child);
-  // One that was told to end before it had begun said nothing.
+  // A worker that was stopped before it began has printed nothing.
   if (last?.is === 'end' || isEnough()) return;
   const [cut, how] = last ? [last.cut, last.how] : [0, 'the beginning'];
   take({ is: 'broken', cut, how, wrong: [`it hangs or dies (${code}): ${stderr.slice(-500)}`] }, row);

@@ -7,20 +7,20 @@ import { openRecording } from './recording.ts';
 import { recovered } from './recover.ts';
 import { type Choice, openAt, statesAt } from './states.ts';
 
-/** Which disks are tried, and what the syncs of paths that match `ignoredSyncs` are worth: nothing. */
+/** Which disks are tried. Syncs of paths that match `ignoredSyncs` are ignored. */
 export type Trials = Choice & {
   ignoredSyncs: string | undefined;
   cuts: number[];
-  /** Once all shares have seen so many broken disks, it is enough. */
+  /** Stop once all workers together have found this many broken disks. */
   enough?: number | undefined;
 };
-/** What a worker prints, a line each: what it begins with, what did not hold, and in the end how much it tried. */
+/** The lines a worker prints: each disk it begins, broken promises, and finally how much it tried. */
 export type WorkerLine =
   | { is: 'disk'; cut: number; how: string }
   | { is: 'broken'; cut: number; how: string; wrong: string[] }
   | { is: 'end'; disks: number; exhaustive: number; ms: number };
 
-/** Tries the disks of some cuts, one after the other, in this process. */
+/** Tries the disks of some cuts one after another, in this process. */
 export async function tryShare(folder: string, name: string, trials: Trials): Promise<void> {
   const { cuts, enough = Number.POSITIVE_INFINITY } = trials;
   const ignored = new RegExp(trials.ignoredSyncs ?? '(?!)');
@@ -31,7 +31,7 @@ export async function tryShare(folder: string, name: string, trials: Trials): Pr
   const seen = new Set<string>();
   let [exhaustive, ms, broken] = [0, 0, 0];
   let isEnough = false;
-  // Another share may have seen what is left.
+  // Other workers may have found enough.
   process.once('SIGTERM', () => {
     isEnough = true;
   });
@@ -60,5 +60,5 @@ export async function tryShare(folder: string, name: string, trials: Trials): Pr
   print({ is: 'end', disks: seen.size, exhaustive, ms });
 }
 
-/** Written at once: the last line shows where a worker hangs. */
+/** Writes synchronously, so that the last line shows where a worker hangs. */
 const print = (line: WorkerLine) => fs.writeSync(1, `${JSON.stringify(line)}\n`);

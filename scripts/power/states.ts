@@ -1,26 +1,26 @@
 import { createHash } from 'node:crypto';
 import { type Atom, type Disk, type Fate, SECTOR, type Tree, treeAt, walk } from './disk.ts';
 
-/** Up to so many undecided changes every combination is tried; beyond, samples. */
+/** Up to this many undecided changes all combinations are tried; beyond that, samples. */
 const EXHAUSTIVE = 8;
-/** Which disks are made at a point: seeded samples where there are too many to try all, and no more than `most` of those. */
+/** Which disks are tried at a point: if there are too many, at most `most` seeded samples. */
 export type Choice = { seed: number; samples: number; most: number; how: Writes };
 /**
- * What may become of a write that was not synced. `whole`: it is there or not; `torn`: also a part of it; in both, nothing that was
- * written to the same file later is there without it. `any`: also some of its sectors, and later writes without earlier ones, which
- * then read as zeros.
+ * What may happen to an unsynced write. `whole`: it is there or not; `torn`: or a part of it; in both cases, later
+ * writes to the same file need it. `any`: or some of its sectors, and later writes without earlier ones, which then
+ * read as zeros.
  */
 export type Writes = 'whole' | 'torn' | 'any';
 
-/** One disk a power cut may leave: `how` says what was undone, fit to be read; `key` is the same for the same disk. */
+/** A disk that a power cut may leave. `how`: what was undone, readable; `key`: the same for equal disks. */
 export type State = { cut: number; tree: Tree; how: string; key: string };
 
-/** What is the same in all runs and concerns nobody, is kept, so that chance is spent on what matters. */
+/** Files that are the same in all runs and do not matter; they are always kept, so that samples go to others. */
 const SETTLED = /^\.agentd\/(?:schemas|\.tmp-)|\/live$/;
 
 /**
- * The distinct disks a cut before call `cut` may leave, as far as `samples` and the seed go: everything lost, everything kept, then
- * all combinations of at most 8 undecided changes, or seeded samples: half lose a few, half keep a few.
+ * The distinct disks that a cut before call `cut` may leave: everything lost, everything kept, then all combinations of
+ * at most 8 undecided changes, or `samples` seeded samples, of which half lose a few changes and half keep a few.
  */
 export function* statesAt(disk: Disk, cut: number, choice: Choice): Generator<State> {
   const { seed } = choice;
@@ -83,7 +83,7 @@ function* ways(
 
 const arrived = (atom: Atom | undefined, cut: number) => atom?.is === 'move' && atom.arrived < cut;
 
-/** What may become of one undecided change. */
+/** The possible fates of one undecided change. */
 function fatesOf(atom: Atom | undefined, cut: number, chance: Chance, how: Writes): Fate[] {
   if (arrived(atom, cut)) return ['kept', 'both'];
   if (atom?.is !== 'bytes' || how === 'whole') return ['kept', 'lost'];
@@ -95,7 +95,7 @@ function fatesOf(atom: Atom | undefined, cut: number, chance: Chance, how: Write
   return ['kept', 'lost', torn, { sectors }];
 }
 
-/** Once something of a file did not get through, neither did what was done to its bytes later. */
+/** If a write to a file was lost, all later writes to it are lost too. */
 function inOrder({ atoms }: Disk, fates: Fates): Fates {
   const cut = new Set<number>();
   return new Map(
@@ -138,7 +138,7 @@ function keyOf(tree: Tree): string {
 
 type Chance = () => number;
 
-/** Numbers in [0, 1) by a seed (mulberry32). */
+/** Seeded random numbers in [0, 1) (mulberry32). */
 function chanceOf(seed: number): Chance {
   let state = seed >>> 0;
   return () => {

@@ -1,16 +1,16 @@
 import { resolve } from 'node:path';
 
-/** Calls that change a disk, or promise that a change stays. The question mark forgives a machine that has no such call. */
+/** Calls that change a disk or make a change durable. A question mark is added, for machines without such a call. */
 const CALLS =
   'openat open creat write writev pwrite64 pwritev pwritev2 ftruncate truncate rename renameat renameat2 link linkat symlink symlinkat unlink unlinkat mkdir mkdirat rmdir fsync fdatasync sync syncfs copy_file_range sendfile fallocate mknod mknodat';
 
-/** What strace is told: every call of every process with all of its bytes. One thread for files is not needed, order is kept. */
+/** Arguments of strace: every call of every process with all bytes. Their order is kept, with any number of threads. */
 export const straceWords = (log: string): string[] => [
   ...['-f', '--seccomp-bpf', '-qq', '-y', '-x', '-s', String(1 << 24), '-e', 'signal=none', '-o', log],
   ...['-e', `trace=${CALLS.replaceAll(/(\w+)/g, '?$1').replaceAll(' ', ',')}`],
 ];
 
-/** One call that succeeded on something in the workspace. `begun` and `ended` are places in the order of all lines. */
+/** A call that succeeded in the workspace. `begun` and `ended`: positions in the order of all lines. */
 export type Call = { begun: number; ended: number } & (
   | { is: 'open'; path: string; truncates: boolean }
   | { is: 'write'; path: string; at: number | 'end'; bytes: Buffer }
@@ -20,7 +20,7 @@ export type Call = { begun: number; ended: number } & (
   | { is: 'unlink' | 'folder' | 'unfolder' | 'sync'; path: string }
 );
 
-/** Every such call of a trace, in the order in which they ended. Throws where one is not understood: better than a wrong model. */
+/** All such calls of a trace, in the order in which they ended. Throws for an unknown call, to avoid a wrong model. */
 export function callsOf(trace: string, root: string): Call[] {
   const begun = new Map<string, { line: number; text: string }>();
   const doors = new Map<string, string>();
@@ -99,7 +99,9 @@ function callOf(text: string, root: string, thread: string, doors: Map<string, s
   }
 }
 
-/** The paths of a call. A path of a `...at` call is seen from the folder before it, and one through /proc/self/fd from that folder. */
+/**
+ * The paths of a call. In a `...at` call they are relative to the folder before them; /proc/self/fd is resolved too.
+ */
 function pathsOf(args: string, door: (fd: string) => string | undefined): string[] {
   const found: string[] = [];
   let folder = '/';
@@ -118,7 +120,7 @@ const bytesOf = (args: string) =>
 
 const LETTERS: Record<string, number> = { n: 10, t: 9, r: 13, v: 11, f: 12 };
 
-/** Bytes of a string as strace prints it. */
+/** The bytes of a string printed by strace. */
 function unquoted(quoted: string): Buffer {
   const latin = quoted.replaceAll(/\\(?:x([0-9a-f]{2})|([0-7]{1,3})|(.))/gs, (_, hex, octal, letter: string) => {
     if (hex !== undefined) return String.fromCharCode(Number.parseInt(hex, 16));

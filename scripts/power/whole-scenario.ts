@@ -11,8 +11,8 @@ const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 const END_MS = 60_000;
 
 /**
- * The whole scenario without a fault, played by this process (the person) and a daemon as a child: everything either of them, or a
- * command of the daemon, does to the disk can be watched from outside.
+ * The whole scenario without a fault, with this process as the person and the daemon as its child, so that all their
+ * changes of the disk, and those of the daemon's commands, can be traced from outside.
  */
 export async function runWholeScenario(root: string): Promise<void> {
   const paths = scenarioPaths(root);

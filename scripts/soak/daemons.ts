@@ -11,18 +11,18 @@ const STOP_MS = 30_000;
 
 export type DaemonRuns = {
   kills: number;
-  /** Lives that had the time to say READY. */
+  /** How many daemons got as far as READY. */
   ready: number;
-  /** The most that was seen of one daemon. */
+  /** The largest values seen in one daemon. */
   rssMb: number;
   fds: number;
-  /** Lives that ended in another way than by our signal, in words. */
+  /** Daemons that ended other than by our signal, as text. */
   wrong: string[];
 };
 
 /**
- * Daemons one after the other, each killed 0.1 to 3 s after its launch or, every other time, after its READY (or nothing would
- * ever be done on a machine that is slow to start one), until told to let the last one live.
+ * Runs daemons one after another, each killed 0.1 to 3 s after its launch or, every other time, after its READY (so
+ * that a slow machine gets something done too), until told to let the last one live.
  */
 export function daemons(words: string[], chance: Chance) {
   const runs: DaemonRuns = { kills: 0, ready: 0, rssMb: 0, fds: 0, wrong: [] };
@@ -66,7 +66,7 @@ export function daemons(words: string[], chance: Chance) {
   const all = killing();
   return {
     runs,
-    /** The daemon that runs now is the last one. */
+    /** Stops the kills: the current daemon is the last one. */
     async calm(): Promise<void> {
       isCalm = true;
       await all;
@@ -81,7 +81,7 @@ export function daemons(words: string[], chance: Chance) {
   };
 }
 
-/** What Linux tells of a process; elsewhere nothing. */
+/** Measures memory and descriptors of a process, on Linux only. */
 function measure({ pid }: ChildProcess, runs: DaemonRuns): void {
   try {
     const rss = /^VmHWM:\s+(\d+)/m.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '0';

@@ -11,10 +11,10 @@ import type { Chance } from '../../tests/sim/chance.ts';
 const WRITER = fileURLToPath(new URL('./writer.sh', import.meta.url));
 const POLL_MS = 50;
 
-/** What a frontend does until `isOver`; it ends with its last reply. */
+/** A frontend that runs until `isOver`; it resolves after its last reply. */
 type Frontend = Promise<void>;
 
-/** Sends by the client library, looks for the reply, and moves it to `outbox/read/`. */
+/** Sends with the client library, waits for the reply, and moves it to `outbox/read/`. */
 export async function libraryFrontend(
   ground: Ground,
   word: string,
@@ -34,7 +34,7 @@ export async function libraryFrontend(
   }
 }
 
-/** The same as a process of its own that knows files alone. */
+/** The same as a separate process that only uses files. */
 export async function shellFrontend(ground: Ground, word: string, sessions: number, stopFile: string): Frontend {
   const log = `${stopFile}-${word}`;
   const words = [WRITER, join(ground.root, '.sessions'), word, String(sessions), stopFile, log];

@@ -20,8 +20,8 @@ export type Plan = { sessions: number; messages: number; kills: number; settleMs
 export type Outcome = { messages: number; done: number; seconds: number; wrong: string[] };
 
 /**
- * Sessions that did nothing wrong, with all their messages dropped at once, while the daemon is killed 60 to 560 ms after each READY. Once the kills
- * stop, every message must be answered as done, and no command may have run twice.
+ * Drops all messages of sessions that do nothing wrong at once, while the daemon is killed 60 to 560 ms after each
+ * READY. Once the kills stop, every message must be answered as done, and no command may have run twice.
  */
 export async function innocents(
   base: string,
@@ -50,7 +50,7 @@ export async function innocents(
     const missing = await answered(ground, settleMs);
     const seconds = Math.round((performance.now() - began) / 1000);
     wrong.push(...missing.map((name) => `${name}: no reply`));
-    // What was asked last is published before the session has reported that it is idle.
+    // The last reply is published before the session reports that it is idle.
     await sleep(500);
     last.child.kill('SIGTERM');
     const how = await Promise.race([last.ended, sleep(STOP_MS, 'still running')]);
@@ -74,7 +74,7 @@ export async function innocents(
   }
 }
 
-/** Each message is a task of its own: none joins the run of another. */
+/** Each message is a separate task, so that none joins the run of another. */
 async function drop(ground: Ground, sessions: number, messages: number): Promise<void> {
   const client = openClient(ground.root);
   for (let n = 0; n < messages; n++) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A frontend without any library: drops a message the plain way, waits for its reply, moves it to read/, and begins again.
+# A frontend without any library: writes a message directly, waits for its reply, moves it to read/, and starts over.
 # Usage: writer.sh <.sessions folder> <a word for its names> <number of sessions> <file that says stop> <file of what was sent>
 set -eu
 sessions=$1

@@ -1,8 +1,8 @@
-/** Image formats that models are given. */
+/** Image formats that models accept. */
 export const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'] as const;
 export type ImageType = (typeof IMAGE_TYPES)[number];
 
-/** The kind of a file, in words; `image`: its type, if models can be given it. */
+/** The kind of a file, in words; `image`: its type, if models accept it. */
 export type FileKind = { kind: string; image?: ImageType };
 
 type MagicNumber = FileKind & { magic: string; at?: number };

@@ -4,10 +4,7 @@ export type Secret = { name: string; value: string };
 export type Redactor = {
   /** The text without any of the secrets: each is replaced by `[redacted: NAME]`. */
   text(text: string): string;
-  /**
-   * For a text that arrives in pieces: returns what can be released already. What might be the beginning of a secret is
-   * held back.
-   */
+  /** For a text that arrives in pieces: returns what can be released. A possible beginning of a secret is held back. */
   stream(): (piece: string) => string;
 };
 
@@ -22,7 +19,7 @@ export function createRedactor(secrets: readonly Secret[]): Redactor {
     if (plain.length < MIN_SECRET_LENGTH) continue;
     for (const form of encodedForms(plain)) if (!names.has(form)) names.set(form, name);
   }
-  // Longest first: one may be part of another.
+  // Longest first, since one may be part of another.
   const forms = [...names.keys()].sort((a, b) => b.length - a.length);
   if (forms.length === 0) return { text: (text) => text, stream: () => (piece) => piece };
   const any = new RegExp(forms.map((form) => form.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join('|'), 'g');

@@ -5,7 +5,7 @@ export function truncate(text: string, max: number): string {
   return points.length <= max ? text : `${points.slice(0, max - 1).join('')}…`;
 }
 
-/** The first of many items, and how many more there are: nobody reads a list of ten thousand. */
+/** The first few items, and how many more there are. */
 export function firstFew(items: readonly string[], most = 20): string[] {
   const more = items.length - most;
   return more > 0 ? [...items.slice(0, most), `… +${more}`] : [...items];
@@ -55,14 +55,14 @@ const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Cod
 const MISLEADING =
   /(?!(?<=[^\x00-\x7f])(?:\u200c|\u200d|\ufe0e|\ufe0f))[\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 
-/** A text on which a decision depends: invisible characters are escaped (`\u202e`). JSON reads back unchanged. */
+/** For texts that a decision depends on: escapes invisible characters (`\u202e`). JSON keeps its meaning. */
 export const escapeInvisible = (text: string): string =>
   text.replace(INVISIBLE, (char) => (char === '\n' || char === '\t' ? char : unicodeEscape(char)));
 
-/** A text to be read: misleading characters are escaped. */
+/** For texts that are only read: escapes misleading characters. */
 export const escapeMisleading = (text: string): string => text.replace(MISLEADING, unicodeEscape);
 
-/** A text that a person answers: controls and misleading characters are escaped; emoji and scripts stay as they are. */
+/** For texts that a person answers: escapes controls and misleading characters, but no emoji or other scripts. */
 export const legible = (text: string): string =>
   escapeMisleading(text.replace(/\p{Cc}/gu, (char) => (char === '\n' || char === '\t' ? char : unicodeEscape(char))));
 
@@ -121,7 +121,7 @@ export function formatBytes(bytes: number): string {
   return bytes === 1 ? '1 byte' : `${bytes} bytes`;
 }
 
-/** A time as people at this machine read it: `2026-03-01 14:05:09`. */
+/** A time in the time zone of this machine: `2026-03-01 14:05:09`. */
 export function formatLocalTime(at: string): string {
   const date = new Date(at);
   const two = (n: number) => String(n).padStart(2, '0');
@@ -129,9 +129,9 @@ export function formatLocalTime(at: string): string {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
 }
 
-/** A time in a text whose reader may be anywhere: `2026-03-01 13:05:09 UTC`. */
+/** A time for readers in any time zone: `2026-03-01 13:05:09 UTC`. */
 export const formatUtcTime = (at: string): string => at.replace(/^(\S{10})T(\d\d:\d\d:\d\d).*Z$/, '$1 $2 UTC');
 
-/** One word of a command line for a shell, whatever it holds. */
+/** Quotes any text as one word of a shell command. */
 export const quoteForShell = (word: string): string =>
   /^[\w.,/@+-][\w.,/@+~-]*$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

@@ -30,5 +30,5 @@ export const isDiskFull = (error: unknown): boolean => DISK_FULL_CODES.has(error
 
 const FILE_LIMIT_CODES = new Set(['EMFILE', 'ENFILE']);
 
-/** Whether nothing could be opened for lack of file descriptors, which says nothing about the file. */
+/** Whether a file could not be opened for lack of file descriptors, which says nothing about the file itself. */
 export const isFileLimit = (error: unknown): boolean => FILE_LIMIT_CODES.has(errorCode(error) ?? '');

@@ -10,15 +10,15 @@ import type { PlayedError } from './endpoint-errors.ts';
 /** The request to a built-in model: the conversation and the names of the tools offered. */
 export type BuiltInRequest = { messages: ChatMessage[]; tools: string[] };
 
-/** Its answer. A call without an id gets one later, like any endpoint's. */
+/** The answer. A call without an id gets one later, as with any endpoint. */
 export type BuiltInAnswer = { text: string; calls: Array<{ id?: string | undefined; name: string; args: string }> };
 
-/** Or an HTTP error; either of them after a delay. */
+/** An answer or an HTTP error, possibly delayed. */
 type BuiltInReply = (BuiltInAnswer | PlayedError) & { delayMs?: number | undefined };
 
 /**
- * A function as a model. Its text is streamed line by line, as a person reads it in `live`; its tokens are estimated,
- * or, with `free`, zero at no cost.
+ * Makes a model of a function. Its text is streamed line by line, as it appears in `live`. Its tokens are estimated;
+ * with `free` they are zero and cost nothing.
  */
 export function openBuiltInModel(
   name: string,
@@ -30,7 +30,7 @@ export function openBuiltInModel(
       const reply = answer({ messages, tools: tools.map((tool) => tool.name) });
       if (reply.delayMs) await sleep(reply.delayMs, undefined, { signal }).catch(() => signal.throwIfAborted());
       signal.throwIfAborted();
-      // It has the words of an endpoint's faults, and loads the client with them.
+      // Imported on demand, because that file loads the OpenAI client.
       if ('status' in reply) throw (await import('./endpoint-errors.ts')).toPlayedFault(reply, name);
       for (const line of reply.text.split(/(?<=\n)/)) if (line !== '') onText(line);
       refuseEmptyAnswer(reply);
@@ -45,8 +45,8 @@ export function openBuiltInModel(
 }
 
 /**
- * A person's request in a message, and the daemon's note on it; undefined for any other message, including those of a
- * sender who may not give orders.
+ * A person's request in a message, and the daemon's note on it; undefined for any other message, including those of
+ * senders who may not give instructions.
  */
 export function personMessage(message: ChatMessage): { note: string; text: string } | undefined {
   if (message.role !== 'user' || isDaemonMessage(message)) return undefined;

@@ -9,10 +9,10 @@ import { answerRunbook } from './runbook-model.ts';
 
 export type Environment = Record<string, string | undefined>;
 
-/** As long as Node's `fetch` waits for a byte. */
+/** Like the timeout of Node's `fetch` between two pieces of a body. */
 const DEFAULT_TIMEOUT_S = 300;
 const SCRIPTED_PREFIX = 'scripted:';
-/** The longest a timer can be set. */
+/** The longest delay of a Node timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**

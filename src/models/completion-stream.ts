@@ -25,7 +25,7 @@ const Content = z.union([
   z.array(z.looseObject({ type: z.string().optional(), text: z.string().optional() })),
 ]);
 
-/** What is read of a streamed piece; everything else (log probabilities, …) is ignored. */
+/** The fields that are read from a streamed piece; all others (log probabilities, …) are ignored. */
 const Chunk = z.object({
   model: z.string().nullish(),
   choices: z
@@ -118,8 +118,8 @@ export function refuseEmptyAnswer({ text, calls }: { text: string; calls: readon
 const RAW_CALL = /^\s*(?:<tool_call>\s*(?:\{|<function=)|\[TOOL_CALLS\]|<\|python_tag\|>|<｜tool▁calls▁begin｜>)/m;
 
 /**
- * Throws `ModelError` (malformed) for an answer whose tool call the endpoint passed on as text: taken for an answer, it
- * would end the run as done.
+ * Throws `ModelError` (malformed) if the endpoint passed a tool call on as text: treated as an answer, it would end the
+ * run as done.
  */
 export function refuseRawCall({ text, calls }: { text: string; calls: readonly unknown[] }): void {
   const found = calls.length === 0 ? RAW_CALL.exec(text) : null;
@@ -166,8 +166,7 @@ export function finishCalls(
   conversation: readonly ChatMessage[],
 ): ToolCall[] {
   const taken = new Set<string>();
-  // Searched rather than collected: a conversation of a thousand calls is checked for one or two ids, and rarely has
-  // them.
+  // Searching for one or two ids costs less than collecting all ids of a conversation, which may have a thousand calls.
   const isTaken = (id: string) => taken.has(id) || conversation.some((message) => callIdsOf(message).includes(id));
   return drafts.map(({ id, name, args, extra }, at) => {
     const wanted = id || `call_${conversation.reduce((sum, message) => sum + callIdsOf(message).length, at)}`;
@@ -224,7 +223,7 @@ function splitReported(reported: z.infer<typeof ReportedUsage>) {
   return { input: reported.prompt_tokens ?? Math.max(0, total - output), output };
 }
 
-/** Of an answer whose usage nobody reports: accurate enough for a limit, not for a bill. */
+/** Estimates an answer's usage if the endpoint reports none: accurate enough for a limit, not for a bill. */
 export function estimateUsage(
   { text, calls }: { text: string; calls: readonly ToolCall[] },
   messages: readonly ChatMessage[],

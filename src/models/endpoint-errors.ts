@@ -17,7 +17,7 @@ const MAX_ERROR_CHARS = 500;
 /** Timeout, conflict, too early: the request itself was fine. */
 const RETRYABLE_STATUSES = new Set([408, 409, 425]);
 
-/** The fault that a thrown error stands for, or undefined for a bug of ours, which keeps its stack. */
+/** Converts a thrown error to a fault; undefined for a bug of ours, which keeps its stack. */
 export function toModelFault(error: unknown, at: EndpointInfo): ModelError | undefined {
   if (error instanceof ModelError) return error;
   if (error instanceof APIConnectionTimeoutError)
@@ -35,10 +35,10 @@ export function toModelFault(error: unknown, at: EndpointInfo): ModelError | und
   return undefined;
 }
 
-/** The error that a built-in model answers with as an endpoint would. */
+/** An HTTP error that a built-in model simulates. */
 export type PlayedError = { status: number; message: string; retryAfter?: number | undefined };
 
-/** The fault of a built-in model that plays an endpoint's error. */
+/** The fault for such an error. */
 export function toPlayedFault({ status, message, retryAfter }: PlayedError, model: string): ModelError {
   const headers = new Headers(retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) });
   const at = { baseUrl: model, model, keyName: 'OPENAI_API_KEY', apiKey: undefined, timeoutMs: 0 };
@@ -52,9 +52,7 @@ export function refusesUsageOption(error: unknown): boolean {
   );
 }
 
-/**
- * Whether an endpoint may have rejected the conversation itself. llama.cpp answers 500 to arguments it cannot parse.
- */
+/** Whether an endpoint may have rejected the conversation. llama.cpp answers 500 if it cannot parse arguments. */
 export const refusesConversation = (error: unknown): boolean => hasStatus(error, [400, 422, 500]);
 
 function hasStatus(error: unknown, statuses: number[]): error is APIError {
@@ -102,7 +100,7 @@ function networkReason(error: unknown): string {
   return errorText(error) || errorCode(error) || 'connection failed';
 }
 
-/** The endpoint's error text: short, without web pages and without our key. */
+/** The endpoint's error text, shortened, with web pages and our key removed. */
 function endpointErrorText(error: APIError, { apiKey }: EndpointInfo): string {
   const body: unknown = error.error;
   const raw = body === undefined ? error.message.replace(/^\d+ (status code \(no body\))?/, '') : errorBodyText(body);

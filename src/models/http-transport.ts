@@ -108,10 +108,9 @@ const PlainAnswer = z.looseObject({
 });
 
 /**
- * A `fetch` that evens out differences between endpoints, so that the client sees one kind of answer: silence of
- * `silenceMs` in a body is a fault; plain JSON from an endpoint that ignores `stream` is passed on as a stream of one
- * piece; an error body without `error` is wrapped in one, since the client would drop its text; a web page is a fault
- * that names the likely cause.
+ * A `fetch` that hides differences between endpoints from the client: a body that is silent for `silenceMs` is a fault;
+ * plain JSON from an endpoint that ignores `stream` becomes a stream of one piece; an error body without `error` is
+ * wrapped in one, since the client would drop its text; a web page is a fault that names the likely cause.
  */
 export function createEndpointFetch(silenceMs: number): EndpointFetch {
   const noted = new WeakMap<Response, BodyNotes>();
@@ -166,7 +165,7 @@ function parseJsonOrNone(text: string): unknown {
   }
 }
 
-/** A `Response` cannot have any other status, nor these with a body. */
+/** A `Response` refuses any other status, and a body with these three. */
 const mayHaveBody = (status: number): boolean => status >= 200 && status < 600 && ![204, 205, 304].includes(status);
 
 const bodilessFault = (status: number) =>
@@ -183,18 +182,18 @@ const webPageFault = () =>
 type BodyNotes = { done: boolean };
 
 const DONE = /(?:^|\n)data: ?\[DONE\]\s*$/;
-/** Enough of the end to hold the closing line, however the network splits it. */
+/** How much of the end is kept, so that the closing line is found however the network splits it. */
 const TAIL_BYTES = 32;
 /** How long a server may take to close after `[DONE]` before its connection is dropped. */
 const DRAIN_MS = 1000;
-/** The most pieces that wait for their reader. */
+/** The most pieces that are buffered for the reader. */
 const MAX_WAITING_PIECES = 64;
 
 /**
  * Passes a body on and monitors it: no bytes for `silenceMs` fails it with an `unreachable` fault, and a closing `data:
- * [DONE]` line ends it at once (some servers leave the connection open after it) and sets `notes.done`. Any byte counts
- * as a sign of life, including the SSE comments with which gateways bridge a queue. A lost connection fails it as it
- * fails a body of `fetch`: `TypeError: terminated`, with the reason as its cause.
+ * [DONE]` line ends it at once (some servers leave the connection open after it) and sets `notes.done`. Any byte resets
+ * the timer, including the SSE comments that gateways send while a request is queued. A lost connection fails it like a
+ * body of `fetch`: `TypeError: terminated`, with the reason as its cause.
  */
 export function watchBody(body: Readable, silenceMs: number, notes: BodyNotes) {
   let tail = '';
@@ -241,9 +240,7 @@ const silenceFault = (ms: number): ModelError =>
 const brokenBodyError = (error: Error): Error =>
   error instanceof ModelError ? error : new TypeError(`terminated: ${errorText(error)}`, { cause: error });
 
-/**
- * Reads to the actual end, so that the connection can be reused. What happens after a complete answer does not matter.
- */
+/** Reads to the actual end, so that the connection can be reused. Errors after a complete answer are ignored. */
 function drainBody(body: Readable): void {
   const timer = setTimeout(() => body.destroy(), DRAIN_MS);
   timer.unref();

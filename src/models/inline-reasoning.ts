@@ -1,4 +1,4 @@
-/** What models put around their reasoning where the endpoint does not separate it from the answer. */
+/** The tags around a model's reasoning if the endpoint does not separate it from the answer. */
 const TAGS = [
   { open: '<think>', close: '</think>' },
   { open: '<thinking>', close: '</thinking>' },
@@ -8,15 +8,15 @@ const TAGS = [
 
 /** Removes the reasoning at the beginning of a streamed answer. */
 export type ReasoningFilter = {
-  /** The part of the answer that is certain by now. */
+  /** Adds text; returns what is certain to be answer. */
   add(delta: string): string;
-  /** The rest, once nothing more comes. */
+  /** The rest, at the end of the stream. */
   end(): string;
 };
 
 /**
- * A marker such as `[Done]` that a model only considers must not count as one that it gives, and reasoning is no part
- * of a reply. The tags count where an answer begins: further on they are what the answer is about.
+ * A marker such as `[Done]` in the reasoning must not count as a statement, and reasoning does not belong in a reply.
+ * Tags only count at the beginning of an answer; further on they belong to its content.
  */
 export function openReasoningFilter(): ReasoningFilter {
   let held = '';
@@ -24,7 +24,7 @@ export function openReasoningFilter(): ReasoningFilter {
   let isPast = false;
   let hadReasoning = false;
 
-  /** Moves on by one tag; false if more text is needed. */
+  /** Processes text up to the next tag; false if more text is needed. */
   const advance = (): boolean => {
     if (inside !== null) {
       const at = held.indexOf(inside);
@@ -63,8 +63,8 @@ export function openReasoningFilter(): ReasoningFilter {
 const CLOSING_LINE = /^[ \t]*(?:<\/(?:think|thinking|seed:think)>|\[\/THINK\])\s*/m;
 
 /**
- * The answer without reasoning of which only the end is marked: some chat templates begin it within the prompt. A tag
- * in a code block is what the answer is about.
+ * Removes reasoning that has only a closing tag, because some chat templates put the opening tag into the prompt. A tag
+ * in a code block belongs to the answer.
  */
 export function dropUnopenedReasoning(text: string): string {
   const found = CLOSING_LINE.exec(text);

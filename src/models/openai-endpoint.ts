@@ -33,7 +33,7 @@ type CompletionChunks = Stream<OpenAI.ChatCompletionChunk>;
 export type EndpointSettings = {
   /** The URL before `/chat/completions`, such as `http://127.0.0.1:11434/v1`. */
   baseUrl: string;
-  /** Undefined: no Authorization header is sent. */
+  /** If undefined, no Authorization header is sent. */
   apiKey: string | undefined;
   /** The environment variable that holds the key, for error messages. */
   keyName?: string;
@@ -44,19 +44,19 @@ export type EndpointSettings = {
   /** The longest the endpoint may be silent. */
   timeoutMs: number;
   prices?: TokenPrices | undefined;
-  /** Whether models are sent images; undefined: tried, and stopped for a model that refuses them. */
+  /** Whether images are sent; undefined: they are, until a model refuses them. */
   images?: boolean | undefined;
 };
 
-/** An endpoint with its only client. */
+/** An endpoint with its client. */
 type EndpointClient = { settings: EndpointSettings; wire: EndpointFetch; client: OpenAI };
 
 type AskOptions = Parameters<Model['ask']>[1];
 
 /**
- * A model behind an OpenAI-compatible endpoint. One `ask` is one streamed call; nothing is retried here, since the
- * engine records each attempt, except what cannot be known beforehand: an endpoint that refuses how a request is put is
- * asked again as it wants it, and one that refuses a conversation with malformed tool arguments gets them repaired.
+ * A model behind an OpenAI-compatible endpoint. One `ask` is one streamed call. Faults are not retried here, since the
+ * engine logs each attempt. Two refusals are, because they cannot be foreseen: that of a request's style, which is
+ * changed, and that of a conversation with malformed tool arguments, which are repaired.
  */
 export function openEndpointModel(settings: EndpointSettings): Model {
   const wire = createEndpointFetch(settings.timeoutMs);
@@ -99,10 +99,10 @@ export function openEndpointModel(settings: EndpointSettings): Model {
   };
 }
 
-/** An endpoint that refuses a request in each style would be asked for ever. */
+/** Limits the retries for an endpoint that refuses every style. */
 const MAX_STYLE_CHANGES = 4;
 
-/** From this many characters on, it is worth a request to find out the model's window. */
+/** Conversations of at least this length are worth a request for the size of the model's window. */
 const LONG_CONVERSATION_CHARS = 16_000;
 const LIST_MODELS_MS = 10_000;
 
@@ -139,8 +139,8 @@ async function askOnce(
   { signal, onText }: AskOptions,
 ): Promise<ModelAnswer> {
   signal.throwIfAborted();
-  // The client never removes its listener from a signal, and a run's signal outlives many calls: each call gets one of
-  // its own.
+  // The client never removes its listener from a signal, and a run's signal outlives many calls, so each call gets its
+  // own signal.
   const call = new AbortController();
   const abort = () => call.abort();
   signal.addEventListener('abort', abort, { once: true });
@@ -191,7 +191,7 @@ function toModelAnswer(
     usage: measureUsage(draft, request.messages, prices),
     model: draft.model || request.model,
     ...(draft.calls.length > 0 && draft.providerFields && { provider_fields: draft.providerFields }),
-    // Arguments that were cut off are no JSON: the tool says so to the model.
+    // Truncated arguments are not JSON, and the tool reports that to the model.
     ...(draft.finish === 'length' && draft.calls.length === 0 && { truncated: true }),
   };
 }

@@ -2,9 +2,9 @@ import type { ChatMessage } from '../engine/ports/session-ports.ts';
 import type { ToolCall } from '../protocol/session/event.ts';
 
 /**
- * What some endpoints want back with the tool calls of their model, as they sent it: DeepSeek its `reasoning_content`,
- * OpenRouter `reasoning_details`, Gemini the signature in `extra_content` of a call. Others refuse what they do not
- * know.
+ * Fields that some endpoints require to be sent back unchanged with their model's tool calls: `reasoning_content` for
+ * DeepSeek, `reasoning_details` for OpenRouter, the signature in a call's `extra_content` for Gemini. Other endpoints
+ * refuse unknown fields.
  */
 export type ProviderFields = Readonly<Record<string, unknown>>;
 
@@ -30,7 +30,7 @@ export function collectProviderFields() {
 
 const GROWING_TEXTS = ['text', 'summary'] as const;
 
-/** Pieces of one block have its type and index; their texts are joined. */
+/** Joins the texts of pieces that belong to one block, which have the same type and index. */
 function addDetail(details: unknown[], piece: unknown): void {
   const last = details.at(-1);
   const isMore =
@@ -54,17 +54,17 @@ function addDetail(details: unknown[], piece: unknown): void {
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The call with the fields of its own. */
+/** The call with the fields that were sent with it. */
 export const withCallFields = (call: ToolCall, extra: unknown): ToolCall =>
   isRecord(extra) ? { ...call, provider_fields: { extra_content: extra } } : call;
 
 /**
- * How a model's endpoint is sent them: as they came, not at all, or also where an answer came without, from another
- * model or before they were kept.
+ * How the fields are sent back: unchanged, not at all, or also for answers that have none (from another model, or from
+ * before they were kept).
  */
 export type FieldsMode = 'as they came' | 'none' | 'empty reasoning' | 'placeholder signature';
 
-/** What Gemini accepts for a call that it did not make itself. */
+/** The signature that Gemini accepts for a call that it did not make. */
 const PLACEHOLDER_SIGNATURE = { google: { thought_signature: 'skip_thought_signature_validator' } };
 
 /** An assistant's message in wire format. */

@@ -8,8 +8,8 @@ import { type FieldsMode, toWireAssistant } from './provider-fields.ts';
 type RequestParts = { model: string; wire: readonly Buffer[]; tools: readonly ToolSpec[] };
 
 /**
- * The body that the client's `chat.completions.create` would send, streamed, assembled from what was serialised for
- * earlier requests, since a conversation grows at its end. Serialising everything again was a sixth of an iteration's
+ * The body that the client's `chat.completions.create` would send with `stream`, assembled from cached bytes of earlier
+ * requests, since a conversation only grows at its end. Serialising everything again took a sixth of an iteration's
  * processor time at 50 messages.
  */
 export function buildRequestBody({ model, wire, tools }: RequestParts, withUsage: boolean): Buffer {
@@ -33,22 +33,22 @@ function joinWithCommas(parts: readonly Buffer[]): Buffer[] {
 
 const toolBytesCache = new WeakMap<ToolSpec, Buffer>();
 
-/** Tools are described by the same objects from call to call. */
+/** Cached, since the same tool objects are sent with every call. */
 function toolBytes(spec: ToolSpec): Buffer {
   const bytes = toolBytesCache.get(spec) ?? Buffer.from(JSON.stringify({ type: 'function', function: spec }));
   toolBytesCache.set(spec, bytes);
   return bytes;
 }
 
-/** Which images a model is not sent, and why; the daemon learns this from refusals and keeps it until it ends. */
+/** Which images are not sent to a model, and why. Learned from refusals and kept until the daemon ends. */
 export type ImageSupport = {
-  /** Why this image is only named; undefined: it is sent. */
+  /** Why this image is named instead of sent; undefined if it is sent. */
   reasonHidden(model: string, image: ImageFile): string | undefined;
   /** Whether a refusal was about the images sent; if so they are hidden from now on. */
   learnFromRefusal(model: string, sent: readonly ImageFile[], error: unknown): boolean;
 };
 
-/** `images`: the person's setting; undefined: tried, and stopped for a model that refuses. */
+/** `images`: the person's setting; undefined: images are sent until a model refuses them. */
 export function trackImageSupport(images: boolean | undefined): ImageSupport {
   const blind = new Set<string>();
   const refused = new Set<string>();
@@ -139,7 +139,7 @@ function messageBytes(message: ChatMessage, mode: FieldsMode): Buffer {
 
 const jsonBytes = (message: ChatCompletionMessageParam): Buffer => Buffer.from(JSON.stringify(message));
 
-/** Without our own fields. */
+/** The message without our own fields. */
 function toWireMessage(message: ChatMessage, mode: FieldsMode): ChatCompletionMessageParam {
   if (message.role === 'assistant') return toWireAssistant(message, mode);
   if (message.role === 'tool') return { role: 'tool', tool_call_id: message.tool_call_id, content: message.content };

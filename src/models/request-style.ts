@@ -3,18 +3,18 @@ import type { ChatMessage } from '../engine/ports/session-ports.ts';
 import { refusesUsageOption } from './endpoint-errors.ts';
 import type { FieldsMode } from './provider-fields.ts';
 
-/** How the endpoint of a model wants requests; learned from its refusals, and kept until the daemon ends. */
+/** The style of requests that an endpoint accepts for a model. Learned from refusals and kept until the daemon ends. */
 export type RequestStyle = {
-  /** Asks for the usage with `stream_options`. */
+  /** Whether `stream_options` requests the token usage. */
   usage: boolean;
   fields: FieldsMode;
-  /** A user's message comes only after an assistant's: what follows each other is joined. */
+  /** Whether roles must alternate, so that consecutive user messages are joined. */
   alternates: boolean;
 };
 
 export const FIRST_STYLE: RequestStyle = { usage: true, fields: 'as they came', alternates: false };
 
-/** The style after a refusal; undefined if that was not about the style, or if nothing else is left to try. */
+/** The style to try after a refusal; undefined if it was not about the style, or if no other style is left. */
 export function styleAfter(error: unknown, style: RequestStyle): RequestStyle | undefined {
   if (style.usage && refusesUsageOption(error)) return { ...style, usage: false };
   if (!style.alternates && refusesRoleOrder(error)) return { ...style, alternates: true };
@@ -22,7 +22,7 @@ export function styleAfter(error: unknown, style: RequestStyle): RequestStyle | 
   return fields && { ...style, fields };
 }
 
-/** The mode after a refusal, if that was about the fields that some endpoints want back. */
+/** The fields mode to try after a refusal, if it was about the fields that some endpoints require back. */
 function fieldsModeAfter(error: unknown, mode: FieldsMode): FieldsMode | undefined {
   if (!(error instanceof APIError) || (error.status !== 400 && error.status !== 422)) return undefined;
   const text = `${error.message} ${JSON.stringify(error.error ?? '')}`;
@@ -36,7 +36,7 @@ function fieldsModeFor(refusal: string): FieldsMode {
   return refusal.includes('thought_signature') ? 'placeholder signature' : 'empty reasoning';
 }
 
-/** The API of Mistral, and chat templates of Mistral and Gemma, which llama.cpp reports with 500. */
+/** Errors of Mistral's API, and of the chat templates of Mistral and Gemma, which llama.cpp reports with 500. */
 const ABOUT_ROLE_ORDER = /unexpected role '?user'? after role|roles must alternate|invalid_request_message_order/i;
 
 const refusesRoleOrder = (error: unknown): boolean =>
@@ -44,10 +44,10 @@ const refusesRoleOrder = (error: unknown): boolean =>
   [400, 422, 500].includes(error.status ?? 0) &&
   ABOUT_ROLE_ORDER.test(`${error.message} ${JSON.stringify(error.error ?? '')}`);
 
-/** Stands where a user's message follows the results of calls, which have no answer yet. */
+/** Inserted between the results of calls and a user message, which may not follow each other. */
 const ACKNOWLEDGEMENT: ChatMessage = { role: 'assistant', content: 'OK.' };
 
-/** The same conversation with users and assistants in turn; the results of calls belong to their assistant. */
+/** The same conversation with alternating user and assistant messages; results of calls belong to their assistant. */
 export function alternateRoles(messages: readonly ChatMessage[]): ChatMessage[] {
   const result: ChatMessage[] = [];
   for (const message of messages) {

@@ -11,12 +11,12 @@ import { personMessage } from './built-in-model.ts';
 /** The daemon's note before the text of a template. */
 const TEMPLATE_NOTE = /^template /;
 
-/** A plan accepts this many open steps; of a longer list one more is declared with each step that starts. */
+/** The most open steps in a plan. For a longer list, one more is declared with each step that starts. */
 export const MAX_OPEN_STEPS = 50;
 
 /**
- * The current list, its progress, and the declared steps of older lists that were never finished. `planned`: it comes
- * from a template, so its plan has its steps already.
+ * The current list, its progress, and the declared steps of older lists that were never finished. `planned`: the list
+ * comes from a template, so its steps are already in the plan.
  */
 export type ActiveRunbook = Runbook & { progress: RunbookProgress; replaced: RunbookStep[]; planned: boolean };
 
@@ -60,21 +60,21 @@ function unfinishedSteps({ steps, progress, replaced }: ActiveRunbook): RunbookS
 
 /** The progress of a runbook, read from the conversation after it. */
 type RunbookProgress = {
-  /** The list has been answered. */
+  /** Whether this model has answered the list. */
   begun: boolean;
   /**
-   * What became of each finished step, by its place in the list, from our own answers: its description and the last
-   * line of its output. Undefined for one that was passed over, since a person or the daemon had ended it.
+   * The outcome of each finished step by its index, taken from our own answers: description and last line of output.
+   * Undefined for a step that was not run because a person or the daemon had ended it.
    */
   done: Map<number, string | undefined>;
-  /** The place of the step whose command was requested last; -1 if none was. */
+  /** The index of the step whose command was requested last; -1 if none was. */
   at: number;
-  /** We have said that this step failed. */
+  /** Whether our answer has reported that this step failed. */
   isFailureReported: boolean;
   /** Whether a command was requested; `result` is the newest result. */
   asked: boolean;
   result: string | undefined;
-  /** A person wrote something after our last answer without a command (a failure, or the end). */
+  /** Whether a person wrote something after our last answer without a command (a failure, or the end). */
   hasMessage: boolean;
 };
 

@@ -31,8 +31,8 @@ const NO_COMMAND = 'The list is done. [Blocked: the list has no command for this
 /**
  * The built-in runbook model, as a pure function of the conversation. It works through a person's newest message that
  * is a list of steps with commands: declares the steps, requests one command at a time, marks each success `[Done:
- * step]`, stops at a failure and runs the failed step again once the run is resumed. Which step is next, the daemon
- * says: a person may have ended, reopened or moved steps. It keeps nothing in memory.
+ * step]`, stops at a failure and runs the failed step again once the run is resumed. The daemon decides which step is
+ * next, since a person may have ended, reopened or moved steps. It keeps nothing in memory.
  */
 export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswer {
   const list = findActiveRunbook(messages);
@@ -43,7 +43,7 @@ export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswe
   // No plan is being worked on: the list was paused, cancelled or ended, and this is about something else.
   if (begun && !isRunbookFinished(list) && !isPlanAtWork(messages)) return textAnswer(HELP);
   const current = steps.findIndex((step) => isCurrentStep(daemonText, step));
-  // A command that did not succeed waits until its own step is the current one.
+  // A failed command is only reported while its own step is the current one.
   const isResultDue = asked && (current === list.progress.at || isSuccess(list.progress.result));
   const reopened = !isResultDue && done.has(current) ? steps[current] : undefined;
   const isWanted = hasMessage || current !== list.progress.at || REOPENED_BY_PERSON.test(daemonText);
@@ -61,7 +61,7 @@ export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswe
   return requestStep(list, asked ? list.progress.at : nextStepOf(list));
 }
 
-/** Requests the command of a step. The first request declares the steps, a later one those there was no room for. */
+/** Requests the command of a step. The first request declares the steps; later ones declare those that did not fit. */
 function requestStep({ steps, planned, progress }: ActiveRunbook, at: number): BuiltInAnswer {
   const step = steps[at];
   if (!step) return textAnswer(HELP);
@@ -117,20 +117,20 @@ function stepReference(daemonText: string, step: RunbookStep): string | undefine
   return line?.slice(2, line.indexOf(':')) ?? (isUsableAsName(step) ? stepTitle(step) : undefined);
 }
 
-/** Whether the daemon's block of this request begins with a goal, in whatever language: a plan is worked on. */
+/** Whether a plan is being worked on: the daemon's block of this request then begins with a goal, in any language. */
 function isPlanAtWork(messages: ChatMessage[]): boolean {
   const answered = messages.findLastIndex(({ role }) => role === 'assistant');
   return messages.slice(answered + 1).some((one) => isDaemonMessage(one) && /^<[^>]+>\n\S+: /.test(one.content ?? ''));
 }
 
-/** Whether the daemon calls this step the current one, in whatever language. */
+/** Whether the daemon names this step as the current one, in any language. */
 function isCurrentStep(daemonText: string, step: RunbookStep): boolean {
   const [, current = ''] = /^\S.*? \(\d+\/\d+\): (.*)$/m.exec(daemonText) ?? [];
   const name = current.replace(/ \(\d+\/\d+\)$/, '');
   return name === step.description || name === stepTitle(step);
 }
 
-/** The daemon's news, told once, that a person has reopened a step: by "undo", in either language, or in the plan. */
+/** The daemon's note, given once, that a person has reopened a step: by "undo", in either language, or in the plan. */
 const REOPENED_BY_PERSON = /^(?:A person says that "|有人说“|[^:：\n]*[:：] \S+ was set from completed to pending$)/m;
 
 /** A step we called done is still current: its checks failed, or a person wants it to run again. */
@@ -148,7 +148,7 @@ function successAnswer({ steps, progress }: ActiveRunbook, step: RunbookStep, re
   return textAnswer(done.size === steps.length ? `${closed}\n\n${outcomesText(steps, done)}` : closed);
 }
 
-/** What became of each step. One that was passed over is not called done. */
+/** The outcome of each step. A step that was not run is not called done. */
 function outcomesText(steps: RunbookStep[], done: Map<number, string | undefined>): string {
   const isComplete = [...done.values()].every((outcome) => outcome !== undefined);
   const all = steps.length === 1 ? 'The step is done' : `All ${steps.length} steps are done`;
@@ -181,7 +181,7 @@ function failureText(number: number, step: RunbookStep, result: string): string 
   );
 }
 
-/** A fence that no line of the output can close. */
+/** Fences lines with more backticks than any of them begins with. */
 function codeFence(lines: string[]): string[] {
   if (lines.length === 0) return [];
   const longest = Math.max(2, ...lines.map((line) => /^\s*(`*)/.exec(line)?.[1]?.length ?? 0));
@@ -212,7 +212,7 @@ function clip(text: string): string {
   return points.length > MAX_LINE ? `${points.slice(0, MAX_LINE - 1).join('')}…` : text;
 }
 
-/** Text without meaning to the daemon: in code, brackets are not markers and an `if` is not a condition. */
+/** Writes text as code, so that the daemon does not read brackets as markers or an `if` as a condition. */
 const inlineCode = (line: string) => `\`${line.replaceAll('`', "'")}\``;
 
 /**
@@ -222,12 +222,12 @@ const AMBIGUOUS_WORDS =
   /[[\]【】［］]|^\P{L}*(?:[?？]|(?:is|was|has|have|does|do|can)(?:\s+not|n['’]t)\b|not yet|了?[吗嗎]|$)|\b(?:next|following) (?:step|task|phase|item|part)\b|\bmov(?:e|ing) on\b|下一|次のステップ/iu;
 const WHOLE_SPANS = /^[^`]*(?:`[^`]+`[^`]*)*$/;
 
-/** Whether a description in an answer could be taken for a statement about the plan, or hide what follows it. */
+/** Whether a description in an answer could be read as a statement about the plan, or hide what follows it. */
 const isAmbiguous = ({ description }: RunbookStep) =>
   AMBIGUOUS_WORDS.test(description) || !WHOLE_SPANS.test(description);
 const stepTitle = (step: RunbookStep) => (isAmbiguous(step) ? inlineCode(step.description) : step.description);
 
-/** What the daemon reads as the number of a step, not as its description. */
+/** Descriptions that the daemon would read as the number of a step. */
 const STEP_NUMBER =
   /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)[\s_#]*\d|第?\s?(?:\d+|[一二三四五六七八九十])\s?(?:步|$)|#\d)/iu;
 /** Quotations and escapes are not read literally. */

@@ -48,7 +48,7 @@ export type BuiltinOptions = {
   env?: NodeJS.ProcessEnv | undefined;
   /** Time limit of a command when the model does not set one. */
   shellTimeoutMs?: number | undefined;
-  /** What the web tools may do, read at each call. Default: the public network, and no search engine. */
+  /** Settings of the web tools, read at each call. Default: the public network, and no search engine. */
   web?: (() => WebSettings) | undefined;
   /** Where commands run, evaluated for each command. Default: as the daemon's user, without a sandbox. */
   sandbox?: { of: Sandbox; settings: () => SandboxSettings } | undefined;
@@ -64,7 +64,7 @@ export type BuiltinOptions = {
  */
 export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs, notes }: BuiltinOptions): Tool[] {
   const relative = readAlso.find((folder) => !isAbsolute(folder));
-  if (relative !== undefined) throw new UserError(`\`read_also\` wants absolute folders, came \`${relative}\`.`);
+  if (relative !== undefined) throw new UserError(`Expected absolute folders in \`read_also\`, got \`${relative}\`.`);
   const readable = readableFolders({ readAlso, notes });
   const commands = shellTool({
     env,
@@ -88,13 +88,13 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs
   ];
 }
 
-/** Files that come with a skill can be read and run. */
+/** Includes the skills, whose files can be read and run. */
 const readableFolders = ({ readAlso, notes }: Pick<BuiltinOptions, 'readAlso' | 'notes'>): string[] => [
   ...readAlso,
   ...(notes ? [notes.skills.folder] : []),
 ];
 
-/** The terminal of a session: a person has in it what the commands of the agent have. */
+/** The terminal of a session, with the same access as the agent's commands. */
 export function openTerminal({
   notes,
   readAlso,
@@ -105,7 +105,7 @@ export function openTerminal({
 
 export type { WebSettings } from './web/web-tool-heads.ts';
 
-/** The tools that reach the web. They read the settings at each call; their modules are loaded at the first. */
+/** The web tools. They read the settings at each call; their modules are loaded at the first call. */
 function webTools(settings: () => WebSettings, env: NodeJS.ProcessEnv): Tool[] {
   return [
     lazyTool(WEB_FETCH_HEAD, async () => (await import('./web/web-fetch.ts')).webFetchTool({ settings })),

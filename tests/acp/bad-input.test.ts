@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { ground, until } from '../support/daemon.ts';
 import { ask, editorHere, load, openNew, spawnAcp } from './editor.ts';
 
-test('a session that is not there is named in the error, with those that are', async () => {
+test('a missing session is named in the error, with the existing ones', async () => {
   const on = ground();
   on.sh('demo', 'mkdir inbox');
   const editor = await editorHere(on.root);
@@ -18,7 +18,7 @@ test('a session that is not there is named in the error, with those that are', a
   await expect(ask(editor, 'demo', 'hello')).rejects.toThrow(/not found/i);
 });
 
-test('a cwd must be absolute, and for a new session a folder that is there', async () => {
+test('a cwd must be absolute, and for a new session an existing folder', async () => {
   const on = ground();
   on.sh('demo', 'mkdir inbox');
   const { agent } = await editorHere(on.root);
@@ -54,12 +54,12 @@ test('an empty prompt and audio are refused, and nothing is sent', async () => {
   expect(on.sh(sessionId, 'ls inbox 2>/dev/null || true')).toBe('');
 });
 
-test('a cursor that no page gave is refused', async () => {
+test('an invalid cursor is refused', async () => {
   const { agent } = await editorHere(ground().root);
   await expect(agent.request(methods.agent.session.list, { cursor: 'x' })).rejects.toThrow(/nextCursor.*got "x"/);
 });
 
-test('a line that is no JSON, an unknown method and wrong parameters are answered, and the next request works', async () => {
+test('invalid JSON, an unknown method and wrong parameters are answered, and the next request works', async () => {
   const { child, ended } = spawnAcp(ground().root);
   let out = '';
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
@@ -77,7 +77,7 @@ test('a line that is no JSON, an unknown method and wrong parameters are answere
   ];
   child.stdin?.write(`${lines.join('\n')}\n`);
   await until(() => out.includes('"id":4'), 'the last answer');
-  // As with `printf … | agentctl acp`: what was read before the end is answered, and its own end is awaited.
+  // As with `printf … | agentctl acp`: requests before the end are answered, then the program exits.
   const last = { jsonrpc: '2.0', id: 5, method: 'session/new', params: { cwd: tmpdir(), mcpServers: [] } };
   child.stdin?.end(JSON.stringify(last));
   expect(await ended).toBe(0);
@@ -97,7 +97,7 @@ test('a line that is no JSON, an unknown method and wrong parameters are answere
   ]);
 });
 
-test('a record that cannot be trusted is an error of that session, and the others can be opened', async () => {
+test('a damaged event log is an error of its session, and others can be opened', async () => {
   const on = ground();
   writeFileSync(join(on.root, 'script.json'), JSON.stringify([{ text: 'Hi.', repeat: true }]));
   const daemon = await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);

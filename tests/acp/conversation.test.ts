@@ -12,7 +12,7 @@ import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { ask, cancel, editorHere, load, openEditor, openNew, textOf } from './editor.ts';
 
-/** A daemon whose model gives these answers. */
+/** Starts a daemon whose model gives these answers. */
 async function serving(answers: object[], settings: object = {}): Promise<Ground> {
   const on = ground();
   on.config(settings);
@@ -25,7 +25,7 @@ function scripted({ root }: Ground, answers: object[]): string[] {
   return ['--model', `scripted:${join(root, 'script.json')}`];
 }
 
-test('a prompt becomes a message; its plan, calls and words come as updates', async () => {
+test('a prompt becomes a message; its plan, calls and text arrive as updates', async () => {
   const on = await serving([
     {
       text: '[Step] Count the words\n[Step] Write them down\nI begin.',
@@ -73,7 +73,7 @@ test('a command in a prompt is answered; an unknown one is an error in the words
   await expect(ask(editor, sessionId, '/nonsense')).rejects.toThrow('/help');
 });
 
-test('a run that pauses at a limit says so by its stop reason and in words; one that fails is an error', async () => {
+test('a run that pauses at a limit says so by its stop reason and text; one that fails is an error', async () => {
   const on = await serving([
     { text: '[Step] A\n[Step] B\n[Step] C\nWorking.' },
     { text: 'Still. [Done]' },
@@ -139,7 +139,7 @@ test('files, images and resources of a prompt are attachments of the message', a
   });
 });
 
-test('the mode is an order on record, and its reply is no part of the conversation', async () => {
+test('changing the mode is logged, and its reply is not part of the conversation', async () => {
   const on = await serving([{ text: 'Hi.' }]);
   const editor = await editorHere(on.root);
   const opened = await editor.agent.request(methods.agent.session.new, { cwd: editor.project, mcpServers: [] });
@@ -154,7 +154,7 @@ test('the mode is an order on record, and its reply is no part of the conversati
   expect((await load(editor, sessionId)).modes?.currentModeId).toBe('todo');
 });
 
-test('words of the model come while it still speaks, and once', async () => {
+test('text of the model arrives while it is being written, and only once', async () => {
   const pieces = Array.from({ length: 200 }, (_, n) => `word${n} `);
   const server = await startOpenAI([{ text: pieces, hang: 'first' }]);
   const on = ground();
@@ -191,7 +191,7 @@ test("a planner's JSON is no part of the conversation; the plan it made is", asy
   ).toEqual(['Write hello']);
 });
 
-test('what the daemon adds to the last words of the model is reported, and those words once', async () => {
+test("what the daemon adds to the model's last answer is sent, and the answer itself only once", async () => {
   const on = await serving([{ text: '[Step] Deploy it\nI look.' }, { text: 'No key here. [Blocked: no key]' }]);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
@@ -223,7 +223,7 @@ test('an endpoint that cannot be reached is reported while a prompt waits, and t
   expect(await answer).toBe('cancelled');
 });
 
-test('a session that was closed takes no prompt until it is opened again; its run goes on', async () => {
+test('a closed session accepts no prompt until it is reopened; its run continues', async () => {
   const on = ground();
   const server = await startOpenAI([{ text: 'Late.', hang: 'before' }]);
   await on.serve(['--base-url', server.url, '--model', 'm']);

@@ -19,31 +19,31 @@ import { openClient } from '../../src/client/index.ts';
 import { serveAcp } from '../../src/frontends/acp/index.ts';
 import { until } from '../support/daemon.ts';
 
-/** The option that is chosen; `hold`: none until the request is withdrawn; `late deny`: a no after that. */
+/** The chosen option; `hold`: none until the request is withdrawn; `late deny`: a denial after that. */
 type Choice = 'allow' | 'always' | 'deny' | 'dismiss' | 'hold' | 'late deny';
 
 export type Editor = {
   agent: ClientContext;
   /** A project on disk. */
   project: string;
-  /** Every update, in the order it came. */
+  /** All updates in the order received. */
   reported: SessionUpdate[];
-  /** What the person was asked, and which of it was withdrawn. */
+  /** The requests to the person, and which were withdrawn. */
   permissions: RequestPermissionRequest[];
   withdrawn: string[];
   questions: string[];
-  /** What the person says to what is asked next. */
+  /** The person's answer to the next request. */
   responses: { permission: Choice; question: CreateElicitationResponse };
   updates<K extends SessionUpdate['sessionUpdate']>(kind: K): Extract<SessionUpdate, { sessionUpdate: K }>[];
-  /** All words of the agent so far. */
+  /** All text of the agent so far. */
   words(): string;
-  /** Waits until an update fits. */
+  /** Waits for a matching update. */
   sees(what: string, fits: (update: SessionUpdate) => boolean): Promise<SessionUpdate>;
 };
-/** One that has started `agentctl acp`. */
+/** An editor that has started `agentctl acp`. */
 export type EditorOfProgram = Editor & { process: ChildProcess; ended: Promise<number | null> };
 
-/** Starts `agentctl acp` in a process of its own, which ends with the test. */
+/** Starts `agentctl acp` in a separate process, which ends with the test. */
 export function spawnAcp(root: string): { child: ChildProcess; ended: Promise<number | null>; stderr(): string } {
   const child = spawn(process.execPath, [resolve('dist/agentctl.js'), 'acp', '--workspace', root], {
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -68,7 +68,7 @@ export async function openEditor(root: string, options: { forms?: boolean } = {}
   return { ...(await connect(root, child.stdin, child.stdout, options)), process: child, ended };
 }
 
-/** An editor whose agent is in this process, where the program and its end are not what is tested. */
+/** An editor whose agent is in this process, for tests that are not about the program. */
 export async function editorHere(root: string, options: { forms?: boolean } = {}): Promise<Editor> {
   const [toAgent, fromAgent] = [new PassThrough(), new PassThrough()];
   const complaints: string[] = [];
@@ -129,7 +129,7 @@ export async function openNew({ agent, project }: Editor): Promise<string> {
 export const load = ({ agent, project }: Editor, sessionId: string) =>
   agent.request(methods.agent.session.load, { sessionId, cwd: project, mcpServers: [] });
 
-/** Prompts with a text and answers why the turn ended. */
+/** Sends a prompt and returns why the turn ended. */
 export async function ask({ agent }: Editor, sessionId: string, text: string): Promise<string> {
   const prompt: ContentBlock[] = [{ type: 'text', text }];
   return (await agent.request(methods.agent.session.prompt, { sessionId, prompt })).stopReason;
@@ -138,11 +138,11 @@ export async function ask({ agent }: Editor, sessionId: string, text: string): P
 export const cancel = ({ agent }: Editor, sessionId: string) =>
   agent.notify(methods.agent.session.cancel, { sessionId });
 
-/** Waits until the person was asked so many times. */
+/** Waits until the person has got this many requests. */
 export const asked = ({ permissions }: Editor, count = 1) =>
   until(() => permissions.length >= count, `request ${count}`);
 
-/** The words of an update that has any. */
+/** The text of an update, if it has any. */
 export const textOf = (update: object): string => {
   const content: unknown = propertyOf(update, 'content');
   return String(propertyOf(content, 'text') ?? '');

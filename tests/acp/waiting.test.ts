@@ -44,7 +44,7 @@ test('a call that needs approval is asked in the editor, and the answer there is
   ]);
 });
 
-test('"always" adds the rule that the option shows, and the next call is not asked about', async () => {
+test('"always" adds the rule that the option shows, and the next call needs no approval', async () => {
   const on = startAsking([RUN('echo a >> ran'), RUN('echo a >> ran'), { text: 'Both.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
@@ -68,7 +68,7 @@ test('a call denied in the editor does not run, and the model goes on', async ()
 });
 
 test.each(['file', 'chat'])(
-  'a %s that answers first withdraws the request; the turn goes on, and a late no is ignored',
+  'a %s that answers first withdraws the request; the turn continues, and a late no is ignored',
   async (by) => {
     const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
     await on.serve(on.flags);
@@ -77,7 +77,7 @@ test.each(['file', 'chat'])(
     editor.responses.permission = 'late deny';
     const turn = ask(editor, sessionId, 'go');
     await asked(editor);
-    // A "yes" that is there before the reply with the question does not answer it.
+    // A "yes" sent before the reply with the question does not answer it.
     await until(() => on.events(sessionId).some(({ type }) => type === 'reply.published'), 'the question');
     if (by === 'chat') await openClient(on.root).send(sessionId, { text: 'yes' });
     else
@@ -88,14 +88,14 @@ test.each(['file', 'chat'])(
     expect(await turn).toBe('end_turn');
     await until(() => editor.withdrawn.length === 1, 'the request withdrawn');
     expect(ran(on, sessionId)).toBe(true);
-    // What somebody said in between stands between the words of the model.
+    // A message sent in between appears between the texts of the model.
     expect(editor.words()).toBe(by === 'chat' ? 'I run it.Written.' : 'I run it.\n\nWritten.');
     expect(editor.updates('user_message_chunk').map(textOf)).toEqual(by === 'chat' ? ['yes'] : []);
     expect(answers(on, sessionId)).toEqual([['allow', by]]);
   },
 );
 
-test('a request that is dismissed ends the turn; the call waits on, and the next prompt answers it', async () => {
+test('dismissing a request ends the turn; the call keeps waiting, and the next prompt answers it', async () => {
   const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
@@ -146,7 +146,7 @@ test('a cancel without a daemon takes the message back out of the inbox', async 
   expect(inFolder(join(on.session(sessionId), 'inbox')).filter((name) => !name.startsWith('.'))).toEqual([]);
 });
 
-test('the death of the editor ends no run; another one loads all of it after a restart, and answers what waits', async () => {
+test('the death of the editor ends no run; after a restart another one loads the conversation and answers the waiting call', async () => {
   const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
   const daemon = await on.start(on.flags);
   const first = await openEditor(on.root);
@@ -192,7 +192,7 @@ test('the death of the editor while the model is called ends no run', async () =
   await server.close();
 });
 
-test('a cancel after a load stops what waits there', async () => {
+test('a cancel after a load stops the waiting run', async () => {
   const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
   await on.serve(on.flags);
   on.sh('demo', 'mkdir inbox; echo "write it" > inbox/1.md');
@@ -206,7 +206,7 @@ test('a cancel after a load stops what waits there', async () => {
   await until(() => editor.withdrawn.length === 1, 'the request withdrawn');
 });
 
-test('a call that has ended is loaded in its final state, once, and is asked about no more', async () => {
+test('a call that has ended is loaded once, in its final state, and needs no approval any more', async () => {
   const on = startAsking([RUN('echo hi'), { text: 'Said.' }]);
   await on.serve(on.flags);
   on.sh('demo', 'mkdir inbox; echo "say hi" > inbox/1.md');
@@ -229,7 +229,7 @@ test('a call that has ended is loaded in its final state, once, and is asked abo
 
 const QUESTION = { calls: [{ name: 'ask_user', args: { question: 'Which format?', choices: ['CSV', 'JSON'] } }] };
 
-test('a question is a form where the editor has one, and the turn goes on with the answer', async () => {
+test('a question is a form if the editor supports it, and the turn continues with the answer', async () => {
   const on = startAsking([QUESTION, { text: 'As JSON then.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root, { forms: true });
@@ -240,7 +240,7 @@ test('a question is a form where the editor has one, and the turn goes on with t
   expect(editor.words()).toBe('As JSON then.');
 });
 
-test('elsewhere a question is a message and ends the turn; the next prompt is the answer', async () => {
+test('without forms, a question is a message and ends the turn; the next prompt is the answer', async () => {
   const on = startAsking([QUESTION, { text: 'As CSV then.' }]);
   await on.serve(on.flags);
   const editor = await editorHere(on.root);
@@ -272,7 +272,7 @@ test('a call of a child session is asked in the editor of its root, and the answ
   expect(answers(on, session)).toEqual([['allow', 'person']]);
 });
 
-test('SIGTERM right after a cancel ends the agent with 0, and the order to stop is sent', async () => {
+test('SIGTERM right after a cancel ends the agent with 0, and the stop command is sent', async () => {
   const on = startAsking([RUN('echo a >> ran'), { text: 'No.', repeat: true }]);
   await on.serve(on.flags);
   const editor = await openEditor(on.root);

@@ -13,7 +13,7 @@ import { ask } from './serving.ts';
 
 type Frame = { session?: string; id?: number; event: string; data: Record<string, unknown> };
 
-/** A socket that is open, what came on it, and how it ended. */
+/** An open socket, what it received, and how it ended. */
 async function openSocket(url: string, options: ClientOptions & { protocols?: string[] } = {}) {
   const { protocols = [], ...rest } = options;
   const socket = new WebSocket(`${url.replace('http:', 'ws:')}/api/ws`, protocols, rest);
@@ -39,7 +39,7 @@ async function openSocket(url: string, options: ClientOptions & { protocols?: st
   return { socket, came, closed, until, say };
 }
 
-/** The status with which a socket is refused, and the problem that comes with it. */
+/** The status and problem with which a socket is refused. */
 function refusalOf(url: string, options: ClientOptions & { protocols?: string[] } = {}) {
   const { protocols = [], ...rest } = options;
   const socket = new WebSocket(`${url.replace('http:', 'ws:')}/api/ws`, protocols, rest);
@@ -61,7 +61,7 @@ const idsOf = (frames: Frame[], session = 'demo') =>
 const has = (event: string, session?: string) => (frames: Frame[]) =>
   frames.some((one) => one.event === event && one.session === session);
 
-test('a socket has the frames of an event stream for each session it follows, from where its client says', async () => {
+test('a socket sends the frames of an event stream for each session it follows, from the event its client names', async () => {
   const { server, headers, paths, client } = await servedSession();
   await client.send('other', { text: 'x' });
   await record(paths, [opened, ...progress(3)]);
@@ -97,7 +97,7 @@ test('a socket has the frames of an event stream for each session it follows, fr
   await stopped;
 });
 
-test('a socket passes the checks of any request; it ends when its token is removed, and sees what that may see', async () => {
+test('a socket passes the checks of any request, sees only what its token may see, and closes once the token is removed', async () => {
   const { server, headers, client, paths } = await servedSession();
   await record(paths, [opened]);
   await client.send('team-a', { text: 'x' });
@@ -140,7 +140,7 @@ test('a socket passes the checks of any request; it ends when its token is remov
   expect(own.came.at(-1)).toEqual({ event: 'heartbeat', data: {} });
 });
 
-test('a frame that is none of the two closes the socket with a code and a reason', async () => {
+test('an invalid frame closes the socket with a code and a reason', async () => {
   const { server, headers, complaints, client } = await servedSession();
   const cases: Array<[frame: string | Buffer, code: number, reason: RegExp]> = [
     ['{', 1007, /^Expected a text frame with JSON/],
@@ -164,7 +164,7 @@ test('a frame that is none of the two closes the socket with a code and a reason
   expect(complaints).toEqual([]);
 });
 
-test('for a reader that does not read, frames wait to be made; once it reads, it gets all of them in order', async () => {
+test('frames for a reader that does not read are not generated; once it reads, it gets all of them in order', async () => {
   const { server, headers, paths, client } = await servedSession();
   const long: EventBody = { type: 'step.started', step: 'x'.repeat(400_000) };
   await record(paths, [opened, ...Array.from({ length: 100 }, () => long)]);
@@ -179,7 +179,7 @@ test('for a reader that does not read, frames wait to be made; once it reads, it
   const { socket, say, until } = await openSocket(server.url, { headers });
   socket.pause();
   say({ follow: 'demo' });
-  // It stands still where the buffers of the system are full: until then, frames are made without a break.
+  // Frames are generated without a break until the system's buffers are full.
   for (let before = -1; before !== made || made === 0; ) {
     before = made;
     await new Promise((later) => setTimeout(later, 300));
@@ -191,7 +191,7 @@ test('for a reader that does not read, frames wait to be made; once it reads, it
   );
 });
 
-test('240 sockets that are opened and killed leave no listener, descriptor or watch behind', async () => {
+test('240 sockets that are opened and killed leave no listeners, descriptors or watches behind', async () => {
   const { server, headers, paths, complaints } = await servedSession();
   await record(paths, [opened, ...progress(3)]);
   const listening = vi.spyOn(EventTarget.prototype, 'addEventListener');
@@ -213,13 +213,13 @@ test('240 sockets that are opened and killed leave no listener, descriptor or wa
   for (let n = 0; n < 20; n++) await refusalOf(server.url);
   await waitForHandles(before);
   const signals = new Set(listening.mock.contexts.filter((one) => one instanceof AbortSignal));
-  // One for each session that was followed, and that of the server.
+  // One for each followed session, and that of the server.
   expect(signals.size).toBeGreaterThanOrEqual(246);
   expect([...signals].flatMap((one) => getEventListeners(one, 'abort'))).toEqual([]);
   expect(complaints).toEqual([]);
 });
 
-test('what asks to become something else is served as plain HTTP, with its body; without an upgrade there is no socket', async () => {
+test('a request for another upgrade is served as plain HTTP, with its body; without an upgrade there is no socket', async () => {
   const { server, headers, client } = await servedSession();
   const token = headers.authorization.slice('Bearer '.length);
   const { hostname, port } = new URL(server.url);

@@ -16,7 +16,7 @@ import { serveWorkspace } from './serving.ts';
 
 const upTo = (count: number) => Array.from({ length: count }, (_, n) => n + 1);
 
-/** Opens a stream; `until` resolves with all that came once it holds this. */
+/** Opens a stream; `until` resolves with everything received once it contains a given text. */
 function openStream(url: string, headers: Record<string, string>) {
   const asked = request(url, { headers, agent: false });
   let came = '';
@@ -46,7 +46,7 @@ function openStream(url: string, headers: Record<string, string>) {
   return { until, cut: () => asked.destroy() };
 }
 
-test('a stream begins with the pause to come back after, tells each event by its seq, live text and heartbeats without, and what became void', async () => {
+test('a stream begins with its retry time; events have their seq as id, live text and heartbeats none; void events are reported', async () => {
   const { url, headers, paths } = await servedSession();
   await record(paths, [opened, ...progress(3)]);
   const stream = openStream(url, { ...headers, 'last-event-id': '2' });
@@ -63,10 +63,10 @@ test('a stream begins with the pause to come back after, tells each event by its
   const ids = (text: string) => [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
   expect(ids(await stream.until('id: 6\n'))).toEqual([3, 4, 5, 6]);
 
-  // Who connects now is told all that the model has said so far.
+  // A new connection gets all text of the model so far.
   const late = openStream(url, { ...headers, 'last-event-id': '6' });
   expect(await late.until('world')).toContain('event: live\ndata: {"from":0,"text":"Hello world"}');
-  // A daemon that did not see the next two events writes others in their place.
+  // A daemon that did not see the last two events writes others with their numbers.
   const { mark } = (await readEventLog(paths, () => {})) as LogExtent;
   await record(paths, progress(2));
   for (const one of [stream, late]) await one.until('id: 8\n');
@@ -81,7 +81,7 @@ test('a stream begins with the pause to come back after, tells each event by its
   }
 });
 
-test('a stream begins with the newest events, or ends before one; a place to go on from comes before how many', async () => {
+test('a stream begins with the newest events, or ends before a given one; a place to resume from overrides a count', async () => {
   const { url, headers, paths, complaints } = await servedSession();
   await record(paths, [opened, ...progress(9)]);
   const told = async (query: string, more: Record<string, string> = {}) => {
@@ -103,7 +103,7 @@ test('a stream begins with the newest events, or ends before one; a place to go 
   expect(complaints).toEqual([]);
 });
 
-test('frames that are ready are sent together, up to a bound; one that is late keeps none back, and none is made unasked', async () => {
+test('frames that are ready are sent together, up to a limit; a late frame delays none, and none is generated before it is needed', async () => {
   const frame = `data: ${'x'.repeat(93)}\n\n`;
   let release = () => {};
   const late = new Promise<void>((done) => {
@@ -139,7 +139,7 @@ test('frames that are ready are sent together, up to a bound; one that is late k
   expect((await reader?.read())?.done).toBe(true);
 });
 
-test('EventSource gets everything once and in order over connections that are cut every few events', async () => {
+test('EventSource gets everything once and in order although connections are cut every few events', async () => {
   const { server, headers, paths, complaints } = await servedSession();
   await record(paths, [opened, ...progress(99)]);
   const proxy = await cuttingProxy(() => server.url, 17);
@@ -285,7 +285,7 @@ test(`a server in which ${STREAMS} streams of 20 sessions were open at once and 
   expect(await ended).toMatchObject({ code: 0, err: '' });
 });
 
-/** Passes answers on, and cuts each connection in the middle of the event after so many. */
+/** A proxy that cuts each connection in the middle of an event, after a number of events. */
 async function cuttingProxy(to: () => string, most: number): Promise<{ url: string; cuts(): number }> {
   let cuts = 0;
   const proxy = createServer((asked, answer) => {

@@ -5,7 +5,7 @@ import { serveHere, serveWorkspace } from './serving.ts';
 
 const BYTES = { 'content-type': 'application/octet-stream' };
 
-test('an upload comes with the message that names it, once, and is read back byte for byte as a file of work/', async () => {
+test('an upload is attached once to the message that names it, and is read back unchanged as a file of work/', async () => {
   const place = setup();
   const { ask } = await serveHere(place);
   const content = Buffer.from(Array.from({ length: 70_000 }, (_, n) => n % 251));
@@ -24,7 +24,7 @@ test('an upload comes with the message that names it, once, and is read back byt
   await place.serveHere('--model', script(place, [{ text: 'Seen.' }]));
   const reply = await ask('GET', '/api/sessions/demo/replies/with-file.msg.json?wait=30');
   expect(reply.json).toMatchObject({ text: 'Seen.' });
-  // The file has left the inbox by now; the same message is still the same.
+  // The file has left the inbox by now, but the message is still recognized.
   expect((await send()).json).toMatchObject({ id: 'with-file' });
 
   const listed = await ask('GET', '/api/sessions/demo/files?folder=uploads');
@@ -45,7 +45,7 @@ test('an upload comes with the message that names it, once, and is read back byt
   expect((await ask('GET', path.replace('uploads/', 'uploads%2F'))).bytes.equals(content)).toBe(true);
 });
 
-test('only regular files of work/ are read, never through a link, and nothing stays open', async () => {
+test('only regular files of work/ are read, never through a link, and no file stays open', async () => {
   const place = setup();
   await place.here(['send', 'demo', 'hello']);
   const { ask, child } = await serveWorkspace(place);
@@ -89,7 +89,7 @@ test('only regular files of work/ are read, never through a link, and nothing st
 const openFiles = (pid: number | undefined): string[] =>
   fs.readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`));
 
-/** A descriptor may be closed while it is looked at. */
+/** A descriptor may be closed meanwhile. */
 function linkOf(path: string): string {
   try {
     return fs.readlinkSync(path);

@@ -8,7 +8,7 @@ import WebSocket, { WebSocketServer } from 'ws';
 import { openClient } from '../../src/client/index.ts';
 import { serveHeldSocket } from '../../src/frontends/http/routes/held-socket.ts';
 
-/** A socket where the daemon would be, and a WebSocket that the server connects with it. */
+/** A socket in place of the daemon's, and a WebSocket that the server connects with it. */
 async function connected(): Promise<{ page: WebSocket; daemon: Promise<Socket>; closed: Promise<number> }> {
   const folder = mkdtempSync(join(tmpdir(), 'agentd-held-'));
   const path = join(folder, 's');
@@ -29,11 +29,11 @@ async function connected(): Promise<{ page: WebSocket; daemon: Promise<Socket>; 
   return { page, daemon: arrived, closed: new Promise((done) => page.once('close', done)) };
 }
 
-test('a page whose connection is cut while it sends is told that it ended, so that it does not take the place back', async () => {
+test('a page that is disconnected while it sends learns that the handover has ended, so that it does not reconnect', async () => {
   const { page, daemon, closed } = await connected();
   const [socket] = await Promise.all([daemon, once(page, 'open')]);
   page.send('{"ack":true}');
-  // The server has passed it on once it answers the ping. What the daemon has not read makes the end an error there.
+  // Once the server answers the ping, it has passed the frame on. Unread data makes the end an error at the daemon.
   page.ping();
   await once(page, 'pong');
   socket.destroy();

@@ -10,7 +10,9 @@ import { type Serving, serveWorkspace } from './serving.ts';
 const ANSWER = JSON.stringify({ hash: '0'.repeat(64), decision: 'allow' });
 const approvalUrl = ({ url }: Serving) => `${url}/api/sessions/victim/approvals/1`;
 
-/** A daemon whose session `victim` has a call that waits, and a server. `thief` makes the calls that `attack` names. */
+/**
+ * A daemon whose session `victim` has a waiting call, and a server. The session `thief` makes the calls in `attack`.
+ */
 async function steal(
   place: Setup,
   settings: object,

@@ -6,7 +6,7 @@ import { OPERATIONS } from '../../src/frontends/http/server/http-app.ts';
 import { setup } from '../support/agentctl.ts';
 import { type Asked, serveHere, serveWorkspace } from './serving.ts';
 
-test('what is refused says so in problem JSON, with what was wanted, what came and what to do', async () => {
+test('refusals are problem JSON that says what was expected, what was found and what to do', async () => {
   const place = setup();
   await place.here(['send', 'demo', 'hello']);
   const { ask, token, child, ended } = await serveWorkspace(place);
@@ -88,7 +88,7 @@ test('what is refused says so in problem JSON, with what was wanted, what came a
   expect(await ended).toMatchObject({ code: 0, err: '' });
 });
 
-test('a caller who leaves in the middle of a body is no fault of the server: nothing is reported and nothing stays', async () => {
+test('a caller that disconnects in the middle of a body is not reported as a server error and leaves nothing behind', async () => {
   const place = setup();
   await place.here(['send', 'demo', 'hello']);
   const { url, token, ask, close } = await serveHere(place, 'openai', 'mcp', 'ag-ui');
@@ -104,7 +104,7 @@ test('a caller who leaves in the middle of a body is no fault of the server: not
         'expect: 100-continue',
       ];
       socket.write(`${[...head, `content-type: application/${type}`, length].join('\r\n')}\r\n\r\n`);
-      // The request is under way once the server asks for the body.
+      // The request has arrived once the server asks for the body.
       expect(String((await once(socket, 'data'))[0])).toContain('100 Continue');
       socket.write('5\r\n{"a":\r\n', () => socket.resetAndDestroy());
       await once(socket, 'close');
@@ -114,7 +114,7 @@ test('a caller who leaves in the middle of a body is no fault of the server: not
   expect(readdirSync(place.path('.sessions', 'demo', 'inbox', '.files'))).toEqual([]);
 });
 
-test('openapi.json describes every operation and is not behind the token; a port that is taken is reported', async () => {
+test('openapi.json describes every operation and needs no token; a port in use is reported', async () => {
   const place = setup();
   const { ask, url } = await serveHere(place);
   const { status, json } = await ask('GET', '/openapi.json', { headers: { authorization: undefined } });
@@ -123,14 +123,14 @@ test('openapi.json describes every operation and is not behind the token; a port
     Object.keys(methods).map((method) => `${method} ${path}`),
   );
   expect(described.sort()).toEqual(OPERATIONS.map(({ method, path }) => `${method} ${path}`).sort());
-  // What a request is refused for is in the document: a write without a body has no content type.
+  // The document says why requests are refused: a write without a body has no content type.
   const bodies = Object.values(json['paths'] as Record<string, { post?: { requestBody?: object } }>).flatMap(
     ({ post }) => (post?.requestBody ? [post.requestBody] : []),
   );
   expect(bodies.length).toBeGreaterThan(5);
   expect(bodies.filter((body) => !('required' in body && body.required === true))).toEqual([]);
   expect(JSON.stringify(bodies)).toContain('"anyOf":[{"required":["text"]},{"required":["command"]}');
-  // The bounds that a message is held to are in its schema.
+  // The limits of a message are in its schema.
   expect(/"steps":\{[^{}]*"maximum":1000,/.test(JSON.stringify(json))).toBe(true);
   const taken = await place.ctl(['serve', '--port', new URL(url).port]);
   expect(taken).toMatchObject({ code: 1, out: '' });
@@ -138,7 +138,7 @@ test('openapi.json describes every operation and is not behind the token; a port
   expect(await place.ctl(['serve', '--port', '70000'])).toMatchObject({ code: 2, out: '' });
 });
 
-test('a proxy with TLS is named; without one the server is not reached from elsewhere, and says the three ways', async () => {
+test('a TLS proxy must be named; other hosts are refused with the ways to reach the server', async () => {
   const place = setup();
   const elsewhere = await place.here(['serve', '--host', '0.0.0.0']);
   expect(elsewhere).toMatchObject({ code: 2, out: '' });
@@ -149,7 +149,7 @@ test('a proxy with TLS is named; without one the server is not reached from else
   const from = (host: string, origin?: string) => ask('GET', '/api/sessions', { headers: { host, origin } });
   expect((await from('agentd.example', 'https://agentd.example')).status).toBe(200);
   expect((await from('b.example:8443', 'https://b.example:8443')).status).toBe(200);
-  // As a proxy passes it on that does not keep the name.
+  // As passed on by a proxy that does not keep the host name.
   expect((await from('127.0.0.1:8377', 'https://agentd.example')).status).toBe(200);
   expect((await from('evil.example', 'https://agentd.example')).status).toBe(403);
   expect((await from('agentd.example', 'https://agentd.example.evil.example')).status).toBe(403);

@@ -6,7 +6,7 @@ import { serveHere, serveWorkspace } from './serving.ts';
 const TASK = { text: '1. Count: `echo 1 2 3 | wc -w`' };
 const KEYED = { headers: { 'idempotency-key': 'order-1' } };
 
-test('a message becomes a reply, a plan that can be edited, and an explanation; sent twice it runs once', async () => {
+test('a message leads to a reply, an editable plan and an explanation; sent twice, it runs once', async () => {
   const place = setup();
   const { ask, child, ended, url } = await serveWorkspace(place);
   expect((await ask('GET', '/readyz')).status).toBe(503);
@@ -45,7 +45,7 @@ test('a message becomes a reply, a plan that can be edited, and an explanation; 
   expect(await ended).toEqual({ code: 0, out: `SERVING ${url}\n`, err: '' });
 });
 
-test('an edit of the plan is merged with what happened since; 412 only where another plan is current', async () => {
+test('an edit of the plan is merged with later changes; 412 only if another plan is current', async () => {
   const place = setup();
   const { ask } = await serveHere(place);
   const plan = '/api/sessions/demo/plan';
@@ -66,11 +66,11 @@ test('an edit of the plan is merged with what happened since; 412 only where ano
       ignored: [expect.stringContaining('"status" is the daemon')],
     },
   });
-  // A second edit from the same version, whether or not the daemon has taken in the first by now.
+  // A second edit of the same version, whether or not the daemon has taken in the first.
   const again = [...(read.json['steps'] as object[]), { description: 'Print it' }];
   const second = await ask('PUT', plan, { headers: { 'if-match': etag }, body: { steps: again } });
   expect(second.status).toBe(200);
-  // The answer is edited further, before or after the daemon has recorded it: what it did is taken back.
+  // The answer is edited again, before or after the daemon has logged it: its change is undone.
   const { steps: answered } = second.json['plan'] as { steps: Array<{ description: string }> };
   const without = answered.filter(({ description }) => description !== 'Print it');
   const tag = String(second.headers['etag']);
@@ -86,7 +86,7 @@ test('an edit of the plan is merged with what happened since; 412 only where ano
     }
   };
   expect(await recorded()).toContain('Mail it');
-  // What it was before, change by change, and what differs.
+  // The history, change by change, and a diff.
   const earlier = Number(read.json['revision']);
   const old = await ask('GET', `${plan}?revision=${earlier}`);
   expect([old.json, old.headers['etag']]).toEqual([read.json, etag]);
@@ -113,7 +113,7 @@ test('an edit of the plan is merged with what happened since; 412 only where ano
   child.kill('SIGKILL');
 });
 
-test('a call that waits is answered by its number and hash; another hash, or one that is over, is refused', async () => {
+test('a waiting call is answered by its number and hash; another hash, or a call that is over, is refused', async () => {
   const place = setup();
   fs.mkdirSync(place.root, { mode: 0o700 });
   fs.writeFileSync(place.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');

@@ -15,7 +15,7 @@ export const progress = (count: number): EventBody[] =>
     progress: { current: n, total: count },
   }));
 
-/** A workspace with one session, its server in this process, and what the server said of its own faults. */
+/** A workspace with one session, its server in this process, and the server's internal errors. */
 export async function servedSession() {
   const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-stream-'));
   const client = openClient(join(folder, 'ws'));
@@ -33,7 +33,7 @@ export async function servedSession() {
 
 type OpenHandles = { descriptors: number; watches: number };
 
-/** What a process holds, by default this one, once it is no more than that. */
+/** Waits until a process, by default this one, holds no more than given resources. */
 export async function waitForHandles(most: OpenHandles, pid: number | 'self' = 'self'): Promise<OpenHandles> {
   for (;;) {
     const now = openHandles(pid);

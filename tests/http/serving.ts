@@ -10,19 +10,19 @@ import { mcpProtocol } from '../../src/frontends/mcp/index.ts';
 import { OPENAI_PROTOCOL } from '../../src/frontends/openai/openai-routes.ts';
 import type { Setup } from '../support/agentctl.ts';
 
-/** A workspace that is served over HTTP, and how to ask it. */
+/** A workspace that is served over HTTP, and how to send requests to it. */
 export type Serving = {
   url: string;
   token: string;
-  /** Asks with the token, unless `headers` say otherwise. `body` goes as JSON, `raw` as it is. */
+  /** Sends a request with the token, unless `headers` say otherwise. `body` is sent as JSON, `raw` unchanged. */
   ask(method: string, path: string, asked?: Asked): Promise<Answer>;
 };
-/** One that is served in this process. */
+/** A workspace served in this process. */
 export type ServingHere = Serving & {
-  /** Ends it, as after SIGTERM. Throws what went wrong inside of it. */
+  /** Stops it, as after SIGTERM. Throws its internal errors. */
   close(): Promise<void>;
 };
-/** One that `agentctl serve` serves, in a process of its own. */
+/** A workspace served by `agentctl serve` in a separate process. */
 export type ServingProgram = Serving & {
   child: ChildProcess;
   ended: Promise<{ code: number | null; out: string; err: string }>;
@@ -38,7 +38,7 @@ export type Answer = {
 
 const PROTOCOLS = { openai: () => OPENAI_PROTOCOL, mcp: mcpProtocol, 'ag-ui': () => AG_UI_PROTOCOL };
 
-/** The same server in this process, where the program and its end are not what is tested; it is closed after the test. */
+/** The same server in this process, for tests that are not about the program; it is closed after the test. */
 export async function serveHere({ root }: Setup, ...protocols: Array<keyof typeof PROTOCOLS>): Promise<ServingHere> {
   const complaints: string[] = [];
   const server = await serveHttp(openClient(root), {
@@ -62,7 +62,7 @@ export async function serveHere({ root }: Setup, ...protocols: Array<keyof typeo
   return { url, token, close, ask: (method, path, asked) => ask(url, token, method, path, asked) };
 }
 
-/** Starts a server and waits until it says where it is; it is gone after the test. */
+/** Starts a server and waits until it prints its URL; it is stopped after the test. */
 export async function serveWorkspace({ root }: Setup, ...flags: string[]): Promise<ServingProgram> {
   const words = [resolve('dist/agentctl.js'), '--workspace', root, 'serve', '--port', '0', ...flags];
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });

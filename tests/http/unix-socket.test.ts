@@ -15,7 +15,7 @@ function askSocket(socketPath: string, path: string): Promise<number | undefined
   });
 }
 
-test('a private Unix socket needs no token; one that a killed server left is replaced, one that answers is not', async () => {
+test('a private Unix socket needs no token; the socket of a killed server is replaced, one that answers is not', async () => {
   const place = setup();
   const path = place.path('..', 'http.sock');
   const first = await serveWorkspace(place, '--socket', path);

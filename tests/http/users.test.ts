@@ -17,7 +17,7 @@ async function addToken(
   return { token, headers: { authorization: `Bearer ${token}` } };
 }
 
-/** What a page sends that has presented a token. */
+/** The headers of a logged-in page. */
 async function logInPage({ ask }: Serving, token: string) {
   const { status, headers, json } = await ask('POST', '/login', {
     body: { token },
@@ -28,7 +28,7 @@ async function logInPage({ ask }: Serving, token: string) {
   return { headers: { authorization: undefined, cookie, 'x-agentd-page': String(json['key']) } };
 }
 
-test('a token lets its holder do what its role says, in the sessions it may see; others do not exist for it', async () => {
+test('a token allows what its role says, in the sessions it may see; other sessions do not exist for it', async () => {
   const place = setup();
   fs.mkdirSync(place.root, { mode: 0o700 });
   fs.writeFileSync(place.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
@@ -88,7 +88,7 @@ test('a token lets its holder do what its role says, in the sessions it may see;
     const answer = await ask(method, `/api/sessions/secret${path}`, { ...sender, body });
     expect([path, answer.status, answer.text]).toEqual([path, 404, expect.stringContaining('Known: team-a.')]);
   }
-  // A key that becomes the same folder is the same session, and a new one needs a name that the token may see.
+  // A key with the same folder is the same session, and a new session needs a name that the token may see.
   for (const name of ['SECRET', '=73ecret', 'new'])
     expect((await ask('POST', `/api/sessions/${name}/messages`, { ...sender, body: { text: 'x' } })).status).toBe(404);
 
@@ -125,7 +125,7 @@ test('a token lets its holder do what its role says, in the sessions it may see;
   expect([stream.status, (await stream.text()).includes('Say more')]).toEqual([200, false]);
 });
 
-test('tokens are kept as hashes in a private file that is read again; while it is invalid only the own token works', async () => {
+test("tokens are stored as hashes in a private file that is reloaded; while it is invalid, only the owner's token works", async () => {
   const place = setup();
   const file = place.path('.agentd', 'tokens.json');
   const server = await serveWorkspace(place);

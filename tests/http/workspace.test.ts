@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { setup } from '../support/agentctl.ts';
 import { serveHere } from './serving.ts';
 
-test('templates and settings are as agentctl says them; each setting says where it comes from, and no secret is shown', async () => {
+test('templates and settings are those of agentctl; each setting names its origin, and no secret is shown', async () => {
   const place = setup();
   await place.here(['send', 'demo', 'hello']);
   fs.mkdirSync(place.path('templates'));

@@ -6,7 +6,7 @@ export const shell = { name: 'shell', description: 'Runs a command.', parameters
 export const user = (content: string): ChatMessage => ({ role: 'user', content });
 export const tool = (id: string, content: string): ChatMessage => ({ role: 'tool', tool_call_id: id, content });
 
-/** The assistant's message that an answer becomes in the next request. */
+/** An answer as the assistant's message in the next request. */
 export function assistantMessage({ text, calls }: Pick<ModelAnswer, 'text' | 'calls'>): ChatMessage {
   const tool_calls = calls.map(({ id, name, args }) => ({
     id,
@@ -23,7 +23,7 @@ export const request = (messages: ChatMessage[], more: Partial<ModelRequest> = {
   ...more,
 });
 
-/** Asks with a conversation (a string: one user message); also gives the deltas. */
+/** Sends a conversation (a string is one user message); also returns the deltas. */
 export async function ask(model: Model, what: string | ChatMessage[], more: Partial<ModelRequest> = {}) {
   const deltas: string[] = [];
   const messages = typeof what === 'string' ? [user(what)] : what;
@@ -31,7 +31,7 @@ export async function ask(model: Model, what: string | ChatMessage[], more: Part
   return { ...(await model.ask(request(messages, more), options)), deltas };
 }
 
-/** The fault that asking ends with. */
+/** The fault with which a request ends. */
 export async function fault(model: Model, what: string | ChatMessage[] = 'hello'): Promise<ModelError> {
   try {
     await ask(model, what);

@@ -9,7 +9,7 @@ async function read(stream: ReadableStream<Uint8Array>): Promise<string> {
   return text;
 }
 
-test('an answer that comes slowly is not silent, however long it takes in all', async () => {
+test('a slow answer is not silent, however long it takes in total', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const body = new PassThrough();
@@ -23,7 +23,7 @@ test('an answer that comes slowly is not silent, however long it takes in all', 
   expect(await text).toBe('01234567');
 });
 
-test('an answer that nobody reads for a while waits, and is then read to its end', async () => {
+test('an answer that is not read for a while waits, and is then read to its end', async () => {
   const body = new PassThrough();
   const stream = watchBody(body, 10_000, { done: false });
   const pieces = Array.from({ length: 300 }, (_, n) => `${n};`);

@@ -41,7 +41,7 @@ describe('no model', () => {
   });
 
   test.each(['127.0.0.1:11434/v1', 'localhost:11434/v1', 'ftp://models/v1', 'http://'])(
-    'with an address that is none (%s) is a fault that says what was expected, and is not tried again',
+    'with an invalid address (%s) is a fault that says what was expected, and is not retried',
     async (base_url) => {
       expect(await fault(chooseModel({ base_url, name: 'x' }, {}))).toMatchObject({
         kind: 'unconfigured',
@@ -51,7 +51,7 @@ describe('no model', () => {
     },
   );
 
-  test('never repeats what stands where the name of a variable belongs, also where the endpoint refuses the key', async () => {
+  test('never repeats a value given instead of a variable name, even if the endpoint refuses the key', async () => {
     const pasted = 'q7w8e9r0t1y2';
     const server = await startOpenAI({ status: 401, text: 'no' });
     servers.push(server);

@@ -15,7 +15,7 @@ afterEach(async () => {
 const modelAt = (baseUrl: string, timeoutMs = 10_000) =>
   openEndpointModel({ baseUrl, apiKey: KEY, keyName: 'MY_KEY', name: 'gpt-test', timeoutMs });
 
-/** The fault that one answer of an endpoint means; it also tells that the endpoint was asked once only. */
+/** The fault for one answer of an endpoint; also checks that only one request was sent. */
 async function faultOf(answer: Answer, timeoutMs?: number) {
   const server = await startOpenAI([answer]);
   servers.push(server);
@@ -63,7 +63,7 @@ describe('unreachable, worth another try', () => {
   });
 
   test('silence before the answer, and silence in the middle of it', async () => {
-    // So long that the request has arrived by then, on a busy machine too.
+    // Long enough for the request to arrive even on a busy machine.
     const [before, during] = await Promise.all([
       faultOf({ hang: 'before' }, 3000),
       faultOf({ text: ['a', 'b'], hang: 'first' }, 3000),
@@ -182,14 +182,14 @@ describe('malformed, worth another try', () => {
     });
   });
 
-  test('a tool call that an answer only shows is part of it', async () => {
+  test('a tool call quoted in an answer is part of its text', async () => {
     const text = 'It looks so:\n```\n<tool_call>\n{"name": "shell"}\n</tool_call>\n```';
     const server = await startOpenAI([{ text }]);
     servers.push(server);
     expect((await ask(modelAt(server.url), 'hello')).text).toBe(text);
   });
 
-  test('an answer that says nothing and calls nothing is called empty', async () => {
+  test('an answer without text and calls is reported as empty', async () => {
     expect(await faultOf({ text: ' \n' })).toMatchObject({
       kind: 'malformed',
       retry: true,

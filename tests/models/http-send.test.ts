@@ -15,7 +15,7 @@ async function serve(listener: RequestListener): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A server that answers with what it was asked. */
+/** A server that answers with the request it got. */
 const mirror = (): Promise<string> =>
   serve(async (request, response) => {
     let body = '';
@@ -35,7 +35,7 @@ const post = (body: string, headers = {}) => ({
   body: Buffer.from(body),
 });
 
-test('a request arrives as it was made, with the length of its body, and asks for nothing compressed', async () => {
+test('a request arrives unchanged, with the length of its body, and does not accept compression', async () => {
   const url = await mirror();
   const answer = await sendHttp(`${url}/v1/x?y=1`, post('{"a":"ü"}', { authorization: 'Bearer k' }));
   expect(answer.status).toBe(200);
@@ -53,7 +53,7 @@ test('a body that is neither text nor bytes is refused, not left out', async () 
 });
 
 test.each([307, 308])(
-  'a redirect with %i is followed with the same body, and another host is not told the key',
+  'a redirect with %i is followed with the same body, and another host does not get the key',
   async (status) => {
     const target = await mirror();
     const here = await serve((request, response) => {
@@ -67,7 +67,7 @@ test.each([307, 308])(
   },
 );
 
-test('redirects in a circle end with the last of them', async () => {
+test('a redirect loop ends at the limit', async () => {
   let asked = 0;
   const url = await serve((_request, response) => {
     asked += 1;
@@ -88,7 +88,7 @@ test.each([
   expect(await textOf(await sendHttp(url, { method: 'GET' }))).toBe('plain words');
 });
 
-test('a connection that the server closed as it was used again is opened again, once', async () => {
+test('a connection that the server closes as it is reused is reopened, once', async () => {
   const seen: string[] = [];
   const url = await serve((request, response) => {
     seen.push(request.url ?? '');
@@ -109,7 +109,7 @@ test('a refused connection rejects as fetch does, with the reason as its cause',
   });
 });
 
-test('a signal ends a request that waits, and one whose answer is on its way', async () => {
+test('a signal ends a waiting request, and one whose answer is arriving', async () => {
   const url = await serve((request, response) => {
     if (request.url === '/begun') response.write('some');
   });

@@ -17,7 +17,7 @@ async function endpoint(script: Answer[], images?: boolean) {
   return { model, sent, server };
 }
 
-test('an image goes over the wire as a part behind the text of its message', async () => {
+test('an image is sent as a part after the text of its message', async () => {
   const { model, sent } = await endpoint([{ text: 'a cat' }]);
   const answer: ChatMessage = { role: 'tool', tool_call_id: 'c', content: 'csv', by: 'person' };
   const asked: ChatMessage = {
@@ -33,7 +33,7 @@ test('an image goes over the wire as a part behind the text of its message', asy
   ]);
 });
 
-test('an image that is no longer what it was is named instead', async () => {
+test('an image that has changed is named instead', async () => {
   const { model, sent } = await endpoint([{ text: 'gone' }]);
   await ask(model, look, { image: async () => undefined });
   expect(sent(0)).toEqual([
@@ -68,7 +68,7 @@ test('an image the endpoint cannot read is left out from then on, and others are
   ]);
 });
 
-test('what a person set is kept to: false sends none, true takes a refusal as one', async () => {
+test('the setting is respected: false sends no images, true treats a refusal as a fault', async () => {
   const off = await endpoint([{ text: 'x' }], false);
   await ask(off.model, look, bytes);
   expect(off.sent(0)).toEqual([{ role: 'user', content: 'look\n[not shown: work/a.png, this model sees no images]' }]);
@@ -76,7 +76,7 @@ test('what a person set is kept to: false sends none, true takes a refusal as on
   await expect(ask(on.model, look, bytes)).rejects.toMatchObject({ kind: 'rejected', retry: false });
 });
 
-test('a refusal that is not about images is no reason to leave them out', async () => {
+test('a refusal that is not about images does not stop sending them', async () => {
   const { model, sent } = await endpoint([
     { status: 400, body: { error: { message: 'unknown parameter foo' } } },
     { status: 500, body: { error: { message: 'supervision failed' } } },

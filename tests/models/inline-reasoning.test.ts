@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { readCompletionStream } from '../../src/models/completion-stream.ts';
 
-/** The answer that comes in pieces of this size, and what was shown of it meanwhile. */
+/** The filtered answer if it arrives in pieces of this size, and what was shown of it meanwhile. */
 async function answerIn(size: number, content: string) {
   async function* chunks() {
     for (let at = 0; at < content.length; at += size)

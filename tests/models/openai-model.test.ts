@@ -47,7 +47,7 @@ describe('the request', () => {
 
   test('one connection serves calls that follow each other', async () => {
     const { server, model } = await endpoint({ text: 'hi' });
-    // The connection is free for the next call a moment after the last word.
+    // The connection is free for the next call a moment after the end of the answer.
     await expect
       .poll(async () => {
         await ask(model, 'hello');
@@ -57,10 +57,10 @@ describe('the request', () => {
       .toBe(true);
   });
 
-  test('an endpoint that refuses stream_options is asked without it, and from then on never with it', async () => {
+  test('an endpoint that refuses stream_options gets requests without it from then on', async () => {
     const no = { status: 400, body: { error: { message: "Unknown field 'stream_options'", param: 'stream_options' } } };
     const { server, model } = await endpoint((seen) => (seen.body.stream_options ? no : { text: 'hi', usage: null }));
-    // Two at once: the refusal of the second comes when the first has already been understood.
+    // Two at once: the refusal of the second arrives after the style was changed for the first.
     await Promise.all([ask(model, 'a'), ask(model, 'b')]);
     await ask(model, 'c');
     const options = server.requests.map((one) => one.body.stream_options !== undefined);
@@ -215,7 +215,7 @@ describe('the answer', () => {
 });
 
 describe('usage', () => {
-  test('an endpoint that tells none has its tokens estimated as for its window: of Latin letters four, of Chinese one', async () => {
+  test('without usage, tokens are estimated as for the window: four Latin letters or one Chinese character each', async () => {
     const { model } = await endpoint([
       { text: 'x'.repeat(40), usage: null },
       { text: '完'.repeat(15), usage: null },
@@ -264,14 +264,14 @@ describe('an abort', () => {
     await expect(asked).rejects.toBe(reason);
   });
 
-  test('before the call asks nobody', async () => {
+  test('before the call sends no request', async () => {
     const { server, model } = await endpoint([{ text: 'never' }]);
     const asked = model.ask(request([user('hello')]), { signal: AbortSignal.abort(reason), onText: () => undefined });
     await expect(asked).rejects.toBe(reason);
     expect(server.requests).toHaveLength(0);
   });
 
-  test('an error of the listener ends the call as what it is', async () => {
+  test('an error of the listener ends the call unchanged', async () => {
     const { model } = await endpoint([{ text: 'hi' }]);
     const bug = new RangeError('a bug');
     const onText = () => {

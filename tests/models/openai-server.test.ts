@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { startOpenAI } from '../support/openai-server.ts';
 
-test('a release that follows an arrival lets that request go, also where its answer is still being made', async () => {
+test('a release after an arrival releases that request, even while its answer is being prepared', async () => {
   let made = (): void => undefined;
   const making = new Promise<void>((resolve) => {
     made = resolve;

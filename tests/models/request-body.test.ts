@@ -8,7 +8,7 @@ import { ask, assistantMessage, shell, tool, user } from './ask.ts';
 const wireOf = (messages: unknown[]): Buffer[] => messages.map((one) => Buffer.from(JSON.stringify(one)));
 
 test.each([true, false])(
-  'the bytes are the JSON of the whole request, whatever is in it (usage asked for: %s)',
+  'the bytes are the JSON of the whole request, whatever it contains (with usage: %s)',
   (usage) => {
     const messages = [user('"quotes", ü, 漢字, 🙂, \n, \u2028 and a lone \ud800'), tool('c', ''), user('last')];
     const tools = [shell, { ...shell, name: 'other' }];
@@ -28,7 +28,7 @@ test('without tools there is no list of them, which some endpoints refuse', () =
   expect(Object.keys(JSON.parse(body.toString()))).toEqual(['model', 'messages', 'stream']);
 });
 
-test('each request of a conversation that grows arrives whole', async () => {
+test('each request of a growing conversation arrives complete', async () => {
   const call = { id: 'c1', name: 'shell', arguments: '{"command":"true"}' };
   const server = await startOpenAI([{ calls: [call] }, { text: 'done' }]);
   onTestFinished(() => server.close());

@@ -24,7 +24,7 @@ const call = (more: object = {}) => ({
 });
 const signature = { google: { thought_signature: 'c2ln' } };
 
-/** What a conversation has of an answer with one call. */
+/** A conversation after an answer with one call. */
 const answered = (
   fields: { provider_fields?: object },
   callFields: { provider_fields?: object } = {},
@@ -65,7 +65,7 @@ test('reasoning and signatures that come with calls are kept as they came, those
   expect(await ask(model, 'go')).not.toHaveProperty('provider_fields');
 });
 
-test('they go back to the endpoint in their places', async () => {
+test('they are sent back to the endpoint where they were', async () => {
   const { server, model } = await endpoint({ text: 'ok' });
   const fields = { provider_fields: { reasoning_content: 'I look.' } };
   await ask(model, answered(fields, { provider_fields: { extra_content: signature } }));
@@ -83,7 +83,7 @@ test.each([
   ["property 'messages.1.assistant.reasoning_content' is unsupported", { reasoning_content: 'hm' }, undefined],
   ['Missing `reasoning_content` field in the assistant message at message index 1', undefined, ''],
 ])(
-  'an endpoint that answers "%s" is asked again as it wants it, and at once from then on',
+  'an endpoint that answers "%s" gets the request in another style, and that style from then on',
   async (words, own, sent) => {
     const { server, model } = await endpoint((seen) =>
       seen.body.messages.some((one) => one.role === 'assistant' && Reflect.get(one, 'reasoning_content') !== sent)

@@ -27,7 +27,7 @@ async function send(at: Rig, name: string, text: string) {
 const steps = (at: Rig) => at.plan()?.steps.map(({ description, status, result }) => [description, status, result]);
 const commands = (at: Rig) => at.toolRuns.map(({ args }) => JSON.parse(args).command);
 
-/** The record's word on a step: the newest command that ended before it was completed, and how. */
+/** A step by the event log: the last command that ended before its completion, and how it ended. */
 function lastCommandBefore(at: Rig, description: string) {
   const events = at.events();
   const id = at.plan()?.steps.find((step) => step.description === description)?.id;
@@ -36,7 +36,7 @@ function lastCommandBefore(at: Rig, description: string) {
   return end >= 0 && last?.type === 'tool.finished' && 'text' in last.output ? last.output.text : undefined;
 }
 
-test('a changed list that is sent after a failure ends each step of its own, and none of the old one falsely', async () => {
+test('a changed list sent after a failure ends each of its own steps, and none of the old list by mistake', async () => {
   const at = await setup({ 'make old': 2 });
   await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `make old`\n3. Test: `test old`');
   expect(steps(at)?.map(([, status]) => status)).toEqual(['completed', 'blocked', 'pending']);
@@ -77,7 +77,7 @@ test('a changed list whose build fails again completes no build, and after "cont
   expect(steps(at)?.at(-1)).toEqual(['Build (2)', 'completed', 'out of make new']);
 });
 
-test('a third list, and descriptions that no tag can hold, keep their own outcomes', async () => {
+test('a third list, and descriptions that do not fit into a tag, keep their own outcomes', async () => {
   const at = await setup({ b1: 1, b2: 1 });
   const list = (b: string) => `- Write [x]: \`a\`\n- Say "hi": \`${b}\`\n- step_1: \`c\``;
   for (const n of [1, 2, 3]) await send(at, `${n}.md`, list(`b${n}`));
@@ -89,7 +89,7 @@ test('a third list, and descriptions that no tag can hold, keep their own outcom
   expect(at.plan()?.status).toBe('completed');
 });
 
-test('a newer list is worked through although a person put a step in front', async () => {
+test('a newer list is worked through although a person added a step in front', async () => {
   const at = await setup({ two: 1 });
   await send(at, '1.md', '1. One: `one`\n2. Two: `two`\n3. Three: `three`');
   const plan = at.plan();
@@ -121,7 +121,7 @@ test('after a failure the bare command /continue runs the failed step again', as
   expect(at.plan()?.status).toBe('completed');
 });
 
-test('a failed step that a person closes is passed over: the next one runs, and none is blamed for it', async () => {
+test('a failed step that a person closes is skipped: the next one runs, and no other step is marked as failed', async () => {
   const at = await setup({ build: 1 });
   await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `build`\n3. Test: `test`\n4. Ship: `ship`');
   await send(at, '2.md', '/plan done 2');
@@ -177,7 +177,7 @@ test('a command that a person cancelled says nothing about an earlier step that 
   expect(at.plan()?.status).toBe('completed');
 });
 
-test('a step whose check fails is not run again by itself: the list waits, and one /continue runs it', async () => {
+test('a step whose check fails is not rerun automatically: the list waits, and one /continue runs it', async () => {
   // The check is a call without a command.
   const exits: Record<string, number> = { count: 1, undefined: 1 };
   const at = await setup(exits);
@@ -194,7 +194,7 @@ test('a step whose check fails is not run again by itself: the list waits, and o
   expect(ran()).toEqual(['count', 'count', 'sort', 'sort']);
 });
 
-test('a question beside a paused list, and a word after a cancelled one, run none of its commands', async () => {
+test('a question during a paused list, and a message after a cancelled one, run none of its commands', async () => {
   const at = await setup({ build: 1 });
   await send(at, '1.md', '1. Prepare: `prep`\n2. Build: `build`\n3. Test: `test`');
   await send(at, '2.md', '/pause');

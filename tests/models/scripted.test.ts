@@ -20,7 +20,7 @@ const scripted = (script: unknown) => chooseModel({ name: `scripted:${fileOf(scr
 const answer = (text: string) => assistantMessage({ text, calls: [] });
 
 describe('a script', () => {
-  test('is played by the place in the conversation, so another process goes on where it was', async () => {
+  test('is played by the position in the conversation, so another process continues where it was', async () => {
     const script = [{ text: 'one', calls: [{ name: 'shell', args: { command: 'ls' } }] }, { text: 'two' }];
     const chat = [user('go')];
     const first = await ask(scripted(script), chat);
@@ -32,7 +32,7 @@ describe('a script', () => {
     );
   });
 
-  test('its last answer is given for ever with `repeat`', async () => {
+  test('its last answer is repeated indefinitely with `repeat`', async () => {
     const model = scripted([{ text: 'one' }, { text: 'again', repeat: true }]);
     expect((await ask(model, [user('go'), answer('1'), answer('2'), answer('3')])).text).toBe('again');
   });
@@ -50,7 +50,7 @@ describe('a script', () => {
     expect((await ask(model, [user('say beta'), answer('for b')])).text).toBe('for all');
   });
 
-  test('an error is served once, then the answer behind it', async () => {
+  test('an error is served once, then the answer after it', async () => {
     const model = scripted([
       { status: 429, retry_after: 3, text: 'slow' },
       { status: 500 },

@@ -37,7 +37,7 @@ test.each([
   expect(await fault(model)).toMatchObject({ kind: 'too_long', retry: true, window });
 });
 
-test('a refusal for another reason is no matter of length', async () => {
+test('a refusal for another reason is not about length', async () => {
   const { model } = await at(refusal('Unknown parameter: tools'));
   expect(await fault(model)).toMatchObject({ kind: 'rejected', retry: false });
 });

@@ -54,7 +54,7 @@ test('no note, one that is too long and one for a full file are refused with wha
   const on = setup();
   const { use } = on.session('demo');
   expect(await use('remember', { text: ' \n ' })).toMatchObject({ ok: false });
-  expect((await use('remember', { text: '漢'.repeat(501) })).text).toContain('at most 500 characters, came 501');
+  expect((await use('remember', { text: '漢'.repeat(501) })).text).toContain('at most 500 characters, got 501');
   expect((await use('remember', { text: '😀'.repeat(500) })).ok).toBe(true);
   const full = `${'a line a person wrote\n'.repeat(2979)}`;
   on.put('.sessions/demo/MEMORY.md', full);

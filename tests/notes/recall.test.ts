@@ -97,7 +97,7 @@ test('the plan at work, replies that only say "joined", and files that are no re
     '.sessions/demo/plans/broken.json': '{ "goal": "walrus"',
     '.sessions/demo/outbox/.tmp/half': reply('walrus'),
   });
-  expect(await find(on, 'walrus')).toBe('Nothing was found. Other words may find it.');
+  expect(await find(on, 'walrus')).toBe('Nothing was found. Try other words.');
   expect(await on.session('demo').use('recall', { query: 'the of and' })).toMatchObject({ ok: false });
 });
 

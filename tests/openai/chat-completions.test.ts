@@ -12,7 +12,7 @@ test('a completion is the text of the reply, and a header names the session', as
   expect(place.names()).toEqual([session]);
 });
 
-test('a streamed completion has the text as content, and what the agent does as reasoning', async () => {
+test("a streamed completion has the text as content and the agent's activity as reasoning", async () => {
   const { openai } = await openAiSetup([LOOK, { text: 'Here it is.' }]);
   const stream = openai.chat.completions.stream({
     model: 'agentd',
@@ -26,7 +26,7 @@ test('a streamed completion has the text as content, and what the agent does as 
   expect((await stream.totalUsage()).total_tokens).toBeGreaterThan(0);
 });
 
-test('a stream holds chunks and comments and nothing else, a comment every 10 s', async () => {
+test('a stream contains only chunks, and a comment every 10 s', async () => {
   const { serving, path, has } = await openAiSetup([
     { text: 'I wait.', calls: [waitForFile('go')] },
     { text: 'Done.' },
@@ -111,7 +111,7 @@ test('a question, an approval and a pause are messages that say what to answer',
   expect(paused).toMatchObject({ text: expect.stringContaining('Say "continue" to resume'), finish: 'length' });
 });
 
-test('a client that goes away, with a stream or without, ends nothing, and the server takes no offence', async () => {
+test('a client that disconnects, with or without a stream, ends no run, and the server reports no error', async () => {
   const { openai, path, ctl, has, serving } = await openAiSetup([
     { text: 'I wait.', calls: [waitForFile('go')] },
     { text: 'It is done.' },
@@ -135,7 +135,7 @@ test('a client that goes away, with a stream or without, ends nothing, and the s
   await serving.close();
 });
 
-test('when the server ends, a stream says so, and the same request to the next server gets the answer', async () => {
+test('when the server stops, a stream says so, and the same request to the next server gets the answer', async () => {
   const place = await openAiSetup([{ text: 'I wait.', calls: [waitForFile('go')] }, { text: 'It is done.' }]);
   const request = { model: 'agentd/demo', messages: userMessages('Wait') };
   const stream = await place.openai.chat.completions.create({ ...request, stream: true });

@@ -6,15 +6,15 @@ import { TEST_SETTINGS } from '../support/daemon-here.ts';
 
 export type OpenAiSetup = Setup & {
   serving: ServingHere;
-  /** The npm client of OpenAI; it tries nothing again by itself. */
+  /** OpenAI's npm client, without automatic retries. */
   openai: OpenAI;
   /** Names of the sessions, sorted. */
   names(): string[];
-  /** The texts of all messages that the daemon took in a session, in order. */
+  /** The texts of all messages that the daemon took from a session's inbox, in order. */
   received(session: string): Promise<string[]>;
 };
 
-/** A workspace with a daemon whose model plays `answers`, and a server for clients of OpenAI beside it. */
+/** A workspace with a daemon whose model plays `answers`, and a server with the OpenAI API. */
 export async function openAiSetup(answers: object[], settings: object = {}): Promise<OpenAiSetup> {
   const place = setup();
   mkdirSync(place.root, { recursive: true, mode: 0o700 });
@@ -42,10 +42,10 @@ export const clientOf = ({ url, token }: Pick<Serving, 'url' | 'token'>, maxRetr
 
 export type Messages = OpenAI.ChatCompletionMessageParam[];
 
-/** What a user says, as messages. */
+/** Texts of a user, as messages. */
 export const userMessages = (content: string): Messages => [{ role: 'user', content }];
 
-/** The text of a completion and the session that its header names. */
+/** The text of a completion and the session in its header. */
 export async function ask(
   { openai }: Pick<OpenAiSetup, 'openai'>,
   messages: Messages,
@@ -62,7 +62,7 @@ export async function ask(
   };
 }
 
-/** A call of the model that ends once a file is in the session's `work/`. */
+/** A model call that ends once a file exists in the session's `work/`. */
 export const waitForFile = (name: string) => ({
   name: 'shell',
   args: { command: `while [ ! -e ${name} ]; do sleep 0.05; done; echo found` },

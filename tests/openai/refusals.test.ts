@@ -9,7 +9,7 @@ import { ask, clientOf, openAiSetup, userMessages } from './openai-setup.ts';
 
 const picture = (url: string) => [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }];
 
-test('what cannot be done is refused in the form of OpenAI, and makes no session', async () => {
+test("unsupported requests are refused with OpenAI's error format and create no session", async () => {
   const { openai, serving, names } = await openAiSetup([{ text: 'ok', repeat: true }]);
   const stranger = new OpenAI({ apiKey: 'wrong', baseURL: `${serving.url}/v1`, maxRetries: 0 });
   await expect(stranger.models.list()).rejects.toMatchObject({ status: 401, code: 'invalid_api_key' });
@@ -55,7 +55,7 @@ test('without --openai nothing is served below /v1', async () => {
   expect((await ask('GET', '/v1/models')).status).toBe(404);
 });
 
-test('models are agentd and its sessions, the one that changed last first', async () => {
+test('models are agentd and its sessions, the most recently changed first', async () => {
   const { openai, ctl } = await openAiSetup([{ text: 'ok', repeat: true }]);
   for (const name of ['one', 'two']) await ctl(['send', name, 'hi', '--wait']);
   const names: string[] = [];
@@ -65,8 +65,8 @@ test('models are agentd and its sessions, the one that changed last first', asyn
   await expect(openai.models.retrieve('agentd/other')).rejects.toMatchObject({ status: 404 });
 });
 
-/** Without a daemon nothing is answered, so what the server says of itself is seen. */
-test('an answer that is late says how far the run is; a full inbox sends clients away for a while', async () => {
+/** Without a daemon nothing is answered, which shows the server's own answers. */
+test('a late answer reports the progress of the run; a full inbox makes clients retry later', async () => {
   const place = setup();
   const client = openClient(place.root);
   const complaints: string[] = [];

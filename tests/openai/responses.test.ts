@@ -4,7 +4,7 @@ import { openAiSetup, waitForFile } from './openai-setup.ts';
 
 const LOOK = { text: 'Let me look.', calls: [{ name: 'shell', args: { command: 'echo found it' } }] };
 
-test('a response has what the agent did as a reasoning item and the reply as its text; retrieved, it is the same', async () => {
+test("a response has the agent's activity as a reasoning item and the reply as its text; retrieved, it is the same", async () => {
   const { openai, names } = await openAiSetup([LOOK, { text: 'Here it is.' }]);
   const made = await openai.responses.create({ model: 'agentd', input: 'Where is it?', metadata: { ticket: '7' } });
   expect(made).toMatchObject({
@@ -39,7 +39,7 @@ test('a streamed response is a well-formed list of events whose items add up to 
   expect(steps.filter((text) => text.startsWith('step: Read'))).toHaveLength(1);
 });
 
-test('previous_response_id goes on in its session, and an unknown one is refused', async () => {
+test('previous_response_id continues its session, and an unknown one is refused', async () => {
   const { openai, names, received } = await openAiSetup([{ text: 'One.' }, { text: 'Two.' }]);
   const first = await openai.responses.create({ model: 'agentd', input: 'Count', instructions: 'Be terse.' });
   const second = await openai.responses.create({
@@ -54,7 +54,7 @@ test('previous_response_id goes on in its session, and an unknown one is refused
   await expect(unknown).rejects.toMatchObject({ status: 400, param: 'previous_response_id' });
 });
 
-test('a response in the background is begun and retrieved later; a conversation names its session', async () => {
+test('a background response is retrieved later; a conversation names its session', async () => {
   const { openai, path, received } = await openAiSetup([
     { text: 'I wait.', calls: [waitForFile('go')] },
     { text: 'It is done.' },

@@ -17,7 +17,7 @@ test('the session is named by header, then by the front end, then by the body, t
   expect((await ask(place, hi, { model: 'agentd/by-model' })).session).toBe('by-model');
 });
 
-test('a name that no header can hold is percent-encoded, both ways', async () => {
+test('a name with characters that headers cannot contain is percent-encoded in both directions', async () => {
   const place = await openAiSetup(OK);
   const { session } = await ask(place, userMessages('hi'), { model: 'agentd/数据' });
   expect(decodeURIComponent(session ?? '')).toBe('数据');
@@ -26,7 +26,7 @@ test('a name that no header can hold is percent-encoded, both ways', async () =>
   expect(place.names()).toEqual(['数据']);
 });
 
-test('a client that only sends its history goes on in its session, which is sent only what is new', async () => {
+test('a client that only sends its history continues its session, which receives only what is new', async () => {
   const place = await openAiSetup(COUNT);
   const messages: Messages = [{ role: 'system', content: 'You are terse.' }, ...userMessages('Count')];
   const first = await ask(place, messages);
@@ -41,7 +41,7 @@ test('a client that only sends its history goes on in its session, which is sent
   expect(others).toEqual(['On', 'On']);
 });
 
-test('two conversations that begin with the same words are two sessions, and each goes on by itself', async () => {
+test('two conversations that begin with the same text are two sessions, and each continues separately', async () => {
   const place = await openAiSetup([{ text: 'Hello.' }, { text: 'Yes.', repeat: true }]);
   const [one, two] = [await ask(place, userMessages('hi')), await ask(place, userMessages('hi'))];
   expect(one.session).not.toBe(two.session);
@@ -54,7 +54,7 @@ test('two conversations that begin with the same words are two sessions, and eac
   expect([tea.session, coffee.session].sort()).toEqual([one.session, two.session].sort());
 });
 
-test('an edited message or answer is a new session that is told the history', async () => {
+test('an edited message or answer begins a new session that receives the history', async () => {
   const place = await openAiSetup(OK);
   const first = await ask(place, userMessages('Count'));
   const edited = await ask(place, [
@@ -67,7 +67,7 @@ test('an edited message or answer is a new session that is told the history', as
   expect(text).toMatch(/^On\n\nContext[\s\S]*\[user\]\n> Count[\s\S]*\[assistant\]\n> Never said\.$/);
 });
 
-test('an answer to a pause goes on, and a command is sent as it is', async () => {
+test('an answer to a pause continues the run, and a command is sent unchanged', async () => {
   const call = { name: 'shell', args: { command: 'true' } };
   const place = await openAiSetup([{ text: 'On it.', calls: [call] }, { text: 'All done.' }], {
     limits: { iterations: 1 },
@@ -84,7 +84,7 @@ test('an answer to a pause goes on, and a command is sent as it is', async () =>
   expect((await place.received(paused.session ?? '')).slice(1)).toEqual(['/status', 'continue']);
 });
 
-test('what is sent again while it is worked on, or as a retry of an SDK, runs once', async () => {
+test('a request that is repeated during its run, or retried by an SDK, runs once', async () => {
   const place = await openAiSetup([
     { text: 'I wait.', calls: [waitForFile('go')] },
     { text: 'Done.' },
@@ -102,7 +102,7 @@ test('what is sent again while it is worked on, or as a retry of an SDK, runs on
   expect(await place.received('demo')).toEqual(['Do it', 'Do it']);
 });
 
-test('the retries of the SDK itself, over connections that are cut, run once', async () => {
+test('real retries of the SDK after lost connections run once', async () => {
   const place = await openAiSetup(COUNT);
   let cuts = 0;
   const client = clientOf(place.serving, 2).withOptions({
@@ -118,7 +118,7 @@ test('the retries of the SDK itself, over connections that are cut, run once', a
   expect(await place.received(place.names()[0] ?? '')).toEqual(['Count']);
 });
 
-test('an Idempotency-Key makes one message of any number of requests', async () => {
+test('requests with the same Idempotency-Key are one message', async () => {
   const place = await openAiSetup(COUNT);
   const keyed = (key: string) => ask(place, userMessages('Count'), { headers: { 'idempotency-key': key } });
   expect((await keyed('order-4711')).text).toBe('One.');
@@ -146,7 +146,7 @@ test('a request for a title under the id of a chat is answered and leaves nothin
   expect(await place.received('a-chat')).toEqual(['Count', 'On']);
 });
 
-test('images come as attachments of the message, once, and are part of what a conversation is known by', async () => {
+test("images become attachments of the message, once, and are part of a conversation's identity", async () => {
   const place = await openAiSetup([{ text: 'I see.' }, { text: 'Another.' }, { text: 'Still.' }]);
   const { openai, path, received } = place;
   const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
@@ -163,14 +163,14 @@ test('images come as attachments of the message, once, and are part of what a co
   const options = { headers: { 'idempotency-key': 'k1' } };
   const first = await ask(place, look(png), options);
   const session = first.session ?? '';
-  // Sent again it is the same message, whose image is not sent a second time.
+  // A repeated request is the same message, and its image is not sent again.
   expect(await ask(place, look(png), options)).toEqual(first);
   expect(readdirSync(path('.sessions', session, 'inbox', '.files'))).toEqual([]);
   const name = /`(image-[0-9a-f]{12}\.png)`/.exec((await received(session))[0] ?? '')?.[1] ?? '';
   expect(await received(session)).toEqual([`What is this?\n\`${name}\``]);
   expect(readdirSync(path('.sessions', session, 'work', 'uploads'))).toEqual([name]);
   expect(readFileSync(path('.sessions', session, 'work', 'uploads', name)).toString('base64')).toBe(png);
-  // With a history the session goes on, and the image in it is not sent again; another image is another conversation.
+  // With a history the session continues without sending its image again; another image is another conversation.
   const history: Messages = [...look(png), { role: 'assistant', content: 'I see.' }, ...userMessages('And now?')];
   expect((await ask(place, history)).session).toBe(session);
   expect(readdirSync(path('.sessions', session, 'work', 'uploads'))).toEqual([name]);

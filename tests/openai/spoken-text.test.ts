@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
 import { openStreamedText } from '../../src/frontends/openai/follow-answer.ts';
 
-test('words are sent once as they come, and a reply that was sent is not sent again', () => {
+test('text is sent once as it arrives, and a reply that was sent is not sent again', () => {
   const spoken = openStreamedText();
   expect([spoken.live(0, 'Hel'), spoken.live(3, 'lo'), spoken.answered('Hello.'), spoken.end('Hello.')]).toEqual([
     ...['Hel', 'lo', '.', ''],
   ]);
 });
 
-test('each call is a paragraph, and what the reply adds comes behind its last one', () => {
+test('each call is a paragraph, and what the reply adds follows its last one', () => {
   const spoken = openStreamedText();
   expect(spoken.answered('Let me look.')).toBe('Let me look.');
   expect(spoken.answered(' ')).toBe('');
@@ -24,7 +24,7 @@ test('a reply in other words is a paragraph of its own', () => {
   expect(openStreamedText().end('Cancelled.')).toBe('Cancelled.');
 });
 
-test('words that come after the event that ended their call are not reported again', () => {
+test('text that arrives after the end of its call is not sent again', () => {
   const spoken = openStreamedText();
   expect(spoken.answered('Hello.')).toBe('Hello.');
   expect(spoken.live(0, 'Hello.')).toBe('');
@@ -32,12 +32,12 @@ test('words that come after the event that ended their call are not reported aga
   expect(spoken.answered('Hello again.')).toBe('');
 });
 
-test('the same answer twice is reported twice', () => {
+test('the same answer twice is sent twice', () => {
   const spoken = openStreamedText();
   expect([spoken.answered('Yes.'), spoken.live(0, 'Y'), spoken.answered('Yes.')]).toEqual(['Yes.', '', '\n\nYes.']);
 });
 
-test('a call that is tried again goes on where it said the same, and starts over where it did not', () => {
+test('a retried call continues where its text is the same, and starts over where it is not', () => {
   const same = openStreamedText();
   expect([same.live(0, 'One, two'), same.live(0, 'One'), same.live(3, ', two, three')]).toEqual([
     ...['One, two', '', ', three'],
@@ -46,7 +46,7 @@ test('a call that is tried again goes on where it said the same, and starts over
   expect([other.live(0, 'One'), other.live(0, 'Uno')]).toEqual(['One', '\n\nUno']);
 });
 
-test('what may be the JSON of a planner waits for its event', () => {
+test("text that may be a planner's JSON waits for its event", () => {
   const spoken = openStreamedText();
   for (const text of [' ', '``', '```js', '```json\n{ "steps"', '{'])
     expect(spoken.live(0, text), JSON.stringify(text)).toBe('');
@@ -55,7 +55,7 @@ test('what may be the JSON of a planner waits for its event', () => {
   expect(spoken.answered('{"an": "answer"}')).toBe('{"an": "answer"}');
 });
 
-test('words whose beginning was not seen wait for the event that has all of them', () => {
+test('text whose beginning was missed waits for the event with the whole text', () => {
   const spoken = openStreamedText();
   expect(spoken.live(5, 'world')).toBe('');
   expect(spoken.answered('Hello world')).toBe('Hello world');

@@ -41,7 +41,7 @@ test('a child is waited for while its message is in the inbox or taken from ther
   expect(await children.reply(CHILD, ID)).toBeUndefined();
 });
 
-test('a child whose folder is gone, was created again, or never got the message has lost it', async () => {
+test("a message is lost if the child's folder is gone, was recreated, or never got it", async () => {
   const { workspace, children, paths } = parent();
   await children.send(CHILD, TASK);
   fs.rmSync(paths.folder, { recursive: true });
@@ -53,14 +53,14 @@ test('a child whose folder is gone, was created again, or never got the message 
   expect(await children.reply(CHILD, 'a.2-1')).toMatchObject({ status: 'failed', reason: RUN_END.stateLost });
 });
 
-test('a reply that somebody removed is taken from the record of the child', async () => {
+test('a reply that somebody removed is taken from the event log of the child', async () => {
   const { workspace, children } = parent();
   await workspace.create(CHILD);
   await workspace.openSession(CHILD).eventLog.append([opened, received, ...settled]);
   expect(await children.reply(CHILD, ID)).toMatchObject({ status: 'done', text: 'x is 42' });
 });
 
-test('a command makes no session of one that is gone', async () => {
+test('a command does not recreate a session that is gone', async () => {
   const { children, paths } = parent();
   expect(await children.send(CHILD, { id: 'a.1.1-1', from: 'demo', command: 'continue' })).toBe('gone');
   expect(fs.existsSync(paths.folder)).toBe(false);

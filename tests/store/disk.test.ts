@@ -17,7 +17,7 @@ test.each(['inbox', 'outbox', 'work', 'plans', 'blobs'])(
   },
 );
 
-test('files half-made by an earlier daemon are swept, others are not', async () => {
+test('unfinished files of an earlier daemon are removed, others are not', async () => {
   const rig = diskRig();
   const folder = join(await rig.store.work(), '..');
   const { blobs, outboxStaging, rejected } = sessionPaths(folder);
@@ -29,7 +29,7 @@ test('files half-made by an earlier daemon are swept, others are not', async () 
   expect(fs.readdirSync(folder).filter((name) => name.startsWith('.tmp-'))).toEqual([]);
 });
 
-test('what a sender left half-made in the inbox goes after 36 hours, and not before', async () => {
+test('unfinished files of a sender are removed from the inbox after 36 hours, and not before', async () => {
   const rig = diskRig();
   const { inboxStaging } = sessionPaths(join(await rig.store.work(), '..'));
   const hoursOld = (name: string, hours: number) => {
@@ -50,7 +50,7 @@ test('a blob whose bytes were changed is not handed out', async () => {
   await expect(rig.store.blobs.get(hash)).rejects.toThrow('not what its name says');
 });
 
-test('errors writing the text of a call are of no consequence', async () => {
+test('errors while writing the text of a call have no effect', async () => {
   const rig = diskRig();
   fs.mkdirSync(join(await rig.store.work(), '..', 'live'));
   rig.store.live.begin();

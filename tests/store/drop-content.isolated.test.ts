@@ -6,10 +6,10 @@ import type { DroppedFile } from '../../src/engine/ports/store-ports.ts';
 import { openSessionFolder, sessionPaths, sessionTokens } from '../../src/store/index.ts';
 import { tempFolder } from './rig.ts';
 
-/** A time that both writes get: as if both came within one tick of the file system's clock. */
+/** The time of both writes, as if they happened within one tick of the file system's clock. */
 const TICK = new Date();
 
-/** By default a daemon whose clock stands at that time, so that no file is older than a tick when it is read. */
+/** By default, the daemon's clock is fixed at that time, so that no file is older than a tick when it is read. */
 function inbox(now = () => TICK) {
   const folder = tempFolder();
   const paths = sessionPaths(folder);
@@ -30,7 +30,7 @@ function inbox(now = () => TICK) {
 
 const textOf = (drop: DroppedFile) => (drop.ok ? drop.message.text : drop.why);
 
-test('what is written over a message within one tick after it was read is the next message', async () => {
+test('text written over a message within one tick after it was read is the next message', async () => {
   const { paths, store, write, look, shown } = inbox();
   write('first words');
   const drop = await look();
@@ -43,7 +43,7 @@ test('what is written over a message within one tick after it was read is the ne
   expect([shown(paths.inbox), shown(paths.done)]).toEqual([[], ['3-1.md']]);
 });
 
-test('what is written to a message while it is moved to done/ goes back into the inbox', async () => {
+test('text written to a message while it is moved to done/ goes back into the inbox', async () => {
   const { paths, store, write, look, shown } = inbox();
   write('first words');
   const drop = await look();
@@ -64,7 +64,7 @@ test('what is written to a message while it is moved to done/ goes back into the
   expect(textOf(await look())).toBe('other words');
 });
 
-test('what is written over a refused message within one tick is not refused with it', async () => {
+test('text written over a refused message within one tick is not refused with it', async () => {
   const { paths, store, write, look, shown } = inbox();
   write('{"text": "hello"', '1.json');
   const drop = await look();
@@ -75,10 +75,10 @@ test('what is written over a refused message within one tick is not refused with
   expect(textOf(await look())).toBe('hell');
 });
 
-test('a second write within one tick is read also where the message waited long', async () => {
+test('a second write within one tick is read even if the message waited long', async () => {
   const { paths, store, write, look, shown } = inbox(() => new Date());
   write('first words');
-  // Longer ago than any tick: a change of the content then changes a time.
+  // Longer ago than any tick, so that a change of the content would change a timestamp.
   await new Promise((done) => setTimeout(done, 150));
   const drop = await look();
   write('other words');
@@ -87,7 +87,7 @@ test('a second write within one tick is read also where the message waited long'
   expect(textOf(await look())).toBe('other words');
 });
 
-test('a folder somebody made in outbox/ is no place for a reply, and stays', async () => {
+test('a folder that somebody created in outbox/ stays, and no reply is written into it', async () => {
   const { paths, store, shown } = inbox();
   fs.mkdirSync(join(paths.outbox, 'sent'));
   expect([store.outbox.isReserved('sent'), store.outbox.isReserved('1.md')]).toEqual([true, false]);
@@ -96,7 +96,7 @@ test('a folder somebody made in outbox/ is no place for a reply, and stays', asy
   expect(fs.readFileSync(join(paths.outbox, 'sent-2'), 'utf8')).toBe('an answer');
 });
 
-test('a file that becomes too large while it is written is refused once, when all of it is there', async () => {
+test('a file that becomes too large while it is written is refused once, when it is complete', async () => {
   const { paths, store, look } = inbox(() => new Date());
   const file = fs.openSync(join(paths.inbox, '1.md'), 'w');
   fs.writeSync(file, Buffer.alloc(11_000_000, 'a'));

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { diskLog } from '../support/disk-log.ts';
 
-// What is durable when a function of the store returns, and what had to be before others could see it. The log listens to the functions
-// of `fs`, which the store keeps when it is loaded: hence the late imports.
+// What is durable when a function of the store returns, and what had to be durable before others could see it. The log
+// records calls of `fs` functions, which the store captures when it is loaded; hence the late imports.
 const log = diskLog();
 const { openSessionFolder, openWorkspace, sessionTokens, sessionPaths, dropMessage, replaceFile } = await import(
   '../../src/store/index.ts'
@@ -46,7 +46,7 @@ test('a reply is on disk before it has its name, and its name before it counts a
   ]);
 });
 
-test('a blob is on disk with its name, also one that an earlier daemon may not have synced', async () => {
+test('a blob is on disk with its name, even one that an earlier daemon may not have synced', async () => {
   const { folder, store } = session();
   expect(await log.during(folder, () => store.blobs.put('long'))).toEqual([
     'sync blobs/.tmp-*',
@@ -56,7 +56,7 @@ test('a blob is on disk with its name, also one that an earlier daemon may not h
   expect(await log.during(folder, () => store.blobs.put('long'))).toEqual(['sync blobs']);
 });
 
-test('the record is on disk when a sync returns, with every name on the way to it', async () => {
+test('the event log is on disk when a sync returns, with every name on its path', async () => {
   const { root, store } = session();
   const first = await log.during(root, async () => {
     await store.eventLog.append([opened]);
@@ -88,7 +88,7 @@ test('a segment is rotated one durable step after the other', async () => {
   ]);
 });
 
-test('an end of the record that is cut off is kept on disk before', async () => {
+test('a torn tail is saved to disk before it is cut off', async () => {
   const { folder, store, paths } = session();
   await store.eventLog.append([opened]);
   await store.eventLog.sync();
@@ -101,14 +101,14 @@ test('an end of the record that is cut off is kept on disk before', async () => 
   expect(lines[saved + 1]).toBe('sync .');
 });
 
-test('a message that was dropped safely is on disk with its name; one dropped in any way is when it is taken', async () => {
+test('a safely dropped message is on disk with its name; any other is once it is taken', async () => {
   const { root, folder, store } = session();
   const lines = await log.during(root, () => dropMessage(folder, { name: '1.msg.md', content: 'hello' }));
   expect(lines).toEqual(['sync demo/inbox/.tmp/*', 'link demo/inbox/1.msg.md', 'sync demo/inbox']);
   expect(await log.during(folder, () => store.inbox.listReady())).toEqual(['sync inbox/1.msg.md']);
 });
 
-test('a message into a session that is being made syncs every name on the way', async () => {
+test('a message into a new session syncs every name on its path', async () => {
   const root = tempFolder();
   fs.mkdirSync(join(root, 'demo'));
   const lines = await log.during(root, () => dropMessage(join(root, 'demo'), { name: '1.msg.md', content: 'hello' }));
@@ -125,7 +125,7 @@ test('an attachment is on disk with its name', async () => {
   ]);
 });
 
-test('what is replaced durably is on disk, with its name', async () => {
+test('a durably replaced file is on disk, with its name', async () => {
   const { folder } = session();
   const lines = await log.during(folder, () => replaceFile(join(folder, 'x.json'), '{}', { durable: true }));
   expect(lines[0]).toMatch(/^sync \.tmp-\*/);
@@ -141,7 +141,7 @@ test('an approval is durable when it is asked, and when it is answered', async (
   expect((await log.during(folder, () => store.approvals.archive(1, '{}'))).at(-1)).toBe('sync approvals');
 });
 
-test('a session is whole on disk when it is made, renamed or archived', async () => {
+test('a session is completely on disk when it is created, renamed or archived', async () => {
   const workspace = openWorkspace(tempFolder(), { now: () => new Date() });
   const { paths } = workspace;
   const made = await log.during(paths.root, () => workspace.create('a'));
@@ -157,13 +157,13 @@ test('a session is whole on disk when it is made, renamed or archived', async ()
   ]);
 });
 
-test('a plan that a snapshot counts on is on disk with every name', async () => {
+test('a plan that a snapshot relies on is on disk with every name', async () => {
   const { folder, store } = session();
   await store.plan.write('{"n":1}');
   expect(await log.during(folder, () => store.plan.sync())).toEqual(['sync plan.json', 'sync .', 'sync plans/history']);
 });
 
-test('the small steps that all others are made of sync what they say', async () => {
+test('the basic functions sync what they promise', async () => {
   const root = tempFolder();
   const [file, folder] = [join(root, 'a'), join(root, 'x', 'y')];
   expect(await log.during(root, () => createFile(file, 'x'))).toEqual(['sync a']);

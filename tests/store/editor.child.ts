@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 
-// An editor: opens the plan, adds a line with the next token, saves it, `saves` times, at 0-6 ms. `how`: by rename or in place.
+// An editor: opens the plan, adds a line with the next token and saves it, `saves` times, every 0-6 ms. `how`: by
+// rename or in place.
 const [path = '', how = '', saves = '0'] = process.argv.slice(2);
 const pause = () => new Promise((done) => setTimeout(done, Math.random() * 6));
 
@@ -9,7 +10,7 @@ function content(): string {
     try {
       return fs.readFileSync(path, 'utf8');
     } catch {
-      // The name is away for some microseconds while the daemon replaces it.
+      // The name is missing for some microseconds while the daemon replaces the file.
     }
   }
 }

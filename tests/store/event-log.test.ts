@@ -16,7 +16,7 @@ const stamp = (seq: number) => ({ v: 2 as const, seq, epoch: 1, at: at().toISOSt
 const lineOf = (seq: number) => encodeEventLine(stamp(seq), seq === 1 ? opened : progressed(seq));
 const seqs = (events: Event[]) => events.map(({ seq }) => seq);
 
-/** A session folder whose record holds just this. */
+/** A session folder with exactly this event log. */
 function withRecord(content: string | Buffer) {
   const folder = tempFolder();
   const path = join(folder, 'events.jsonl');
@@ -130,7 +130,7 @@ const ended = {
   spent: { iterations: 1, ...usage },
 };
 
-/** Events as version 1 of the log called them, and as they are called now. */
+/** Events with the names of version 1 of the log, and with today's names. */
 const EARLIER: readonly [object, object][] = [
   [{ type: 'session.opened', format: 1, key: 'demo' }, opened],
   [
@@ -312,7 +312,7 @@ describe('sync', () => {
     };
     return { store: diskRig(tempFolder(), { disk }).store, syncs };
   };
-  /** So many calls have been asked for, and whatever else would be, too. */
+  /** Waits until this many calls were requested, and any others would have been. */
   const askedFor = async (calls: number, syncs: unknown[]) => {
     while (syncs.length < calls) await nextTurn();
     for (let turns = 0; turns < 2; turns++) await nextTurn();

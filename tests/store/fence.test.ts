@@ -9,7 +9,7 @@ import { FencedError, type SessionPaths, sessionPaths } from '../../src/store/in
 import fc from '../support/property.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
-/** Every event of these tests is known by a number nobody else writes. */
+/** Every event of these tests has a unique number. */
 const idOf = (event: Event) => (event.type === 'step.progressed' ? event.progress.current : 0);
 
 async function reported(paths: SessionPaths, from?: ReadStart): Promise<number[] | 'unfit'> {
@@ -19,7 +19,7 @@ async function reported(paths: SessionPaths, from?: ReadStart): Promise<number[]
 
 type Moment = { mark: LogPosition; view: number[] };
 
-/** An owner that never looks before it writes: the worst a daemon can be that lost its lock and does not know. */
+/** An owner that never checks before it writes: the worst case of a daemon that lost its lock without noticing. */
 class Blind {
   readonly paths: SessionPaths;
   readonly epoch: number;
@@ -28,7 +28,7 @@ class Blind {
   end = 0;
   wrote = 0;
   first = true;
-  /** It met a later owner at its opening, so it writes nothing under its own number. */
+  /** Whether it found a later owner at its opening, so that it writes nothing under its own number. */
   isLate = false;
 
   constructor(paths: SessionPaths, epoch: number) {
@@ -54,7 +54,7 @@ class Blind {
     const stamp = { seq: this.mark.seq, epoch: this.epoch, at: at().toISOString(), fence };
     const text = stampEvents([progressed(id)], stamp).text;
     fs.appendFileSync(this.paths.events, text);
-    // Where it believes to be: it did not look whether somebody else wrote meanwhile.
+    // At its own idea of the end, without checking whether somebody else wrote meanwhile.
     this.end += text.length;
     this.first = false;
     this.mark = { seq: stamp.seq + 1, segment: 1, offset: this.end, crc: crcOfLine(Buffer.from(text.trimEnd())) ?? '' };
@@ -63,7 +63,7 @@ class Blind {
   }
 }
 
-/** Plays a sequence of turns: the first of a writer is its opening, each later one a line. Then asks what every reader must be given. */
+/** Plays a sequence of turns: a writer's first is its opening, each later one a line. Then checks what readers get. */
 async function play(turns: number[]): Promise<void> {
   const paths = sessionPaths(tempFolder());
   const writers = [1, 2, 3].map((epoch) => new Blind(paths, epoch));
@@ -127,11 +127,11 @@ test('a daemon that finds the lines of a later owner stops for good, and its own
   await expect(old.eventLog.sync()).rejects.toThrow(FencedError);
   await young.eventLog.append([progressed(22)]);
   expect((await eventsOf(diskRig(folder).store)).map(idOf)).toEqual([0, 21, 22]);
-  // Nothing is deleted: what is void stays in the file.
+  // Nothing is deleted; void lines stay in the file.
   expect(fs.readFileSync(sessionPaths(folder).events, 'utf8').match(/\n/g)).toHaveLength(4);
 });
 
-test('a record that knows a newer epoch is gone on with under that epoch', async () => {
+test('a log with a newer epoch is continued under that epoch', async () => {
   const folder = tempFolder();
   const moved = diskRig(folder, { epoch: 57 }).store;
   await moved.eventLog.append([opened]);
@@ -141,7 +141,7 @@ test('a record that knows a newer epoch is gone on with under that epoch', async
   expect((await eventsOf(here)).map(idOf)).toEqual([0, 1]);
 });
 
-test('two writers of one epoch are told apart at once, and neither writes over the other', async () => {
+test('two writers of one epoch are detected at once, and neither overwrites the other', async () => {
   const folder = tempFolder();
   const one = diskRig(folder, { epoch: 4 }).store;
   await one.eventLog.append([opened]);
@@ -179,7 +179,7 @@ test('owners that look before they write, with segments rotated meanwhile: the l
         try {
           await writer.rig.store.eventLog.append([progressed(id)]);
         } catch (error) {
-          // A segment that an earlier owner rotated in the meantime is read again: nothing of it had been written yet.
+          // A segment that an earlier owner rotated meanwhile is read again, before anything was written to it.
           if (writer.epoch > newest && /replaced|another program wrote/.test(String(error))) {
             await writer.rig.store.close();
             writer.rig = undefined;

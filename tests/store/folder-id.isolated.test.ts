@@ -8,7 +8,7 @@ vi.mock('node:fs', async (original) => ({ ...(await original<typeof fs>()) }));
 
 const folder = (birthtimeNs: bigint): FolderStat => ({ dev: 1n, ino: 7n, birthtimeNs, ctimeNs: 99n });
 
-/** Folder ids on a file system that tells of folders what `change` makes of what is told here. */
+/** Folder ids on a simulated file system, on which `change` modifies the real stat of folders. */
 function ids(used: Partial<FolderStat>) {
   const path = tempFolder();
   const stat = Object.assign(fs.lstatSync(path, { bigint: true }), used);
@@ -18,7 +18,7 @@ function ids(used: Partial<FolderStat>) {
   return idOf;
 }
 
-/** Times of files stand still for a tick of the kernel. */
+/** Timestamps do not change within a tick of the kernel. */
 const tick = () => new Promise((done) => setTimeout(done, 20));
 
 test('a folder is the same while files come and go in it, and one made under its name is another', async () => {
@@ -35,7 +35,7 @@ test('a folder is the same while files come and go in it, and one made under its
   expect(isSame()).toBe(false);
 });
 
-test('an inode whose number is given out again is another folder where times of birth are reported', () => {
+test('a reused inode number is another folder if birth times are reported', () => {
   const idOf = ids({ birthtimeNs: 5n, ctimeNs: 6n });
   expect(idOf(folder(5n))).not.toBe(idOf(folder(8n)));
 });

@@ -2,7 +2,7 @@ import { errorText } from '../../src/base/user-error.ts';
 import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 import { at, opened, progressed } from './rig.ts';
 
-// Appends until the system refuses (RLIMIT_FSIZE takes a part of a write first), and says how many events were taken.
+// Appends until the system refuses (RLIMIT_FSIZE first accepts a part of a write), and prints how many events it took.
 const { eventLog } = openSessionFolder(process.argv[2] ?? '', sessionTokens().take('demo'), { now: at });
 let took = 0;
 try {

@@ -9,7 +9,7 @@ import { encodeSnapshot } from '../../src/store/event-log/snapshot-file.ts';
 import { CorruptLogError, sessionPaths } from '../../src/store/index.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
-// What a power cut leaves where two appends were not synced and the file system kept the later one alone.
+// What a power cut leaves if two appends were not synced and the file system kept only the later one.
 
 const usage = { tokens: 1, cost: null };
 const answered = (seen: number): EventBody => ({
@@ -46,7 +46,7 @@ const failed: EventBody = { type: 'model.failed', error: 'x', kind: 'overloaded'
 const recovered: EventBody = { type: 'recovery.started', open: ['x'] };
 const published: EventBody = { type: 'reply.published', message: 'x', idle: true };
 
-/** The lines of a record from event 1 on; `stamps` changes some of their stamps. */
+/** The lines of an event log from event 1 on; `stamps` changes some of their stamps. */
 const linesOf = (bodies: EventBody[], stamps: Record<number, Partial<EventStamp>> = {}) =>
   bodies.map((body, n) =>
     Buffer.from(encodeEventLine({ v: 2, seq: n + 1, epoch: 1, at: at().toISOString(), ...stamps[n + 1] }, body)),
@@ -67,7 +67,7 @@ function withRecord(bytes: Buffer) {
 const sizeOf = (lines: Buffer[]) => Buffer.concat(lines).length;
 const seqsOf = (events: Event[]) => events.map(({ seq }) => seq);
 
-test('zeros anywhere in what was not synced: all before them stays, all from the line they begin in is kept beside', async () => {
+test('zeros anywhere in the unsynced part: all before them stays, all from their line on is saved beside the log', async () => {
   const lines = linesOf([opened, ...[2, 3, 4, 5].map(progressed)]);
   const whole = Buffer.concat(lines);
   const ends = lines.map((_, n) => sizeOf(lines.slice(0, n + 1)));
@@ -84,7 +84,7 @@ test('zeros anywhere in what was not synced: all before them stays, all from the
   }
 });
 
-test('what is cut off stays beside the record, and the numbers are given out again', async () => {
+test('the torn tail is kept beside the log, and its numbers are reused', async () => {
   const lines = linesOf([opened, progressed(2), progressed(3), progressed(4)]);
   const bytes = without([2], lines);
   const { paths, store, torn } = withRecord(bytes);

@@ -44,7 +44,9 @@ type Row = [
 ];
 
 // biome-ignore format: a table reads as a table
-/** What is put into the inbox, under which name, and what becomes of it; where a plain user's daemon ends otherwise, that too. */
+/**
+ * What is put into the inbox, its name and the outcome; also the outcome for an ordinary user's daemon if it differs.
+ */
 const TABLE: Row[] = [
   ['a link', 'link.md', (path) => fs.symlinkSync('/etc/passwd', path), 'a symbolic link'],
   ['a link to nothing', 'dangling.md', (path) => fs.symlinkSync('/nowhere/at/all', path), 'a symbolic link'],
@@ -111,7 +113,7 @@ const AS_ROOT: Row[] = [
   ],
 ];
 
-/** A session with all of a table in its inbox, owned by the user but for what the table gives to others. */
+/** A session with all rows of a table in its inbox, owned by the user unless the table says otherwise. */
 function laid(table: Row[], user: number | undefined): string {
   const folder = tempFolder();
   const { store } = diskRig(folder);
@@ -170,7 +172,7 @@ test.skipIf(!isRoot)(
   },
 );
 
-/** A session with a message to take, one to refuse and an attachment; and another folder that looks just like it. */
+/** A session with a valid message, an invalid one and an attachment; and another folder that looks the same. */
 function besieged() {
   const folder = tempFolder();
   const evil = tempFolder();
@@ -186,7 +188,7 @@ function besieged() {
   return { folder, evil, store, before: treeOf(evil) };
 }
 
-/** Swaps a folder for a link the moment it has been opened, and back when `job` has ended. Answers how often that was. */
+/** Swaps a folder for a link as soon as it was opened, and back when `job` has ended. Returns how often. */
 async function swapping(path: string, evil: string, job: () => Promise<void>): Promise<number> {
   const real = builtin.openSync;
   const { ino } = fs.statSync(path);
@@ -235,7 +237,7 @@ describe('a folder that is swapped for a link the moment it was opened', () => {
       },
     ];
     let swaps = 0;
-    // What is refused because of the link is done when the folder is back: nothing was lost by it.
+    // What was refused because of the link succeeds once the folder is back, so nothing was lost.
     for (const step of steps) {
       swaps += await swapping(path, evil, () => step().catch(() => {}));
       await step();

@@ -1,6 +1,6 @@
 import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 
-// Deals with all that is in an inbox, as the user that is named, and says what became of each file.
+// Processes everything in an inbox as a given user, and prints the outcome of each file.
 const [folder = '', user] = process.argv.slice(2);
 if (user !== undefined) {
   process.setgroups?.([]);

@@ -8,7 +8,7 @@ import { dropMessage, type SessionFolderOptions, sessionPaths } from '../../src/
 import { everything } from '../support/all.ts';
 import { at, diskRig, tempFolder } from './rig.ts';
 
-/** A session with two clocks in hand; `here` is a path in its inbox. */
+/** A session with two controlled clocks; `here` is a path in its inbox. */
 function session(options: Partial<SessionFolderOptions> = {}) {
   const folder = tempFolder();
   const clock = { ms: 0, wall: Date.now() };
@@ -243,7 +243,7 @@ describe('a safe drop', () => {
   });
 });
 
-/** 47 batches with AGENTD_TEST_ALL=1, 16 otherwise: the last of them is not full either way. */
+/** 47 batches with AGENTD_TEST_ALL=1, otherwise 16; the last one is not full in either case. */
 const FILES = everything ? 3000 : 1000;
 
 describe('an inbox under attack', () => {

@@ -5,7 +5,7 @@ import { keepFolderOpen } from '../../src/store/fs/open-folder.ts';
 import { openInboxListing } from '../../src/store/inbox/inbox-listing.ts';
 import { tempFolder } from './rig.ts';
 
-/** An inbox with that many messages; the higher the number, the older the file. */
+/** An inbox with this many messages; the higher the number, the older the file. */
 function inboxOf(count: number) {
   const folder = tempFolder();
   const inbox = join(folder, 'inbox');
@@ -14,7 +14,7 @@ function inboxOf(count: number) {
   const openFolder = keepFolderOpen(folder, [{ path: inbox }]);
   onTestFinished(() => openFolder.close());
   fs.writeFileSync(join(folder, 'words'), 'words');
-  // The time in a ULID goes before the file's own, which all these names have in common.
+  // The time in a ULID takes precedence over the file's own, which is the same for all these names.
   for (let n = 0; n < count; n++)
     fs.linkSync(
       join(folder, 'words'),
@@ -45,7 +45,7 @@ function inboxOf(count: number) {
   };
 }
 
-test('of thousands of files the oldest four thousand and the newest 64 are known, and what comes in later', async () => {
+test('of thousands of files, the oldest four thousand, the newest 64 and later ones are listed', async () => {
   const { listing, clock, put, refresh, page, newest } = inboxOf(4100);
   expect(await refresh()).toBe(true);
   expect([page().length, page()[0], page().at(-1), listing.behind()]).toEqual([4000, 4099, 100, true]);
@@ -57,7 +57,7 @@ test('of thousands of files the oldest four thousand and the newest 64 are known
   expect([page().length, page()[0], newest().at(-1)]).toEqual([4000, 5001, 5000]);
 });
 
-test('files that are not ready make room for the next page, and come again after the last', async () => {
+test('files that are not ready make room for the next page, and return after the last one', async () => {
   const { listing, clock, refresh, page, take } = inboxOf(4100);
   await refresh();
   listing.turn();

@@ -27,7 +27,7 @@ test('live holds the text of the call in flight, and nothing of the one before',
   }
 });
 
-test('a call that says nothing leaves nothing in live', async () => {
+test('a call without text leaves nothing in live', async () => {
   const { live, holds } = rig();
   live.begin();
   live.write('words');
@@ -35,7 +35,7 @@ test('a call that says nothing leaves nothing in live', async () => {
   expect(await holds('')).toBe(true);
 });
 
-test('text that waits when its call ends is left out', async () => {
+test('text that is still waiting when its call ends is dropped', async () => {
   const { live, path, holds } = rig();
   live.begin();
   live.write('words');
@@ -48,7 +48,7 @@ test('text that waits when its call ends is left out', async () => {
   expect(fs.readFileSync(path, 'utf8')).toBe('');
 });
 
-test('live may be closed at any moment, and what is no file there is left alone', async () => {
+test('live may be closed at any moment, and anything but a file there is left alone', async () => {
   const { live, path, holds } = rig();
   live.begin();
   live.write('words');

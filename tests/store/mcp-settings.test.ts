@@ -34,7 +34,7 @@ test.each([
   expect(warnings.join('\n')).toContain('the server is ignored');
 });
 
-test('an unknown key of a server is an error: it may be a slip of one that holds the server back', () => {
+test('an unknown key of a server is an error: it may be a misspelled restriction', () => {
   for (const server of [
     { ...good, timeout_ss: 3 },
     { ...good, timeout_ss: 3, timeout_s: 0 },
@@ -44,7 +44,7 @@ test('an unknown key of a server is an error: it may be a slip of one that holds
     );
 });
 
-test('what came in place of a header is not repeated', () => {
+test('a value given instead of a header is not repeated', () => {
   const { warnings } = checked({ one: { url: 'http://x', headers: { Authorization: ['swordfish'] } } });
   expect(warnings.join()).toContain('mcpServers.one.headers.Authorization');
   expect(warnings.join()).not.toContain('swordfish');

@@ -5,7 +5,7 @@ import { eventsOf, memoryRig, opened, progressed } from './rig.ts';
 
 storePromises('in memory', () => memoryRig());
 
-test('a power cut in memory takes what was not synced, and nothing else', async () => {
+test('a power cut of the in-memory store loses only what was not synced', async () => {
   const store = memoryStore('demo');
   await store.eventLog.append([opened]);
   await store.eventLog.sync();

@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => fs.rmSync(folder, { recursive: true, force: true }));
 
-test('what is not there is undefined, a folder that is not there has no names, and none of it is an error', () => {
+test('a missing file is undefined, a missing folder has no names, and neither is an error', () => {
   const missing = join(folder, 'missing');
   expect(statIfExists(missing)).toBeUndefined();
   expect(useIfExists(missing, fs.readFileSync)).toBeUndefined();
@@ -19,14 +19,14 @@ test('what is not there is undefined, a folder that is not there has no names, a
   expect(() => removeStaging(missing)).not.toThrow();
 });
 
-test('a link is what lies at a path, wherever it points', () => {
+test('a path with a link exists, wherever it points', () => {
   const link = join(folder, 'link');
   fs.symlinkSync(join(folder, 'nowhere'), link);
   expect(statIfExists(link)?.isSymbolicLink()).toBe(true);
   expect(useIfExists(link, fs.readFileSync)).toBeUndefined();
 });
 
-test('a file that goes between the look and the job is not there', () => {
+test('a file that disappears between check and job counts as missing', () => {
   const path = join(folder, 'file');
   fs.writeFileSync(path, 'text');
   const read = (gone: string) => {
@@ -36,6 +36,6 @@ test('a file that goes between the look and the job is not there', () => {
   expect(useIfExists(path, read)).toBeUndefined();
 });
 
-test('other complaints of the file system are thrown', () => {
+test('other file system errors are thrown', () => {
   expect(() => useIfExists(folder, fs.readFileSync)).toThrow('EISDIR');
 });

@@ -1,4 +1,4 @@
-/** Looks for edits of `plan.json` while no file can be opened, and afterwards. Run with a low `ulimit -n`. */
+/** Checks for edits of `plan.json` while no file can be opened, and afterwards. Run with a low `ulimit -n`. */
 import * as fs from 'node:fs';
 import { errorCode } from '../../src/base/user-error.ts';
 import { openSessionFolder, sessionPaths, sessionTokens } from '../../src/store/index.ts';

@@ -7,7 +7,7 @@ import { openSessionFolder, sessionPaths, sessionTokens } from '../../src/store/
 import { childProgram } from '../support/child-program.ts';
 import { at, tempFolder } from './rig.ts';
 
-/** With a clock that stands still unless it is given another: then no file ever counts as unchanged for long. */
+/** By default with a stopped clock, so that no file ever counts as unchanged for long. */
 function session(folder = tempFolder(), elapsed = () => 0) {
   const { plan } = openSessionFolder(folder, sessionTokens().take('demo'), { now: at, elapsed });
   const paths = sessionPaths(folder);
@@ -86,7 +86,7 @@ describe('a plan that is replaced', () => {
     expect(await plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['B'] });
   });
 
-  test('a save that came too late for an ended plan is reported at the next look', async () => {
+  test('a save that came too late for an ended plan is reported at the next read', async () => {
     const { plan, paths } = session();
     await plan.write('A');
     fs.writeFileSync(paths.plan, 'late');
@@ -106,7 +106,7 @@ test('a plan that has been the same for a while costs one lstat: it is not read 
     fs.utimesSync(paths.plan, 1, 1);
     expect(await plan.detectEdits()).toEqual({ is: 'ours' });
   }
-  // The same inode, size and time: what lstat cannot tell apart is not looked into.
+  // Same inode, size and time: a change that lstat cannot show is not read.
   fs.writeFileSync(paths.plan, 'B');
   fs.utimesSync(paths.plan, 1, 1);
   expect(await plan.detectEdits()).toEqual({ is: 'ours' });
@@ -143,7 +143,7 @@ test('a plan file that is too large is neither read nor replaced', async () => {
   expect(fs.statSync(paths.plan).size).toBe(PLAN_BOUNDS.bytes + 1);
 });
 
-test('while no file can be opened nothing is said about the plan file, and a save is found afterwards', async () => {
+test('while no file can be opened, nothing is concluded about the plan file, and a save is found afterwards', async () => {
   const child = await childProgram('tests/store/no-descriptors.child.ts');
   const command = `ulimit -n 256; exec "$0" "$1" "$2"`;
   const { stdout } = spawnSync('sh', ['-c', command, process.execPath, child, tempFolder()], { encoding: 'utf8' });
@@ -161,7 +161,7 @@ test('a link in plans/history/ keeps no session from opening', async () => {
 });
 
 describe('a plan that has ended', () => {
-  test('is put away once: doing it again, after it or the next plan, moves nothing and tells whether plan.json is gone', async () => {
+  test('is moved away once: doing it again, even after the next plan, moves nothing and returns whether plan.json is gone', async () => {
     const { plan, paths, history, folder } = session();
     const [old, next] = ['{"id":"plan_1"}', '{"id":"plan_2"}'];
     await plan.write(old);
@@ -174,7 +174,7 @@ describe('a plan that has ended', () => {
     expect(fs.readFileSync(paths.plan, 'utf8')).toBe(next);
   });
 
-  test('keeps its place in plan.json where it is at work again', async () => {
+  test('stays in plan.json if it is running again', async () => {
     const { plan, paths, history, text } = session();
     const [ended, again] = ['{"id":"plan_1"}', '{"id":"plan_1","revision":2}'];
     await plan.write(again);
@@ -183,7 +183,7 @@ describe('a plan that has ended', () => {
     expect(fs.readFileSync(join(paths.plans, 'plan_1.json'), 'utf8')).toBe(ended);
   });
 
-  test('is put away where a crash came before the move', async () => {
+  test('is moved away if a crash came before the move', async () => {
     const { plan, paths, history } = session();
     const old = '{"id":"plan_1"}';
     await plan.write(old);
@@ -194,7 +194,7 @@ describe('a plan that has ended', () => {
   });
 });
 
-test('two writers of one history give no number twice, and replace nothing', async () => {
+test('two writers of one history never use a number twice, and replace nothing', async () => {
   const { plan, folder, history } = session();
   await plan.write('A');
   const { plan: other } = session(folder);
@@ -239,7 +239,7 @@ describe('an editor against a busy daemon', () => {
       const learn = (content: string) => {
         for (const token of content.match(/^(?:rename|in-place)-\d+$/gm) ?? []) found.add(token);
       };
-      // Merges as the engine does: what a person saved is taken over into the next version.
+      // Merges like the engine, which takes over a person's save into the next version.
       const mergeAndWrite = async (n: number) => {
         const seen = await plan.write(`daemon ${n}\n${[...found].map((token) => `${token}\n`).join('')}`);
         for (const save of seen.is === 'edited' ? seen.saves : []) {
@@ -266,7 +266,7 @@ describe('an editor against a busy daemon', () => {
       learn(text());
       for (const [, content] of history()) learn(content ?? '');
       expect([...Array(saves).keys()].map((n) => `${how}-${n}`).filter((token) => !found.has(token))).toEqual([]);
-      // Nearly all must have been reported, else history alone kept them and people would have to look there.
+      // Nearly all must have been reported; otherwise people would have to look for them in the history.
       expect(reported).toBeGreaterThanOrEqual(saves - 1);
     },
     60_000,

@@ -3,7 +3,7 @@ import type { DroppedFile } from '../../src/engine/ports/store-ports.ts';
 import type { LogPosition } from '../../src/protocol/session/log-entry.ts';
 import { eventsOf, opened, progressed, type Rig } from './rig.ts';
 
-/** What every store keeps, on disk or in memory. */
+/** The promises of every store, on disk or in memory. */
 export function storePromises(where: string, make: () => Rig): void {
   const first = async (rig: Rig): Promise<DroppedFile> => {
     const [drop] = (await rig.store.inbox.listReady()).drops;
@@ -224,7 +224,7 @@ export function storePromises(where: string, make: () => Rig): void {
       const rig = make();
       rig.drop('now.md', '');
       const { drops, pending } = await rig.store.inbox.listReady();
-      // On disk its old time makes it refused; the promise is that it is never a message.
+      // On disk it is refused because of its old time; the promise is that it is never a message.
       expect(drops.filter((drop) => drop.ok)).toEqual([]);
       expect(pending || drops.length === 1).toBe(true);
     });

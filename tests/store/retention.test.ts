@@ -19,7 +19,7 @@ async function reported(paths: SessionPaths, from?: Parameters<typeof readEventL
   return events.map(({ seq }) => seq);
 }
 
-/** Twenty events in small segments, nothing running. `snapshotAt`: after so many of them a snapshot is saved. */
+/** Twenty events in small segments, nothing running. `snapshotAt`: after this many events a snapshot is saved. */
 async function session({ snapshotAt }: { snapshotAt?: number } = {}) {
   const folder = tempFolder();
   const { store } = diskRig(folder, SMALL);
@@ -35,7 +35,7 @@ const rotatedSegments = (paths: SessionPaths) =>
   fs.readdirSync(paths.rotated).filter((name) => name.endsWith('.jsonl'));
 
 describe('old segments of the record', () => {
-  test('stay while no snapshot stands for them', async () => {
+  test('stay while no snapshot covers them', async () => {
     const { paths } = await session();
     expect(await applyRetention(paths, KEEP, inDays(400))).toEqual({ removed: 0, more: false });
     expect(await reported(paths)).toHaveLength(20);
@@ -60,7 +60,7 @@ describe('old segments of the record', () => {
     expect((await store.eventLog.append([progressed(21)])).map(({ seq }) => seq)).toEqual([21]);
   });
 
-  test('that went are not taken for an empty beginning', async () => {
+  test('that were removed are not mistaken for an empty log', async () => {
     const { paths, folder } = await session({ snapshotAt: 12 });
     await applyRetention(paths, KEEP, inDays(91));
     await expect(reported(paths)).rejects.toThrow('which retention removed');
@@ -87,7 +87,7 @@ describe('old segments of the record', () => {
     expect(rotatedSegments(paths)).toContain('000001.jsonl');
   });
 
-  test('stay for ever where that is wished, while they are young, and while something is open', async () => {
+  test('stay forever if so configured, while they are young, and while something is open', async () => {
     const { paths, folder } = await session({ snapshotAt: 18 });
     expect(await applyRetention(paths, { recordDays: 0, filesDays: 0 }, inDays(4000))).toMatchObject({ removed: 0 });
     expect(await applyRetention(paths, KEEP, inDays(89))).toMatchObject({ removed: 0 });
@@ -114,7 +114,7 @@ describe('old blobs', () => {
     file: { ino: '1', mtime_ns: '1', sha256: '' },
   });
 
-  /** Blobs named by the first event, by a later one, by the snapshot alone, and by nothing. */
+  /** Blobs named by the first event, by a later one, only by the snapshot, and by nothing. */
   async function withBlobs() {
     const folder = tempFolder();
     const { store } = diskRig(folder, SMALL);
@@ -145,7 +145,7 @@ describe('old blobs', () => {
     expect(blobsIn(paths)).toHaveLength(4);
   });
 
-  test('that are used once more meanwhile stay', async () => {
+  test('that are used again meanwhile stay', async () => {
     const { paths, none } = await withBlobs();
     const stat = fs.lstatSync(join(paths.blobs, none));
     await new Promise((done) => setTimeout(done, 20));
@@ -218,7 +218,7 @@ describe('old files', () => {
       put(paths.work, 'notes.md'),
       put(paths.blobs, 'abc'),
     ];
-    // A message that was copied brings its old time along; what counts is when it came here.
+    // A copied message keeps its old modification time; what counts is when it arrived here.
     for (const file of doomed) fs.utimesSync(file, 1, 1);
     expect(await applyRetention(paths, KEEP, inDays(29))).toEqual({ removed: 0, more: false });
     expect(filesRemovedBefore(paths)).toBeUndefined();
@@ -236,7 +236,7 @@ describe('old files', () => {
   });
 });
 
-test('what was left half-made in a session that nobody opens any more goes with the sweep', async () => {
+test('unfinished files of a session that is never opened again are removed by the sweep', async () => {
   const { paths, folder } = await session();
   fs.writeFileSync(join(folder, '.tmp-0123456789abcdef'), 'half a snap');
   await applyRetention(paths, KEEP, new Date());

@@ -7,7 +7,7 @@ import type { Event, EventBody } from '../../src/protocol/session/event.ts';
 import { openSessionFolder, type SessionFolderOptions, sessionPaths, sessionTokens } from '../../src/store/index.ts';
 import { memoryStore } from '../support/memory-store.ts';
 
-/** A store, and hands that play people and frontends. `reopen` is the next daemon on the same folder. */
+/** A store, and functions that act as people and frontends. `reopen` is the next daemon on the same folder. */
 export type Rig = {
   store: SessionStore;
   drop(name: string, content: string | Buffer): void;
@@ -30,7 +30,7 @@ export type Rig = {
 
 export const at = () => new Date('2026-01-02T03:04:05.678Z');
 
-/** A folder that is gone after the test. */
+/** A folder that is removed after the test. */
 export function tempFolder(): string {
   const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-store-'));
   onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
@@ -46,7 +46,7 @@ export function diskRig(folder = tempFolder(), options: Partial<SessionFolderOpt
     drop(name, content) {
       const path = join(paths.inbox, name);
       fs.writeFileSync(path, content);
-      // Files made within one tick of the clock would have no order; people are slower.
+      // Files created within one tick of the clock would have no order; people are slower.
       fs.utimesSync(path, 1_700_000_000 + ++dropped, 1_700_000_000 + dropped);
     },
     putBack: (from, to) => fs.renameSync(join(paths.done, from), join(paths.inbox, to)),

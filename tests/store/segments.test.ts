@@ -11,7 +11,7 @@ const SMALL = { segmentBytes: 600 };
 const seqs = (events: Event[]) => events.map(({ seq }) => seq);
 const upTo = (count: number) => Array.from({ length: count }, (_, n) => n + 1);
 
-/** A record of so many events in small segments, and a mark after each. */
+/** An event log of this many events in small segments, and the position after each. */
 async function rotatedLog(count: number, folder = tempFolder()) {
   const { store } = diskRig(folder, SMALL);
   const marks: LogPosition[] = [];

@@ -9,7 +9,7 @@ const DENY = '{ "permissions": [{ "deny": "shell" }] }';
 const ASK = '{ "permissions": [{ "ask": "shell" }] }';
 const BROKEN = '{ "permissions": [{ "deny": "shell" }],, }';
 
-/** One `session.json`; `open` is a daemon that looks at it for the first time. */
+/** One `session.json`; `open` is a daemon that reads it for the first time. */
 function place() {
   const folder = mkdtempSync(join(tmpdir(), 'agentd-settings-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -44,7 +44,7 @@ test('no file means no settings, and nothing is kept', () => {
   expect([kept(), logged]).toEqual([undefined, []]);
 });
 
-test('a file that breaks leaves what held last in force, in this daemon and in the next', () => {
+test('a file that becomes invalid leaves its last valid version in force, in this daemon and the next', () => {
   const { open, save, kept, logged } = place();
   save(DENY);
   const file = open();
@@ -59,7 +59,7 @@ test('a file that breaks leaves what held last in force, in this daemon and in t
   expect(logged.join('\n')).toContain('the last valid settings remain in force');
 });
 
-test('a file that never held leaves nothing to go by, until it holds', () => {
+test('a file that was never valid gives no settings until it is valid', () => {
   const { open, save, logged } = place();
   save(BROKEN);
   const file = open();
@@ -71,7 +71,7 @@ test('a file that never held leaves nothing to go by, until it holds', () => {
   expect(logged.at(-1)).toBe('session.json: changed; the new settings are in force');
 });
 
-test('a file that appears broken where there was none is nothing to go by either', () => {
+test('a new file that is invalid gives no settings either', () => {
   const { open, save } = place();
   const file = open();
   expect(file.reload().from).toBe('file');
@@ -79,7 +79,7 @@ test('a file that appears broken where there was none is nothing to go by either
   expect(file.reload().from).toBe('nothing');
 });
 
-test('an empty file, as it is while somebody saves in place, is one that does not hold', () => {
+test('an empty file, as during a save in place, is invalid', () => {
   const { open, save } = place();
   save(DENY);
   const file = open();
@@ -90,7 +90,7 @@ test('an empty file, as it is while somebody saves in place, is one that does no
   expect(file.reload()).toMatchObject({ value: { permissions: [{ ask: 'shell' }] }, from: 'file', fault: null });
 });
 
-test('a file that is away for a moment is not gone; one that stays away is, with its copy', () => {
+test('a file that is missing for a moment is not removed; one that stays missing is, with its copy', () => {
   const { open, save, remove, at, kept, logged } = place();
   save(DENY);
   const file = open();
@@ -98,7 +98,7 @@ test('a file that is away for a moment is not gone; one that stays away is, with
   remove();
   expect(file.reload()).toMatchObject({ value: deny });
   expect(file.needsReload).toBe(true);
-  // A daemon that begins in this moment knows no better.
+  // A daemon that starts at this moment cannot know.
   expect(open().reload()).toMatchObject({ value: deny });
   at.ms += 500;
   save(ASK);
@@ -111,7 +111,7 @@ test('a file that is away for a moment is not gone; one that stays away is, with
   expect(logged.at(-1)).toBe('session.json: removed; its settings no longer apply');
 });
 
-test('a change is reported once, also one that was made while no daemon ran', () => {
+test('a change is reported once, even one made while no daemon ran', () => {
   const { open, save, logged } = place();
   save(DENY);
   const file = open();
@@ -129,7 +129,7 @@ test('a change is reported once, also one that was made while no daemon ran', ()
   expect(logged).toHaveLength(2);
 });
 
-test('a fault is reported once, until it is another one', () => {
+test('a fault is reported once, until it changes', () => {
   const { open, save, logged } = place();
   save(BROKEN);
   const file = open();
@@ -141,7 +141,7 @@ test('a fault is reported once, until it is another one', () => {
   expect(logged).toHaveLength(2);
 });
 
-test('a copy that holds no more by today’s rules is none', () => {
+test('a copy that is invalid by today’s rules is ignored', () => {
   const { open, save, copy } = place();
   writeFileSync(copy, '{ "sandbox": "moat" }');
   save(BROKEN);

@@ -33,7 +33,7 @@ describe('settings', () => {
     expect(checkConfig(`\uFEFF${JSON.stringify(value)}`, 'agentd.json')).toEqual({ value, warnings: [] });
   });
 
-  test('with unknown keys do not hold; each is named with its line and the nearest known one', () => {
+  test('with unknown keys are invalid; each is named with its line and the nearest known one', () => {
     const text =
       '{\n  "titel": "x",\n  "limits": {\n    "iterations": 3,\n    "iteratoins": 4\n  },\n  "zzzzzzzz": 1\n}';
     const lines = faultOf(text).split('\n');
@@ -63,7 +63,7 @@ describe('settings', () => {
     expect(faultOf(JSON.stringify({ [key]: ['shell'] }))).toContain(`unknown key "${key}"; did you mean "${ours}"?`);
   });
 
-  test('with a key twice do not hold, and both places are named', () => {
+  test('with a repeated key are invalid, and both places are named', () => {
     expect(faultOf('{\n  "permissions": [{ "deny": "shell" }],\n  "permissions": []\n}')).toBe(
       'session.json, line 3, column 3: the key "permissions" is already in line 2, column 3\nA key may appear only once: merge the two, or remove one.',
     );
@@ -102,7 +102,7 @@ describe('settings', () => {
     expect(checkConfig(JSON.stringify({ mcpServers }), 'agentd.json').value).toEqual({ mcpServers });
   });
 
-  test('nested without end do not hold, and the file is named', () => {
+  test('nested without end are invalid, and the file is named', () => {
     expect(faultOf(`{"x-a": ${'['.repeat(5000)}${']'.repeat(5000)}}`)).toMatch(
       /^session.json, line 1, column \d+: expected at most/,
     );
@@ -171,7 +171,7 @@ describe('places in JSON', () => {
     expect(findJsonSyntaxError('["😀" 1]')).toMatchObject({ line: 1, column: 6 });
   });
 
-  test('of a key that is there twice the last one is meant', () => {
+  test('of a repeated key the last one counts', () => {
     expect(positionOfJsonPath('{"a": 1,\n "a": {"b": [1,\n 2]}}', ['a'])).toEqual({ line: 2, column: 2 });
     expect(positionOfJsonPath('{"a": 1,\n "a": {"b": [1,\n 2]}}', ['a', 'b', 1])).toEqual({ line: 3, column: 2 });
     expect(positionOfJsonPath('{}', ['a'])).toBeUndefined();
@@ -347,7 +347,7 @@ test.each([...new Set([...numbersIn(Config), ...numbersIn(Settings)])])('%s has 
   }
 });
 
-test('limits on record are held to the same bounds', () => {
+test('limits in the event log have the same bounds', () => {
   expect(resolveLimits({ approval_minutes: 1e12, tokens: null, iterations: 3 })).toMatchObject({
     approval_minutes: 527_040,
     tokens: null,

@@ -12,7 +12,7 @@ function rig() {
 
 const turn = () => new Promise(setImmediate);
 
-test('all who ask while a sync is under way are served by one that begins after it', async () => {
+test('all requests during a sync are served by one that begins after it', async () => {
   const { begun, sync } = rig();
   const first = sync('a');
   const ended: string[] = [];
@@ -28,7 +28,7 @@ test('all who ask while a sync is under way are served by one that begins after 
   expect([begun.length, ended]).toEqual([2, ['x', 'y', 'z']]);
 });
 
-test('who asks after a shared sync has begun waits for the next one', async () => {
+test('a request after a shared sync has begun waits for the next one', async () => {
   const { begun, sync } = rig();
   void sync('a');
   void sync('a');

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 
-// Puts a link to another folder in a folder's place and takes it away again, until it is told to end; then says how often.
+// Keeps replacing a folder by a link to another one and back until it is told to end; then reports how often.
 const [path = '', evil = ''] = process.argv.slice(2);
 let swaps = 0;
 process.once('message', () => process.send?.(swaps, () => process.exit(0)));
@@ -13,7 +13,7 @@ function swap(): void {
       fs.unlinkSync(path);
       swaps++;
     } catch {
-      // The daemon made the folder again in between.
+      // The daemon recreated the folder in between.
     }
     back(n);
   }
@@ -23,7 +23,7 @@ function back(n: number): void {
   try {
     fs.renameSync(`${path}.away`, path);
   } catch {
-    // With something in it: that goes out of the way.
+    // It is not empty, so it is moved out of the way.
     fs.renameSync(path, `${path}.made-${swaps}-${n}`);
     back(n);
   }

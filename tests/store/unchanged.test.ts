@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { cachedRead, openChangeDetector } from '../../src/store/fs/file-reads.ts';
 
-/** A folder, and clocks that stand `ahead` ms before the real ones. */
+/** A folder, and clocks that are `ahead` ms ahead of the real ones. */
 function rig() {
   const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-unchanged-'));
   onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
@@ -34,7 +34,7 @@ test('a file that did not change for a while is read once, until it does', () =>
   expect(text()).toBe('two');
 });
 
-test('a file written twice within one tick of the clock is read as it is in the end', () => {
+test('a file written twice within one tick of the clock is read in its final state', () => {
   const { path, clocks } = rig();
   const text = cachedRead(path, clocks, () => fs.readFileSync(path, 'utf8'));
   for (let n = 0; n < 200; n++) {
@@ -43,7 +43,7 @@ test('a file written twice within one tick of the clock is read as it is in the 
   }
 });
 
-test('a look within a tick of a change is not kept: another change would have the same time', () => {
+test('a read within a tick of a change is not cached: another change would have the same time', () => {
   const { path, clocks, pass } = rig();
   fs.writeFileSync(path, 'x');
   const file = openChangeDetector(path, clocks);
@@ -64,7 +64,7 @@ test('a file that appears, or goes, is noticed', () => {
   expect(there()).toBe(false);
 });
 
-test('what a read throws is thrown again by the next one', () => {
+test('an error of a read is thrown again by the next one', () => {
   const { path, clocks } = rig();
   const text = cachedRead(path, clocks, () => {
     throw new Error('not that');
@@ -89,7 +89,7 @@ test('a new name in a folder that was empty for a while is noticed at once, and 
   expect(empty.isUnchanged()).toBe(false);
 });
 
-test('a clock that was set back makes it look, not trust', () => {
+test('a clock that was set back makes it read again', () => {
   const { folder, clocks, pass } = rig();
   pass(-60_000);
   const empty = openChangeDetector(folder, clocks);

@@ -16,7 +16,7 @@ function work() {
   return { store, at, folder };
 }
 
-test('files that are there are found, whatever they are called', async () => {
+test('existing files are found, whatever their names', async () => {
   const { store, at } = work();
   fs.writeFileSync(Buffer.concat([Buffer.from(at('')), Buffer.from([0xff, 0xfe])]), 'odd');
   const long = `work/${'x'.repeat(300)}`;
@@ -46,7 +46,7 @@ test('nothing outside of work/ is found, and nothing through a link', async () =
   expect(await store.files([...names.map((name) => `work/${name}`), '/etc/hostname', 'a.txt'], 20)).toEqual([]);
 });
 
-test('an image is read as long as it is what it was', async () => {
+test('an image is read as long as it has not changed', async () => {
   const { store, at } = work();
   const bytes = Buffer.from('\x89PNG\r\n\x1a\nxxxx', 'latin1');
   fs.writeFileSync(at('x.png'), bytes);
@@ -85,7 +85,7 @@ test('an attachment is reported with its size and kind, an image with its type a
   ]);
 });
 
-test('a folder in the place of an approval is kept aside when the call is answered, and holds up nothing', async () => {
+test('a folder in place of an approval is moved aside when the call is answered, and blocks nothing', async () => {
   const { store, folder } = work();
   const { approvals, approvalsAnswered } = sessionPaths(folder);
   fs.mkdirSync(join(approvals, '2.json'), { recursive: true });

@@ -3,7 +3,7 @@ import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmdirSync, rmSync } fr
 import { join, resolve } from 'node:path';
 import { onTestFinished } from 'vitest';
 
-/** Where a user without a home has one, and may make files. */
+/** A home for a user without one, where it may create files. */
 const ENV = { ...process.env, HOME: '/nonexistent', TMPDIR: '/tmp' };
 const AS_NOBODY = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups'];
 /** Printed once the sources could be read. */
@@ -11,8 +11,8 @@ const LOADED = 'the sources are loaded';
 const MOUNTED = ['src', 'node_modules'];
 
 /**
- * Runs a module as a user who is not root; it is given the folder of `src/`. Where that user cannot read this checkout, because it
- * lies in a private folder, it is shown to them at another place. `why`: they cannot read it there either.
+ * Runs a module as a user who is not root; its argument is the folder of `src/`. If that user cannot read this
+ * checkout, because it is in a private folder, it is mounted elsewhere. `why`: it cannot be read there either.
  */
 export function asNobody(script: (src: string) => string): { stdout: string; stderr: string } | { why: string } {
   let why = '';
@@ -34,7 +34,7 @@ export function asNobody(script: (src: string) => string): { stdout: string; std
 
 const module = (source: string) => ['--import', 'tsx', '--input-type=module', '--eval', source];
 
-/** The checkout below a folder that all may enter, in a mount namespace that ends with the program. */
+/** Mounts the checkout below a public folder, in a mount namespace that ends with the program. */
 function elsewhere(): { words: string[]; checkout: string } {
   const checkout = mkdtempSync('/tmp/agentd-checkout-');
   onTestFinished(() => {

@@ -49,7 +49,7 @@ async function person(path: string) {
 const eventually = <T>(read: () => T) => expect.poll(read, { timeout: 20_000, interval: 20 });
 
 browserTest(
-  'a person sees pictures as fast as they read, whichever tab is current; calls wait, and all ends without anybody there',
+  'a person gets pictures as fast as they read, of the current tab; calls wait, and it ends when nobody is connected',
   async () => {
     const site = await startTicker();
     const { pool, run, folder, home } = browserSetup();
@@ -65,7 +65,7 @@ browserTest(
     const ana = await person(socket);
     await eventually(() => ana.pictures().length).toBeGreaterThan(0);
     expect(ana.came.find((one) => 'address' in one)).toEqual({ address: site.url, title: 'Ticker', tab: 1, tabs: 1 });
-    // Chromium has a few on their way at once, and then no more.
+    // Chromium sends a few pictures without acknowledgement, and then no more.
     const laterBy = async (ticks: number) => {
       const before = site.ticks();
       await eventually(site.ticks).toBeGreaterThan(before + ticks);
@@ -78,7 +78,7 @@ browserTest(
     await eventually(() => ana.pictures().length).toBe(unread + 1);
     expect(await laterBy(30)).toBe(unread + 1);
 
-    // A call of the agent waits; one that is stopped meanwhile does not, and lets no other in.
+    // A call of the agent waits; one that is stopped leaves the queue without letting others in.
     const stop = new AbortController();
     const stopped = run({ action: 'snapshot' }, stop.signal).catch(String);
     let hasLooked = false;

@@ -19,8 +19,8 @@ function chromiums(home: string): number[] {
 }
 
 /**
- * The one of them that is the browser itself: all the others say what they are by `--type=`. Numbers tell nothing, since they begin
- * again. A process that was forked just now looks like its parent until it is what it will be.
+ * The main process of the browser: all others have `--type=`. Pids do not help, since they wrap around. A process that
+ * was just forked looks like its parent until it executes its own program.
  */
 async function browserOf(home: string): Promise<number> {
   for (;;) {
@@ -97,7 +97,7 @@ browserTest(
     const [one, two] = ['one', 'two'].map((name) => setup({ tools: [toolOf(join(home, name))] }));
     await one?.use('browser', { action: 'navigate', url: web.url('/set') });
     const first = await browserOf(join(home, 'one'));
-    // The last of these switches counts: ours leaves out whatever Playwright's does.
+    // Only the last of these switches counts, so ours must disable everything that Playwright's does.
     const [theirs = [], ours = [], ...others] = cmdline(first)
       .split('\0')
       .flatMap((flag) =>
@@ -110,7 +110,7 @@ browserTest(
 );
 
 browserTest(
-  'a browser that was killed is reported, and started again by the next call; it ends with its session folder, which stays away',
+  'a killed browser is reported and started again by the next call; it ends with its session folder, which is not recreated',
   async () => {
     const web = await server({ '/': respondWith('<p>here</p>'), '/slow': () => undefined });
     const { run, home, pool } = browserSetup();
@@ -129,7 +129,7 @@ browserTest(
   },
 );
 
-browserTest('where Chromium is missing or does not start, the model is told how a person gets one', async () => {
+browserTest('if Chromium is missing or does not start, the model is told how a person can install it', async () => {
   const { run } = browserSetup({ env: { PATH: '/nowhere' } });
   expect((await run({ action: 'snapshot' })).text).toMatch(
     /There is no Chromium on this machine\. .*apt-get install chromium/,

@@ -11,44 +11,41 @@ const openSetup = sharedBrowser({ mostBytes: MOST });
 const ref = (text: string, words: string) => new RegExp(`\\[(e\\d+)\\] ${words}`).exec(text)?.[1];
 const attached = { 'content-disposition': 'attachment' };
 
-browserTest(
-  'a file that is too large is cut on its way, also one that never ends, and none of it is kept',
-  async () => {
-    let cut = 0;
-    const web = await server({
-      '/': respondWith('<a href="/large.bin">large</a> <a href="/endless.bin">endless</a>'),
-      '/large.bin': respondWith(Buffer.alloc(MOST + 1), 'application/octet-stream', attached),
-      '/fits.bin': respondWith(Buffer.alloc(MOST), 'application/octet-stream', attached),
-      '/shown.txt': respondWith('x'.repeat(MOST + 1), 'text/plain'),
-      '/endless.bin': (_request, response) => {
-        response.writeHead(200, { 'content-type': 'application/octet-stream', ...attached });
-        const more = setInterval(() => response.write(Buffer.alloc(20_000)), 20);
-        response.once('close', () => {
-          clearInterval(more);
-          cut++;
-        });
-      },
-    });
-    const { run, work, folder } = openSetup();
-    const { text } = await run({ action: 'navigate', url: web.url('/') });
-    for (const name of ['large', 'endless']) {
-      const { ok, text: why } = await run({ action: 'download', ref: ref(text, `link "${name}"`) });
-      expect({ ok, why }).toEqual({
-        ok: false,
-        why: expect.stringContaining(`[\`${name}.bin\` was not downloaded: it is larger than 100000 bytes]`),
+browserTest('a download that is too large or never ends is cancelled, and none of it is kept', async () => {
+  let cut = 0;
+  const web = await server({
+    '/': respondWith('<a href="/large.bin">large</a> <a href="/endless.bin">endless</a>'),
+    '/large.bin': respondWith(Buffer.alloc(MOST + 1), 'application/octet-stream', attached),
+    '/fits.bin': respondWith(Buffer.alloc(MOST), 'application/octet-stream', attached),
+    '/shown.txt': respondWith('x'.repeat(MOST + 1), 'text/plain'),
+    '/endless.bin': (_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/octet-stream', ...attached });
+      const more = setInterval(() => response.write(Buffer.alloc(20_000)), 20);
+      response.once('close', () => {
+        clearInterval(more);
+        cut++;
       });
-    }
-    await eventually(() => cut === 1);
-    const shown = await run({ action: 'download', url: web.url('/shown.txt') });
-    expect(shown).toMatchObject({ ok: false, text: expect.stringContaining('It is larger than 100000 bytes.') });
-    expect(existsSync(join(work, 'downloads'))).toBe(false);
-    expect((await run({ action: 'download', url: web.url('/fits.bin') })).ok).toBe(true);
-    expect(readdirSync(join(work, 'downloads'))).toEqual(['fits.bin']);
-    await eventually(() => readdirSync(join(folder, 'incoming')).length === 0);
-  },
-);
+    },
+  });
+  const { run, work, folder } = openSetup();
+  const { text } = await run({ action: 'navigate', url: web.url('/') });
+  for (const name of ['large', 'endless']) {
+    const { ok, text: why } = await run({ action: 'download', ref: ref(text, `link "${name}"`) });
+    expect({ ok, why }).toEqual({
+      ok: false,
+      why: expect.stringContaining(`[\`${name}.bin\` was not downloaded: it is larger than 100000 bytes]`),
+    });
+  }
+  await eventually(() => cut === 1);
+  const shown = await run({ action: 'download', url: web.url('/shown.txt') });
+  expect(shown).toMatchObject({ ok: false, text: expect.stringContaining('It is larger than 100000 bytes.') });
+  expect(existsSync(join(work, 'downloads'))).toBe(false);
+  expect((await run({ action: 'download', url: web.url('/fits.bin') })).ok).toBe(true);
+  expect(readdirSync(join(work, 'downloads'))).toEqual(['fits.bin']);
+  await eventually(() => readdirSync(join(folder, 'incoming')).length === 0);
+});
 
-browserTest('of more than five downloads at once the next is refused by name', async () => {
+browserTest('the sixth concurrent download is refused by name', async () => {
   const pending: Array<() => void> = [];
   const names = Array.from({ length: 6 }, (_, n) => `f${n}.bin`);
   const file = (_request: unknown, response: ServerResponse) => {
@@ -69,10 +66,10 @@ browserTest('of more than five downloads at once the next is refused by name', a
   for (const end of pending) end();
   reported += (await run({ action: 'wait' })).text;
   expect(readdirSync(join(work, 'downloads'))).toHaveLength(5);
-  expect(reported).toMatch(/\[`f\d\.bin` was not downloaded: 5 others are on their way\]/);
+  expect(reported).toMatch(/\[`f\d\.bin` was not downloaded: 5 others are in progress\]/);
 });
 
-browserTest('ten tabs are open at most: one more is closed again, and that is reported', async () => {
+browserTest('at most ten tabs are open: a further one is closed again, and that is reported', async () => {
   const web = await server({
     '/': respondWith(
       `<title>First</title><button onclick="for (let n = 0; n < 12; n++) window.open('/tab?' + n)">many</button>`,

@@ -8,11 +8,11 @@ import { browserTest, sharedBrowser } from './browser-setup.ts';
 import { eventually } from './tool-setup.ts';
 import { respondWith, sendsOn, server } from './web-server.ts';
 
-/** The names that the current test knows, for the browser that all tests here share. */
+/** The host names of the current test, for the browser that all tests here share. */
 let known: ResolveHost = async () => [];
 const openSetup = sharedBrowser({ resolve: (...of) => known(...of) });
 
-/** Names of this test: `here.test` is the server a page comes from, all others are on the machine too but not allowed. */
+/** Host names of this test: `here.test` is the server of a page; all others are on this machine too but not allowed. */
 const names = (table: Record<string, string[]>) => {
   const asked: string[] = [];
   const resolve = async (host: string) => {
@@ -26,7 +26,7 @@ const names = (table: Record<string, string[]>) => {
   return { asked };
 };
 
-/** A page at `here.test` may be seen; the secret server is at 127.0.0.2, by number and by name. */
+/** The page at `here.test` is allowed; the secret server is at 127.0.0.2, by address and by name. */
 async function scene(pageOf: (secret: string) => string, more: Record<string, string[]> = {}) {
   const secret = await server({ '/secret': respondWith('<p>the secret</p>') }, { host: '127.0.0.2' });
   const { asked } = names({ 'here.test': ['127.0.0.1'], 'inside.test': ['127.0.0.2'], ...more });
@@ -55,7 +55,7 @@ browserTest('a redirect to an address that is not public is not followed, by num
   expect(secret.asked).toEqual([]);
 });
 
-browserTest('what a page loads is held to the same: pictures, scripts, frames, fetches, workers, forms', async () => {
+browserTest('the same applies to what a page loads: pictures, scripts, frames, fetches, workers, forms', async () => {
   const { run, secret, at, asked } = await scene(
     (
       target,
@@ -71,11 +71,11 @@ browserTest('what a page loads is held to the same: pictures, scripts, frames, f
   expect(text).toContain('heading 1 "Here"');
   expect(text).toContain('something of the page was not loaded: http://127.0.0.2');
   expect(secret.asked).toEqual([]);
-  // Nothing but what pages asked for was even looked up: the browser itself has no business anywhere.
+  // Only hosts requested by pages were resolved; the browser itself contacts nobody.
   expect([...new Set(asked)].sort()).toEqual(['here.test', 'inside.test', 'localhost']);
 });
 
-browserTest('a WebSocket is held to the same, and one that is allowed is open', async () => {
+browserTest('the same applies to WebSockets, and an allowed one opens', async () => {
   const sockets = createServer().on('upgrade', (request, socket) => {
     const key = createHash('sha1').update(
       `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`,
@@ -100,7 +100,7 @@ browserTest('a WebSocket is held to the same, and one that is allowed is open', 
   expect(text).toContain('b failed');
 });
 
-browserTest('a name that answers with another address a moment later changes nothing', async () => {
+browserTest('a name that resolves to another address a moment later changes nothing', async () => {
   const secret = await server({ '/secret': respondWith('<p>the secret</p>') }, { host: '127.0.0.2' });
   names({ 'turns.test': ['127.0.0.1', '127.0.0.2'] });
   const { run } = openSetup();
@@ -110,7 +110,7 @@ browserTest('a name that answers with another address a moment later changes not
   expect(secret.asked).toEqual([]);
 });
 
-browserTest('no packet leaves by UDP, which no proxy could check', async () => {
+browserTest('no UDP packet is sent, which no proxy could check', async () => {
   const received: number[] = [];
   const udp = createSocket('udp4').on('message', (bytes) => received.push(bytes.length));
   await new Promise<void>((done) => udp.bind(0, '127.0.0.2', done));

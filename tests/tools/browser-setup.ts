@@ -10,7 +10,7 @@ import { findBrowser } from '../../src/tools/browser/find-browser.ts';
 import type { ResolveHost } from '../../src/tools/web/destination.ts';
 import { setup } from './tool-setup.ts';
 
-/** The Chromium of this machine; where a person wants these tests (AGENTD_TEST_BROWSER=required), a missing one fails them. */
+/** The Chromium of this machine. With AGENTD_TEST_BROWSER=required, these tests fail if it is missing. */
 const why = missing();
 function missing(): string {
   try {
@@ -22,7 +22,7 @@ function missing(): string {
   }
 }
 
-/** A test with a real browser; skipped, with the reason, where there is none. */
+/** A test with a real browser; skipped, with the reason, if there is none. */
 export const browserTest = (name: string, run: () => Promise<void>) =>
   test(name, async (context) => {
     context.skip(why !== '', why);
@@ -39,7 +39,7 @@ type Options = {
   env?: NodeJS.ProcessEnv;
 };
 
-/** Tools with a `browser` that may reach 127.0.0.1 unless something else is given; closed after the test. */
+/** Tools with a `browser` that by default may reach 127.0.0.1; closed after the test. */
 export function browserSetup(options: Options = {}) {
   const {
     network = { allow_private: ['127.0.0.1'] },
@@ -58,7 +58,7 @@ export function browserSetup(options: Options = {}) {
   const toolOf = (folder: string, from = pool) => browserTool({ pool: from, folder, settings, actionMs, patience });
   const home = mkdtempSync(join(tmpdir(), 'agentd-browser-'));
   onTestFinished(() => rmSync(home, { recursive: true, force: true, maxRetries: 3 }));
-  // Hooks run backwards: the browsers have ended before their folder goes.
+  // Hooks run in reverse order, so the browsers have ended before their folder is removed.
   onTestFinished(() => pool.close());
   const folder = join(home, 'session', 'browser');
   const box = setup({ tools: [toolOf(folder)] });
@@ -67,8 +67,8 @@ export function browserSetup(options: Options = {}) {
 }
 
 /**
- * Setups of the tests of one file, which share a browser and its profile, since a start of Chromium takes most of the time of such a
- * test. Each test begins without tabs. `resolve` and `mostBytes` are those of the file.
+ * Setups for the tests of one file, which share a browser and its profile, since starting Chromium takes most of the
+ * time of such a test. Each test begins without tabs. `resolve` and `mostBytes` apply to the whole file.
  */
 export function sharedBrowser({ resolve, mostBytes }: Pick<Options, 'resolve' | 'mostBytes'> = {}) {
   const home = mkdtempSync(join(tmpdir(), 'agentd-browser-'));

@@ -1,6 +1,6 @@
 import { openBrowsers } from '../../src/tools/index.ts';
 
-/** A daemon's part of the browser, to be killed: opens a page in a profile, says so, and goes on for ever. */
+/** Stands for a daemon that is killed: opens a page in a profile, says so, and runs forever. */
 const [folder = '', url = ''] = process.argv.slice(2);
 const pool = openBrowsers({ env: process.env, log: () => undefined });
 const tool = pool.toolFor(folder, () => ({ network: { allow_private: ['127.0.0.1'] } }));

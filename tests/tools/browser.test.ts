@@ -7,13 +7,13 @@ import { smallPdf } from './small-pdf.ts';
 import { respondWith, server } from './web-server.ts';
 
 const open = sharedBrowser();
-/** None of the pages here has a banner that could come. */
+/** No page here has a cookie banner, so there is no need to wait for one. */
 const quickSetup = (options: Parameters<typeof open>[0] = {}) => open({ patience: { comesMs: 50 }, ...options });
 
-/** The number of the first line with these words. */
+/** The element number in the first line with this text. */
 const ref = (text: string, words: string) => new RegExp(`\\[(e\\d+)\\] ${words}`).exec(text)?.[1];
 
-browserTest('a form is filled in, chosen from and sent; each answer shows what changed', async () => {
+browserTest('a form is filled in and sent; each answer shows what changed', async () => {
   const page = `<title>Order</title><h1>Order</h1><p>All you need</p><ul><li>one<li>two<li>three</ul><form action="/done">
     <label>Name <input name=n></label><label>Size <select name=s><option value=1>Small<option value=2>Large</select></label><button>Send</button></form>`;
   const web = await server({ '/': respondWith(page), '/done': respondWith('<title>Thanks</title><p>Thank you') });
@@ -40,7 +40,7 @@ browserTest('a form is filled in, chosen from and sent; each answer shows what c
   expect(back.text).toContain('textbox "Name": Ada');
 });
 
-browserTest('a number of a page that is gone hits nothing on the one that came', async () => {
+browserTest('a number from a page that is gone matches nothing on the next one', async () => {
   const web = await server({
     '/': respondWith('<a href="/two">on</a>'),
     '/two': respondWith('<button onclick="document.title=`hit`">Delete all</button>'),
@@ -65,7 +65,7 @@ browserTest('a click that cannot reach its element says what is in the way', asy
   expect(why.split('\n')[0]).toContain('id="veil"');
 });
 
-browserTest('dialogs are dismissed and told of, and a new tab becomes the current one', async () => {
+browserTest('dialogs are dismissed and reported, and a new tab becomes the current one', async () => {
   const web = await server({
     '/': respondWith(
       `<button onclick="document.title = confirm('Sure?')">Ask</button><a href="/two" target=_blank>New</a>`,
@@ -81,7 +81,7 @@ browserTest('dialogs are dismissed and told of, and a new tab becomes the curren
   expect((await run({ action: 'close' })).text).toContain('button "Ask"');
 });
 
-browserTest('a page too long to be shown is read on line by line, and nothing is missing', async () => {
+browserTest('a page too long to be shown can be read in parts, and nothing is missing', async () => {
   const web = await server({
     '/': respondWith(Array.from({ length: 900 }, (_, n) => `<p>line ${n} ${'😀'.repeat(20)}</p>`).join('')),
   });
@@ -96,7 +96,7 @@ browserTest('a page too long to be shown is read on line by line, and nothing is
   expect(seen).toEqual(Array.from({ length: 900 }, (_, n) => String(n)));
 });
 
-browserTest('a page whose scripts never end does not keep the tool, and the next page comes', async () => {
+browserTest('a page whose scripts never end does not block the tool, and the next page opens', async () => {
   const web = await server({
     '/': respondWith('<h1>busy</h1><script>setTimeout(() => { for (;;); }, 300)</script>'),
     '/two': respondWith('<p>second'),
@@ -107,7 +107,7 @@ browserTest('a page whose scripts never end does not keep the tool, and the next
   expect((await run({ action: 'navigate', url: web.url('/two') })).text).toContain('second');
 });
 
-browserTest('an action ends when the run is stopped, and the browser goes on', async () => {
+browserTest('an action ends when the run is stopped, and the browser stays open', async () => {
   const web = await server({ '/': respondWith('<p>here'), '/slow': () => undefined });
   const { run } = quickSetup();
   await run({ action: 'navigate', url: web.url('/') });
@@ -118,7 +118,7 @@ browserTest('an action ends when the run is stopped, and the browser goes on', a
   expect((await run({ action: 'snapshot' })).text).toContain('here');
 });
 
-browserTest('files are downloaded into work/downloads/ under names that are free and harmless', async () => {
+browserTest('files are downloaded into work/downloads/ under free and safe names', async () => {
   const file = (name: string) =>
     respondWith('a,b\n1,2\n', 'text/csv', { 'content-disposition': `attachment; filename="${name}"` });
   const web = await server({
@@ -147,7 +147,7 @@ browserTest('files are downloaded into work/downloads/ under names that are free
   expect((await run({ action: 'snapshot' })).text).toContain('link "CSV"');
 });
 
-browserTest('a file keeps a name that is not ASCII, also where the daemon has no language', async () => {
+browserTest('a file keeps a non-ASCII name even if the daemon has no locale', async () => {
   const name = "attachment; filename*=UTF-8''caf%C3%A9.csv";
   const web = await server({ '/csv': respondWith('a,b', 'text/csv', { 'content-disposition': name }) });
   const { run, work } = browserSetup({ env: { PATH: process.env['PATH'] } });
@@ -166,7 +166,7 @@ browserTest('nothing is written through a link that leads out of work/', async (
 });
 
 browserTest(
-  'a screenshot lies in work/screenshots/, its size is reported, and a model that sees is shown it',
+  'a screenshot is saved in work/screenshots/, its size is reported, and a model with vision is shown it',
   async () => {
     const web = await server({ '/': respondWith('<p style="height:3000px">here') });
     const { run, work } = quickSetup();
@@ -185,7 +185,7 @@ browserTest(
   },
 );
 
-test('arguments that do not fit an action are refused with what it takes', async () => {
+test('invalid arguments of an action are refused with what it takes', async () => {
   const { run } = browserSetup();
   const reported = async (args: object) => (await run(args)).text;
   expect(await reported({ action: 'type', url: 'http://x/' })).toBe(
@@ -193,10 +193,10 @@ test('arguments that do not fit an action are refused with what it takes', async
   );
   expect(await reported({ action: 'download' })).toContain('it needs either `url` or `ref`');
   expect(await reported({ action: 'clik' })).toContain('"navigate"');
-  expect(await reported({ action: 'click', ref: 'button' })).toContain('wanted a number from the page such as e12');
+  expect(await reported({ action: 'click', ref: 'button' })).toContain('expected a number from the page such as e12');
 });
 
-test('a name a server gave is made harmless', () => {
+test('a file name from a server is made safe', () => {
   expect(safeFileName('../../etc/passwd')).toBe('passwd');
   expect(safeFileName('..\\..\\evil.exe')).toBe('evil.exe');
   expect(safeFileName('.bashrc')).toBe('bashrc');

@@ -39,31 +39,31 @@ test('the model is not offered `check`, neither at first nor after a wrong name;
   expect(await use('check', { command: 'true' })).toMatchObject({ ok: true });
 });
 
-test('a file holds where it is there and large enough, by either of its names', async () => {
+test('a file check passes if the file exists and is large enough, by either of its names', async () => {
   const { use, work } = given();
   writeFileSync(join(work, 'chart.svg'), '');
   for (const file of ['chart.svg', 'work/chart.svg', join(work, 'chart.svg')]) {
     expect(await use('check', { file })).toEqual({
       ok: true,
-      text: 'work/chart.svg: wanted a file, came one of 0 bytes',
+      text: 'work/chart.svg: expected a file, got one of 0 bytes',
     });
     expect(await use('check', { file, min_bytes: 100 })).toEqual({
       ok: false,
-      text: 'work/chart.svg: wanted at least 100 bytes, came 0',
+      text: 'work/chart.svg: expected at least 100 bytes, got 0',
     });
   }
   writeFileSync(join(work, 'chart.svg'), 'x'.repeat(100));
   expect(await use('check', { file: 'chart.svg', min_bytes: 100 })).toEqual({
     ok: true,
-    text: 'work/chart.svg: wanted at least 100 bytes, came 100',
+    text: 'work/chart.svg: expected at least 100 bytes, got 100',
   });
   expect(await use('check', { file: 'a/b.txt' })).toEqual({
     ok: false,
-    text: 'work/a/b.txt: wanted a file, came nothing: there is no such file',
+    text: 'work/a/b.txt: expected a file, got nothing: there is no such file',
   });
 });
 
-test('a folder, a file outside and a link to one do not hold', async () => {
+test('a folder, a file outside and a link to one do not pass', async () => {
   const { use, work, outside } = given();
   mkdirSync(join(work, 'out'));
   writeFileSync(join(outside, 'secret'), 'x');
@@ -78,7 +78,7 @@ test('a folder, a file outside and a link to one do not hold', async () => {
   const secret = join(outside, 'secret');
   expect(await allowed.use('check', { file: secret, min_bytes: 1 })).toEqual({
     ok: true,
-    text: `${secret}: wanted at least 1 byte, came 1`,
+    text: `${secret}: expected at least 1 byte, got 1`,
   });
 });
 
@@ -87,24 +87,24 @@ test('a pattern is tried against the first mebibyte, whole characters only', asy
   const mebibyte = 1024 * 1024;
   writeFileSync(join(work, 'a.txt'), `Résumé\n${'x'.repeat(mebibyte - 11)}€end`);
   const matches = async (pattern: string) => (await use('check', { file: 'a.txt', matches: pattern })).text;
-  expect(await matches('^R\\p{L}+é\\n')).toBe('work/a.txt: wanted a match of /^R\\p{L}+é\\n/u, came one');
-  expect(await matches('x$')).toMatch(/came one$/);
-  expect(await matches('€|\ufffd|end')).toMatch(/came none$/);
-  expect(await matches('\\-|x')).toMatch(/came one$/);
+  expect(await matches('^R\\p{L}+é\\n')).toBe('work/a.txt: expected a match of /^R\\p{L}+é\\n/u, got one');
+  expect(await matches('x$')).toMatch(/got one$/);
+  expect(await matches('€|\ufffd|end')).toMatch(/got none$/);
+  expect(await matches('\\-|x')).toMatch(/got one$/);
   expect(await use('check', { file: 'a.txt', min_bytes: 2 * mebibyte, matches: 'x' })).toMatchObject({ ok: false });
 });
 
-test('a pattern that is none, or takes for ever, is an answer', async () => {
+test('an invalid or endless pattern gets an answer', async () => {
   const { use, work } = given({ patternMs: 200 });
   writeFileSync(join(work, 'a.txt'), `${'a'.repeat(60)}!`);
   expect((await use('check', { file: 'a.txt', matches: '(' })).text).toMatch(/^`matches` is not a JavaScript regular/);
   expect(await use('check', { file: 'a.txt', matches: '^(a+)+$' })).toEqual({
     ok: false,
-    text: 'work/a.txt: wanted a match of /^(a+)+$/u, came none within 0.2 s; a repeat inside a repeat, as in (a+)+, can take for ever',
+    text: 'work/a.txt: expected a match of /^(a+)+$/u, got none within 0.2 s; a repeat inside a repeat, as in (a+)+, can take forever',
   });
 });
 
-test('an abort ends a pattern that takes for ever', async () => {
+test('an abort ends an endless pattern', async () => {
   const { use, work } = given();
   writeFileSync(join(work, 'a.txt'), `${'a'.repeat(60)}!`);
   const stop = new AbortController();
@@ -113,27 +113,27 @@ test('an abort ends a pattern that takes for ever', async () => {
   await expect(trying).rejects.toBe('stopped by a person');
 });
 
-test('a command holds where its exit code is the one wanted, and its last lines are reported', async () => {
+test('a command check passes if its exit code is the expected one, and its last lines are reported', async () => {
   const { use, work } = given();
   expect(await use('check', { command: 'pwd' })).toEqual({
     ok: true,
-    text: `\`pwd\`: wanted exit 0, came exit 0\n${work}`,
+    text: `\`pwd\`: expected exit 0, got exit 0\n${work}`,
   });
   expect(await use('check', { command: 'exit 3', exit: 3 })).toMatchObject({ ok: true });
   expect(await use('check', { command: 'exit 30', exit: 3 })).toMatchObject({ ok: false });
   const { ok, text } = await use('check', { command: 'seq 1 30; echo exit 0; exit 1' });
   expect(ok).toBe(false);
   const tail = [...Array.from({ length: 19 }, (_, index) => `${index + 12}`), 'exit 0'];
-  expect(text.split('\n')).toEqual(['`seq 1 30; echo exit 0; exit 1`: wanted exit 0, came exit 1', ...tail]);
+  expect(text.split('\n')).toEqual(['`seq 1 30; echo exit 0; exit 1`: expected exit 0, got exit 1', ...tail]);
 });
 
-test('a command that takes too long or is ended by a signal does not hold', async () => {
+test('a command that takes too long or is ended by a signal does not pass', async () => {
   const { use } = given({ shell: shellTool({ timeoutMs: 300 }) });
   expect(await use('check', { command: 'sleep 60' })).toMatchObject({
     ok: false,
-    text: expect.stringContaining('wanted exit 0, came timed out after 0.3 s'),
+    text: expect.stringContaining('expected exit 0, got timed out after 0.3 s'),
   });
-  expect((await use('check', { command: 'kill -9 $$' })).text).toContain('came ended by signal SIGKILL');
+  expect((await use('check', { command: 'kill -9 $$' })).text).toContain('got ended by signal SIGKILL');
 });
 
 test('an abort ends the command, with the processes it started', async () => {
@@ -145,25 +145,25 @@ test('an abort ends the command, with the processes it started', async () => {
   await expect(trying).rejects.toBe('stopped by a person');
 });
 
-test('an address holds where the status is the one wanted, after redirects; its body is not waited for', async () => {
+test('a URL check passes if the status after redirects is the expected one; it does not wait for the body', async () => {
   const url = await site((request, response) => {
     if (request.url === '/moved') response.writeHead(302, { location: '/here' }).end();
     else if (request.url === '/silent') response.writeHead(200).flushHeaders();
     else response.writeHead(request.url === '/here' ? 200 : 404).write('a body without an end');
   });
-  expect(await get(`${url}/moved`)).toEqual({ ok: true, text: `${url}/moved: wanted status 200, came 200` });
-  expect(await get(`${url}/gone`)).toEqual({ ok: false, text: `${url}/gone: wanted status 200, came 404` });
+  expect(await get(`${url}/moved`)).toEqual({ ok: true, text: `${url}/moved: expected status 200, got 200` });
+  expect(await get(`${url}/gone`)).toEqual({ ok: false, text: `${url}/gone: expected status 200, got 404` });
   expect(await get(`${url}/gone`, 404)).toMatchObject({ ok: true });
   expect(await get(`${url}/silent`)).toMatchObject({ ok: true });
 });
 
-test('no answer, none in time, and an address of another kind do not hold', async () => {
+test('no answer, none in time, and another kind of URL do not pass', async () => {
   const url = await site(() => {});
   expect(await get(url, 200, 100)).toEqual({
     ok: false,
-    text: `${url}: wanted status 200, came no answer within 0.1 s`,
+    text: `${url}: expected status 200, got no answer within 0.1 s`,
   });
-  expect((await get('http://127.0.0.1:1/')).text).toMatch(/came no answer \(.+\)$/);
+  expect((await get('http://127.0.0.1:1/')).text).toMatch(/got no answer \(.+\)$/);
   expect((await get('file:///etc/passwd')).text).toContain('begins with http:// or https://');
 });
 
@@ -183,7 +183,7 @@ test('an address that is not public is asked only where a person allowed it, and
   expect(asked).toBe(0);
 });
 
-test('a redirect of a checked address goes by the rules like the address itself', async () => {
+test('the rules apply to redirects of a checked URL as to the URL itself', async () => {
   let asked = 0;
   const url = await site((request, response) => {
     if (request.url === '/open') response.writeHead(302, { location: '/private/x' }).end();
@@ -207,15 +207,15 @@ test('an abort ends the wait for an address', async () => {
   await expect(given({ web: LOOPBACK }).use('check', { url }, stop.signal)).rejects.toBe('stopped by a person');
 });
 
-test('what a person is asked never holds by itself', async () => {
+test('a check that asks a person never passes by itself', async () => {
   const { use } = given();
   expect(await use('check', { person: 'Is it blue?' })).toEqual({ ok: false, text: 'asks a person: Is it blue?' });
 });
 
-test('anything but one entry of done_when is refused with the kinds there are', async () => {
+test('anything other than one entry of done_when is refused with the possible kinds', async () => {
   const { use } = given();
   for (const args of [{}, { file: 'a', command: 'b' }, { file: '' }, { url: 'not one' }, { command: 'a', exit: 'no' }])
-    expect((await use('check', args)).text).toMatch(/^A check wants one of \{ file, .* came \{/);
+    expect((await use('check', args)).text).toMatch(/^Expected one of \{ file, .* got \{/);
   expect((await use('check', '{"file": ')).text).toContain('are not JSON');
 });
 

@@ -5,7 +5,7 @@ import { parseAllowedHosts } from '../../src/tools/web/destination.ts';
 import { startEgressProxy } from '../../src/tools/web/egress-proxy.ts';
 import { respondWith, server } from './web-server.ts';
 
-/** What comes through a proxy: the status, or null where the connection was cut. */
+/** The status of a request through the proxy, or null if the connection was cut. */
 async function through(proxy: string, path: string, method = 'GET'): Promise<number | null> {
   const { hostname, port } = new URL(proxy);
   const sent = request({ hostname, port, path, method, agent: false }).end();
@@ -19,7 +19,7 @@ async function through(proxy: string, path: string, method = 'GET'): Promise<num
   );
 }
 
-test('what a rule denies does not come through the proxy of a browser: plain ones by their path, encrypted ones by their host', async () => {
+test("the browser's proxy denies requests by rule: plain ones by their path, encrypted ones by their host", async () => {
   const web = await server({ '/open': respondWith('open'), '/private': respondWith('secret') });
   const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
   const proxy = await startEgressProxy(() => parseAllowedHosts(['127.0.0.1', 'a.test', 'b.test']), resolve);

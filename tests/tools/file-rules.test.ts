@@ -7,7 +7,7 @@ import { setup } from './tool-setup.ts';
 
 const KEPT = 'secret/kept.txt';
 
-/** A call of each tool that does something with the content of a file, as docs/security.md names it, and what it does. */
+/** A call of each tool that accesses the content of a file, as in docs/security.md, and its kind of access. */
 const CALLS: Array<[row: string, tool: string, args: object, access: 'read' | 'write']> = [
   ['`read_file`', 'read_file', { path: KEPT }, 'read'],
   ['`search_files`', 'search_files', { pattern: 'x', path: KEPT }, 'read'],
@@ -17,7 +17,7 @@ const CALLS: Array<[row: string, tool: string, args: object, access: 'read' | 'w
   ['`check` with a file', 'check', { file: KEPT, matches: 'x' }, 'read'],
   ['`parts` with a file', 'parts', { file: KEPT, group: 1, from: 0 }, 'read'],
 ];
-/** Tools that are given no path of a file, or only names of what is in a folder. `browser` writes to two folders of its own. */
+/** Tools without file paths, or that only list names. `browser` writes to two folders of its own. */
 const WITHOUT_CONTENT = [
   ...['shell', 'jobs', 'list_files', 'web_search', 'browser', 'remember', 'recall', 'skill'],
   ...['plan', 'ask_user', 'spawn'],
@@ -36,26 +36,23 @@ function ruled(rules: PermissionRule[]) {
   return { ...at, permit };
 }
 
-test('every tool is in the table of what it does with files, or is known to do nothing with their content', () => {
+test('every tool is in the table of file access, or is known not to access the content of files', () => {
   const listed = new Set([...CALLS.map(([, tool]) => tool), ...WITHOUT_CONTENT]);
   expect([...listed].sort()).toEqual([...TOOL_NAMES].sort());
 });
 
-test.each(CALLS)(
-  'a rule for the file holds %s back by what it does, not by its name',
-  async (_, tool, args, access) => {
-    const toolName = { read: 'read_file', write: 'write_file' }[access];
-    const other = { read: 'write_file', write: 'read_file' }[access];
-    for (const word of ['deny', 'ask'] as const) {
-      const { permit } = ruled([{ [word]: `${toolName}(secret/*)` } as PermissionRule, { allow: '*' }]);
-      expect(await permit(tool, args)).toBe(word);
-    }
-    const { permit } = ruled([{ deny: `${other}(secret/*)` }, { allow: '*' }]);
-    expect(await permit(tool, args)).toBe('allow');
-  },
-);
+test.each(CALLS)('a rule for a file restricts %s by what it does, not by its name', async (_, tool, args, access) => {
+  const toolName = { read: 'read_file', write: 'write_file' }[access];
+  const other = { read: 'write_file', write: 'read_file' }[access];
+  for (const word of ['deny', 'ask'] as const) {
+    const { permit } = ruled([{ [word]: `${toolName}(secret/*)` } as PermissionRule, { allow: '*' }]);
+    expect(await permit(tool, args)).toBe(word);
+  }
+  const { permit } = ruled([{ deny: `${other}(secret/*)` }, { allow: '*' }]);
+  expect(await permit(tool, args)).toBe('allow');
+});
 
-test('security.md says which rules hold which tool', () => {
+test('security.md says which rules apply to which tool', () => {
   const table = readFileSync('docs/security.md', 'utf8').split('<!-- file tools -->')[1] ?? '';
   const rows = [...table.split('<!-- /file tools -->')[0]!.matchAll(/^\| (`.*?) *\| `(\w+)` *\|$/gm)];
   expect(rows.map(([, row, rule]) => [row, rule])).toEqual(
@@ -63,14 +60,14 @@ test('security.md says which rules hold which tool', () => {
   );
 });
 
-test('a search leaves out a file that a rule for reading holds back, and says so', async () => {
+test('a search leaves out a file that a rule forbids to read, and says so', async () => {
   for (const word of ['deny', 'ask'] as const) {
     const { use } = ruled([{ [word]: 'read_file(secret/*)' } as PermissionRule]);
     const { ok, text } = await use('search_files', { pattern: 'x' });
     expect(ok).toBe(true);
     expect(text).toContain('open.txt:1: a word: x');
     expect(text).not.toContain('a key');
-    expect(text).toContain('not searched: secret/kept.txt (a rule of the settings holds it back)');
+    expect(text).toContain('not searched: secret/kept.txt (a rule of the settings forbids it)');
   }
 });
 

@@ -15,7 +15,7 @@ test('a short file is read as it is', async () => {
   expect(await use('read_file', { path: 'empty' })).toEqual({ ok: true, text: '(the file is empty)' });
 });
 
-test('a part of a file says which lines it is and where to read on', async () => {
+test('a part of a file says which lines it has and where to continue', async () => {
   const { use, work } = setup();
   writeFileSync(join(work, 'a'), numbered(10));
   expect((await use('read_file', { path: 'a', offset: 3, limit: 2 })).text).toBe(
@@ -43,7 +43,7 @@ test('a long file is read page by page, and every page is short enough to be sho
   expect(read).toBe(whole);
 });
 
-test('a page does not depend on the pieces a text comes in', async () => {
+test('a page does not depend on the chunks in which a text arrives', async () => {
   const bytes = Buffer.from(`a\n漢字😀\n\nlong ${'x'.repeat(30)}\nend`);
   const ask = { first: 2, lines: 3, characters: 20 };
   const whole = await readPage([bytes], ask);
@@ -83,7 +83,7 @@ test('an output in one long line can be read to its end', async () => {
   expect(read.replaceAll('\n', '')).toBe(output.replace('\n', ''));
 });
 
-test('a name in another Unicode form is named so that it can be asked for', async () => {
+test('a name in another Unicode form is reported so that it can be requested', async () => {
   const { use, work } = setup();
   writeFileSync(join(work, 'cafe\u0301.txt'), 'from a Mac');
   expect(await use('read_file', { path: 'caf\u00e9.txt' })).toEqual({
@@ -93,7 +93,7 @@ test('a name in another Unicode form is named so that it can be asked for', asyn
   expect((await use('read_file', '{"path": "cafe\\u0301.txt"}')).text).toBe('from a Mac');
 });
 
-test('a binary file is named for what it is', async () => {
+test('a binary file is reported with its type', async () => {
   const { use, work } = setup();
   writeFileSync(join(work, 'p.png'), Buffer.from('\x89PNG\r\n\x1a\nxxxx', 'latin1'));
   writeFileSync(join(work, 'b'), Buffer.from([1, 0, 2]));
@@ -105,17 +105,17 @@ test('a binary file is named for what it is', async () => {
   expect((await use('read_file', { path: 'b' })).text).toBe('`b` is binary: 3 bytes, of an unknown type.');
 });
 
-test('an output that was too long is read on by its hash', async () => {
+test('the rest of an output that was too long is read by its hash', async () => {
   const hash = 'a'.repeat(64);
   const { use } = setup({ blobs: { [hash]: numbered(3000) } });
   expect((await use('read_file', { path: `blob:${hash}`, offset: 2999 })).text).toBe(
     'lines 2999-3000 of 3000\nline 2999\nline 3000\n',
   );
-  expect((await use('read_file', { path: `blob:${'b'.repeat(64)}` })).text).toContain('No output');
+  expect((await use('read_file', { path: `blob:${'b'.repeat(64)}` })).text).toContain('has no output');
   expect((await use('read_file', { path: 'blob:../x' })).text).toContain('64 hex digits');
 });
 
-test('what cannot be read is reported in words', async () => {
+test('files that cannot be read are reported with the reason', async () => {
   const { use, work } = setup();
   mkdirSync(join(work, 'd'));
   writeFileSync(join(work, 'f'), '');
@@ -123,7 +123,7 @@ test('what cannot be read is reported in words', async () => {
   const why = async (path: string) => (await use('read_file', { path })).text;
   expect(await why('gone')).toBe('`gone` is not there; list_files shows what is.');
   expect(await why('d')).toBe('`d` is a folder; list_files shows what is in it.');
-  expect(await why('f/x')).toBe('`f/x` has a file on its way where a folder is needed.');
+  expect(await why('f/x')).toBe('`f/x` has a file in its path where a folder is needed.');
   expect(await why('pipe')).toBe('`pipe` is a device or a pipe, not a file.');
   expect(await why('x'.repeat(300))).toContain('is too long a name');
 });
@@ -146,7 +146,7 @@ test('a file that is replaced or edited keeps its mode', async () => {
   expect(statSync(join(work, 'run.sh')).mode & 0o7777).toBe(0o751);
 });
 
-test('who reads while a file is replaced sees the old one or the new one', async () => {
+test('a reader during a replacement sees the old file or the new one', async () => {
   const { use, work } = setup();
   const contents = ['a'.repeat(300_000), 'b'.repeat(300_000)];
   await use('write_file', { path: 'f', content: contents[0] });
@@ -168,7 +168,7 @@ test('a write that fails leaves nothing behind', async () => {
   writeFileSync(join(work, 'f'), 'x');
   expect((await use('write_file', { path: 'd', content: '' })).text).toContain('is a folder');
   expect((await use('write_file', { path: 'd/', content: '' })).text).toContain('names a folder');
-  expect((await use('write_file', { path: 'f/x', content: '' })).text).toContain('has a file on its way');
+  expect((await use('write_file', { path: 'f/x', content: '' })).text).toContain('has a file in its path');
   expect(readdirSync(work)).toEqual(['d', 'f']);
 });
 
@@ -207,7 +207,7 @@ test('an edit that fits nowhere shows what is nearest', async () => {
   expect((await use('edit_file', { path: 'dos', old: 'a\nb', new: '' })).text).toContain('end in \\r\\n');
 });
 
-test('an edit that misses far down, or by the end of the file, says where it stops to fit', async () => {
+test('an edit that differs far down, or at the end of the file, says where it first differs', async () => {
   const { use, work } = setup();
   const lines = Array.from({ length: 40 }, (_, index) => `line ${index + 1}`);
   writeFileSync(join(work, 'a'), lines.join('\n'));
@@ -236,7 +236,7 @@ test('an edit does not put other line ends into a file with \\r\\n', async () =>
   expect((await use('edit_file', { path: 'dos', old: 'c', new: 'c\nd' })).ok).toBe(true);
 });
 
-test('what is no text, too big or unchanged is not edited', async () => {
+test('binary, too large or unchanged files are not edited', async () => {
   const { use, work } = setup();
   writeFileSync(join(work, 'latin'), Buffer.from([0x61, 0xe9]));
   writeFileSync(join(work, 'big'), Buffer.alloc(9 * 1024 * 1024, 0x61));

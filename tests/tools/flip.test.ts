@@ -11,10 +11,10 @@ import { setup } from './tool-setup.ts';
 
 const OURS = 'inside.txt';
 const THEIRS = 'outside.txt';
-/** A thousand with AGENTD_TEST_ALL=1: of three hundred rounds dozens meet the link already. */
+/** A thousand with AGENTD_TEST_ALL=1; even of three hundred rounds, dozens meet the link. */
 const ROUNDS = everything ? 1000 : 300;
 
-/** A work folder in which a real process puts a link to the folder beside it in the place of `d`, without a pause. */
+/** A work folder in which a real process keeps replacing `d` by a link to the folder beside it. */
 async function flipping() {
   const at = setup();
   mkdirSync(join(at.work, 'd'));
@@ -31,7 +31,10 @@ async function flipping() {
   return { ...at, stop };
 }
 
-/** Whether a folder and a file were made where they belong: on a busy machine the link can stand there in hundreds of rounds. */
+/**
+ * Whether a folder and a file were made where they belong: on a busy machine the link can stand there in hundreds of
+ * rounds.
+ */
 function hasMade(work: string): boolean {
   try {
     const made = readdirSync(work, { recursive: true }).map(String);
@@ -42,7 +45,7 @@ function hasMade(work: string): boolean {
   }
 }
 
-// Where there is no /proc, a small moment remains: docs/tools.md says so.
+// Without /proc, a short race remains; see docs/tools.md.
 const descriptors = test.runIf(process.platform === 'linux');
 
 descriptors(
@@ -51,7 +54,7 @@ descriptors(
     const { use, outside, work, stop } = await flipping();
     const fence = await openWorkPaths(work, []);
     for (let n = 0; n < ROUNDS || !hasMade(work); n++) {
-      // What a download, a picture or a server's file does after its place was found; its content never comes, which spares a sync.
+      // Like a download, picture or server's file after its place was found; without content, to avoid a sync.
       const nothing = new Readable({ read: () => nothing.destroy(new Error('nothing comes')) });
       await writeWorkFile({ real: join(work, `d/new-${n}/x`), displayName: 'x' }, nothing, fence).catch(
         () => undefined,
@@ -89,7 +92,7 @@ descriptors(
   60_000,
 );
 
-test('a folder of a shared work folder that a link has taken the place of is not worked in', async () => {
+test('a folder of a shared work folder that was replaced by a link is not used', async () => {
   const { box, work, outside, root } = setup();
   writeFileSync(join(outside, 'secret'), 'not for the model');
   symlinkSync(outside, join(work, 'step'));

@@ -12,7 +12,7 @@ import { eventually, runs, setup } from './tool-setup.ts';
 const BASH = '/bin/bash';
 const testForkServer = test.runIf(existsSync(BASH) && canUseForkServer(BASH));
 
-/** Begins the session that a command runs in: its fork server. */
+/** The fork server of a command, which leads its process session. */
 const MINE = 'cut -d" " -f6 /proc/$$/stat';
 const forkServerIn = (text: string): number => Number(/^exit 0\n(\d+)\n/.exec(text)?.[1]);
 const kill = (pid: number): void => {
@@ -22,20 +22,20 @@ const kill = (pid: number): void => {
 
 type Use = ReturnType<typeof setup>['use'];
 const forkServerOf = async (use: Use): Promise<number> => forkServerIn((await use('shell', { command: MINE })).text);
-/** The fork servers that serve now; each that is idle has its turn. */
+/** The current fork servers; each idle one is used in turn. */
 async function serving(use: Use): Promise<number[]> {
   const found: number[] = [];
   for (let n = 0; n < 9; n++) found.push(await forkServerOf(use));
   return found;
 }
-/** Ends those that are idle, also from files that ran in this process before; the next command gets a new one. */
+/** Ends idle fork servers, including those of earlier test files in this process; the next command gets a new one. */
 async function endIdle(use: Use): Promise<void> {
   const idle = new Set(await serving(use));
   for (const pid of idle) kill(pid);
   await eventually(() => ![...idle].some(runs));
 }
 
-testForkServer('commands one after the other come from one fork server, two at once from two', async () => {
+testForkServer('sequential commands share one fork server, concurrent ones use two', async () => {
   const { use, work } = setup();
   await endIdle(use);
   const first = await forkServerOf(use);
@@ -77,21 +77,24 @@ testForkServer('a fork server that is killed while it is idle is replaced', asyn
   expect(forkServerIn(text)).not.toBe(forkServer);
 });
 
-testForkServer('a fork server that is killed before it began its command leaves it unbegun, and says so', async () => {
+testForkServer('a fork server that is killed before it starts its command does not start it, and says so', async () => {
   const { use, work, folder } = setup();
   await endIdle(use);
   const forkServer = await forkServerOf(use);
   process.kill(forkServer, 'SIGSTOP');
   const call = use('shell', { command: 'echo x > begun' });
-  // The call is made ready and asked for in one turn of the event loop; a fork server that is killed before that is not asked.
+  // The call is prepared and requested in one turn of the event loop; a fork server killed before that is not used.
   await eventually(() => existsSync(callFiles(folder()).boot));
   kill(forkServer);
-  expect(await call).toMatchObject({ ok: false, text: expect.stringContaining('not begun: the process that should') });
+  expect(await call).toMatchObject({
+    ok: false,
+    text: expect.stringContaining('not started: the process that should'),
+  });
   expect(existsSync(join(work, 'begun'))).toBe(false);
 });
 
 testForkServer(
-  'a fork server serves again only after a clean end: not where its command was killed or left',
+  'a fork server is reused only after a clean end, not if its command was killed or abandoned',
   async () => {
     const { use, work, root } = setup();
     await use('shell', { command: `${MINE} > server; kill -KILL 0` });
@@ -110,7 +113,7 @@ testForkServer(
   },
 );
 
-testForkServer('what a command killed of those around it does not reach the next one', async () => {
+testForkServer('processes that a command killed do not affect the next one', async () => {
   const { use } = setup();
   for (const command of ['kill -KILL 0', 'sleep 0.1; kill -KILL $PPID', `kill -KILL $(${MINE})`, 'kill -TERM 0']) {
     await use('shell', { command: `echo before; ${command}` });
@@ -118,10 +121,10 @@ testForkServer('what a command killed of those around it does not reach the next
   }
 });
 
-testForkServer('a command finds the same around it as one that was started without a fork server', async () => {
+testForkServer('a command has the same environment as one that was started without a fork server', async () => {
   const bin = join(setup().root, 'bin');
   mkdirSync(bin);
-  // The same bash under a name that is not known as one that can be a fork server.
+  // The same bash under a name for which no fork server is used.
   symlinkSync(BASH, join(bin, 'other'));
   const command = [
     'env | sort; pwd; umask; ulimit -a; trap; set -o; id; ls /proc/self/fd',
@@ -152,7 +155,7 @@ testForkServer('a command finds the same around it as one that was started witho
   expect((await use('shell', { command: 'echo $LC_ALL' })).text).toBe('exit 0\nC\n');
 });
 
-testForkServer('a command of any characters and 100 KB arrives as it was written', async () => {
+testForkServer('a command of 100 KB with any characters arrives unchanged', async () => {
   const { use, work } = setup();
   const every = Array.from({ length: 0x17f }, (_, code) => String.fromCharCode(code + 1)).join('');
   const text = `${every}漢字 😀 'quoted' "too" \\ $x \`y\` ${'long '.repeat(20_000)}`;
@@ -161,13 +164,13 @@ testForkServer('a command of any characters and 100 KB arrives as it was written
   expect(readFileSync(join(work, 'text'), 'utf8')).toBe(`${text}\n`);
 });
 
-testForkServer('where the work folder is gone, nothing is begun and the reason is reported', async () => {
+testForkServer('if the work folder is gone, nothing is started and the reason is reported', async () => {
   const { use, work } = setup();
   rmSync(work, { recursive: true });
   expect(await use('shell', { command: 'true' })).toMatchObject({ ok: false, text: expect.stringContaining(work) });
 });
 
-testForkServer('half a request begins nothing, and a fork server ends with who asks it', async () => {
+testForkServer('an incomplete request starts nothing, and a fork server ends with its client', async () => {
   const { root, work } = setup();
   const words = [work, '--', join(root, 'call'), BASH, 'touch ran', 'alone', currentBootId(), '60'];
   const request = words.map((word) => `'${word}'`).join(' ');

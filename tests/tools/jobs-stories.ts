@@ -3,25 +3,25 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { eventually, marked, setup as setupWith } from './tool-setup.ts';
 
-/** What goes on for long need not be waited for as what may end at once. */
+/** For long jobs there is no need to wait for an early end. */
 export const SOON_MS = 100;
 
 let marks = 0;
-/** A word of its own in the command line of whatever a test starts. */
+/** A unique word in the command line of everything a test starts. */
 const mark = () => `agentd-mark-${process.pid}-${++marks}`;
 
 const sleeper = (word: string) => `bash -c 'sleep 300; true' ${word}`;
 /** Does not end by a SIGTERM. */
 const stubborn = (word: string) => `bash -c 'trap "" TERM; while :; do sleep 1; done' ${word}`;
 
-/** What holds of jobs with a sandbox and without: a file of tests for each of the two, since they wait for most of their time. */
+/** Tests of jobs with and without a sandbox, in one file each, since they mostly wait. */
 export function testJobs(mode: 'none' | 'auto'): void {
   describe(`jobs, with the sandbox on ${mode}:`, () => {
     const setup = (settleMs?: number) => setupWith({ sandbox: { mode }, ...(settleMs && { settleMs }) });
     const begin = (on: ReturnType<typeof setup>, command: string, more: object = {}) =>
       on.use('shell', { command, background: true, ...more });
 
-    test('a command in the background answers while it runs, and is looked at from where the last look ended', async () => {
+    test('a background command answers while it runs, and each view continues where the last one ended', async () => {
       const on = setup();
       const begun = await begin(on, 'echo first; while [ ! -e go ]; do sleep 0.05; done; echo second; exit 3');
       expect(begun).toMatchObject({ ok: true });
@@ -38,7 +38,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
       expect((await on.use('jobs', {})).text).toMatch(/^job_1: exit 3/);
     });
 
-    test('what fails at once is reported with its exit code and output', async () => {
+    test('a command that fails at once is reported with its exit code and output', async () => {
       const on = setup();
       const failed = await begin(on, 'echo no such thing >&2; exit 7');
       expect(failed).toMatchObject({ ok: false, exit: 7 });
@@ -61,12 +61,12 @@ export function testJobs(mode: 'none' | 'auto'): void {
       expect((await on.use('jobs', { action: 'stop', job: 'job_1' })).text).toMatch(/^job_1: stopped by the model, /);
     });
 
-    test('what a command leaves in the background ends after it', async () => {
+    test('processes that a command leaves in the background end after it', async () => {
       const on = setup(SOON_MS);
       const word = mark();
       await begin(on, `${stubborn(word)} & ${sleeper(word)} & echo over`);
       await eventually(() => marked(word) === 0);
-      // What the command said is news here where it had not yet been said at the beginning.
+      // The output is new here unless it was already in the first answer.
       expect((await on.use('jobs', { action: 'wait', job: 'job_1' })).text).toMatch(
         /^job_1: exit 0, .*\n(\(nothing new\)|over\n)$/,
       );
@@ -91,7 +91,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
       expect(marked(word)).toBe(0);
     });
 
-    test('a folder that is moved away takes its jobs along', async () => {
+    test('moving the folder away ends its jobs', async () => {
       const on = setup(SOON_MS);
       const word = mark();
       await begin(on, sleeper(word));
@@ -100,7 +100,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
       await eventually(() => marked(word) === 0);
     });
 
-    test('of a flood the beginning and the end are kept, and each look is bounded', async () => {
+    test('the beginning and the end of a flood are kept, and each view is bounded', async () => {
       const on = setup(SOON_MS);
       await begin(
         on,

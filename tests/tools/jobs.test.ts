@@ -9,7 +9,7 @@ import { eventually, setup as setupWith } from './tool-setup.ts';
 
 testJobs('none');
 
-test('pages that follow each other give the whole output, also through letters of several bytes', async () => {
+test('consecutive pages give the whole output, even across multi-byte characters', async () => {
   const on = setupWith();
   await on.use('shell', { command: 'for i in $(seq 1 2000); do echo "$i äöü 漢字 🙂"; done', background: true });
   const folder = join(on.root, 'jobs/job_1');
@@ -24,7 +24,7 @@ test('pages that follow each other give the whole output, also through letters o
   expect(text).toBe(Array.from({ length: 2000 }, (_, n) => `${n + 1} äöü 漢字 🙂\n`).join(''));
 });
 
-test('a job has ended once all it said is kept as well, however long that takes after its command', async () => {
+test('a job has ended only once all its output is stored, however long that takes after its command', async () => {
   const bin = mkdtempSync(join(tmpdir(), 'agentd-slow-'));
   onTestFinished(() => rmSync(bin, { recursive: true, force: true }));
   // Keeps the output, as on a machine that is busy with other things.
@@ -36,7 +36,7 @@ test('a job has ended once all it said is kept as well, however long that takes 
   expect(waited.text).toMatch(/^job_1: exit 3, /);
 });
 
-test('a call that is repeated after a crash shows the same again', async () => {
+test('a call repeated after a crash shows the same again', async () => {
   const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'echo one; sleep 300', background: true });
   await eventually(() => outputPage(join(on.root, 'jobs/job_1'), 0, 9, true).text === 'one\n');
@@ -60,22 +60,22 @@ test('no more jobs run at once than are allowed, and the model is told which do'
   expect(await on.jobs.end(Number.MAX_SAFE_INTEGER)).toEqual([]);
 });
 
-test('arguments that do not fit are told with what would', async () => {
+test('invalid arguments are refused with what is expected', async () => {
   const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'sleep 300', background: true });
   expect((await on.use('jobs', { action: 'look' })).text).toBe(
-    '"look" wants `job`, the name of one of these: job_1; came none.',
+    '"look" needs `job`, the name of one of these: job_1; got none.',
   );
-  expect((await on.use('jobs', { action: 'stop', job: 'job_2' })).text).toContain('came `job_2`');
+  expect((await on.use('jobs', { action: 'stop', job: 'job_2' })).text).toContain('got `job_2`');
   expect((await on.use('jobs', { action: 'pause', job: 'job_1' })).text).toMatch(/"list"|list/);
   expect(await on.use('jobs', { action: 'wait', job: 'job_1', seconds: 601 })).toMatchObject({ ok: false });
   const long = await on.use('shell', { command: 'true', timeout_s: 4000 });
   expect(long).toMatchObject({ ok: false });
-  expect(long.text).toContain('runs with `background`');
+  expect(long.text).toContain('with `background`');
   expect(await on.use('shell', { command: 'true', timeout_s: 86_401, background: true })).toMatchObject({ ok: false });
 });
 
-test('the end of a job is news until the model was told of it', async () => {
+test('the end of a job is reported until the model has received it', async () => {
   const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'while [ ! -e go ]; do sleep 0.05; done; exit 4', background: true });
   expect(on.jobs.listUnreported()).toEqual([]);
@@ -89,7 +89,7 @@ test('the end of a job is news until the model was told of it', async () => {
   expect(openJobStore(join(on.root, 'jobs')).listUnreported()).toEqual([]);
 });
 
-test('a wait is given up when the run is stopped, and the job goes on', async () => {
+test('a wait ends when the run is stopped, and the job continues', async () => {
   const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'sleep 300', background: true });
   const control = new AbortController();
@@ -99,7 +99,7 @@ test('a wait is given up when the run is stopped, and the job goes on', async ()
   expect(on.jobs.listRunning()).toHaveLength(1);
 });
 
-test('a call that was begun for a daemon that is no more is answered with its job, and not begun twice', async () => {
+test('a call begun by an earlier daemon is answered with its job and not started twice', async () => {
   const on = setupWith({ settleMs: SOON_MS });
   const args = { command: 'echo once >> ledger; sleep 300', background: true };
   await on.use('shell', args);
@@ -110,7 +110,7 @@ test('a call that was begun for a daemon that is no more is answered with its jo
   expect(await on.resume('shell', { ...args, command: 'other' })).toMatchObject({ ok: true });
 });
 
-test('a job whose supervisor has not begun never will once that was asked', async () => {
+test('a job whose supervisor has not started never will, once that was checked', async () => {
   const on = setupWith({ settleMs: SOON_MS });
   const args = { command: 'sleep 300', background: true };
   await on.use('shell', args);
@@ -123,7 +123,7 @@ test('a job whose supervisor has not begun never will once that was asked', asyn
   expect(was).not.toBe('');
 });
 
-test('the output of the ten jobs that ended last is kept, and no name is given twice', async () => {
+test('the output of the last ten ended jobs is kept, and no name is reused', async () => {
   const on = setupWith();
   for (let n = 1; n <= 13; n++) await on.use('shell', { command: 'true', background: true });
   const names = on.jobs.list().map((job) => job.id);
@@ -132,7 +132,7 @@ test('the output of the ten jobs that ended last is kept, and no name is given t
   expect(names.length).toBeLessThanOrEqual(11);
 });
 
-test('a job of an earlier start of the machine has ended', async () => {
+test('a job from before a reboot has ended', async () => {
   const on = setupWith({ settleMs: SOON_MS });
   await on.use('shell', { command: 'sleep 300', background: true });
   const pid = join(on.root, 'jobs/job_1/pid');

@@ -39,7 +39,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** An endpoint that does as told with each request's message. */
+/** An endpoint that handles each request's message with a given function. */
 async function endpoint(
   answer: (message: { id?: number; method: string }, to: ServerResponse, from: IncomingMessage) => void,
 ) {
@@ -79,7 +79,7 @@ test('server-everything answers over streamable HTTP, and after its restart as w
     .toBe('Echo: two');
 });
 
-test('a session that the server has forgotten is started again, and the call runs once', async () => {
+test('a session unknown to the server is started again, and the call runs once', async () => {
   const first = await everything('streamableHttp');
   const at = mcpSetup({ web: { url: first.url } });
   await at.ready();
@@ -89,7 +89,7 @@ test('a session that the server has forgotten is started again, and the call run
   expect(await at.use('mcp__web__echo', { message: 'again' })).toEqual({ ok: true, text: 'Echo: again' });
 });
 
-test('of an endpoint that speaks only SSE the notice says what to do', async () => {
+test('for an endpoint that speaks only SSE, the notice says what to do', async () => {
   const { url } = await everything('sse');
   const at = mcpSetup({ old: { url } });
   expect((await at.ready()).join('\n')).toMatch(/`old` is not connected.*404.*\/mcp where SSE has \/sse.*`command`/s);
@@ -130,7 +130,7 @@ test('an endpoint that wants a token says so, and one that is away is named', as
   const closed = await endpoint((_, to) => to.writeHead(401).end());
   const at = mcpSetup({
     closed: { url: closed },
-    // No system gives this port to who asks for any.
+    // No system assigns this port automatically.
     away: { url: 'http://127.0.0.1:2/mcp' },
     odd: { url: 'nowhere' },
   });
@@ -140,7 +140,7 @@ test('an endpoint that wants a token says so, and one that is away is named', as
   expect(notices).toMatch(/`odd` is not connected.*mcpServers\.odd\.url/);
 });
 
-test('an answer past all measure costs the call, not the daemon', async () => {
+test('an excessively large answer fails the call, not the daemon', async () => {
   const url = await endpoint((message, to) => {
     if (message.method === 'initialize') json(to, message.id, WELCOME);
     else if (message.method === 'tools/list') json(to, message.id, { tools: [{ name: 'flood' }] });
@@ -162,7 +162,7 @@ test('an answer past all measure costs the call, not the daemon', async () => {
   });
 });
 
-test('an endpoint that sends on elsewhere gets no second request, and its headers go nowhere else', async () => {
+test('an endpoint that redirects elsewhere gets no second request, and its headers are sent nowhere else', async () => {
   const seen: Array<string | undefined> = [];
   const elsewhere = await endpoint((message, to, from) => {
     seen.push(from.headers.authorization);
@@ -171,12 +171,12 @@ test('an endpoint that sends on elsewhere gets no second request, and its header
   for (const status of [302, 307]) {
     const front = await endpoint((_, to) => to.writeHead(status, { location: elsewhere }).end());
     const at = mcpSetup({ web: { url: front, headers: { Authorization: 'Bearer swordfish-77' } } });
-    expect((await at.ready()).join()).toContain(`sends on to ${elsewhere}, which is not followed`);
+    expect((await at.ready()).join()).toContain(`redirects to ${elsewhere}, which is not followed`);
   }
   expect(seen).toEqual([]);
 });
 
-test('an endpoint that sends on within its own address is followed where the method is kept', async () => {
+test('a redirect within the same origin is followed if it keeps the method', async () => {
   const url = await endpoint((message, to, from) => {
     if (from.url === '/mcp') to.writeHead(307, { location: '/new' }).end();
     else if (message.id === undefined) to.writeHead(202).end();

@@ -17,7 +17,7 @@ test('a name fits every endpoint, and two tools never share one', () => {
   );
 });
 
-test('names that could be read in two ways are told apart by a mark', () => {
+test('ambiguous names are distinguished by a hash', () => {
   expect(mcpToolName('a', 'b__c')).toBe('mcp__a__b__c');
   expect(mcpToolName('a__b', 'c')).toMatch(/^mcp__a__b__c_[0-9a-f]{12}$/);
   expect(mcpToolName('a_', 'b')).toMatch(/^mcp__a___b_[0-9a-f]{12}$/);

@@ -7,7 +7,7 @@ import { createToolbox } from '../../src/tools/toolbox/toolbox.ts';
 import { odd } from './mcp-setup.ts';
 import { eventually, runs } from './tool-setup.ts';
 
-/** Sessions with the odd server, of which so many may have theirs running. */
+/** Sessions with the misbehaving server; at most a given number may have running servers. */
 function sessions(most: number) {
   const root = mkdtempSync(join(tmpdir(), 'agentd-mcp-'));
   const pool = openMcpPool({ env: { PATH: process.env['PATH'] }, log: () => {}, most });
@@ -17,7 +17,7 @@ function sessions(most: number) {
   });
   const signal = new AbortController().signal;
   const context = { work: root, folder: join(root, 'call'), signal, blob: async () => undefined };
-  /** As a worker does that was opened just now. */
+  /** Acts like a worker that was just opened. */
   const pid = async (name: string) => {
     const box = createToolbox(
       [],
@@ -29,7 +29,7 @@ function sessions(most: number) {
   return { pool, pid };
 }
 
-test('a session has servers of its own, and keeps them while its worker comes and goes', async () => {
+test('a session has its own servers, and keeps them across workers', async () => {
   const { pid, pool } = sessions(16);
   const [a, b] = [await pid('a'), await pid('b')];
   expect(a).not.toBe(b);
@@ -38,7 +38,7 @@ test('a session has servers of its own, and keeps them while its worker comes an
   expect([a, b].some(runs)).toBe(false);
 });
 
-test('where too many sessions have servers, those used longest ago are closed', async () => {
+test('if too many sessions have servers, the least recently used are closed', async () => {
   const { pid } = sessions(2);
   const [a, b] = [await pid('a'), await pid('b')];
   await pid('a');

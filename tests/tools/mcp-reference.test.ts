@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { mcpSetup, reference } from './mcp-setup.ts';
 
-/** Servers of others beyond one of each transport: `npm run test:clients`. */
+/** More third-party servers are tested by `npm run test:clients`. */
 const foreign = test.skipIf(process.env['AGENTD_TEST_CLIENTS'] !== '1');
 
 test('the tools of server-everything are offered under safe names and answer', async () => {

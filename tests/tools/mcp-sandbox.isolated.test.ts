@@ -9,10 +9,10 @@ import { eventually, marked, runs } from './tool-setup.ts';
 if (!hasSandbox) console.warn(`tests of MCP servers in the sandbox skip: ${whyNot}`);
 const sandboxTest = test.runIf(hasSandbox);
 
-/** As settings write a variable. */
+/** A variable as written in settings. */
 const variable = (name: string) => `\${${name}}`;
 
-/** A program, as a model would plant it, that leaves a trace outside of `work/`. */
+/** A program that a model might plant, which leaves a trace outside `work/`. */
 const trace = (file: string) => `#!/bin/sh\ntouch '${file}'\n`;
 
 test.each(hasSandbox ? (['auto', 'none'] as const) : (['none'] as const))(
@@ -147,7 +147,7 @@ sandboxTest('a server sees and reaches only what its entry allows', async () => 
   expect(await sh('writes', wrote)).toMatch(new RegExp(`^${papers}\nreached\n.*papers/x.*Read-only`));
   for (const folder of [made, at.work]) expect(existsSync(join(folder, 'x'))).toBe(true);
   expect(existsSync(join(at.work, '../x'))).toBe(false);
-  // The descriptor by which it was shown `work/` leads to what is around that.
+  // The descriptor of `work/` that was used for the mount could lead to its surroundings.
   const around = 'for fd in /proc/[0-9]*/fd/*; do [ -d "$fd" ] && cat "$fd/../events.jsonl"; done; true';
   for (const server of ['reads', 'writes']) expect(await sh(server, around)).not.toContain('bait');
 });

@@ -14,7 +14,7 @@ import { createToolbox } from '../../src/tools/toolbox/toolbox.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const ODD = fileURLToPath(new URL('../support/mcp-server.mjs', import.meta.url));
 
-/** Our own server that misbehaves, with flags. */
+/** Our own misbehaving server, with flags. */
 export const odd = (...args: string[]) => ({ command: process.execPath, args: [ODD, ...args], read: [ROOT] });
 
 /** The program of a public reference server. */
@@ -33,7 +33,7 @@ type SetupOptions = Partial<SessionServersOptions> & {
   mode?: SandboxSettings['mode'];
 };
 
-/** A session's work folder and the MCP servers it has; all of them end with the test. */
+/** A session's work folder and its MCP servers, which all end with the test. */
 export function mcpSetup(servers: McpServers, { permissions, mode, ...options }: SetupOptions = {}) {
   const root = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-mcp-'));
   const work = join(root, 'workspace/.sessions/mine/work');
@@ -73,7 +73,7 @@ export function mcpSetup(servers: McpServers, { permissions, mode, ...options }:
   /** Process ids that a server with `--pids` wrote down. */
   const pids = (file = join(root, 'pids')) =>
     existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n').map(Number) : [];
-  /** Whether a call would run, be denied or be asked about. */
+  /** Whether a call would run, be denied or need approval. */
   const permit = (name: string, args: unknown = {}) =>
     box.checkPermission({ name, args: JSON.stringify(args) }, { work: async () => work, signal: open });
   return { root, work, wanted, logged, mcp, box, ready, use, permit, offered, pids };

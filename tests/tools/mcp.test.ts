@@ -6,11 +6,11 @@ import { checkMcpServers } from '../../src/main/doctor-checks.ts';
 import { mcpSetup, odd } from './mcp-setup.ts';
 import { eventually, runs } from './tool-setup.ts';
 
-/** As settings write a variable. */
+/** A variable as written in settings. */
 const variable = (name: string) => `\${${name}}`;
 const NOT_BEGUN = AbortSignal.abort(new Error('stopped by a person'));
 
-test('nothing is started before somebody asks for the tools', async () => {
+test('nothing is started before the tools are requested', async () => {
   const at = mcpSetup({});
   at.wanted.servers = { odd: odd('--pids', join(at.root, 'pids')) };
   expect(at.offered()).toEqual([]);
@@ -31,7 +31,7 @@ test('a server runs in the home folder, not in work/, and knows nothing of the d
   expect(seen).toEqual({ PATH: env.PATH, HOME: home, LANG: 'C', GIVEN: 'got yes', OTHER: 'else' });
 });
 
-test('a variable that is missing is named, and the other servers are there', async () => {
+test('a missing variable is named, and the other servers are available', async () => {
   const at = mcpSetup({ bad: { ...odd(), env: { TOKEN: variable('NO_SUCH') } }, good: odd() });
   const [notice] = await at.ready();
   expect(notice).toMatch(/`bad` is not connected.*mcpServers\.bad\.env\.TOKEN.*NO_SUCH/);
@@ -39,7 +39,7 @@ test('a variable that is missing is named, and the other servers are there', asy
   expect(await at.use('mcp__bad__echo')).toMatchObject({ ok: false, text: expect.stringMatching(/NO_SUCH/) });
 });
 
-test('a program that is not there, and one that ends at once, cost their own tools only', async () => {
+test('a missing program, and one that ends at once, only lose their own tools', async () => {
   const at = mcpSetup({
     none: { command: 'no-such-program-here' },
     dies: odd('--crash', '--say', 'I am broken'),
@@ -47,7 +47,7 @@ test('a program that is not there, and one that ends at once, cost their own too
   });
   const notices = (await at.ready()).join('\n');
   // With a folder in the PATH that this user may not read, the system says so instead.
-  expect(notices).toMatch(/`none`.*(?:is not there|cannot be started)/);
+  expect(notices).toMatch(/`none`.*(?:was not found|cannot be started)/);
   expect(notices).toMatch(/`dies`.*exit code 7/);
   expect(notices).not.toContain('I am broken');
   expect(at.logged.join('\n')).toContain('I am broken');
@@ -63,7 +63,7 @@ test('a server killed in the middle of a call is reported as such, and the next 
   process.kill(at.pids()[0] ?? 0, 'SIGKILL');
   expect(await call).toMatchObject({
     ok: false,
-    text: expect.stringMatching(/SIGKILL.*may or may not have run; look before you repeat/),
+    text: expect.stringMatching(/SIGKILL.*may or may not have run; check before you repeat/),
   });
   expect(await at.use('mcp__odd__pid')).toEqual({ ok: true, text: String(at.pids()[1]) });
 });
@@ -78,7 +78,7 @@ test('a server killed between two calls is started again', async () => {
   expect(second.text).not.toBe(String(first));
 });
 
-test('one that dies at each call is given pauses, and is reported as not connected meanwhile', async () => {
+test('a server that dies at each call is restarted with delays, and reported as not connected meanwhile', async () => {
   const at = mcpSetup({ odd: odd() });
   for (let n = 0; n < 2; n++)
     expect(await at.use('mcp__odd__die')).toMatchObject({ ok: false, text: expect.stringMatching(/may or may not/) });
@@ -86,7 +86,7 @@ test('one that dies at each call is given pauses, and is reported as not connect
   expect((await at.ready()).join()).toContain('is not connected');
 });
 
-test('a call that hangs ends at its time, one that tells of progress may take longer', async () => {
+test('a call that hangs times out; one that reports progress may take longer', async () => {
   const at = mcpSetup({ odd: { ...odd(), timeout_s: 1 } });
   expect(await at.use('mcp__odd__hang')).toMatchObject({
     ok: false,
@@ -106,7 +106,7 @@ test('a person’s stop ends a call at once', async () => {
   expect((await at.use('mcp__odd__echo', { text: 'still' })).text).toBe('received still');
 });
 
-test('a flood comes whole, and one past all measure costs the connection, not the daemon', async () => {
+test('a flood arrives completely, and an excessive one costs the connection, not the daemon', async () => {
   const at = mcpSetup({ odd: odd() });
   expect((await at.use('mcp__odd__flood')).text.length).toBe(1_000_000);
   const huge = await at.use('mcp__odd__huge');
@@ -115,15 +115,15 @@ test('a flood comes whole, and one past all measure costs the connection, not th
   expect((await at.use('mcp__odd__echo', { text: 'again' })).text).toBe('received again');
 });
 
-test('a program that writes anything but messages is no server', async () => {
+test('a program that does not write messages is not a server', async () => {
   const at = mcpSetup({ noisy: odd('--noise'), large: odd('--large'), good: odd() });
   const notices = (await at.ready()).join('\n');
-  expect(notices).toMatch(/`noisy` is not connected.*no MCP messages/);
+  expect(notices).toMatch(/`noisy` is not connected.*not an MCP message/);
   expect(notices).toMatch(/`large` is not connected.*more than 16777216 bytes/);
   expect(at.offered()).toContain('mcp__good__echo');
 });
 
-test('a slow start is waited for a while, said so, and its tools come later', async () => {
+test('a slow start is waited for and reported, and its tools are offered later', async () => {
   const at = mcpSetup({ slow: odd('--slow', '1500'), good: odd() }, { startWaitMs: 700 });
   expect((await at.ready()).join()).toMatch(/`slow` is not connected.*still starting/);
   expect(at.offered().some((name) => name.startsWith('mcp__slow__'))).toBe(false);
@@ -151,7 +151,7 @@ test('of five hundred tools on many pages a hundred are offered, and the setting
   expect(await at.use('mcp__odd__tool_499')).toEqual({ ok: true, text: 'tool 499' });
 });
 
-test('settings that change are followed: what is gone is ended, what is new is there', async () => {
+test('changed settings apply: removed servers are ended, new ones are available', async () => {
   const at = mcpSetup({ one: odd() });
   const pid = Number((await at.use('mcp__one__pid')).text);
   at.wanted.servers = { one: { ...odd(), disabled: true }, two: odd() };
@@ -160,7 +160,7 @@ test('settings that change are followed: what is gone is ended, what is new is t
   await eventually(() => !runs(pid));
 });
 
-test('a server nobody asks for is closed, and comes back when it is wanted', async () => {
+test('an unused server is closed, and started again on demand', async () => {
   const at = mcpSetup({ odd: odd() }, { idleMs: 50 });
   const pid = Number((await at.use('mcp__odd__pid')).text);
   await eventually(() => !runs(pid));
@@ -184,7 +184,7 @@ test('closing does not wait for a server that never begins to speak', async () =
   expect(at.pids().filter(runs)).toEqual([]);
 });
 
-test('every kind of content is in words, files under work/mcp with names that lead nowhere else', async () => {
+test('every kind of content is described in text, with files saved under work/mcp by safe names', async () => {
   const at = mcpSetup({ odd: odd() });
   const { text } = await at.use('mcp__odd__kinds');
   expect(text.split('\n')).toEqual([
@@ -203,7 +203,7 @@ test('every kind of content is in words, files under work/mcp with names that le
   );
 });
 
-test('an image does not leave work/ through a link that lies in its way', async () => {
+test('an image is not saved outside work/ through a link in its path', async () => {
   const at = mcpSetup({ odd: odd() });
   const outside = join(at.root, 'outside');
   mkdirSync(outside);

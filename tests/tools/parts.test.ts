@@ -15,7 +15,7 @@ type At = ReturnType<typeof setup>;
 const page = async (at: At, args: PartsArgs): Promise<PartsPage> =>
   PartsPage.parse(JSON.parse((await at.use(PARTS_TOOL, args)).text));
 
-/** All pages, asked for as the daemon does; `between` happens before each page but the first. */
+/** All pages, requested as the daemon does; `between` runs before each page except the first. */
 async function all(at: At, args: Omit<PartsArgs, 'from'>, between: () => void = () => {}) {
   const pages: PartsPage[] = [];
   for (let more = true; more; more = pages.at(-1)?.more ?? false) {
@@ -90,7 +90,7 @@ test('files that come and go between two pages neither double nor hide the other
   expect(parts.flat()).toEqual(names);
 });
 
-test('more than can be grouped is refused with the number and what to do', async () => {
+test('too many items are refused with their number and what to do', async () => {
   const at = setup();
   const lines = MAX_PARTS * MAX_ITEMS_PER_PART + 1;
   writeFileSync(join(at.work, 'list.txt'), 'x\n'.repeat(lines));
@@ -113,7 +113,7 @@ test('the model is not offered to look up parts', () => {
   expect(setup().box.specs.map((spec) => spec.name)).not.toContain(PARTS_TOOL);
 });
 
-test('from a folder of its own a child reads what lies beside it, and writes nothing there', async () => {
+test('a child with its own folder reads what is beside it, and writes nothing there', async () => {
   const family = setup();
   mkdirSync(join(family.work, 'map.1'));
   mkdirSync(join(family.work, 'in'));

@@ -91,7 +91,7 @@ test('a path that cannot be says why, as does a work folder that is gone', async
   const { work } = besieged();
   writeFileSync(join(work, 'file'), '');
   const paths = await openWorkPaths(work, []);
-  await expect(paths.resolveForRead('a\0b')).rejects.toThrow('A path cannot have a NUL character in it.');
+  await expect(paths.resolveForRead('a\0b')).rejects.toThrow('A path cannot contain a NUL character.');
   await expect(paths.resolveForRead('file/x')).rejects.toThrow(
     '`file/x` has a file on its way where a folder is needed.',
   );

@@ -67,7 +67,7 @@ test.each([
   expect(is(shell(command), rules([{ allow: 'shell(git *)' }], [], 'safe'))).toBe('ask');
 });
 
-test('a command with a star or a chain, allowed to the letter, is that command and no other', () => {
+test('a command with a star or a chain, allowed literally, is only that command', () => {
   const command = 'rm *.txt; ls';
   const permissions = rules([{ allow: `shell(${escapePattern(command)})` }], [], 'safe');
   expect(is(shell(command), permissions)).toBe('allow');
@@ -166,7 +166,7 @@ test('a rule about a program that only prints holds in a line of several, with i
     expect(is(shell(command), rules([{ deny: 'shell(cat /etc/*)' }, { allow: 'shell' }]))).toBe('deny');
 });
 
-test('a very long command is held against the rules in no time', () => {
+test('a very long command is matched against the rules quickly', () => {
   const quoted = `grep ${'"rm" '.repeat(50_000)};x`;
   expect(is(shell(quoted), rules([{ deny: 'shell(mv *)' }, { allow: 'shell' }]))).toBe('allow');
   const command = `env ${'a '.repeat(50_000)}`;
@@ -180,7 +180,7 @@ test('the first rule that matches decides; the session is looked at before the w
   expect(is(shell('git push'), rules([], [{ ask: 'shell' }]))).toBe('ask');
 });
 
-test('what the workspace denies no session allows', () => {
+test('a session cannot allow what the workspace denies', () => {
   expect(is(shell('git push'), rules([{ allow: 'shell' }], [{ deny: 'shell(git push*)' }]))).toBe('deny');
   expect(decidePermission(shell('git push'), rules([], [{ deny: 'shell(git push*)' }]), HERE)).toMatchObject({
     why: expect.stringContaining('shell(git push*)'),
@@ -249,14 +249,14 @@ test.each([
   expect(is(asked, rules([{ deny: `web_fetch(${pattern})` }, { allow: 'web_fetch' }]))).toBe('deny');
 });
 
-test('an address encoded more often than can be followed is held back by every rule about addresses, and allowed by none', () => {
+test('an address encoded too many times matches every deny and ask rule about addresses, and no allow rule', () => {
   const url = `https://example.com/%${'25'.repeat(40)}70rivate/x`;
   const asked = fetched(WEB_FETCH_HEAD.subject({ url }));
   expect(is(asked, rules([{ deny: `web_fetch(${DENIED})` }, { allow: 'web_fetch' }]))).toBe('deny');
   expect(is(asked, rules([{ allow: 'web_fetch(https://example.com/*)' }], [], 'ask'))).toBe('ask');
 });
 
-test('what is no address, and a pattern without a scheme, are held against each other as text', () => {
+test('an invalid address, and a pattern without a scheme, are compared as text', () => {
   const nonsense = fetched(WEB_FETCH_HEAD.subject({ url: 'nonsense' }));
   expect(is(nonsense, rules([{ deny: 'web_fetch(non*)' }]))).toBe('deny');
   expect(is(nonsense, rules([{ allow: 'web_fetch(non*)' }], [], 'ask'))).toBe('allow');
@@ -265,7 +265,7 @@ test('what is no address, and a pattern without a scheme, are held against each 
   );
 });
 
-test('an address allowed to the letter is allowed, whatever stands in it', () => {
+test('an address allowed literally is allowed, whatever it contains', () => {
   const url = 'https://example.com/a%2f..%2fb?u=http://x//y';
   const permissions = rules([{ allow: `web_fetch(${escapePattern(url)})` }], [], 'ask');
   expect(is(fetched(url), permissions)).toBe('allow');
@@ -322,7 +322,7 @@ test.each(['docs/a', 'docs/../secret/a', 'way/a'])('a file is allowed by its tru
   expect(at(written('docs/new'), allow('docs/*'))).toBe('allow');
 });
 
-test('in a folder of its own a child is held to rules on paths from there, and from work/ itself', () => {
+test('for a child with its own folder, rules apply to paths from there and from work/ itself', () => {
   const { top } = folders();
   const where = { work: join(top, 'step_1'), top };
   for (const deny of ['write_file(secret/*)', 'write_file(step_1/secret/*)'])
@@ -334,7 +334,7 @@ test('"always" names a file by its true name', () => {
   expect(found).toMatchObject({ always: 'write_file(secret/a)' });
 });
 
-test('a call that does two things is held to the rules for both', () => {
+test('a call that does two things is subject to the rules for both', () => {
   const both: CallDescription = { ...fetched('https://example.com/'), also: [written('secret/a')] };
   expect(is(both, rules([{ allow: 'web_fetch' }, { deny: 'write_file(secret/*)' }]))).toBe('deny');
   expect(is(both, rules([{ allow: 'web_fetch' }, { ask: 'write_file' }]))).toBe('ask');
@@ -355,7 +355,7 @@ test('a tool may be named with a star, as those of an MCP server are', () => {
   expect(is(reported, rules([{ allow: 'mcp__mail__*' }], [], 'ask'))).toBe('ask');
 });
 
-test('a long text and a pattern of many stars take no time', () => {
+test('a long text and a pattern of many stars are matched quickly', () => {
   expect(matchesWildcard(`${'*a'.repeat(30)}b`, 'a'.repeat(20_000))).toBe(false);
 });
 
@@ -370,7 +370,7 @@ test.each([
   expect(is(shell('x', { touches: [...touches] }), rules([], [], mode))).toBe(expected);
 });
 
-test('what a person granted by their settings is asked about only where all that changes something is', () => {
+test('effects that a person granted in the settings need approval only if every change does', () => {
   const reported = shell('x', { touches: ['network'], granted: ['network'] });
   expect(is(reported, rules([], [], 'ask'))).toBe('allow');
   expect(is(reported, rules([], [], 'safe'))).toBe('ask');

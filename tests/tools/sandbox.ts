@@ -3,7 +3,7 @@ import { openSandbox } from '../../src/tools/index.ts';
 
 const hold = openSandbox({ env: process.env, hidden: [] }).statusFor({ mode: 'auto', network: false });
 
-/** Whether commands can be sandboxed here; CI says by AGENTD_TEST_SANDBOX that they must be. */
+/** Whether commands can be sandboxed here; with AGENTD_TEST_SANDBOX, as in CI, they must be. */
 export const hasSandbox = hold.isSandboxed;
 export const whyNot = hold.isSandboxed ? '' : hold.why;
 

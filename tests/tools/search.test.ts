@@ -28,7 +28,7 @@ test('a byte order mark is not part of the first line', async () => {
   expect((await use('search_files', { pattern: '^using' })).text).toBe('a.cs:1: using System;');
 });
 
-test('a glob that no file fits is named, with what it is compared with', async () => {
+test('a glob that matches no file is named, with what it is compared with', async () => {
   const { use, work } = setup();
   mkdirSync(join(work, 'src'));
   writeFileSync(join(work, 'src/a.ts'), 'one');
@@ -39,7 +39,7 @@ test('a glob that no file fits is named, with what it is compared with', async (
   expect((await search('src/*.ts')).text).toBe('src/a.ts:1: one');
 });
 
-test('a pattern that is none is refused with the reason, and a needless backslash is no fault', async () => {
+test('an invalid pattern is refused with the reason, and a needless backslash is accepted', async () => {
   const { use, work } = setup();
   writeFileSync(join(work, 'a'), 'a-b');
   expect((await use('search_files', { pattern: '(a' })).text).toMatch(
@@ -57,7 +57,7 @@ test('at most 200 hits are given, long lines are cut', async () => {
   expect(lines.at(-1)).toContain('stopped at 200 hits');
 });
 
-test('of a long line the part with the match is shown', async () => {
+test('the part of a long line with the match is shown', async () => {
   const { use, work } = setup();
   writeFileSync(join(work, 'a.js'), `${'😀'.repeat(600)};const needle = 1;${' more'.repeat(300)}`);
   const { text } = await use('search_files', { pattern: 'needle' });
@@ -66,7 +66,7 @@ test('of a long line the part with the match is shown', async () => {
   expect(Buffer.from(text).toString()).toBe(text);
 });
 
-test('binary and big files are passed by and named, .git and node_modules are entered only by name', async () => {
+test('binary and large files are skipped and named; .git and node_modules are searched only by name', async () => {
   const { use, work } = setup();
   mkdirSync(join(work, 'node_modules/p'), { recursive: true });
   writeFileSync(join(work, 'node_modules/p/a'), 'hit');
@@ -78,7 +78,7 @@ test('binary and big files are passed by and named, .git and node_modules are en
   expect((await use('search_files', { pattern: 'hit', path: 'node_modules' })).text).toBe('node_modules/p/a:1: hit');
 });
 
-test('a pattern that backtracks for ever is stopped while the daemon goes on, and keeps the hits before it', async () => {
+test('an endlessly backtracking pattern is stopped without blocking the daemon, and earlier hits are kept', async () => {
   const { use, work } = setup({ tools: [searchFilesTool([], 1000)] });
   writeFileSync(join(work, 'a'), 'aaa');
   writeFileSync(join(work, 'b'), `${'a'.repeat(60)}!`);
@@ -91,7 +91,7 @@ test('a pattern that backtracks for ever is stopped while the daemon goes on, an
   expect(turns).toBeGreaterThan(0);
 });
 
-test('a glob that backtracks for ever is stopped too, and an abort stops any search', async () => {
+test('an endlessly backtracking glob is stopped too, and an abort stops any search', async () => {
   const { use, work } = setup({ tools: [searchFilesTool([], 1000)] });
   writeFileSync(join(work, 'a'.repeat(200)), `${'a'.repeat(60)}!`);
   expect((await use('search_files', { pattern: 'a', glob: `${'*a'.repeat(40)}b` })).text).toContain('stopped after');
@@ -101,7 +101,7 @@ test('a glob that backtracks for ever is stopped too, and an abort stops any sea
   await expect(call).rejects.toBe('stop');
 });
 
-test('a glob is about names, or about paths where it has a slash', () => {
+test('a glob matches names, or paths if it has a slash', () => {
   const fits = (glob: string, path: string) => globToRegExp(glob).test(path);
   expect(fits('*.ts', 'src/a.ts')).toBe(true);
   expect(fits('*.ts', 'src/a.tsx')).toBe(false);

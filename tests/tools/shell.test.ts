@@ -8,7 +8,7 @@ import { SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
 import { hasSandbox } from './sandbox.ts';
 import { eventually, pidOutside, runs, setup as setupWith } from './tool-setup.ts';
 
-/** Waits for a file that a command writes a process id into; answers the process as it is known here, while it runs. */
+/** Waits for a file with a process id written by a command; returns the pid outside the sandbox while it runs. */
 async function pidIn(work: string): Promise<number | undefined> {
   const file = join(work, 'pid');
   await eventually(() => existsSync(file) && readFileSync(file, 'utf8').endsWith('\n'));
@@ -32,7 +32,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       expect((await use('shell', { command: 'kill -9 $$' })).text).toContain('ended by signal SIGKILL');
     });
 
-    test('it is bash, and where there is none the plain shell', async () => {
+    test('it is bash, or the plain shell if there is no bash', async () => {
       const { use, work } = setup();
       expect(await use('shell', { command: '[[ a == a ]]' })).toMatchObject({ ok: true });
       const bin = join(work, 'bin');
@@ -109,7 +109,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       expect(runs(await pidIn(work))).toBe(false);
     });
 
-    test('the time it may take is a setting where the model does not say', async () => {
+    test('the time limit is a setting if the model does not give one', async () => {
       const { use } = setup({ shellTimeoutMs: 300 });
       expect((await use('shell', { command: 'sleep 60' })).text).toContain('timed out after 0.3 s');
       expect((await use('shell', { command: 'true', timeout_s: 4000 })).text).toContain('`timeout_s`');
@@ -163,7 +163,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       expect(text).toContain('it was not ended');
     });
 
-    test('a flood is kept to its beginning and its end, and says what is missing', async () => {
+    test('a flood is reduced to its beginning and end, with a note of what is missing', async () => {
       const { use } = setup();
       const { ok, text } = await use('shell', { command: 'echo first; yes | head -c 20000000; echo last' });
       expect(ok).toBe(true);
@@ -175,7 +175,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       expect(text.length - 'exit 0\n'.length - note.length + left).toBe(20_000_000 + 'first\nlast\n'.length);
     });
 
-    test('a signal is told from an exit code that looks like one', async () => {
+    test('a signal is distinguished from an exit code that looks like one', async () => {
       const { use } = setup();
       expect((await use('shell', { command: 'exit 137' })).text).toBe('exit 137\n(no output)');
       expect((await use('shell', { command: 'kill -KILL $$' })).text).toBe('ended by signal SIGKILL\n(no output)');
@@ -191,14 +191,14 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       expect(kill).toEqual({ ok: false, exit: null, text: 'ended by signal SIGKILL\nbefore\n' });
     });
 
-    test('a command that kills those who watch it does not hang the call, and nobody claims to know its end', async () => {
+    test('a command that kills its supervisor does not hang the call, and its end is reported as unknown', async () => {
       const { use } = setup();
       const { ok, text } = await use('shell', { command: 'echo before; sleep 0.3; kill -KILL $PPID' });
       expect(ok).toBe(false);
-      expect(text).toContain('ended, with an exit code that nobody saw\nbefore\n');
+      expect(text).toContain('ended with an unknown exit code\nbefore\n');
     });
 
-    test('writing to /dev/stderr adds to the output and wipes nothing away', async () => {
+    test('writing to /dev/stderr adds to the output and erases nothing', async () => {
       const { use } = setup();
       const command = 'echo one; echo two > /dev/stderr; echo three > /dev/stdout; echo four';
       expect((await use('shell', { command })).text).toBe('exit 0\none\ntwo\nthree\nfour\n');
@@ -217,7 +217,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
         const lock = join(root, 'lock');
         const kept = openSync(lock, 'w');
         onTestFinished(() => closeSync(kept));
-        // 3 is the folder that ls reads. Higher ones are what the tests themselves were started with.
+        // 3 is the folder that ls reads. Higher ones are those that the tests themselves were started with.
         const { text } = await use('shell', {
           command: 'ls /proc/self/fd | grep -x .; readlink /proc/$$/fd/[0-9]; ulimit -f',
         });
@@ -226,16 +226,16 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       },
     );
 
-    test('a call that was begun is not begun a second time', async () => {
+    test('a call that was begun is not started a second time', async () => {
       const { use, work, folder, box } = setup();
       await use('shell', { command: 'echo x >> ledger' });
       const again = { work, folder: folder(), signal: new AbortController().signal, blob: async () => undefined };
       const result = await box.run({ name: 'shell', args: '{"command":"echo x >> ledger"}' }, again);
-      expect(result).toMatchObject({ ok: false, text: expect.stringContaining('not begun a second time') });
+      expect(result).toMatchObject({ ok: false, text: expect.stringContaining('not started a second time') });
       expect(readFileSync(join(work, 'ledger'), 'utf8')).toBe('x\n');
     });
 
-    test('a call that was made ready while this system runs, and never began, is begun by the next daemon, once', async () => {
+    test('a call that was prepared during this boot and never started is started by the next daemon, once', async () => {
       const { resume, folder, work } = setup();
       const command = { command: 'echo x >> ledger' };
       mkdirSync(folder());
@@ -245,7 +245,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       expect(readFileSync(join(work, 'ledger'), 'utf8')).toBe('x\n');
     });
 
-    test('a call of before a start of the machine that says nothing of itself is not begun again', async () => {
+    test('an unidentified call from before a reboot is not started again', async () => {
       const { resume, folder, work } = setup();
       mkdirSync(folder());
       writeFileSync(join(folder(), 'boot'), 'another boot');
@@ -253,7 +253,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       expect(existsSync(join(work, 'ledger'))).toBe(false);
     });
 
-    test('a call that never came to begin never will: nobody knows of it, and its supervisor finds its place taken', async () => {
+    test('a call that never started never will: it is discarded, and its supervisor finds its place taken', async () => {
       const { resume, folder, root } = setup();
       const command = { command: 'echo never' };
       expect(await resume('shell', command)).toBe(null);
@@ -273,7 +273,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       expect(existsSync(join(root, 'ran'))).toBe(false);
     });
 
-    test('where nobody can listen, the supervisor keeps the output itself', async () => {
+    test('if nobody can read the pipe, the supervisor stores the output itself', async () => {
       const { resume, folder, work } = setup();
       const command = 'echo one; echo two >&2; yes | head -c 7000000; echo last; exit 3';
       mkdirSync(folder());

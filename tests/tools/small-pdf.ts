@@ -1,4 +1,4 @@
-/** A PDF with a page for each text, one line each, as small as the format allows. Latin letters only. */
+/** A minimal PDF with one page and line for each text. Latin letters only. */
 export function smallPdf(pages: string[], title = 'A small paper'): Buffer {
   const kids = pages.map((_, n) => `${5 + 2 * n} 0 R`).join(' ');
   const bodies = [

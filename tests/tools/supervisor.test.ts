@@ -10,11 +10,11 @@ import { discardIfNeverStarted } from '../../src/tools/process/recover-command.t
 import { SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
 import { runs, setup } from './tool-setup.ts';
 
-// What ends a command that no daemon comes back for. Nobody listens here, and nobody stops it.
+// How a command ends to which no daemon returns: here nobody listens and nobody stops it.
 
 const GIB = String(1024 ** 3);
 
-/** Runs a command under a supervisor that nobody listens to, to its end. */
+/** Runs a command to its end under a supervisor that nobody listens to. */
 async function alone(command: string, { cpuSeconds = '60', script = SUPERVISOR_SCRIPT } = {}) {
   const { root, work } = setup();
   const folder = join(root, 'call');
@@ -36,7 +36,7 @@ async function alone(command: string, { cpuSeconds = '60', script = SUPERVISOR_S
   return { work, exit: readExit(folder), files: callFiles(folder) };
 }
 
-test('a call whose supervisor has taken its place is not one that never began, though it has not said who it is', () => {
+test('a call whose supervisor has claimed its place may have started, even if it has not identified itself', () => {
   const folder = join(setup().root, 'call');
   fs.mkdirSync(folder);
   fs.writeFileSync(callFiles(folder).boot, currentBootId());
@@ -48,17 +48,17 @@ test('a call whose supervisor has taken its place is not one that never began, t
   expect(fs.existsSync(folder)).toBe(false);
 });
 
-test('a loop that nobody ends is ended by its processor time', { timeout: 60_000 }, async () => {
+test('an endless loop is ended by its processor time limit', { timeout: 60_000 }, async () => {
   const { work, exit } = await alone('echo $$ > me; while :; do :; done', { cpuSeconds: '1' });
   expect(exit).toMatchObject({ code: null, whole: true });
   expect(['SIGXCPU', 'SIGKILL']).toContain(exit?.signal);
   expect(runs(Number(fs.readFileSync(join(work, 'me'), 'utf8')))).toBe(false);
 });
 
-test('a flood that nobody reads ends with its pipe, and its beginning and end are kept', {
+test('a flood that nobody reads is ended by its closed pipe, and its beginning and end are kept', {
   timeout: 60_000,
 }, async () => {
-  // At full size it would take a GiB through the pipe; only the number is another one.
+  // At full size, a GiB would have to go through the pipe; only the limit is changed.
   expect(SUPERVISOR_SCRIPT.split(`head -c ${GIB} `)).toHaveLength(2);
   const script = SUPERVISOR_SCRIPT.replace(GIB, '4000000');
   const { work, exit, files } = await alone('echo $$ > me; exec yes', { script });

@@ -27,17 +27,17 @@ import {
 type SetupOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
   tools?: Tool[];
   blobs?: Record<string, string>;
-  /** Where commands run; as the tests' user, without a sandbox, if left out. */
+  /** Where commands run; by default as the tests' user, without a sandbox. */
   sandbox?: Partial<SandboxSettings>;
-  /** What may run without a person being asked; everything where this is left out. */
+  /** What may run without approval; by default everything. */
   permissions?: Permissions;
-  /** How long the begin of a job waits for its end, in ms. */
+  /** How long starting a job waits for its end, in ms. */
   settleMs?: number;
 };
 
 const ALL: Permissions = { mode: 'auto', session: [], workspace: [] };
 
-/** A work folder with the built-in tools at it, and beside it a folder they may not touch. Removed after the test. */
+/** A work folder with the built-in tools, and beside it a folder that they may not touch. Removed after the test. */
 export function setup({ sandbox, permissions = ALL, settleMs, ...options }: SetupOptions = {}) {
   const root = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-tools-'));
   onTestFinished(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
@@ -70,13 +70,13 @@ export function setup({ sandbox, permissions = ALL, settleMs, ...options }: Setu
     calls++;
     return box.run(callOf(name, args), context(signal));
   };
-  /** Asks what became of the last call. */
+  /** Recovers the outcome of the last call. */
   const resume = (name: string, args: unknown, signal = new AbortController().signal): Promise<ToolResult | null> =>
     box.resume(callOf(name, args), context(signal));
   return { root, work, outside, box, jobs, use, resume, folder };
 }
 
-/** Jobs outlive their test; none is left behind. */
+/** Ends jobs, which would outlive their test. */
 export function endJobs(folder: string): void {
   for (const name of existsSync(folder) ? readdirSync(folder) : []) {
     try {
@@ -88,12 +88,12 @@ export function endJobs(folder: string): void {
   }
 }
 
-/** Waits until something holds; the test's own time limit ends it where it never does. */
+/** Waits until a condition holds; the test's own time limit applies. */
 export async function eventually(holds: () => boolean): Promise<void> {
   while (!holds()) await sleep(10);
 }
 
-/** The process that a command in `work` knows by a number, which is another one outside of its sandbox. */
+/** The process that a command in `work` knows by a pid, which is a different one outside its sandbox. */
 export function pidOutside(work: string, pid: number): number | undefined {
   if (process.platform !== 'linux') return pid;
   return readdirSync('/proc')
@@ -111,7 +111,7 @@ function isKnownAs(one: number, pid: number, work: string): boolean {
   }
 }
 
-/** Whether a process runs. One that has ended and was not asked for its exit code does not. */
+/** Whether a process runs; a zombie does not. */
 export function runs(pid: number | undefined): boolean {
   if (pid === undefined) return false;
   try {
@@ -127,7 +127,7 @@ export function runs(pid: number | undefined): boolean {
   }
 }
 
-/** How many processes have a word in their command line, wherever they are. */
+/** How many processes on the machine have a word in their command line. */
 export function marked(word: string): number {
   return readdirSync('/proc').filter((pid) => {
     try {

@@ -64,7 +64,7 @@ test('null and absent are the same for an optional argument', async () => {
   expect((await use('echo', { text: 'a', times: 2 })).text).toBe('{"text":"a","times":2}');
 });
 
-test('arguments that are not JSON are refused with the place and what stood there', async () => {
+test('arguments that are not JSON are refused with the place and what is there', async () => {
   const { use } = setup({ tools });
   expect(await use('echo', '{"text": "a", }')).toEqual({
     ok: false,
@@ -81,7 +81,7 @@ test('no text at all is an empty object only where nothing is required', async (
   expect((await use('echo', ' ')).text).toContain('`text` is missing');
 });
 
-test('arguments that do not fit are refused by key, with what was wanted and what came', async () => {
+test('invalid arguments are refused by key, with what was expected and what was found', async () => {
   const { use } = setup({ tools });
   expect((await use('echo', { text: 5 })).text).toContain('`text`: wanted string, came 5');
   expect((await use('echo', { text: 'a', times: 12 })).text).toMatch(/`times`: .*<=9, came 12/);
@@ -90,7 +90,7 @@ test('arguments that do not fit are refused by key, with what was wanted and wha
   expect((await use('broken', { a: 1 })).text).toContain('there is no key `a`, the nearest is none');
 });
 
-test('what is wrong inside of a list is named with its place, in the tools of the daemon too', () => {
+test('a fault inside a list is reported with its place, in the tools of the daemon too', () => {
   const plan = (args: object | string) =>
     parseOwnArgs(PLAN_TOOL, PlanToolArgs, typeof args === 'string' ? args : JSON.stringify(args));
   const wrong = (text: string) => `The arguments of \`plan\` do not fit: ${text}. Wanted one JSON object: { command, `;
@@ -135,7 +135,7 @@ test.each(['spawn', 'plan', 'ask_user', 'echo', 'no_such_tool'])('rules speak of
   expect(await permit({ mode: 'safe', session: [], workspace: [] }, name, {})).toEqual({ is: 'allow' });
 });
 
-test('our own tools are asked about where a rule says so, and no server is started for them', async () => {
+test('built-in tools need approval if a rule says so, and no server is started for them', async () => {
   let started = 0;
   const more = { tools: [], ready: async () => [`started ${++started}`] };
   expect(await permit(ruledBy({ ask: 'spawn' }), 'spawn', { task: 'x' }, more)).toMatchObject({
@@ -146,11 +146,11 @@ test('our own tools are asked about where a rule says so, and no server is start
   expect(started).toBe(1);
 });
 
-test('a rule for a whole tool holds a call with arguments that do not fit', async () => {
+test('a rule for a whole tool applies to a call with invalid arguments', async () => {
   expect(await permit(ruledBy({ deny: 'echo' }), 'echo', { text: 5 })).toMatchObject({ is: 'deny' });
 });
 
-test('a tool that comes after its call was let through does not run past the rules', async () => {
+test('a tool that appears after its call was permitted does not bypass the rules', async () => {
   let looks = 0;
   const late = defineTool({
     ...{ name: 'mcp__a__late', description: 'Late.', args: z.looseObject({}), replay: 'never', touches: ['outside'] },
@@ -172,7 +172,7 @@ test('a tool that comes after its call was let through does not run past the rul
   expect(await box.checkPermission(call, caller)).toMatchObject({ is: 'ask' });
 });
 
-test('two tools of one name are a mistake of the program', () => {
+test('two tools with the same name are a bug', () => {
   expect(() => createToolbox([echo, echo])).toThrow('same name');
 });
 
@@ -193,7 +193,7 @@ test('JSON has no fault, and what follows or is cut from it is found where it is
   );
 });
 
-test('a text that is no JSON has its fault inside the text', () => {
+test('the fault of a text that is not JSON is within the text', () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom(...'{}[],:"\\u0 1.etrfalsn\n') }), (text) => {
       const at = findJsonFault(text);
@@ -212,7 +212,7 @@ test('the page about the tools names each tool and each argument', () => {
   }
 });
 
-test('the names that settings may use are those of all tools there are', () => {
+test('the names that settings may use are those of all tools', () => {
   const notes = {
     remember: async () => ({ line: '', known: false }),
     recall: async () => ({ found: [], sessions: 0, read: 0, whole: true }),

@@ -17,7 +17,7 @@ const ARTICLE = `<!doctype html><html><head><title>The harbour</title><script>al
   count(a);</code></pre><img src="plan.png" alt="a plan"><img src="data:image/png;base64,AAAA" alt="written in">
   <a href="javascript:steal()">do not</a>${PARAGRAPH}</article><footer>all rights</footer></body></html>`;
 
-test('an article comes as Markdown, with its links made whole, its table and its code', async () => {
+test('an article becomes Markdown, with absolute links, its table and its code', async () => {
   const { url } = await server({ '/a/page': respondWith(ARTICLE) });
   const { ok, text } = await fetchSetup().use('web_fetch', { url: url('/a/page#part') });
   expect(ok).toBe(true);
@@ -31,7 +31,7 @@ test('an article comes as Markdown, with its links made whole, its table and its
   for (const gone of ['alert(1)', 'Log in', 'all rights', 'base64', 'steal']) expect(text).not.toContain(gone);
 });
 
-test('`whole` gives the page with its menus, and asks the server no second time', async () => {
+test('`whole` gives the page with its menus, without a second request', async () => {
   const { url, asked } = await server({ '/page': respondWith(ARTICLE) });
   const { use } = fetchSetup();
   const part = await use('web_fetch', { url: url('/page') });
@@ -49,7 +49,7 @@ test('a page that is built by scripts says why it is empty', async () => {
   );
 });
 
-test('the same URL again is given from memory, unless it is to be fresh', async () => {
+test('the same URL is served from the cache, unless `fresh` is set', async () => {
   let count = 0;
   const { url, asked } = await server({ '/n': (_, response) => response.end(`visit ${++count}`) });
   const { use } = fetchSetup();
@@ -61,7 +61,7 @@ test('the same URL again is given from memory, unless it is to be fresh', async 
   expect(asked).toEqual(['/n', '/n']);
 });
 
-test('a page that is no article comes as a whole', async () => {
+test('a page that is not an article is given as a whole', async () => {
   const { url } = await server({
     '/list': respondWith('<base href="/deep/"><ul><li><a href=one>One</a><li><a href="http://[bad">Two</a></ul>'),
   });
@@ -71,7 +71,7 @@ test('a page that is no article comes as a whole', async () => {
   expect(text).toContain('Two');
 });
 
-test('a table comes as one whatever its cells hold, and one that is there for the layout does not', async () => {
+test('a table stays a table whatever its cells contain, but one for layout does not', async () => {
   const cells = '<tr><th><h5>Name</h5><th>What<tr><td><code>a|b</code><td><ul><li>one<li>two</ul>';
   const { url } = await server({
     '/': respondWith(`<title>Tables</title><table><tr><td><h2>Left</h2><td><table>${cells}</table></table>`),
@@ -126,7 +126,7 @@ test.each([
   expect({ ok, text }).toEqual({ ok: true, text: `${url('/')}\n12 bytes, text/plain\n\npacked words` });
 });
 
-test('JSON comes as it is, and so does text whose type says nothing', async () => {
+test('JSON is given unchanged, and so is text without a meaningful type', async () => {
   const { url } = await server({
     '/json': respondWith('{"a": [1,  2]}', 'application/ld+json'),
     '/raw': respondWith('key = 1\n', 'application/octet-stream'),
@@ -146,7 +146,7 @@ test('a PDF comes as text, page by page, whatever its type says', async () => {
   );
 });
 
-test('a PDF without text and a broken one are reported to be so', async () => {
+test('a PDF without text and a broken one are reported as such', async () => {
   const { url } = await server({
     '/scan.pdf': respondWith(smallPdf(['']), 'application/pdf'),
     '/broken.pdf': respondWith('%PDF-1.4 and nothing more', 'application/pdf'),
@@ -158,7 +158,7 @@ test('a PDF without text and a broken one are reported to be so', async () => {
   expect(broken.text).toContain('`save_as`');
 });
 
-test('a picture is named, and saved byte for byte where that is asked for', async () => {
+test('a picture is named, and saved unchanged on request', async () => {
   const picture = Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), Buffer.from([0, 255, 7])]);
   const { url, asked } = await server({ '/p.png': respondWith(picture, 'image/png') });
   const { use, work } = fetchSetup();
@@ -180,7 +180,7 @@ test('a file is saved inside the work folder only', async () => {
   }
 });
 
-test('a page longer than is fetched says so, and is not saved in part', async () => {
+test('a page over the size limit says so, and is not saved in part', async () => {
   const { url } = await server({ '/long': respondWith('word '.repeat(1000), 'text/plain') });
   const { use } = fetchSetup({ limits: { bytes: 1000 } });
   const { ok, text } = await use('web_fetch', { url: url('/long') });
@@ -193,7 +193,7 @@ test('a page longer than is fetched says so, and is not saved in part', async ()
   });
 });
 
-test('of a text longer than a book the beginning is given, cut between characters', async () => {
+test('the beginning of a very long text is given, cut between characters', async () => {
   const { url } = await server({ '/': respondWith(`x${'😀'.repeat(1_100_000)}`, 'text/plain; charset=utf-8') });
   const { text } = await fetchSetup().use('web_fetch', { url: url('/') });
   expect(text).toContain('this is the first 2 million characters');
@@ -210,7 +210,7 @@ test('a gzip bomb is read as far as the limit', async () => {
   expect(text.length).toBeLessThan(101_000);
 });
 
-test('an answer broken off in the middle is reported, compressed or not', async () => {
+test('an answer cut off in the middle is reported, compressed or not', async () => {
   const { url } = await server({
     '/plain': (_, response) => {
       response.writeHead(200, { 'content-length': '1000' }).write('half', () => response.destroy());
@@ -221,11 +221,11 @@ test('an answer broken off in the middle is reported, compressed or not', async 
   const { use } = fetchSetup();
   expect(await use('web_fetch', { url: url('/plain') })).toMatchObject({
     ok: false,
-    text: expect.stringContaining('broken off'),
+    text: expect.stringContaining('connection was lost'),
   });
   expect(await use('web_fetch', { url: url('/gzip') })).toMatchObject({
     ok: false,
-    text: expect.stringContaining('broken off'),
+    text: expect.stringContaining('cut off'),
   });
   expect(await use('web_fetch', { url: url('/odd') })).toMatchObject({
     ok: false,
@@ -233,7 +233,7 @@ test('an answer broken off in the middle is reported, compressed or not', async 
   });
 });
 
-test('a server that never ends is left when the time is over', async () => {
+test('a server that never finishes is abandoned at the time limit', async () => {
   const { url } = await server({
     '/drip': (_, response) => {
       const drip = setInterval(() => response.write('.'), 5);
@@ -244,11 +244,11 @@ test('a server that never ends is left when the time is over', async () => {
   const { use } = fetchSetup({ limits: { ms: 300 } });
   for (const path of ['/drip', '/silent']) {
     const { ok, text } = await use('web_fetch', { url: url(path) });
-    expect({ ok, text }).toEqual({ ok: false, text: `${url(path)} did not come whole within 0.3 s.` });
+    expect({ ok, text }).toEqual({ ok: false, text: `${url(path)} was not received completely within 0.3 s.` });
   }
 });
 
-test('a stop ends a fetch at once, as a stop and not as an answer', async () => {
+test('a stop ends a fetch at once, and is not an answer', async () => {
   const { url } = await server({ '/silent': () => undefined });
   const stop = new AbortController();
   const call = fetchSetup().use('web_fetch', { url: url('/silent') }, stop.signal);
@@ -256,7 +256,7 @@ test('a stop ends a fetch at once, as a stop and not as an answer', async () => 
   await expect(call).rejects.toThrow('stopped');
 });
 
-test('what the server refuses is reported with its status and its words', async () => {
+test('a refusal of the server is reported with its status and text', async () => {
   const { url } = await server({
     '/500': (_, response) => {
       response.writeHead(500, { 'content-type': 'application/json' }).end('{"error":"the database is away"}');
@@ -286,14 +286,14 @@ test('a host that does not answer is reported in words', async () => {
       throw Object.assign(new Error('getaddrinfo'), { code: 'ENOTFOUND' });
     },
   });
-  expect((await use('web_fetch', { url: closed })).text).toBe('http://127.0.0.1:1/: nothing listens there.');
+  expect((await use('web_fetch', { url: closed })).text).toBe('http://127.0.0.1:1/: the connection was refused.');
   expect((await use('web_fetch', { url: 'http://nowhere.example/' })).text).toBe(
     'There is no host `nowhere.example`. Is its name right?',
   );
 });
 
-test('a PDF that unfolds to gigabytes is given up on', async () => {
-  // One compressed piece of 16 MB that refers to nothing before it, 128 times: 2 GB in few bytes, without having them here.
+test('a PDF that expands to gigabytes is abandoned', async () => {
+  // One compressed block of 16 MB without back references, 128 times: 2 GB in few bytes, without creating them here.
   const piece = deflateRawSync(Buffer.alloc(16 * 1024 * 1024, ' '), { finishFlush: constants.Z_FULL_FLUSH });
   const whole = Buffer.concat([Buffer.from([0x78, 0x9c]), ...Array<Buffer>(128).fill(piece), Buffer.from([3, 0])]);
   const bomb = deflateSync(whole);

@@ -15,7 +15,7 @@ function searchSetup(search: SearchSettings | undefined, env: NodeJS.ProcessEnv 
 
 type Asked = { path: string; headers: IncomingMessage['headers']; body: string };
 
-/** A stand-in of an engine that answers everything with this. */
+/** A fake search engine that always gives this answer. */
 async function standIn(path: string, answer: unknown) {
   const seen: Asked[] = [];
   const { url } = await server({
@@ -27,7 +27,7 @@ async function standIn(path: string, answer: unknown) {
   return { seen, base_url: url('/').replace(/\/$/, '') };
 }
 
-test('SearXNG is asked for JSON, and says which engines were silent', async () => {
+test('SearXNG is queried for JSON, and reports engines that did not answer', async () => {
   const { seen, base_url } = await standIn('/searx/search', {
     query: 'x',
     results: [
@@ -97,7 +97,7 @@ test.each([
   ['a used up plan', 429, { 'retry-after': '30' }, 'slow down', 'Next one after: 30 s. It says: slow down', '(429)'],
   ['too many, no more said', 429, {}, '', 'Wait before the next one', '(429)'],
   ['a fault', 500, {}, '<html>oops</html>', 'answered 500. It says: <html>oops</html>', ''],
-  ['a redirect', 302, { location: 'https://elsewhere.example/' }, '', 'is to name that', 'elsewhere.example'],
+  ['a redirect', 302, { location: 'https://elsewhere.example/' }, '', 'put that address into', 'elsewhere.example'],
   ['garbage', 200, {}, '<html>Log in</html>', 'not search results', ''],
   ['JSON of another kind', 200, {}, '{"results":[{"link":1}]}', 'not search results', ''],
 ])('%s is reported in words, without the key', async (_, status, headers, body, ...reported) => {
@@ -112,13 +112,13 @@ test.each([
   expect(text).not.toContain(KEY);
 });
 
-test('a SearXNG that gives no JSON says where that is switched on', async () => {
+test('a SearXNG without JSON output gets a hint where to enable it', async () => {
   const { url } = await server({ '/search': (_, response) => response.writeHead(403).end('Forbidden') });
   const { text } = await searchSetup({ engine: 'searxng', base_url: url('') }).use('web_search', { query: 'x' });
   expect(text).toContain('`formats: [html, json]`');
 });
 
-test('an engine that is silent, closed or floods is given up on', async () => {
+test('an engine that is silent, closed or floods is abandoned', async () => {
   const { url } = await server({
     '/silent/search': () => undefined,
     '/flood/search': respondWith(Buffer.alloc(5 * 1024 * 1024, '['), 'application/json'),
@@ -129,11 +129,11 @@ test('an engine that is silent, closed or floods is given up on', async () => {
   expect(await answer(url('/silent'))).toBe('The search engine did not answer within 0.3 s.');
   expect(await answer(url('/flood'))).toContain('not search results');
   expect(await answer('http://127.0.0.1:1')).toBe(
-    'SearXNG at http://127.0.0.1:1 cannot be asked: nothing listens there.',
+    'SearXNG at http://127.0.0.1:1 cannot be reached: the connection was refused.',
   );
 });
 
-test('the settings are held to what the tools can use', () => {
+test('the settings are limited to what the tools can use', () => {
   const holds = (value: unknown) => Config.safeParse(value).success;
   expect(holds({ search: { engine: 'searxng', base_url: 'http://127.0.0.1:8080' } })).toBe(true);
   expect(holds({ network: { allow_private: ['10.0.0.0/8', 'fd00::/8', '::1', 'wiki.intern', '192.168.1.4'] } })).toBe(

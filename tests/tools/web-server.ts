@@ -8,7 +8,7 @@ import { setup } from './tool-setup.ts';
 
 type Route = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** A server on a loopback address, ended after the test. `asked` is every path it was asked for. */
+/** A server on a loopback address, stopped after the test. `asked`: the path of every request. */
 export async function server(routes: Record<string, Route>, { host = '127.0.0.1', port = 0 } = {}) {
   const asked: string[] = [];
   const http = createServer((request, response) => {
@@ -26,7 +26,7 @@ export async function server(routes: Record<string, Route>, { host = '127.0.0.1'
   return { asked, port: taken, url: (path: string) => `http://${host}:${taken}${path}` };
 }
 
-/** A route that answers with this. */
+/** A route with a fixed answer. */
 export const respondWith =
   (body: string | Buffer, type = 'text/html; charset=utf-8', headers: Record<string, string> = {}): Route =>
   (_request, response) => {
@@ -39,7 +39,7 @@ export const sendsOn =
     response.writeHead(status, { location: to }).end();
   };
 
-/** Tools with `web_fetch`, which may reach 127.0.0.1 unless something else is given. */
+/** Tools with `web_fetch`, which by default may reach 127.0.0.1. */
 export function fetchSetup(
   options: Partial<Omit<Parameters<typeof webFetchTool>[0], 'settings'>> & {
     network?: NetworkSettings;

@@ -12,7 +12,7 @@ import { eventually, expectAccessible, type PageSetup, useBrowser } from './page
 
 const webTest = useBrowser();
 
-/** A site with a field and a button, each at a known place, that notes what is done in it. */
+/** A site with a field and a button at known positions, which records what is done in it. */
 async function startSite() {
   const done: string[] = [];
   const site = createServer(({ url = '' }, answer) => {
@@ -33,14 +33,14 @@ const SITE = `<!doctype html><title>Login</title><body style="margin:0;backgroun
 
 const call = (id: string, name: string, args: object) => ({ id, name, args: JSON.stringify(args) });
 
-/** Clicks at a place of the remote page, as it is on the canvas. */
+/** Clicks at a position of the remote page, via the canvas. */
 async function clickAt(page: Page, x: number, y: number): Promise<void> {
   const box = await page.locator('.browser canvas').boundingBox();
   if (!box) throw new Error('no canvas');
   await page.mouse.click(box.x + (x / 1280) * box.width, box.y + (y / 800) * box.height);
 }
 
-/** The picture has come: the ground of the site is on it. */
+/** Whether the picture has arrived, which shows the background of the site. */
 const pictureShown = (page: Page) =>
   eventually(() =>
     page.evaluate(`(() => {
@@ -50,7 +50,7 @@ const pictureShown = (page: Page) =>
     })()`),
   ).toBe(true);
 
-/** The status with which the WebSocket of the browser is refused; 101 where it is not. */
+/** The status with which the browser's WebSocket is refused; 101 if it is accepted. */
 function socketStatus({ url }: PageSetup, token: string, session = 'demo'): Promise<number | undefined> {
   const headers = { authorization: `Bearer ${token}` };
   const socket = new WebSocket(`${url.replace('http', 'ws')}/api/sessions/${session}/browser/ws`, { headers });
@@ -124,7 +124,7 @@ webTest(
     });
     expect(await socketStatus(setup, ana)).toBe(409);
 
-    // The model answers meanwhile: its command runs, and its click waits.
+    // Meanwhile the model answers: its command runs, and its click waits.
     model.release();
     await eventually(() => on.events('demo').filter(({ type }) => type === 'tool.finished').length).toBe(2);
     await clickAt(page, 200, 150);
@@ -136,7 +136,7 @@ webTest(
     await view.getByRole('button', { name: 'Enter' }).press('Enter');
     await eventually(() => site.done).toEqual(['clicked', 'jk A 好']);
     expect(page.url()).toContain('/#/s/demo/browser');
-    // Who connects later takes the place, until the page takes it again.
+    // A later connection replaces the page, until the page reconnects.
     expect(await socketStatus(setup, token)).toBe(101);
     await view.getByRole('button', { name: 'Use it here' }).click();
     await pictureShown(page);
@@ -162,7 +162,7 @@ webTest(
     await eventually(() => existsSync(socket)).toBe(false);
     expect(await on.ctl('log', 'demo')).toMatch(/browser\.taken +by a person[\s\S]*browser\.returned +by a person/);
 
-    // The next daemon gives back what one that was killed had given.
+    // The next daemon ends the handover of a killed one.
     const browser = async () => (await ask(url, token, 'GET', '/api/sessions/demo')).json['browser'];
     expect(await take(ana)).toMatchObject({ status: 200 });
     expect(await browser()).toEqual({ open: true, taken: { from: 'ana', since: expect.any(String) } });

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 
 const MOST_BYTES = 60 * 1024;
 
-test('the page is at most 60 KB of compressed script, asks nothing of other servers, and no program contains it', () => {
+test('the page has at most 60 KB of compressed script, requests nothing from other servers, and no program contains it', () => {
   const script = readFileSync('dist/web/app.js', 'utf8');
   expect(gzipSync(script, { level: 9 }).length).toBeLessThanOrEqual(MOST_BYTES);
   expect(readdirSync('dist/web').sort()).toEqual([

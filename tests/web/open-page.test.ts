@@ -14,7 +14,7 @@ async function serveHere({ root }: Setup): Promise<{ url: string; token: string 
   return { url: server.url, token: await client.accessToken() };
 }
 
-test('agentctl open gives the token to a server of its workspace alone, and the browser gets a code that logs in once', async () => {
+test('agentctl open sends the token only to a server of its workspace, and the browser gets a code that logs in once', async () => {
   const [place, other] = [setup(), setup()];
   const { url, token } = await serveHere(place);
   const { port } = new URL(url);

@@ -12,7 +12,7 @@ import { ask } from '../http/serving.ts';
 import { type Ground, ground } from '../support/daemon.ts';
 import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
 
-/** The Chromium of this machine; where a person wants these tests (AGENTD_TEST_BROWSER=required), a missing one fails them. */
+/** The Chromium of this machine. With AGENTD_TEST_BROWSER=required, these tests fail if it is missing. */
 const [executablePath, why] = lookForBrowser();
 function lookForBrowser(): [path: string, why: string] {
   try {
@@ -23,7 +23,7 @@ function lookForBrowser(): [path: string, why: string] {
   }
 }
 
-/** A workspace with its server, and pages that look at it. */
+/** A workspace with its server and pages. */
 export type PageSetup = {
   on: Ground;
   token: string;
@@ -31,10 +31,10 @@ export type PageSetup = {
   model: OpenAIServer;
   /** Starts the daemon with the scripted model. */
   startDaemon(): ReturnType<Ground['start']>;
-  /** Ends the server, and serves the workspace again on the same port. */
+  /** Stops the server and serves the workspace again on the same port. */
   stopServer(): Promise<void>;
   startServer(): Promise<void>;
-  /** A page of a browser that knows nothing of this server, at an address of it; `logged in` by the token in it. */
+  /** A page in a fresh browser context at a URL of the server; `logged in`: by the token in the URL. */
   open(options?: PageOptions): Promise<Page>;
 };
 
@@ -43,13 +43,13 @@ type PageOptions = {
   width?: number;
   dark?: boolean;
   language?: string;
-  /** Whether the page has presented the token. */
+  /** Whether the page is logged in. */
   isLoggedIn?: boolean;
 };
 
 export type WebTest = (name: string, script: ScriptEntry[], run: (setup: PageSetup) => Promise<void>) => void;
 
-/** Tests with one browser for their file; skipped, with the reason, where there is none. */
+/** Tests that share one browser per file; skipped, with the reason, if there is none. */
 export function useBrowser(): WebTest {
   let browser: Browser | undefined;
   beforeAll(async () => {
@@ -102,7 +102,7 @@ async function openSetup(browser: Browser, script: ScriptEntry[]): Promise<PageS
   };
 }
 
-/** Fails the test where a page throws, breaks its content security policy, or asks another server for anything. */
+/** Fails the test if a page throws, violates its content security policy, or sends requests to other servers. */
 function watchFaults(context: BrowserContext, url: string): void {
   context.on('weberror', (error) => expect.soft(String(error.error())).toBe(''));
   context.on('console', (message) => {
@@ -129,12 +129,12 @@ export async function showAllEntries(page: Page): Promise<void> {
   }
 }
 
-/** Waits until what `look` finds is as the matcher says. */
+/** Waits until the result of `look` matches. */
 export const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 30_000 });
 
 /**
- * Checks the page by the rules of axe-core, on a phone and a desktop, light and dark, that it fits both widths, and that
- * text of twice the size leaves nothing out.
+ * Checks the page with axe-core, on a phone and a desktop, light and dark; that it fits both widths; and that nothing
+ * is cut off with text of twice the size.
  */
 export async function expectAccessible(page: Page, looks: readonly Look[] = SOME_LOOKS): Promise<void> {
   await page.evaluate(axe.source);
@@ -157,7 +157,7 @@ export async function expectAccessible(page: Page, looks: readonly Look[] = SOME
   await devtools.detach();
 }
 
-/** Runs in the page: what does not fit where it stands and cannot be scrolled to. A line that ends in "…" unfolds. */
+/** Runs in the page: finds overflowing content that cannot be scrolled to; lines that end in "…" can be expanded. */
 const CUT_OFF = `[...document.querySelectorAll('body *')].flatMap((one) => {
   const { overflowX, overflowY, textOverflow } = getComputedStyle(one);
   const hides = (overflow) => overflow === 'hidden' || overflow === 'clip';

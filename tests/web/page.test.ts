@@ -12,7 +12,7 @@ const question = (text: string, ...choices: string[]) => [
 ];
 
 webTest(
-  'the page asks for the token and says where it is; from then on a cookie and a key of the page hold',
+  'the page asks for the token and says where it is; after that a cookie and a page key are used',
   [],
   async (setup) => {
     const page = await setup.open({ isLoggedIn: false });
@@ -31,7 +31,7 @@ webTest(
     await page.reload();
     await page.getByText('No sessions yet.').waitFor();
 
-    // Another server on this machine is sent the cookie, and a script in the page could read the key: neither is enough.
+    // Another server on this machine gets the cookie, and a script in the page could read the key; one is not enough.
     const key = String(await page.evaluate(`localStorage.getItem('agentd.page-key')`));
     const both = {
       authorization: undefined,
@@ -63,43 +63,39 @@ webTest(
   },
 );
 
-webTest(
-  'the files of the page are open to all, and come with rules that forbid everything but them',
-  [],
-  async ({ url }) => {
-    for (const path of [
-      '/',
-      '/app.js',
-      '/graph-layout.js',
-      '/browser-remote.js',
-      '/terminal-remote.js',
-      '/notification-worker.js',
-      '/app.css',
-      '/icon.svg',
-    ]) {
-      const { status, headers } = await ask(url, '', 'GET', path, { headers: { authorization: undefined } });
-      expect([path, status]).toEqual([path, 200]);
-      const rules = String(headers['content-security-policy']).split('; ');
-      expect(rules).toEqual(
-        expect.arrayContaining([
-          ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'"],
-          ...[
-            "form-action 'none'",
-            "frame-ancestors 'none'",
-            "require-trusted-types-for 'script'",
-            'trusted-types agentd-worker',
-          ],
-        ]),
-      );
-      expect(rules.join()).not.toMatch(/unsafe|http|\*/);
-      expect(headers).toMatchObject({
-        'x-content-type-options': 'nosniff',
-        'cross-origin-opener-policy': 'same-origin',
-        'referrer-policy': 'no-referrer',
-      });
-    }
-  },
-);
+webTest('the files of the page need no token, and their policy forbids everything else', [], async ({ url }) => {
+  for (const path of [
+    '/',
+    '/app.js',
+    '/graph-layout.js',
+    '/browser-remote.js',
+    '/terminal-remote.js',
+    '/notification-worker.js',
+    '/app.css',
+    '/icon.svg',
+  ]) {
+    const { status, headers } = await ask(url, '', 'GET', path, { headers: { authorization: undefined } });
+    expect([path, status]).toEqual([path, 200]);
+    const rules = String(headers['content-security-policy']).split('; ');
+    expect(rules).toEqual(
+      expect.arrayContaining([
+        ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'"],
+        ...[
+          "form-action 'none'",
+          "frame-ancestors 'none'",
+          "require-trusted-types-for 'script'",
+          'trusted-types agentd-worker',
+        ],
+      ]),
+    );
+    expect(rules.join()).not.toMatch(/unsafe|http|\*/);
+    expect(headers).toMatchObject({
+      'x-content-type-options': 'nosniff',
+      'cross-origin-opener-policy': 'same-origin',
+      'referrer-policy': 'no-referrer',
+    });
+  }
+});
 
 webTest(
   'a task is sent and watched: plan, live text, folded calls, evidence, reply; and paused, with a paused step and rejected files, continued, cancelled',
@@ -145,7 +141,7 @@ webTest(
     await page.getByRole('button', { name: 'Stop' }).press('Enter');
     await header.getByText('paused').waitFor();
 
-    // The step goes on where it was once the plan is resumed, and is not running.
+    // The step continues once the plan is resumed; until then it is not running.
     const shown = steps.getByText('Report', { exact: true }).locator('..');
     await eventually(() => shown.first().textContent()).toMatch(/^‖ paused/);
     await steps.getByRole('button', { name: 'Time' }).press('Enter');
@@ -177,7 +173,7 @@ webTest(
       .waitFor();
     await rejected.getByText('move it from rejected/ to inbox/').waitFor();
     await expectAccessible(page);
-    // What a person does with them in the folder is no event: seen by who comes back to the page.
+    // Changes of the files in the folder are not events; they are shown on return to the page.
     for (const name of ['two.msg.json', 'not text.msg.json']) rmSync(`${setup.on.session('demo')}/rejected/${name}`);
     await page.evaluate("dispatchEvent(new Event('focus'))");
     await rejected.waitFor({ state: 'detached' });
@@ -195,7 +191,7 @@ webTest(
   },
 );
 
-/** Turns them on, as a page in the background until `inFront`. `shownBodies` has the body of every one there was. */
+/** Turns notifications on, with the page in the background until `inFront`. `shownBodies`: the bodies of all shown. */
 async function useNotifications(page: Page) {
   const workers = 'navigator.serviceWorker.getRegistrations().then((all) => all.length)';
   await page.context().grantPermissions(['notifications']);
@@ -225,7 +221,7 @@ async function useNotifications(page: Page) {
     // The browser may not have reported it yet.
     const worker = page.context().serviceWorkers()[0] ?? (await page.context().waitForEvent('serviceworker'));
     await worker.evaluate(
-      // It is left open, so that it can be seen to be taken back.
+      // It is left open, to check that it is removed later.
       "Notification.prototype.close = () => {}; registration.getNotifications().then(([notification]) => dispatchEvent(new NotificationEvent('notificationclick', { notification })))",
     );
   };
@@ -233,7 +229,7 @@ async function useNotifications(page: Page) {
 }
 
 webTest(
-  'a question and a call that needs approval take the place of the composer, and are answered there',
+  'a question and a call that needs approval replace the composer and are answered there',
   [
     { text: '[Step] Export', calls: question('Which **format**?', 'CSV', 'JSON') },
     { text: 'JSON then.', calls: shell('printf "%s" "<b>$HOME</b>" > out.json') },

@@ -59,7 +59,7 @@ webTest(
     await plan.getByRole('button', { name: 'Reopen' }).press('Enter');
     await plan.locator('summary', { hasText: 'Two, but better' }).getByText('open').waitFor();
 
-    // A step that is removed while its text is typed takes nothing of it along.
+    // Removing a step while its text is being typed does not lose the text.
     await plan.getByRole('button', { name: 'Reword' }).press('Enter');
     await field.fill('Kept text');
     const then = (await ask(setup.url, setup.token, 'GET', '/api/sessions/demo/plan')).json as unknown as Plan;
@@ -148,7 +148,7 @@ webTest(
     const links = graph.getByRole('link');
     const names = await links.evaluateAll((all) => all.map((one) => one.getAttribute('aria-label')));
     const part = (text: string) => `${text}; Part of: Read <b>each</b> of them`;
-    // Of many parts those that something may still happen in.
+    // Of many parts, those that are not over are shown.
     const shown = [5, 6, 7, 8, 9, 10, 11].map((number) => part(`${number + 3} open Part ${number}`));
     expect(names).toEqual([
       '1 completed Fetch the 资料; undone by: Put it back',
@@ -160,7 +160,7 @@ webTest(
     ]);
     await graph.getByText('4 more parts').waitFor();
     await expectAccessible(page, ALL_LOOKS);
-    // A step is an address: it unfolds below the graph, and has the focus.
+    // A step has its own URL, which expands it below the graph and focuses it.
     await page.setViewportSize({ width: 1280, height: 800 });
     await links.first().focus();
     await page.keyboard.press('ArrowRight');
@@ -186,7 +186,7 @@ webTest(
 );
 
 webTest(
-  'of a plan of hundreds of steps the graph shows what is worked on, or the step that is looked at, with what is near',
+  'for a plan of hundreds of steps, the graph shows the active or selected step and its neighbours',
   [],
   async (setup) => {
     const limits = { iterations: 9, step_iterations: 5 };
@@ -222,7 +222,7 @@ webTest(
 );
 
 webTest(
-  'the plan over time: a bar for each step, what it waited for and how long; a night without work takes little room',
+  'the plan over time: a bar for each step, with its waits and their length; a night without work takes little space',
   [],
   async (setup) => {
     const limits = { iterations: 9, step_iterations: 5 };
@@ -274,7 +274,7 @@ webTest(
       ['2 ✓ completed Report', '24 hr', 'a pause 24 hr', ''],
       ['3 ○ open Send', '', '', ''],
     ]);
-    // Of 11 minutes of work a rest takes a tenth at most: 1 + 1.1 + 5 + 1.1 + 5 minutes.
+    // Of 11 minutes of work, an idle period takes a tenth at most: 1 + 1.1 + 5 + 1.1 + 5 minutes.
     const bars = (kind: string) =>
       rows
         .locator(kind)
@@ -296,7 +296,7 @@ webTest(
   },
 );
 
-webTest('keys go to sessions and fields and open their own list; the language is kept', [], async (setup) => {
+webTest('keyboard shortcuts open sessions, fields and their own list; the language is stored', [], async (setup) => {
   for (const name of ['one', 'two']) {
     await ask(setup.url, setup.token, 'POST', `/api/sessions/${name}/messages`, { body: { text: 'x' } });
   }

@@ -129,7 +129,7 @@ webTest(
     await page.keyboard.press('Enter');
     await plan.locator('dd').getByText('Mind the gap').waitFor();
 
-    // A step that waits for one that is not there: the server says so with each edit.
+    // A step waits for one that does not exist, which the server reports with each edit.
     const now = async () => (await api('GET', '/api/sessions/demo/plan')).json as unknown as Plan;
     await eventually(async () => (await now()).steps[1]?.notes).toBe('Mind the gap');
     const { steps, ...rest } = await now();
@@ -166,7 +166,7 @@ webTest(
     setup.model.release();
     await plan.locator('summary', { hasText: 'One' }).getByText('completed').waitFor();
     await setup.model.arrived(3);
-    // What has begun stays, whatever version is restored: at the first there was no step.
+    // Steps that have begun stay, whatever version is restored; the first had no steps.
     await page.locator('h1').first().click();
     await page.keyboard.press('v');
     await versions.locator('.versions > li').last().locator('summary').press('Enter');
@@ -247,7 +247,7 @@ webTest(
     expect(await log.locator('article').first().textContent()).toContain('Answer 871.');
     expect(asked).toEqual(['?last=60']);
 
-    // What is looked at stays where it is.
+    // The entries in view do not move.
     const place = (text: string) =>
       log
         .getByText(text)

@@ -11,7 +11,7 @@ import { hasSandbox, whyNot } from '../tools/sandbox.ts';
 import { eventually, expectAccessible, type PageSetup, useBrowser, type WebTest } from './page-setup.ts';
 
 const webTest = useBrowser();
-/** Tests that need what a terminal needs; skipped, with the reason, where that is missing. */
+/** Tests that need a terminal; skipped, with the reason, if it cannot work here. */
 const terminalTest: WebTest = hasSandbox
   ? webTest
   : (name) => test(name, (context) => context.skip(`no sandbox: ${whyNot}`));
@@ -21,7 +21,7 @@ const lastTerminal = (setup: PageSetup) => terminals(setup).at(-1);
 const order = ({ url }: PageSetup, as: string, what: string, session = 'demo') =>
   ask(url, as, 'POST', `/api/sessions/${session}/terminal`, { body: { do: what } });
 
-/** How many processes run in `work/`, in a sandbox or not, that have these words in their arguments. */
+/** How many processes with these arguments run in `work/`, in a sandbox or not. */
 function running({ on }: PageSetup, words = ''): number {
   const work = join(on.session('demo'), 'work');
   return readdirSync('/proc').filter((pid) => {
@@ -34,7 +34,7 @@ function running({ on }: PageSetup, words = ''): number {
   }).length;
 }
 
-/** What the terminal shows, without what is empty. */
+/** The lines of the terminal that are not empty. */
 const shown = async (view: Locator) =>
   (await view.locator('.screen > div').allTextContents())
     .map((row) => row.trimEnd())
@@ -136,7 +136,7 @@ terminalTest(
     });
     expect((await connect(setup, ana)).status).toBe(409);
 
-    // It has the focus: letters, and what has none, reach the shell.
+    // It has the focus, so letters and other keys reach the shell.
     const type = async (text: string) => {
       await page.keyboard.type(text);
       await page.keyboard.press('Enter');
@@ -146,7 +146,7 @@ terminalTest(
     await view.locator('.fg-1.bold', { hasText: 'red' }).waitFor();
     expect(await page.evaluate(COLOR_OF_OWN)).toBe('rgb(255, 135, 0)');
     await eventually(() => view.locator('.wide', { hasText: '好' }).count()).toBe(2);
-    // It says new lines some time after they are drawn.
+    // New lines are announced some time after they are drawn.
     await eventually(() => view.getByRole('log', { name: 'Latest lines' }).textContent()).toMatch(/work [$#]/);
     await type('sleep 1000');
     await eventually(() => running(setup, 'sleep 1000')).toBeGreaterThan(0);
@@ -155,7 +155,7 @@ terminalTest(
     await type(`cat ${on.root}/.agentd/token; curl -s -m 5 --unix-socket ${socket} http://x/; echo "exit $?"`);
     await eventually(() => shown(view)).toMatch(/token: No such file[\s\S]*exit 7/);
 
-    // Who connects later takes the place, until the page takes it again: what was printed is shown again.
+    // A later connection replaces the page, until the page reconnects and gets the earlier output again.
     const other = await connect(setup, token);
     await eventually(other.text).toContain('exit 7');
     await view.getByRole('button', { name: 'Use it here' }).click();
@@ -179,7 +179,7 @@ terminalTest(
     await eventually(async () => (await size()).cols).toBeLessThan(60);
     await page.keyboard.press('F6');
     expect(await page.evaluate('document.activeElement.textContent')).toBe('Esc');
-    // An order is no subject of the session.
+    // A command does not become the title of the session.
     expect((await ask(setup.url, token, 'GET', '/api/sessions/demo')).json['title']).toBe(null);
     await expectAccessible(page);
 
@@ -198,7 +198,7 @@ terminalTest(
 );
 
 terminalTest(
-  'output without end waits for who reads it; the terminal ends with its shell, the work and the daemon, also a killed one',
+  'endless output waits for its reader; the terminal ends with its shell, the run and the daemon, even a killed one',
   [],
   async (setup) => {
     const { on, token } = setup;
@@ -223,7 +223,7 @@ terminalTest(
     await eventually(person.text).toMatch(/\^C[\s\S]*[$#] $/);
     person.say({ type: 'echo again-$((1 + 1))\r' });
     await eventually(person.text).toContain('again-2');
-    // Who comes later takes the place, and sees what was printed.
+    // A later connection replaces this one, and gets the earlier output.
     const later = await connect(setup, ana);
     expect(await person.closed).toBe(1000);
     await eventually(later.text).toContain('again-2');
@@ -261,7 +261,7 @@ terminalTest(
   },
 );
 
-webTest('without a sandbox no terminal opens, and the reply says what is wanted', [], async (setup) => {
+webTest('without a sandbox no terminal opens, and the reply says what is needed', [], async (setup) => {
   const { daemon } = await start(setup, { sandbox: 'none' });
   expect(await order(setup, setup.token, 'open')).toMatchObject({
     status: 409,

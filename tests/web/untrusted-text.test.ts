@@ -5,7 +5,7 @@ import { openSession, showAllEntries, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
-/** What a model, a page it has read or a program's output may say, to run or load something. */
+/** Texts with which a model, a page it has read or a program's output may try to run or load something. */
 const HOSTILE = [
   '<script>window.pwn=1</script>',
   '<img src=x onerror="window.pwn=1">',

@@ -31,15 +31,15 @@ import { withFinalCalls } from './tool-calls.ts';
 export type EditorSession = {
   /** Resolves once its state is known and, if requested, the conversation so far was sent. */
   ready: Promise<void>;
-  /** From here on the editor knows the session and receives updates. */
+  /** Starts sending updates; called once the editor knows the session. */
   go(): void;
   prompt(prompt: readonly ContentBlock[]): Promise<PromptResponse>;
-  /** Stops the run; prompts that wait end as cancelled. */
+  /** Stops the run; waiting prompts end as cancelled. */
   cancel(): Promise<void>;
   modes(): SessionModeState;
-  /** Sends the order that sets the mode for the tasks to come. */
+  /** Sends the command that sets the mode for future tasks. */
   setMode(mode: string): Promise<void>;
-  /** Tells nothing more. The run goes on. */
+  /** Ends the updates. The run continues. */
   close(): void;
 };
 
@@ -51,7 +51,7 @@ export type SessionSetup = {
   showsForms: boolean;
   /** Whether the conversation so far is sent first. */
   replay: boolean;
-  /** Receives errors on our side. */
+  /** Receives internal errors. */
   complain: (text: string) => void;
 };
 
@@ -64,11 +64,11 @@ type OpenSession = SessionSetup & {
   facts: (session: SessionState) => SessionUpdate[];
   send: (updates: readonly SessionUpdate[]) => Promise<void>;
   state: SessionState | undefined;
-  /** Messages the editor shows itself. */
+  /** Ids of messages that the editor shows itself. */
   own: Set<string>;
-  /** Names of messages that were taken back before any daemon took them, by id. */
+  /** Names of messages that were withdrawn before any daemon took them, by id. */
   withdrawn: Set<string>;
-  /** A reply that is not sent, since the editor asks the same question. */
+  /** A reply that is held back, because the editor shows the same question as a form. */
   pendingReply: Reply | null;
 };
 
@@ -122,7 +122,7 @@ function openParts(setup: SessionSetup): OpenSession {
   return it;
 }
 
-/** The person dismissed what they were asked: the turn is over, and what waits can be answered elsewhere. */
+/** The person dismissed the question: the turn is over, and the question can be answered elsewhere. */
 async function leaveUnanswered(it: OpenSession): Promise<void> {
   await it.send(it.pendingReply ? it.conversation.reply(it.pendingReply) : []);
   it.pendingReply = null;
@@ -161,7 +161,7 @@ async function follow(it: OpenSession, onReady: () => void, isKnown: Promise<voi
   }
 }
 
-/** The conversation up to an event, each call once. An open question is left out, since it is asked again. */
+/** Sends the conversation up to an event, each call once. An open question is left out, since it is asked again. */
 async function replayConversation({ client, name, conversation, send }: OpenSession, seq: number): Promise<void> {
   const updates: SessionUpdate[] = [];
   for await (const { event } of client.events(name)) {
@@ -190,7 +190,7 @@ async function takeReply(it: OpenSession, id: string, reply: Reply): Promise<voi
   turns.addReply(id, reply);
 }
 
-/** A second state instead of events: another daemon has taken over, and what it recorded so far was not followed. */
+/** For a second state without events in between: another daemon has taken over, and its first events were missed. */
 async function takeMissedReplies(it: OpenSession, session: SessionState): Promise<void> {
   for (const id of it.turns.ids()) {
     const found = it.client.waitForReply(it.name, messageFileName(id), { timeoutMs: 0 });
@@ -200,7 +200,7 @@ async function takeMissedReplies(it: OpenSession, session: SessionState): Promis
   it.turns.endFinished(session, it.requests.isOpen());
 }
 
-/** How often calls of child sessions are looked for, in ms: their parent's event log does not contain them. */
+/** How often to look for calls of child sessions, which are not in the event log of their parent. */
 const CHILDREN_POLL_MS = 500;
 
 async function askPerson(it: OpenSession, session: SessionState): Promise<void> {
@@ -225,7 +225,7 @@ async function sendPrompt(it: OpenSession, prompt: readonly ContentBlock[]): Pro
   response.catch(() => undefined);
   try {
     await client.send(name, { id, ...(text !== '' && { text }), files }, { mustExist: true });
-    // A cancel that came before the message was in the inbox found nothing to stop.
+    // A cancel that arrived before the message was in the inbox found nothing to stop.
     if (isCancelled()) await sendStop(it);
   } catch (error) {
     turns.fail(error, id);
@@ -237,7 +237,7 @@ async function sendPrompt(it: OpenSession, prompt: readonly ContentBlock[]): Pro
   return response;
 }
 
-/** Longest time that a cancelled prompt waits for its run to stop, in ms. The order to stop is in the inbox by then. */
+/** How long a cancelled prompt waits for its run to stop. By then, the stop command is in the inbox in any case. */
 const STOP_MS = 5000;
 
 async function cancelRun(it: OpenSession): Promise<void> {
@@ -259,7 +259,7 @@ async function cancelRun(it: OpenSession): Promise<void> {
   turns.endCancelled();
 }
 
-/** Sends the order to stop; answers the name of its reply. */
+/** Sends the stop command; returns the name of its reply. */
 async function sendStop({ client, name }: OpenSession): Promise<string> {
   return (await client.send(name, { command: 'stop' }, { mustExist: true })).name;
 }

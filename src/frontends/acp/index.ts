@@ -29,8 +29,8 @@ import { packageVersion } from '../command-line.ts';
 import { type EditorSession, openEditorSession } from './editor-session.ts';
 
 /**
- * Speaks ACP v1 over two streams until the editor closes its end, or SIGTERM. Everything goes through `client`, that is
- * through files: what runs goes on when the editor is gone.
+ * Speaks ACP v1 over two streams until the editor closes its end, or SIGTERM. It accesses sessions through `client`,
+ * that is through files, so runs continue after the editor is gone.
  */
 export async function serveAcp(
   client: Client,
@@ -40,7 +40,7 @@ export async function serveAcp(
   const app = createAgent({ client, open, capabilities: {}, complain });
   const stream = ndJsonStream(Writable.toWeb(output), Readable.toWeb(input));
   const connection = app.connect(answeredBeforeEnd(stream));
-  // Editors end their agent by a signal right after the last word; an order to stop is sent all the same.
+  // Editors send SIGTERM right after their last message, which may be a cancel; closing this way still handles it.
   const hangUp = () => connection.close();
   process.once('SIGTERM', hangUp);
   await connection.closed.catch(() => undefined);
@@ -49,12 +49,12 @@ export async function serveAcp(
   input.destroy();
 }
 
-/** How long requests are still answered once the editor has closed its end, in ms. */
+/** How long requests are still answered after the editor has closed its end. */
 const LAST_ANSWERS_MS = 3000;
 
 /**
- * The stream with an end that waits until the requests before it were answered, as those of a program that pipes them
- * in. Prompts whose runs take longer go unanswered; the runs go on.
+ * Delays the end of the stream until the requests before it were answered, for programs that pipe requests in and close
+ * stdin. Prompts whose runs take longer go unanswered; the runs continue.
  */
 function answeredBeforeEnd({ readable, writable }: Stream): Stream {
   const open = new Set<unknown>();
@@ -89,7 +89,7 @@ function answeredBeforeEnd({ readable, writable }: Stream): Stream {
 
 type Sessions = {
   client: Client;
-  /** Those the editor has open, by name. */
+  /** The sessions that the editor has open, by name. */
   open: Map<string, EditorSession>;
   /** What the editor can do. */
   capabilities: ClientCapabilities;
@@ -156,7 +156,7 @@ const initialized = () => ({
   },
 });
 
-/** Opens a session for the editor, again where it was open. Throws `NoSuchSession`. */
+/** Opens a session for the editor, or reopens it. Throws `NoSuchSession`. */
 async function openSession(
   { client, open, capabilities, complain }: Sessions,
   editor: AgentContext,
@@ -169,7 +169,7 @@ async function openSession(
   const session = openEditorSession({ client, editor, name, showsForms, replay, complain });
   open.set(id, session);
   await session.ready;
-  // What comes next is sent after the answer to this request: before that the editor does not know the session.
+  // Updates must follow the answer to this request, since the editor does not know the session before.
   setImmediate(session.go);
   return { modes: session.modes() };
 }
@@ -189,7 +189,7 @@ async function setMode(session: EditorSession, mode: string): Promise<void> {
 
 const NOT_FOUND = -32_002;
 
-/** An error that a person can fix is passed to the editor as it is; a bug is also printed on stderr, with its stack. */
+/** Errors that a person can fix are passed to the editor unchanged; a bug is also reported with its stack. */
 async function withPlainErrors<T>(job: () => Promise<T> | T, complain: (text: string) => void): Promise<T> {
   try {
     return await job();
@@ -209,7 +209,7 @@ const sessionName = (client: Client, id: string): string => basename(client.fold
 /** Longest part of a new session's name that comes from its project. */
 const MAX_PROJECT_NAME = 40;
 
-/** Makes a session for the project in `cwd`, named after it; answers its name. */
+/** Creates a session for the project in `cwd`, named after it; returns its name. */
 async function createSession(client: Client, cwd: string): Promise<string> {
   requireAbsolute(cwd);
   if (!statSync(cwd, { throwIfNoEntry: false })?.isDirectory())
@@ -231,8 +231,8 @@ function requireAbsolute(cwd: string): void {
 const PAGE = 100;
 
 /**
- * The sessions that work for no other, the one that changed last first. One that no editor made has its own `work/` as
- * its cwd. A cursor is the place of the next page.
+ * The sessions that are not child sessions, most recently changed first. The cwd of one that no editor created is its
+ * own `work/`. A cursor is the index of the next page's first session.
  */
 async function listSessions(client: Client, { cwd, cursor }: ListSessionsRequest): Promise<ListSessionsResponse> {
   const from = Number(cursor ?? 0);
@@ -256,8 +256,8 @@ async function listSessions(client: Client, { cwd, cursor }: ListSessionsRequest
 }
 
 /**
- * Refuses the MCP servers that an editor wants a session to use, except those that `agentd.json` names with the same
- * command or address: they are programs to run, and only the settings may name those. Throws UserError.
+ * Refuses an editor's MCP servers, except those that `agentd.json` has with the same command or URL: they are programs
+ * to run, and only the settings may name programs. Throws UserError.
  */
 function refuseForeignServers(client: Client, wanted: readonly ServerOfEditor[]): void {
   if (wanted.length === 0) return;
@@ -269,7 +269,7 @@ function refuseForeignServers(client: Client, wanted: readonly ServerOfEditor[])
     return own.command !== server.command || !isDeepStrictEqual(own.args ?? [], server.args);
   });
   if (foreign.length === 0) return;
-  // Environment and headers may hold keys: a person writes them.
+  // Environment and headers may contain keys, so they are left for the person to write.
   const entries = foreign.map((one) => [
     one.name,
     'url' in one ? { url: one.url } : { command: one.command, args: one.args },

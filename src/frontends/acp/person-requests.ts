@@ -17,13 +17,13 @@ import { readableName } from '../../protocol/workspace/session-names.ts';
 import type { SessionState } from './session-updates.ts';
 import { describeCall } from './tool-calls.ts';
 
-/** Requests to the person in the editor. The first answer counts: here, by a file or in another chat. */
+/** Requests to the person in the editor. The first answer counts, whether from here, a file or another chat. */
 export type PersonRequests = {
-  /** Asks what waits by now and was not asked; withdraws what waits no longer. `children`: calls of child sessions. */
+  /** Sends new requests and withdraws those that are settled. `children`: calls of child sessions. */
   update(session: SessionState, children: readonly ApprovalRequest[]): void;
-  /** Whether an answer may still come from here. */
+  /** Whether a request is open here. */
   isOpen(): boolean;
-  /** Withdraws everything, unanswered. */
+  /** Withdraws all requests. */
   withdrawAll(): void;
 };
 
@@ -34,12 +34,12 @@ export type RequestContext = {
   folder: string;
   /** The editor can show a form for a question. */
   showsForms: boolean;
-  /** The person left a request without an answer, or it could not be asked. */
+  /** Called if the person dismissed a request, or if the editor could not show it. */
   onUnanswered: () => void;
   onError: (error: unknown) => void;
 };
 
-/** `key` names what is asked for good: an answer is for that alone. */
+/** `key` identifies the question or call for good, so that an answer cannot count for another one. */
 type PersonRequest = { key: string; ask(signal: AbortSignal): Promise<(() => Promise<void>) | null> };
 
 export function openPersonRequests(context: RequestContext): PersonRequests {
@@ -48,7 +48,7 @@ export function openPersonRequests(context: RequestContext): PersonRequests {
   const ask = async (request: PersonRequest): Promise<void> => {
     const entry = { isOver: false, withdrawn: new AbortController() };
     open.set(request.key, entry);
-    // An editor that does not know the method, or is gone: what waits may be answered elsewhere.
+    // If the editor does not know the method, or is gone, the request can be answered elsewhere.
     const answer = await request.ask(entry.withdrawn.signal).catch(() => null);
     if (open.get(request.key) !== entry || entry.isOver) return;
     if (answer) return answer();
@@ -76,7 +76,7 @@ export function openPersonRequests(context: RequestContext): PersonRequests {
   };
 }
 
-/** Everything that can be answered now. A call can be once its run has ended over it. */
+/** Everything that can be answered now. A call can be answered once its run has ended to wait for it. */
 function requestsFor(
   context: RequestContext,
   { run, runEnd, approvals: { open }, question }: SessionState,
@@ -95,7 +95,7 @@ function requestsFor(
 
 type AskedCall = Omit<ApprovalRequest, 'problem'>;
 
-/** `call`: the call, where it is of the session that the editor has open. */
+/** `call`: the call itself, if it belongs to the session that the editor has open. */
 function permissionRequest(
   { client, editor, sessionId, folder }: RequestContext,
   { session, id, hash, tool, display, why, always, expires_at }: AskedCall,
@@ -130,7 +130,7 @@ function permissionRequest(
           const asked = await client.approvalRequest(session, id);
           await client.send(session, approvalMessage(asked, hash, decision), { mustExist: true });
         } catch (error) {
-          // It was decided elsewhere a moment ago, or its session is gone.
+          // It was just decided elsewhere, or its session is gone.
           if (!(error instanceof NotFound)) throw error;
         }
       };
@@ -146,7 +146,7 @@ const permissionOptions = (always: string | null): PermissionOption[] => [
   { optionId: 'deny', name: 'Deny', kind: 'reject_once' },
 ];
 
-/** The request is taken back when the signal is aborted, and its answer is not waited for then. */
+/** On abort, the request is withdrawn and its answer no longer awaited. */
 const untilAborted = (signal: AbortSignal) => ({ cancellationSignal: signal, stopWaitingOnCancel: true });
 
 function questionRequest(
@@ -172,7 +172,7 @@ function questionRequest(
   };
 }
 
-/** A person's answer in a form: their own text, else a choice. */
+/** A person's answer in a form: their own text if there is one, else their choice. */
 function wordsOf(response: CreateElicitationResponse): string | undefined {
   if (response.action !== 'accept') return undefined;
   const content = propertyOf(response, 'content');

@@ -11,29 +11,26 @@ import type { SessionState } from './session-updates.ts';
 type Outcome = Pick<Reply, 'status' | 'text' | 'reason'>;
 
 type PromptTurn = {
-  /** The reply to its message, which does not end it where the run goes on. */
+  /** The reply to its message. It does not end the turn while the run is active. */
   reply?: Reply;
   isCancelled: boolean;
   resolve: (response: PromptResponse) => void;
   reject: (error: unknown) => void;
 };
 
-/** The prompts of a session that the editor waits for, by the id of their message. */
+/** The prompts of a session that the editor is waiting for, by the id of their message. */
 export type PromptTurns = {
   ids(): string[];
   begin(id: string): { response: Promise<PromptResponse>; isCancelled: () => boolean };
-  /** The reply to a message, which may not be published yet. */
+  /** Notes the reply to a message; it may not be published yet. */
   addReply(message: string, reply: Reply): void;
-  /**
-   * Ends those that need not wait any longer. `isPersonAsked`: a person is being asked in the editor, so what waits for
-   * the answer goes on.
-   */
+  /** Ends the turns that are finished. `isPersonAsked`: the editor shows a question, so turns that wait for it stay. */
   endFinished(session: SessionState, isPersonAsked: boolean): void;
-  /** From now on they end as cancelled, whatever their run comes to. */
+  /** Makes all turns end as cancelled, however their run ends. */
   markCancelled(): void;
-  /** Ends those that are marked. */
+  /** Ends the turns marked as cancelled. */
   endCancelled(): void;
-  /** Ends them, or the one of this id, with an error. */
+  /** Ends all turns, or the one with this id, with an error. */
   fail(error: unknown, id?: string): void;
 };
 
@@ -63,7 +60,7 @@ export function openPromptTurns(): PromptTurns {
         if (!reply) continue;
         const goesOn = reply.status === 'waiting' || reply.status === 'joined';
         if (!goesOn) end(id, (turn) => respond(turn, reply));
-        // One that is marked as cancelled waits until the run has stopped.
+        // A cancelled turn waits until the run has stopped.
         else if (!session.run && !isPersonAsked && !isCancelled)
           end(id, (turn) => respond(turn, session.runEnd ?? { ...reply, status: 'done' }));
       }
@@ -81,7 +78,7 @@ export function openPromptTurns(): PromptTurns {
   };
 }
 
-/** Of the range that JSON-RPC leaves to servers. */
+/** In the range that JSON-RPC reserves for servers. */
 const RUN_FAILED = -32_000;
 
 function respond({ isCancelled, resolve, reject }: PromptTurn, { status, text, reason }: Outcome): void {
@@ -96,12 +93,12 @@ function stopReasonOf(status: Outcome['status'], reason: string | undefined): St
   return status === 'paused' && reason === RUN_END.limit ? 'max_turn_requests' : 'end_turn';
 }
 
-/** A prompt as a message. `discard` removes the files that were made for it. */
+/** A prompt as a message. `discard` removes the files that were created for it. */
 export type PromptMessage = { text: string; files: string[]; discard(): void };
 
 /**
- * Text in its order, and everything else as attachments that are named in the text. Throws UserError for audio, which
- * no tool of the agent takes.
+ * Text in its order, with everything else as attachments named in the text. Throws UserError for audio, which no tool
+ * of the agent can read.
  */
 export function promptMessage(prompt: readonly ContentBlock[]): PromptMessage {
   const words: string[] = [];
@@ -113,7 +110,7 @@ export function promptMessage(prompt: readonly ContentBlock[]): PromptMessage {
   };
   const write = (name: string, content: string | Buffer) => {
     made ??= fs.mkdtempSync(join(tmpdir(), 'agentd-prompt-'));
-    // Each in a folder of its own: two may have one name.
+    // Each in its own folder, since two files may have the same name.
     const path = join(fs.mkdtempSync(join(made, 'file-')), plainName(name));
     fs.writeFileSync(path, content, { mode: 0o600 });
     attach(path);
@@ -162,7 +159,7 @@ function addBlock(block: ContentBlock, { words, write, attach }: MessageParts): 
   }
 }
 
-/** The path that a link names, where there is a regular file. */
+/** The path in a `file:` link, if it is a regular file. */
 function localFile(uri: string): string | undefined {
   if (!uri.startsWith('file:')) return undefined;
   try {

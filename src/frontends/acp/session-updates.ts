@@ -9,10 +9,10 @@ import type { Reply } from '../../protocol/session/reply.ts';
 import { MODES } from '../../protocol/settings/run-options.ts';
 import { trackToolCalls } from './tool-calls.ts';
 
-/** A session as its watchers see it. */
+/** The state of a session as `client.watch` reports it. */
 export type SessionState = Extract<SeenUpdate, { is: 'state' }>['session'];
 
-/** The commands of a message, as an editor offers them behind a slash. */
+/** The message commands, for the editor's slash menu. */
 export const COMMANDS_UPDATE: SessionUpdate = {
   sessionUpdate: 'available_commands_update',
   availableCommands: Object.entries(SESSION_COMMANDS).map(([name, { usage, description }]) => {
@@ -21,19 +21,16 @@ export const COMMANDS_UPDATE: SessionUpdate = {
   }),
 };
 
-/** The choice that leaves the mode to the settings. */
+/** The mode choice that leaves it to the settings. */
 const BY_SETTINGS = 'default';
 
-/** The planning modes a person can choose, and the one that holds for the tasks to come. */
+/** The planning modes a person can choose, and the one for future tasks. */
 export const sessionModes = ({ mode }: Pick<SessionState, 'mode'>): SessionModeState => ({
   currentModeId: mode ?? BY_SETTINGS,
   availableModes: [BY_SETTINGS, ...MODES].map((id) => ({ id, name: id })),
 });
 
-/**
- * Returns what changed in plan, title and mode since the last call; at first nothing, for a session that has none of
- * them.
- */
+/** Returns the changes of plan, title and mode since the last call; the first call compares with an empty session. */
 export function trackFacts(): (session: SessionState) => SessionUpdate[] {
   let sent = { steps: '[]', title: null as string | null, mode: null as string | null };
   let isFirst = true;
@@ -43,7 +40,7 @@ export function trackFacts(): (session: SessionState) => SessionUpdate[] {
     const updates: SessionUpdate[] = [];
     if (sent.steps !== before.steps) updates.push(planUpdate(plan));
     if (title !== before.title) updates.push({ sessionUpdate: 'session_info_update', title, updatedAt: at });
-    // The answer to the request that opened the session has the first one.
+    // The first mode is in the answer to the request that opened the session.
     if (mode !== before.mode && !isFirst)
       updates.push({ sessionUpdate: 'current_mode_update', currentModeId: mode ?? BY_SETTINGS });
     isFirst = false;
@@ -51,10 +48,10 @@ export function trackFacts(): (session: SessionState) => SessionUpdate[] {
   };
 }
 
-/** A step without what changes at each call of the model. */
+/** A step without the counters that change with each model call. */
 const withoutCounters = ({ iterations: _, ...step }: Step): object => step;
 
-/** ACP has three states of an entry. Other states are named in the entry's text. */
+/** ACP has three states for an entry. Others are named in the entry's text. */
 const ENTRY_STATUS = {
   pending: 'pending',
   running: 'in_progress',
@@ -64,7 +61,7 @@ const ENTRY_STATUS = {
   blocked: 'pending',
 } as const satisfies Record<Step['status'], PlanEntry['status']>;
 
-/** The whole plan; each entry has its step as it is in `_meta["agentd/step"]`, the update all else of the plan. */
+/** The whole plan. `_meta["agentd/step"]` of each entry has the full step; the update has the plan's other fields. */
 function planUpdate(plan: Plan | null): SessionUpdate {
   const depths = new Map<string, number>();
   const entries = (plan?.steps ?? []).map((step): PlanEntry => {
@@ -86,19 +83,19 @@ function statusNote({ status, error }: Step): string {
   return `(${status}${error === undefined ? '' : `: ${error}`}) `;
 }
 
-/** A conversation as updates: every word once, each call shown and then changed. */
+/** A conversation as updates: text is sent once, a call when it appears and then as it changes. */
 export type Conversation = {
-  /** Words of the model's call in flight. */
+  /** Text of the model call in flight. */
   live(text: string): SessionUpdate[];
   event(event: Event): SessionUpdate[];
-  /** The part of a reply that was not shown since the last message. */
+  /** The part of a reply that has not been shown since the last message. */
   reply(reply: Reply): SessionUpdate[];
 };
 
 /** `isOwn`: whether the editor shows the message of this id itself. */
 export function followConversation(folder: string, isOwn: (id: string) => boolean): Conversation {
   const calls = trackToolCalls(join(folder, 'work'));
-  /** Orders that the editor's buttons give are no part of the conversation, nor are replies to them. */
+  /** Commands from the editor's buttons. Neither they nor their replies are shown in the conversation. */
   const orders = new Set<string>();
   let streamed = '';
   let shown = '';
@@ -112,7 +109,7 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
     shown += text;
     return [textChunk('agent_message_chunk', gap + text)];
   };
-  /** A model call is over: the text that was not streamed. Null: the answer was not for a person. */
+  /** Ends a model call and returns the text not streamed yet. `text` is null if the answer was not for people. */
   const endAnswer = (text: string | null): SessionUpdate[] => {
     const already = mayBeForPlanner(streamed) ? '' : streamed;
     streamed = '';
@@ -140,7 +137,7 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
           return [textChunk('user_message_chunk', `${command}${inlineText(event.body)}`.trim())];
         }
         case 'model.answered':
-          // An answer to a planner's question is no part of the conversation; what came of it is.
+          // An answer to a planner query is not shown; what follows from it is.
           return [
             ...endAnswer(event.planner_query ? null : withoutDoneMarkers(event.text)),
             ...calls.updatesFor(event),
@@ -155,7 +152,7 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
       }
     },
     reply({ text, in_reply_to: message }) {
-      // The daemon's own words often follow those of the model.
+      // A reply is often the model's text followed by the daemon's.
       const rest = text.startsWith(lastAnswer) ? text.slice(lastAnswer.length).trim() : text;
       if (orders.has(message) || withoutSpaces(shown).includes(withoutSpaces(rest))) return [];
       isNewAnswer = true;
@@ -164,10 +161,7 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
   };
 }
 
-/**
- * Whether the words so far may be the JSON that a planner's question is answered with. They are held until the answer
- * is whole.
- */
+/** Whether the text so far may be the JSON answer to a planner query. If so, it is held back until it is complete. */
 const mayBeForPlanner = (text: string): boolean => /^\s*(?:$|[{[]\s*(?:$|["{[])|`{1,2}$|```)/.test(text);
 
 const withoutSpaces = (text: string): string => text.replace(/\s+/g, '');

@@ -25,7 +25,7 @@ const KINDS: Readonly<Record<string, ToolKind>> = {
 /** Longest title of a call, in code points. */
 const MAX_TITLE = 120;
 
-/** A call as the event log has it. `args`: JSON as the model wrote it. */
+/** A call as in the event log. `args`: JSON as the model wrote it. */
 export type CallOnRecord = { call: string; name: string; args: string };
 
 /** How an editor shows a call that has not begun. `work`: the folder its paths are relative to. */
@@ -47,7 +47,7 @@ export function describeCall({ call, name, args }: CallOnRecord, work: string): 
   };
 }
 
-/** Arguments as an object; undefined where the model did not keep to the form. */
+/** Arguments as an object; undefined if the model wrote something else. */
 function parseArgs(args: string): object | undefined {
   try {
     const value: unknown = JSON.parse(args);
@@ -57,7 +57,7 @@ function parseArgs(args: string): object | undefined {
   }
 }
 
-/** What a file tool changes. What stood in a file that is written whole is not on record. */
+/** The change that a file tool makes. For a file written as a whole, the previous content is not known. */
 function fileChange(name: string, given: object | undefined, path: string): ToolCallContent | undefined {
   const [old, replacement, content] = ['old', 'new', 'content'].map((key) => propertyOf(given, key));
   if (name === 'edit_file' && typeof old === 'string' && typeof replacement === 'string')
@@ -67,13 +67,13 @@ function fileChange(name: string, given: object | undefined, path: string): Tool
 }
 
 export type ToolCallUpdates = {
-  /** What an event says of calls, each of which is shown once and then changed. */
+  /** The updates for an event: a call is shown once and then updated. */
   updatesFor(event: Event): SessionUpdate[];
 };
 
-/** The calls of a session as an editor shows them, from its events. */
+/** Turns the events of a session into updates of its tool calls. */
 export function trackToolCalls(work: string): ToolCallUpdates {
-  /** What is shown of each call that has not ended: a diff stays, since content is replaced as a whole. */
+  /** The content shown for each open call. An update replaces it as a whole, so a diff must be sent again. */
   const open = new Map<string, ToolCallContent[]>();
   const begin = (call: CallOnRecord): SessionUpdate[] => {
     if (open.has(call.call)) return [];
@@ -112,7 +112,7 @@ export function trackToolCalls(work: string): ToolCallUpdates {
   };
 }
 
-/** The same updates with each call once, in the state it is in by the last of them. */
+/** The same updates with each call once, in its final state. */
 export function withFinalCalls(updates: readonly SessionUpdate[]): SessionUpdate[] {
   const calls = new Map<string, SessionUpdate & { sessionUpdate: 'tool_call' }>();
   const final: SessionUpdate[] = [];

@@ -13,7 +13,7 @@ import { sentMessages } from '../openai/session-choice.ts';
 import { answerMessage, childOf, openInterrupts, ResumeEntry } from './interrupts.ts';
 import { idleRunEvents, type RunEvent, runEvents } from './run-events.ts';
 
-/** Ids of messages that this server sends begin with it. */
+/** Prefix of the ids of messages that this server sends. */
 const PREFIX = 'ag-ui-';
 
 const Part = z.looseObject({ type: z.string(), text: z.string().optional() });
@@ -25,7 +25,7 @@ const Message = z.looseObject({
 });
 type Message = z.infer<typeof Message>;
 
-/** What is read of a request; the client's state and its tools change nothing here. */
+/** The fields that are read from a request; the client's state and tools are ignored. */
 const RunInput = z.looseObject({
   threadId: z.string().min(1).max(500),
   runId: z.string().min(1),
@@ -33,10 +33,10 @@ const RunInput = z.looseObject({
   context: z.array(z.looseObject({ description: z.string(), value: z.string() })).nullish(),
   resume: z.array(ResumeEntry).nullish(),
 });
-/** `text`: that of the last message, if it is one of the user. */
+/** `text`: the text of the last message, if it is from the user. */
 type RunInput = z.infer<typeof RunInput> & { text?: string };
 
-/** What `agentctl serve --ag-ui` serves as `/ag-ui`: a thread is a session, and a run what happens until a reply. */
+/** `/ag-ui` of `agentctl serve --ag-ui`. A thread is a session; a run is everything up to the next reply. */
 export const AG_UI_PROTOCOL: HttpProtocol = {
   below: '/ag-ui/',
   problemResponse,
@@ -51,7 +51,7 @@ export const AG_UI_PROTOCOL: HttpProtocol = {
   },
 };
 
-/** Throws a problem for what is no request, and for one without an answer and without a last message of the user. */
+/** Throws a problem if the request is invalid, or if it has neither answers nor a final user message. */
 function readRun(json: unknown): RunInput {
   const read = RunInput.safeParse(json);
   if (!read.success) {
@@ -77,17 +77,17 @@ function readRun(json: unknown): RunInput {
 const badInput = (wanted: string, came: string): HttpProblem =>
   new HttpProblem(400, { wanted, came, todo: 'See docs/editors.md, or https://docs.ag-ui.com.' });
 
-/** Text as such, or in parts; what else is in a conversation is not repeated. */
+/** The text of a message, plain or in parts; other parts are ignored. */
 function textOf({ content }: Message): string {
   if (typeof content === 'string') return content;
   const parts = z.array(Part).safeParse(content).data ?? [];
   return parts.map(({ text }) => text ?? '').join('\n');
 }
 
-/** A run: of a message, of what is at work already, or of nothing but words of this server. */
+/** What is streamed: the answer to a message, an active run, or only a text of this server. */
 type Answer = OpenAiAnswer | Pick<OpenAiAnswer, 'sent' | 'pieces'> | { instead: string };
 
-/** Sends what a request says, and finds what it is to be told. */
+/** Sends the messages of a request, and returns what is streamed in answer. */
 async function answerRequest(services: HttpServices, input: RunInput): Promise<Answer> {
   const { client } = services;
   const { message, toChildren, instead } = await chooseMessages(client, input);
@@ -102,14 +102,14 @@ const UNSENT = 'Your message was not sent: a call waits for approval. Answer it 
 type Chosen = {
   message?: ChosenSession;
   toChildren?: Array<{ session: string; id: string } & ReturnType<typeof answerMessage>>;
-  /** Said where the session is not at work and is sent nothing. */
+  /** The answer if nothing was sent and no run is active. */
   instead?: string;
 };
 
 /**
- * What a request is: answers to what the session and its child sessions ask, or the last message of the user. A call is
- * allowed or denied by an answer with the hash of the call alone, so while one waits no other message is sent. Ids are
- * made from what the client sent, so a request that comes again runs nothing twice and gets the same reply.
+ * The messages of a request: answers to the interrupts of the session and its child sessions, or the last user message.
+ * While a call waits for approval, no other message is sent, because only an answer with the call's hash may decide it.
+ * Ids are derived from the request, so a repeated request runs nothing twice and gets the same reply.
  */
 async function chooseMessages(client: Client, input: RunInput): Promise<Chosen> {
   const { threadId: session, resume } = input;
@@ -143,7 +143,7 @@ async function chooseMessages(client: Client, input: RunInput): Promise<Chosen> 
   return { message: chosen(said.id, said) };
 }
 
-/** From now on, the run that is at work; undefined where none is. */
+/** Follows the active run from now on; undefined if there is none. */
 async function followRun(client: Client, key: string): Promise<Pick<OpenAiAnswer, 'sent' | 'pieces'> | undefined> {
   const session = folderNameOf(client, key);
   if (session === undefined) return undefined;
@@ -156,7 +156,7 @@ async function followRun(client: Client, key: string): Promise<Pick<OpenAiAnswer
   return { sent: { session, id: `${id}-${after}`, name }, pieces: (signal) => followAnswer(client, followed, signal) };
 }
 
-/** The last message of the user, with what the session has not received quoted behind it. */
+/** The last user message, followed by a quote of what the session has not received. */
 function userMessage({ messages, context }: RunInput, text: string, sent: readonly MessageProgress[]) {
   const facts = (context ?? []).map(({ description, value }) => `${description}: ${value}`);
   const id = idOf([messages.at(-1)?.id, text, facts]);
@@ -179,7 +179,7 @@ function turnOf(message: Message): ChatTurn[] {
 
 type Running = { answer: Answer; run: RunInput; signal: AbortSignal };
 
-/** The events of a run as server-sent events. What goes wrong after it has begun is the last of them. */
+/** The events of a run as server-sent events. An error after its start is sent as the last event. */
 async function* runFrames(
   { client, closing, complain }: HttpServices,
   { answer, run: { threadId, runId, messages }, signal }: Running,

@@ -5,7 +5,7 @@ import { NoSuchSession } from '../../client/sessions/client-errors.ts';
 import type { UserQuestion } from '../../protocol/session/reply.ts';
 import { HttpProblem } from '../http/common/http-problem.ts';
 
-/** What a session waits for, as AG-UI has it. The id is that of exactly this question, or call with this hash. */
+/** A question or approval that a session waits for, in AG-UI's form. The id covers the question or the call's hash. */
 export type Interrupt = {
   id: string;
   reason: 'tool_call' | 'confirmation' | 'input_required';
@@ -25,8 +25,8 @@ export const ResumeEntry = z.looseObject({
 export type ResumeEntry = z.infer<typeof ResumeEntry>;
 
 /**
- * What the session waits for by now: an answer to its question or call, or, while it is at work, to calls of child
- * sessions. Empty where it is not there yet.
+ * What the session is waiting for: an answer to its question or call or, during a run, to calls of child sessions.
+ * Empty if the session does not exist yet.
  */
 export async function openInterrupts(client: Client, key: string): Promise<Interrupt[]> {
   try {
@@ -80,11 +80,11 @@ const Decision = z.object({ approved: z.boolean(), always: z.boolean().optional(
 const Words = z.union([z.string(), z.object({ answer: z.string() }).transform(({ answer }) => answer)]);
 
 /**
- * The message that an answer is, the same each time it is sent. What it answers is in its id, for which the caller sees
- * to it that it is that of an open interrupt. Throws a problem for a payload that does not fit.
+ * The message for an answer, always the same for the same answer. The caller checks that `interruptId` is that of an
+ * open interrupt. Throws a problem for an invalid payload.
  */
 export function answerMessage({ interruptId, status, payload }: ResumeEntry): { text: string } | { command: string } {
-  // Nobody answers: nothing is run, and the session goes on when somebody says so.
+  // Declined to answer: the call is not run, and the session stays paused until somebody continues it.
   if (status === 'cancelled') return { command: 'pause' };
   const [, number] = APPROVAL_ID.exec(interruptId) ?? [];
   if (number !== undefined) {
@@ -100,7 +100,7 @@ export function answerMessage({ interruptId, status, payload }: ResumeEntry): { 
 
 const APPROVAL_ID = /^approval-(\d+)-[0-9a-f]{64}(?:-(.+))?$/;
 
-/** The child session that the call is of; undefined for anything else. */
+/** The child session whose call this answers; undefined for other answers. */
 export const childOf = ({ interruptId }: ResumeEntry): string | undefined => APPROVAL_ID.exec(interruptId)?.[2];
 
 const unfitting = (wanted: string, payload: unknown): HttpProblem =>

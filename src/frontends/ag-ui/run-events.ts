@@ -6,26 +6,26 @@ import type { Reply } from '../../protocol/session/reply.ts';
 import type { AnswerPiece } from '../openai/follow-answer.ts';
 import type { Interrupt } from './interrupts.ts';
 
-/** What a client calls the run: the conversation, which is a session, and the request. */
+/** The client's ids of the run: the conversation (a session) and the request. */
 export type RunName = { threadId: string; runId: string };
 /** An event of AG-UI. */
 export type RunEvent = { type: string; [key: string]: unknown };
 
 type RunSource = {
-  /** Ids of texts begin with it. */
+  /** Prefix of the ids of text messages. */
   prefix: string;
   pieces: AsyncGenerator<AnswerPiece, Reply>;
-  /** Ids of the tool calls that the client knows by now. */
+  /** Ids of the tool calls that the client already has. */
   knownCalls: Iterable<string>;
   /** The plan as it is now. */
   readPlan: () => Promise<Plan | null>;
-  /** What the session waits for by now. */
+  /** What the session waits for now. */
   readInterrupts: () => Promise<Interrupt[]>;
 };
 
 /**
- * What happens from a message to its reply as a run of AG-UI; null where nothing is new for a while. A run ends with
- * all its steps and texts ended: where it pauses, its steps are ended in the stream, and the plan says what they are.
+ * Everything from a message to its reply as a run of AG-UI; null after a while without news. At its end all steps and
+ * texts are ended, as AG-UI requires. If the run pauses, the real state of its steps is in the plan.
  */
 export async function* runEvents(run: RunName, source: RunSource): AsyncGenerator<RunEvent | null> {
   yield { type: 'RUN_STARTED', ...run };
@@ -60,16 +60,16 @@ export async function* runEvents(run: RunName, source: RunSource): AsyncGenerato
   }
 }
 
-/** How often calls of child sessions are looked for, in ms: the event log of their parent does not contain them. */
+/** How often to look for calls of child sessions, which are not in the event log of their parent. */
 const CHILDREN_POLL_MS = 500;
 
-/** What comes next; or what child sessions wait for, which ends the run here while that of the session goes on. */
+/** The next piece, or the interrupts of child sessions. They end the AG-UI run while that of the session continues. */
 async function nextPiece(
   { pieces, readInterrupts }: RunSource,
   mayWait: () => boolean,
 ): Promise<IteratorResult<AnswerPiece, Reply> | Interrupt[]> {
   const next = pieces.next();
-  // Whoever follows ends that with the connection.
+  // If nobody reads it any more, it ends with the connection.
   next.catch(() => {});
   for (;;) {
     const look = new AbortController();
@@ -83,7 +83,7 @@ async function nextPiece(
   }
 }
 
-/** A run in which nothing happens but that something is said: the session goes on as it was, and asks what it asked. */
+/** A run that only sends a text. The session is unchanged and still asks what it asked before. */
 export async function* idleRunEvents(
   run: RunName,
   text: string,
@@ -103,8 +103,8 @@ export async function* idleRunEvents(
 }
 
 /**
- * A failed run is an error. One that waits for a person is an interrupt, unless it was answered meanwhile; one that was
- * paused or cancelled is said to be cancelled, which AG-UI has for all that ends before it is complete.
+ * A failed run ends in an error. One that waits for a person ends in an interrupt, unless it was answered meanwhile. A
+ * paused or cancelled run is reported as cancelled, AG-UI's word for any run that ends before it is complete.
  */
 async function endOf(run: RunName, reply: Reply, { readInterrupts }: RunSource): Promise<RunEvent> {
   const { status, reason, text } = reply;
@@ -116,7 +116,7 @@ async function endOf(run: RunName, reply: Reply, { readInterrupts }: RunSource):
   return { ...finished, outcome: { type: 'success' }, result: { status, reason } };
 }
 
-/** The plan as the state that client and agent share; sent whole once, and then as what changed. */
+/** The plan as AG-UI's shared state: sent as a snapshot first, then as changes. */
 function openPlanState(readPlan: RunSource['readPlan']) {
   type State = { plan: Plan | null };
   let sent: State = { plan: null };
@@ -137,7 +137,7 @@ function openPlanState(readPlan: RunSource['readPlan']) {
   };
 }
 
-/** A client refuses the end of a step that has not begun, and the end of a run with open steps. */
+/** Tracks open steps: clients refuse the end of a step that has not begun, and the end of a run with open steps. */
 function openSteps() {
   const open = new Set<string>();
   function* start(stepName: string): Generator<RunEvent> {
@@ -157,7 +157,7 @@ function openSteps() {
     *take(event: Event): Generator<RunEvent> {
       if (event.type === 'step.started') yield* start(event.step);
       if (event.type === 'step.completed' || event.type === 'step.failed') yield* end(event.step);
-      // These may never have begun.
+      // Blocked and skipped steps may never have begun.
       if ((event.type === 'step.blocked' || event.type === 'step.skipped') && open.has(event.step))
         yield* end(event.step);
     },
@@ -167,13 +167,13 @@ function openSteps() {
   };
 }
 
-/** Texts of the assistant, a message for each call of the model and for what the reply adds. */
+/** Text of the assistant: one message per model call, and one for what the reply adds. */
 function openTexts(message: string) {
   let count = 0;
   let messageId: string | undefined;
   return {
     *say(text: string): Generator<RunEvent> {
-      // What separates it from the text before is no part of a message of its own.
+      // The blank line that separates it from the previous text does not belong to a new message.
       const delta = messageId === undefined ? text.trimStart() : text;
       if (delta === '') return;
       if (messageId === undefined) {
@@ -190,12 +190,12 @@ function openTexts(message: string) {
   };
 }
 
-/** Calls of tools, each whole once it starts or waits for approval, and their results, which may be in a later run. */
+/** Tool calls, sent whole once they start or wait for approval, and their results, which may come in a later run. */
 function openCalls(known: Iterable<string>) {
-  const told = new Set(known);
+  const sent = new Set(known);
   function* tell(toolCallId: string, toolCallName: string, args: string): Generator<RunEvent> {
-    if (told.has(toolCallId)) return;
-    told.add(toolCallId);
+    if (sent.has(toolCallId)) return;
+    sent.add(toolCallId);
     yield { type: 'TOOL_CALL_START', toolCallId, toolCallName };
     if (args !== '') yield { type: 'TOOL_CALL_ARGS', toolCallId, delta: args };
     yield { type: 'TOOL_CALL_END', toolCallId };
@@ -204,8 +204,8 @@ function openCalls(known: Iterable<string>) {
     *take(event: Event): Generator<RunEvent> {
       if (event.type === 'tool.started' || event.type === 'approval.asked')
         yield* tell(event.call, event.name, event.args);
-      // Of a call that the client does not know, such as a question, it could make nothing.
-      if ((event.type !== 'tool.finished' && event.type !== 'tool.interrupted') || !told.has(event.call)) return;
+      // Results of calls that were not sent to the client, such as questions, are left out.
+      if ((event.type !== 'tool.finished' && event.type !== 'tool.interrupted') || !sent.has(event.call)) return;
       const output = event.output === undefined ? '' : inlineText(event.output);
       const content = event.type === 'tool.finished' ? output : `${event.why}\n${output}`.trim();
       yield { type: 'TOOL_CALL_RESULT', messageId: `${event.call}-result`, toolCallId: event.call, content };
@@ -217,8 +217,8 @@ function openCalls(known: Iterable<string>) {
 export type PatchOperation = { op: 'add' | 'replace'; path: string; value: unknown } | { op: 'remove'; path: string };
 
 /**
- * The operations that make one JSON value of another, in the order in which they are applied. Entries of lists are
- * compared by their place.
+ * The operations that turn one JSON value into another, in the order in which they are applied. Lists are compared by
+ * index.
  */
 export function jsonPatch(before: unknown, after: unknown, path = ''): PatchOperation[] {
   if (Array.isArray(before) && Array.isArray(after)) return listPatch(before, after, path);
@@ -230,7 +230,7 @@ function listPatch(before: readonly unknown[], after: readonly unknown[], path: 
   const both = Math.min(before.length, after.length);
   const changed = after.slice(0, both).flatMap((value, place) => jsonPatch(before[place], value, `${path}/${place}`));
   const added = after.slice(both).map((value) => ({ op: 'add' as const, path: `${path}/-`, value }));
-  // Behind a removed entry the places of the others change, so the last one goes first.
+  // Removing an entry shifts those after it, so the last one is removed first.
   const removed = before.slice(both).map((_, more) => ({
     op: 'remove' as const,
     path: `${path}/${before.length - 1 - more}`,

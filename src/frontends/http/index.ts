@@ -8,35 +8,35 @@ import { createHttpApp, type HttpProtocol } from './server/http-app.ts';
 import { acceptSockets, answerUnreadable, closeServer, HOST, listenOnPort, listenOnSocket } from './server/listen.ts';
 
 export type HttpServer = {
-  /** Such as `http://127.0.0.1:8377`. */
+  /** For example `http://127.0.0.1:8377`. */
   url: string;
-  /** Ends streams, answers what is under way, and frees the port. */
+  /** Ends streams, completes pending requests, and frees the port. */
   close(): Promise<void>;
 };
 
 export type HttpServerOptions = {
-  /** 0 takes a free one. */
+  /** 0: any free port. */
   port: number;
-  /** A Unix socket besides: whoever can open it, this user alone, needs no token. */
+  /** Path of an additional Unix socket. Only this user can open it, so no token is needed there. */
   socket?: string | undefined;
-  /** Receives errors on our side. */
+  /** Receives internal errors. */
   complain: (text: string) => void;
-  /** What else is served on the port. */
+  /** Further protocols on the same port. */
   protocols?: readonly HttpProtocol[];
-  /** Names, in small letters, by which a proxy with TLS on this machine is reached. */
+  /** Host names of a TLS proxy on this machine, in lower case. */
   proxied?: readonly string[];
 };
 
 /**
- * Serves a workspace over HTTP on the loopback address until `close`. All of it goes through `client`, that is through
- * files, so several servers may serve one workspace. Throws UserError where it cannot listen.
+ * Serves a workspace over HTTP on the loopback address until `close`. It accesses the workspace through `client`, that
+ * is through files, so several servers may serve one workspace. Throws UserError if it cannot listen.
  */
 export async function serveHttp(
   client: Client,
   { port, socket, complain, ...served }: HttpServerOptions,
 ): Promise<HttpServer> {
   const closing = new AbortController();
-  // Each open stream listens to it.
+  // Each open stream adds a listener.
   setMaxListeners(0, closing.signal);
   const token = await client.accessToken();
   const holders = openTokenHolders(client, token, openAccessTokens(client.paths));
@@ -54,7 +54,7 @@ export async function serveHttp(
   try {
     const taken = await listenOnPort(server, port);
     if (socket !== undefined) await listenOnSocket(local, socket);
-    // Too many open files, for one: a fault that nobody listens for would end the process.
+    // For example too many open files. An unhandled 'error' event would end the process.
     for (const one of [server, local]) one.on('error', (error: Error) => complain(`HTTP: ${error.message}`));
     return { url: `http://${HOST}:${taken}`, close };
   } catch (error) {

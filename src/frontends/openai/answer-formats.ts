@@ -2,18 +2,18 @@ import type { Reply } from '../../protocol/session/reply.ts';
 import type { AnswerPiece, WholeAnswer } from './follow-answer.ts';
 import { isCutShort } from './openai-answer.ts';
 
-/** What every object about one completion begins with. `created`: Unix seconds. */
+/** The fields that every completion object begins with. `created`: Unix seconds. */
 export type CompletionHead = { id: string; created: number; model: string };
 
 const finishReason = (reply: Reply | undefined): string => (reply && isCutShort(reply) ? 'length' : 'stop');
 
-/** The event log counts all tokens of a run together; they are reported as those of the prompt. */
+/** The event log has one token count per run; it is reported as prompt tokens. */
 const usageOf = (reply: Reply | undefined): object => {
   const tokens = reply?.usage?.tokens ?? 0;
   return { prompt_tokens: tokens, completion_tokens: 0, total_tokens: tokens };
 };
 
-/** The answer to a request that is not streamed. */
+/** The body of an answer that is not streamed. */
 export function chatCompletion(head: CompletionHead, { reply, text, activity }: WholeAnswer): object {
   const reasoning = activity.length > 0 && { reasoning_content: `${activity.join('\n')}\n` };
   const message = { role: 'assistant', content: text, refusal: null, ...reasoning };
@@ -25,7 +25,7 @@ export function chatCompletion(head: CompletionHead, { reply, text, activity }: 
   };
 }
 
-/** The same as a stream: text as `content`, what the agent does as `reasoning_content`. */
+/** The same answer as a stream: text as `content`, the agent's activity as `reasoning_content`. */
 export async function* chatFrames(
   head: CompletionHead,
   pieces: AsyncGenerator<AnswerPiece, Reply>,
@@ -49,10 +49,10 @@ export async function* chatFrames(
   }
 }
 
-/** A comment: clients of either API pass over it. */
+/** An SSE comment, which clients of both APIs ignore. */
 const KEEP_ALIVE = ': keepalive\n\n';
 
-/** What every response has, however its run ended. `created`: Unix seconds. */
+/** The fields of a response that do not depend on how its run ended. `created`: Unix seconds. */
 export type ResponseHead = {
   id: string;
   created: number;
@@ -63,13 +63,13 @@ export type ResponseHead = {
 
 const ID_PREFIX = 'resp_';
 
-/** A message as the id of a response names it, so that the response is found again without a table. */
+/** The message that a response id encodes, so that no table of responses is needed. */
 export type AnsweredMessage = { session: string; message: string };
 
 export const responseIdOf = ({ session, message }: AnsweredMessage): string =>
   ID_PREFIX + Buffer.from(`${message}/${session}`).toString('base64url');
 
-/** Undefined for an id that is not ours. */
+/** Returns undefined for an id that this server did not issue. */
 export function parseResponseId(id: string): AnsweredMessage | undefined {
   if (!id.startsWith(ID_PREFIX)) return undefined;
   const text = Buffer.from(id.slice(ID_PREFIX.length), 'base64url').toString();
@@ -92,14 +92,14 @@ const reasoningItem = (id: string, text: string): ReasoningItem => ({
   ...{ id, type: 'reasoning', summary: [{ type: 'summary_text', text }] },
 });
 
-/** The answer to a request that is not streamed, and to `GET /v1/responses/{id}`. */
+/** The body of an answer that is not streamed, and of `GET /v1/responses/{id}`. */
 export function wholeResponse(head: ResponseHead, { reply, text, activity }: WholeAnswer): object {
   const done = activity.length === 0 ? [] : [reasoningItem(`rs_${head.id}_0`, activity.join('\n'))];
   const message = text === '' ? [] : [textItem(`msg_${head.id}_${done.length}`, text)];
   return responseObject(head, [...done, ...message], reply);
 }
 
-/** Without a reply the run goes on. The event log counts all tokens of a run together; they are reported as input. */
+/** Without `reply`, the run is still in progress. The event log has one token count per run, reported as input. */
 function responseObject(
   { id, created, model, previous, metadata }: ResponseHead,
   output: OutputItem[],
@@ -122,9 +122,7 @@ function responseObject(
   };
 }
 
-/**
- * The same as a stream: what the agent does as `reasoning` items, one for each step, and its text as `message` items.
- */
+/** The same as a stream: the agent's activity as `reasoning` items, one per step, and its text as `message` items. */
 export async function* responseFrames(
   head: ResponseHead,
   pieces: AsyncGenerator<AnswerPiece, Reply>,
@@ -148,7 +146,7 @@ export async function* responseFrames(
   }
 }
 
-/** The items of a response, each as the events that tell of it. */
+/** Builds the output items of a response and the stream events that announce them. */
 function openOutput(head: ResponseHead, event: (type: string, rest: object) => string) {
   const items: OutputItem[] = [];
   let open: { is: 'reasoning' | 'message'; id: string; text: string } | undefined;

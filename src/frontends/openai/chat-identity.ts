@@ -1,28 +1,28 @@
 import { IMAGE_TYPES } from '../../base/file-kind.ts';
 import { sha256 } from '../../base/sha256.ts';
 
-/** One message of a conversation, as the client has it. Its images are named in its text. */
+/** One message of a conversation, as the client sent it. Its text names its images. */
 export type ChatTurn = { role: 'system' | 'user' | 'assistant' | 'tool'; text: string; images?: DataImage[] };
 
-/** Ids of messages that this server sends begin with it, and so do the sessions that it names itself. */
+/** Prefix of the ids of messages that this server sends, and of the sessions that it names. */
 export const CHAT_PREFIX = 'chat-';
-/** Digits of the hashes of the first message, and of the whole conversation. */
+/** How many digits are kept of the hash of the first message, and of that of the whole conversation. */
 const DIGITS = { first: 8, all: 20 };
 
 /**
- * The ids that the messages of a conversation get: hashes of the conversation up to them, so that nothing has to be
- * remembered to find it again.
+ * The message ids of a conversation. Each is a hash of the conversation up to that message, so that a later request
+ * finds its session without stored state.
  */
 export type ConversationIds = {
-  /** What all ids of conversations with the same first words of the user begin with. */
+  /** Common prefix of the ids of all conversations with the same first user message. */
   begins: string;
-  /** Of what the user says now. */
+  /** The id of the new user message. */
   now: string;
-  /** Of what was answered before, the newest last. */
+  /** The ids of the messages answered so far, the newest last. */
   answered: string[];
 };
 
-/** The ids of a conversation that ends with what the user says now. `context` is what it goes on from, besides. */
+/** The ids of a conversation whose last turn is the new user message. `context`: the response it continues, or ''. */
 export function conversationIds(turns: readonly ChatTurn[], context = ''): ConversationIds {
   const first = turns.find(({ role }) => role === 'user')?.text ?? '';
   const begins = `${CHAT_PREFIX}${hashOf(first).slice(0, DIGITS.first)}-`;
@@ -36,17 +36,17 @@ export function conversationIds(turns: readonly ChatTurn[], context = ''): Conve
   return { begins, now: idOf(hash), answered: answered.map(idOf) };
 }
 
-/** The name of a session that begins with the message of this id. */
+/** The name of the session whose first message has this id. */
 export const sessionNameOf = (id: string, prefix = CHAT_PREFIX): string => prefix + id.slice(-DIGITS.all);
 
-/** Clients keep the space around a text as they like. */
+/** Trims each part, because clients do not preserve surrounding whitespace. */
 const hashOf = (...parts: string[]): string => sha256(JSON.stringify(parts.map((part) => part.trim())));
 
 const CONTEXT_HEAD = 'Context of the program that sent this, as it came (its instructions, and what was said before):';
 
 /**
- * The text of the message: what the user says now, and behind it, quoted, what the session has not received: all of it
- * where it does not know this conversation (`isKnown`). A command is only itself.
+ * The text of the message: the new user message, followed by a quote of the turns that the session has not received
+ * (all of them unless `isKnown`). A command is sent without a quote.
  */
 export function messageText(turns: readonly ChatTurn[], isKnown: boolean): string {
   const text = turns.at(-1)?.text ?? '';
@@ -55,7 +55,7 @@ export function messageText(turns: readonly ChatTurn[], isKnown: boolean): strin
   return unseen.length === 0 ? text : [text, CONTEXT_HEAD, ...unseen.map(quoted)].join('\n\n');
 }
 
-/** The images of the message, and of what is quoted behind it, each once. */
+/** The images of the message and of the quoted turns, without duplicates. */
 export function messageImages(turns: readonly ChatTurn[], isKnown: boolean): DataImage[] {
   const all = [...turns.slice(-1), ...unseenTurns(turns, isKnown)].flatMap(({ images = [] }) => images);
   return [...new Map(all.map((image) => [image.name, image])).values()];
@@ -69,7 +69,7 @@ function unseenTurns(turns: readonly ChatTurn[], isKnown: boolean): readonly Cha
 const quoted = ({ role, text }: ChatTurn): string =>
   [`[${role}]`, ...text.trim().split('\n')].map((line) => `> ${line}`.trimEnd()).join('\n');
 
-/** An image that came in a message, under a name made from its bytes: the same image always has the same. */
+/** An image from a message. Its name is a hash of its bytes, so the same image always has the same name. */
 export type DataImage = { name: string; bytes: Buffer };
 
 const ENDINGS: Record<(typeof IMAGE_TYPES)[number], string> = {
@@ -80,10 +80,10 @@ const ENDINGS: Record<(typeof IMAGE_TYPES)[number], string> = {
 };
 const DATA_URL = /^data:([a-z]+\/[\w.+-]+);base64,([A-Za-z0-9+/]+={0,2})$/i;
 
-/** What an image may be given as, for who is told that it was not. */
+/** The accepted form of an image, for error messages. */
 export const IMAGE_WANTED = `an image as a data: URL in base64 (${IMAGE_TYPES.join(', ')})`;
 
-/** The image of a `data:` URL; undefined where it is none that models are given. Nothing is ever fetched. */
+/** The image in a `data:` URL; undefined for any other URL or an unsupported type. Nothing is ever fetched. */
 export function readDataImage(url: string): DataImage | undefined {
   const [, given = '', base64 = ''] = DATA_URL.exec(url) ?? [];
   const type = IMAGE_TYPES.find((one) => one === given.toLowerCase());

@@ -7,9 +7,9 @@ import type { Event } from '../../protocol/session/event.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 
 /**
- * What is streamed on the way to an answer. `activity`: a line about the agent's work; `begins`: it starts a step.
- * `event`: what the line is made of, for clients that have words for it. `silence`: nothing is new, and the client is
- * to see that the connection lives.
+ * What is streamed until the answer is complete. `activity`: a line about the agent's work; `begins`: it starts a step.
+ * `event`: the event behind that line, for clients that word it themselves. `silence`: nothing new; sent to keep the
+ * connection alive.
  */
 export type AnswerPiece =
   | { is: 'text'; text: string }
@@ -24,13 +24,13 @@ const MAX_LINE_CHARS = 160;
 export type FollowedMessage = SentMessage & {
   /** The last event before it was sent; 0 if it was sent earlier and the event log must be read from its start. */
   after: number;
-  /** It was sent before that, and what happens from there on is all that is wanted. */
+  /** The message was sent before `after`, and only what follows `after` is wanted. */
   isUnderWay?: boolean;
 };
 
 /**
- * Follows the event log from a message to its reply, or, if an active run took the message up, to the reply of that
- * run. Throws the reason of the signal where that is aborted, which ends nothing but the following.
+ * Follows the event log from a message to its reply, or, if the message joined an active run, to the reply of that run.
+ * Aborting `signal` throws its reason; the run itself continues.
  */
 export async function* followAnswer(
   client: Client,
@@ -42,34 +42,34 @@ export async function* followAnswer(
   const steps = openStepNames((await client.show(session)).session.plan?.steps ?? []);
   for await (const update of client.stream(session, { after, heartbeatMs: KEEP_ALIVE_MS, signal })) {
     if (update.is === 'heartbeat') yield { is: 'silence' };
-    // What led to the reply may have been removed with the beginning of the event log.
+    // The events that led to the reply may have been removed along with the oldest segments of the log.
     const kept = update.is === 'removed' ? await findReply(client, session, name) : undefined;
     if (kept && kept.status !== 'joined') {
       yield { is: 'text', text: kept.text };
       return kept;
     }
-    if (update.is === 'text' && find.hasBegun()) yield* words(streamed.live(update.from, update.text));
+    if (update.is === 'text' && find.hasBegun()) yield* textPieces(streamed.live(update.from, update.text));
     if (update.is !== 'event') continue;
     const { event } = update;
     steps.take(event);
     const reply = find.take(event);
     if (!find.hasBegun()) continue;
-    if (event.type === 'model.answered') yield* words(textOfAnswer(event, streamed));
+    if (event.type === 'model.answered') yield* textPieces(textOfAnswer(event, streamed));
     yield { is: 'event', event };
     const line = activityOf(event, steps.name);
     if (line !== undefined) yield { is: 'activity', text: line, begins: event.type === 'step.started' };
     if (!reply) continue;
-    yield* words(streamed.end(reply.text));
+    yield* textPieces(streamed.end(reply.text));
     return reply;
   }
   signal.throwIfAborted();
   throw new UserError(`The session ${session} was removed before the message was answered.`);
 }
 
-/** Without a reply the run goes on. */
+/** Without `reply`, the run is still in progress. */
 export type WholeAnswer = { reply: Reply | undefined; text: string; activity: string[] };
 
-/** The same, all at once; after `waitMs` without a reply and without text. */
+/** Collects the same into one answer. If there is no reply within `waitMs`, `reply` is undefined and `text` empty. */
 export async function collectAnswer(
   client: Client,
   message: FollowedMessage,
@@ -90,7 +90,7 @@ export async function collectAnswer(
   }
 }
 
-/** The reply of this name where it is there already. */
+/** The reply of this name, if it already exists. */
 export async function findReply(client: Client, session: string, name: string): Promise<Reply | undefined> {
   try {
     return await client.waitForReply(session, name, { timeoutMs: 0 });
@@ -100,11 +100,11 @@ export async function findReply(client: Client, session: string, name: string): 
   }
 }
 
-function* words(text: string): Generator<AnswerPiece> {
+function* textPieces(text: string): Generator<AnswerPiece> {
   if (text !== '') yield { is: 'text', text };
 }
 
-/** What a planner answers is not for people, but for its summary. */
+/** Answers to planner queries are internal, except the summary. */
 const textOfAnswer = (
   { planner_query, text }: Extract<Event, { type: 'model.answered' }>,
   streamed: ReturnType<typeof openStreamedText>,
@@ -114,12 +114,12 @@ const textOfAnswer = (
     : streamed.dropped();
 
 /**
- * Finds the reply that answers a message, event by event: its own, or that of the run that took it up. It counts once
- * it is in `outbox/`: what was committed right before a power cut may be said otherwise after it.
+ * Finds the reply to a message, event by event: its own, or that of the run it joined. A reply counts once it is in
+ * `outbox/`, because a commit that a power cut loses may be replaced by a different reply after the restart.
  */
 function openReplySearch(message: string, isUnderWay: boolean) {
   let begun = isUnderWay;
-  /** Undefined while the run that took the message up goes on. */
+  /** Undefined while the run that the message joined is active. */
   let awaited: string | undefined = message;
   let reply: Reply | undefined;
   return {
@@ -139,7 +139,7 @@ function openReplySearch(message: string, isUnderWay: boolean) {
 
 type NamedStep = { id: string; description: string };
 
-/** What the steps of the plan are called, kept up to date by events. */
+/** The descriptions of the plan's steps by id, kept up to date by events. */
 function openStepNames(steps: readonly NamedStep[]) {
   const names = new Map<string, string>();
   const add = ({ id, description }: NamedStep) => names.set(id, description);
@@ -159,7 +159,7 @@ function openStepNames(steps: readonly NamedStep[]) {
   };
 }
 
-/** What the agent does, as a line; undefined for what is no news to a client. */
+/** One line about what the agent is doing; undefined for events that a client need not see. */
 function activityOf(event: Event, nameOf: (step: string) => string): string | undefined {
   switch (event.type) {
     case 'step.started':
@@ -176,7 +176,7 @@ function activityOf(event: Event, nameOf: (step: string) => string): string | un
   }
 }
 
-/** The values of a call's arguments; the text itself where the model did not keep to JSON. */
+/** The values of a call's arguments, or the raw text if it is not valid JSON. */
 function argumentValues(args: string): string {
   try {
     const values: unknown[] = Object.values(Object(JSON.parse(args)));
@@ -188,35 +188,35 @@ function argumentValues(args: string): string {
 
 const toLine = (text: string): string => truncate(text.replace(/\s+/g, ' ').trim(), MAX_LINE_CHARS);
 
-/** The text that a streaming client is given of a run: what the model says, as it comes, and at last the reply. */
+/** The text that a streaming client gets: what the model writes, as it arrives, and finally the reply. */
 export type StreamedText = {
-  /** Words of the call in flight, with their place in it. Like all of these, answers what is new to the client. */
+  /** Text of the call in flight, at offset `from`. Like the others, returns the part that the client does not have. */
   live(from: number, text: string): string;
   /** A call has ended with this text. */
   answered(text: string): string;
-  /** A call has ended, and its text is not for people. */
+  /** A call has ended, and its text is internal. */
   dropped(): string;
-  /** The reply: the part not streamed yet. After it, the text as a whole ends with the reply. */
+  /** The run has ended with this reply. Afterwards the streamed text ends with it. */
   end(reply: string): string;
 };
 
-/** So far this may be the JSON that a planner answers with, which is not for people. */
+/** Matches text that may be the beginning of a planner's JSON, which is internal. */
 const MAYBE_JSON = /^\s*`{0,3}(?:j|js|jso|json)?\s*(?:\{|$)/;
 
 export function openStreamedText(): StreamedText {
   let received = '';
-  /** Text already streamed of the current call. */
+  /** What has been streamed of the current call. */
   let sent = '';
   let isOver = true;
   let whole = '';
 
-  /** `text` is all that a call has said so far. Texts of two calls are two paragraphs. */
-  function say(text: string, isWhole: boolean): string {
+  /** `text`: the whole text of the call so far. The texts of two calls are separated by a blank line. */
+  function streamText(text: string, isWhole: boolean): string {
     if (text.trim() === '' || (!isWhole && MAYBE_JSON.test(text))) return '';
-    // Words of a call that is over may come late; those of one that is retried were streamed before.
+    // Text of a finished call may arrive late, and a retried call may repeat text that was streamed before.
     if (sent.startsWith(text) && !(isWhole && isOver)) return '';
-    const goesOn = !isOver && text.startsWith(sent);
-    const piece = goesOn ? text.slice(sent.length) : (whole === '' ? '' : '\n\n') + text;
+    const isContinued = !isOver && text.startsWith(sent);
+    const piece = isContinued ? text.slice(sent.length) : (whole === '' ? '' : '\n\n') + text;
     whole += piece;
     sent = text;
     isOver = false;
@@ -230,10 +230,10 @@ export function openStreamedText(): StreamedText {
     live(from, text) {
       if (from > received.length) return '';
       received = received.slice(0, from) + text;
-      return say(received, false);
+      return streamText(received, false);
     },
     answered(text) {
-      const piece = say(text, true);
+      const piece = streamText(text, true);
       endCall(text);
       return piece;
     },

@@ -8,56 +8,56 @@ import type { DataImage } from './chat-identity.ts';
 import { type AnswerPiece, collectAnswer, followAnswer, type WholeAnswer } from './follow-answer.ts';
 import { OpenAiProblem } from './openai-requests.ts';
 
-/** As many messages may wait in an inbox before clients are asked to come later. */
+/** With more messages than this waiting in an inbox, new requests are refused with 429. */
 const MAX_WAITING = 256;
-/** Reasons of a rest that are the end of what a run may use, as a cut answer is. */
+/** End reasons that are reported as a truncated answer, because the run used up its budget. */
 const LIMIT_REASONS = new Set(['limit', 'ceiling']);
 
 export const isCutShort = ({ reason }: Reply): boolean => LIMIT_REASONS.has(reason ?? '');
 
-/** Returned for a run that outlasts the wait of its client. Clients send it back as part of the history. */
+/** Sent when a run takes longer than a client waits. Clients send it back as part of the history. */
 export const runGoesOn = (session: string): string =>
   `The run goes on in the session ${JSON.stringify(session)}. Say "/status" to hear how far it is, or anything else to wait on.`;
 
-/** Where a request goes. */
+/** The session and the message that a request becomes. */
 export type ChosenSession = {
-  /** The name of the session, or the key of one that is not there yet. */
+  /** The name of the session, or the key of one that does not exist yet. */
   session: string;
-  /** Of the message: the same for a request that is sent again. */
+  /** The message id, the same when a request is repeated. */
   id: string;
   text: string;
-  /** Instead of the text. */
+  /** Sent instead of the text. */
   command?: string;
   images: DataImage[];
-  /** It was sent before. */
+  /** The message was sent before. */
   isKnown: boolean;
-  /** It is no part of a conversation: its session is removed afterwards. */
+  /** The request does not belong to a conversation; its session is removed after the answer. */
   isSide: boolean;
 };
 
-/** The message that a request is, sent, and how its answer is had. */
+/** The message sent for a request, and access to its answer. */
 export type OpenAiAnswer = {
   sent: SentMessage;
-  /** What happens until the reply. Throws the reason of the signal, which ends only the following. */
+  /** Streams what happens until the reply. Aborting `signal` throws its reason; the run continues. */
   pieces(signal: AbortSignal): AsyncGenerator<AnswerPiece, Reply>;
-  /** All of it, or after `waitMs` how far it is; with 0, nothing. */
+  /** The complete answer, or a progress summary if the run takes longer than `waitMs`; empty text if `waitMs` is 0. */
   whole(options: { waitMs: number; signal: AbortSignal }): Promise<WholeAnswer>;
   /**
-   * The client has got the answer, and the same request from now on is another message; or it has gone away before. A
-   * session of one answer is removed either way, once that is there.
+   * Call this when the client has the answer or is gone. If it was delivered, the same request is a new message from
+   * now on. A side session (`isSide`) is removed in both cases, once its reply exists.
    */
   finish(isDelivered: boolean): Promise<void>;
 };
 
-/** Sends the message that a request is, unless it was sent before. */
+/** Sends the message for a request, unless it was sent before. */
 export async function sendRequest(
   { client, workspace, closing, complain }: HttpServices,
   chosen: ChosenSession,
 ): Promise<OpenAiAnswer> {
   const { session, isKnown, isSide } = chosen;
-  const isThere = folderNameOf(client, session) !== undefined;
-  if (isThere && !isKnown) await checkInbox(client, session);
-  const after = isThere && !isKnown ? await client.lastSeq(session) : 0;
+  const exists = folderNameOf(client, session) !== undefined;
+  if (exists && !isKnown) await checkInbox(client, session);
+  const after = exists && !isKnown ? await client.lastSeq(session) : 0;
   const sent = await sendChosen(client, chosen);
   const pieces = (signal: AbortSignal) => followAnswer(client, { ...sent, after }, signal);
   return {
@@ -89,7 +89,7 @@ async function sendChosen(
   const options = isSide ? { options: { mode: 'linear' as const, limits: { iterations: 1 } } } : {};
   if (command !== undefined) return client.sendOnce(session, { id, command }, { mustExist: true });
   if (images.length === 0) return client.sendOnce(session, { id, text, ...options });
-  // What came with it has been moved since, and its id is made from the images as well.
+  // Its attachments have been moved since. They need no comparison: the id is also a hash of the images' names.
   const earlier = isKnown ? (await client.sentMessages(session, id)).find((one) => one.id === id) : undefined;
   if (earlier) return { session: client.sessionName(session), id, name: earlier.name };
   const attachments: string[] = [];
@@ -111,7 +111,7 @@ async function checkInbox(client: Client, session: string): Promise<void> {
   });
 }
 
-/** The folder of the session with this key; undefined where it is not there yet. */
+/** The folder of the session with this key; undefined if it does not exist yet. */
 export function folderNameOf(client: Client, key: string): string | undefined {
   try {
     return basename(client.folder(key));

@@ -30,7 +30,7 @@ const common = {
   tool_choice: z.unknown().optional(),
 };
 
-/** What is read of a request for a chat completion; OpenAI's other keys are let pass and change nothing. */
+/** The keys that are read from a chat completion request; OpenAI's other keys are accepted and ignored. */
 const ChatBody = z.looseObject({
   ...common,
   messages: z.array(z.looseObject({ role: Role, content: Content })).min(1),
@@ -46,7 +46,7 @@ const InputItem = z.looseObject({
   output: z.union([z.string(), z.array(Part)]).optional(),
 });
 
-/** The same of a request for a response. */
+/** The keys that are read from a response request. */
 const ResponseBody = z.looseObject({
   ...common,
   input: z.union([z.string().min(1), z.array(InputItem).min(1)]),
@@ -57,17 +57,17 @@ const ResponseBody = z.looseObject({
   text: z.looseObject({ format: z.looseObject({ type: z.string() }).nullish() }).nullish(),
 });
 
-/** Either request, as this server goes by it. */
+/** A request to either API, in one form. */
 export type OpenAiRequest = {
   model: string;
-  /** The whole conversation; the last one is what the user says now. */
+  /** The whole conversation; the last turn is the new user message. */
   turns: ChatTurn[];
   stream: boolean;
-  /** Usage is wanted as a last chunk of the stream. */
+  /** Whether the stream ends with a chunk that has the token usage. */
   usage: boolean;
-  /** The answer is only begun here, and retrieved later. */
+  /** Return at once; the client retrieves the answer later. */
   background: boolean;
-  /** It offers tools of the client, as main requests of agents do. */
+  /** Whether it offers tools of the client, as the main requests of agents do. */
   hasTools: boolean;
   previous: string | null;
   conversation: string | null;
@@ -75,7 +75,7 @@ export type OpenAiRequest = {
   user: string | null;
 };
 
-/** Reads the body of `POST /v1/chat/completions`. Throws OpenAiProblem for what cannot be done. */
+/** Reads the body of `POST /v1/chat/completions`. Throws OpenAiProblem for what is invalid or unsupported. */
 export function readChatRequest(json: unknown): OpenAiRequest {
   const body = validate(ChatBody, json);
   if ((body.n ?? 1) !== 1) throw unsupported('n', 'one answer (n: 1)', String(body.n));
@@ -127,7 +127,7 @@ function validate<T>(schema: z.ZodType<T>, json: unknown): T {
   throw new OpenAiProblem(400, { ...parts, todo: 'Correct it and send it again.' }, { param, code: 'invalid_request' });
 }
 
-/** Nobody here promises an answer in a given form, so it is refused rather than given by chance. */
+/** Refuses formats such as JSON, because the daemon cannot guarantee the form of a reply. */
 function checkFormat(type: string | undefined, param: string): void {
   if (type !== undefined && type !== 'text') throw unsupported(param, 'text', JSON.stringify(type));
 }
@@ -135,7 +135,7 @@ function checkFormat(type: string | undefined, param: string): void {
 const unsupported = (param: string, wanted: string, came: string): OpenAiProblem =>
   new OpenAiProblem(400, { wanted, came, todo: `Leave out ${param}.` }, { param, code: 'unsupported_value' });
 
-/** Text and images of either API; a refusal says nothing. Files and audio are refused. */
+/** Text and images, in the form of either API. Refusal parts are dropped; files and audio are refused. */
 function contentOf(content: Content): { text: string; images?: DataImage[] } {
   if (typeof content === 'string') return { text: content };
   const images: DataImage[] = [];
@@ -152,7 +152,7 @@ function contentOf(content: Content): { text: string; images?: DataImage[] } {
   return { text: words.join('\n'), images };
 }
 
-/** Reasoning of earlier answers comes back too, and is ours. */
+/** Undefined for other items: clients also send back the reasoning of earlier answers, which this server wrote. */
 function turnOf({ type = 'message', role, content, output }: z.infer<typeof InputItem>): ChatTurn | undefined {
   if (type === 'message') return { role: ROLES[role ?? 'user'], ...contentOf(content) };
   if (/^(?:function|custom_tool)_call_output$/.test(type)) return { role: 'tool', ...contentOf(output) };
@@ -181,7 +181,7 @@ const CODES: Partial<Record<ProblemStatus, string>> = {
   429: 'rate_limit_exceeded',
 };
 
-/** A request that OpenAI's own server would refuse with a `param` or a `code` of its own. */
+/** An error with the `param` and `code` that OpenAI's API has for it. */
 export class OpenAiProblem extends HttpProblem {
   readonly param: string | null;
   readonly code: string | null;
@@ -194,7 +194,7 @@ export class OpenAiProblem extends HttpProblem {
   }
 }
 
-/** The `error` object in which clients of OpenAI look for what went wrong. */
+/** The `error` object of OpenAI's API. */
 export function openAiError(problem: HttpProblem) {
   const { status, message } = problem;
   const own = problem instanceof OpenAiProblem ? problem : { param: null, code: null };

@@ -28,14 +28,14 @@ import {
 import { chooseSession, MODEL, SIDE_PREFIX, sentMessages } from './session-choice.ts';
 
 const MAX_MODELS = 50;
-/** An answer that is not streamed comes after this time at the latest, in ms, and says how far the run is. */
+/** A request that is not streamed is answered after this time with the progress of the run. */
 const ANSWER_WITHIN_MS = 100_000;
-/** As nginx has it. */
+/** nginx's status for a client that closed the connection. */
 const CLIENT_GONE = 499;
-/** A message that joined a run has its answer in the event log, unless that run goes on. In ms. */
+/** How long to look in the event log for the reply of a run that a message joined; the run may still be active. */
 const FIND_WITHIN_MS = 1000;
 
-/** What `agentctl serve --openai` serves below `/v1`. */
+/** The routes below `/v1` of `agentctl serve --openai`. */
 export const OPENAI_PROTOCOL: HttpProtocol = openAiProtocol();
 
 /** `answerWithinMs` is for tests. */
@@ -92,14 +92,14 @@ function addRoutes(app: Hono<HttpEnv>, servicesOf: ServicesOf, answerWithinMs: n
 
 const secondsNow = (): number => Math.floor(Date.now() / 1000);
 
-/** What one of the two APIs makes of an answer. */
+/** How one of the two APIs writes an answer. */
 type AnswerForm = {
   answerWithinMs: number;
   whole(answer: OpenAiAnswer, whole: WholeAnswer): object;
   frames(answer: OpenAiAnswer, pieces: AsyncGenerator<AnswerPiece, Reply>): AsyncGenerator<string>;
 };
 
-/** Answers a request at once, or as a stream. A client that goes away ends nothing but its stream. */
+/** Answers a request as one body or as a stream. If the client disconnects, the run continues. */
 async function respond(
   c: Context,
   services: HttpServices,
@@ -128,7 +128,7 @@ async function respond(
   }
 }
 
-/** The frames of a stream. What goes wrong after it has begun is its last frame. */
+/** The frames of a stream. An error after its start is sent as its last frame. */
 async function* streamed(
   { closing, complain }: HttpServices,
   answer: OpenAiAnswer,
@@ -142,7 +142,7 @@ async function* streamed(
   } catch (error) {
     if (signal.aborted && !closing.aborted) return;
     const fault = openAiError(closing.aborted ? serverEnds() : problemOf(error, complain));
-    // Chat completions have no events with a name; clients of either API look for `error`.
+    // Chat completion streams have no named events, so the error is in the data, where clients of both APIs look.
     yield `data: ${JSON.stringify({ ...fault, type: 'error', error: fault })}\n\n`;
   } finally {
     void answer.finish(isDelivered);
@@ -156,7 +156,7 @@ const serverEnds = (): HttpProblem =>
     todo: 'Send the same again: it is the same message, and gets its reply.',
   });
 
-/** `GET /v1/responses/{id}`: the reply that the id names, or that there is none yet. */
+/** `GET /v1/responses/{id}`: the reply to the message in the id, or a response in progress. */
 async function storedResponse(client: Client, id: string, signal: AbortSignal): Promise<object> {
   const place = parseResponseId(id);
   const sent = place ? await sentMessages(client, place.session, place.message) : [];
@@ -178,7 +178,7 @@ async function storedResponse(client: Client, id: string, signal: AbortSignal): 
 
 const modelObject = (id: string): object => ({ id, object: 'model', created: 0, owned_by: MODEL });
 
-/** agentd itself, and its sessions, those that changed last first. */
+/** agentd itself, then its sessions, the most recently changed first. */
 function modelNames(client: Client, most: number): string[] {
   const names = client.newestSessions(most).filter((name) => !name.startsWith(SIDE_PREFIX));
   return [MODEL, ...names.map((name) => `${MODEL}/${name}`)];

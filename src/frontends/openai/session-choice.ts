@@ -14,13 +14,13 @@ import { type ChosenSession, folderNameOf, runGoesOn } from './openai-answer.ts'
 import type { OpenAiRequest } from './openai-requests.ts';
 import { OpenAiProblem } from './openai-requests.ts';
 
-/** The model that stands for agentd; `agentd/<session>` for one of its sessions. */
+/** The model name of agentd as a whole; `agentd/<session>` is one of its sessions. */
 export const MODEL = 'agentd';
-/** Sessions of one answer, which are removed with it. */
+/** Prefix of sessions made for a single answer and removed after it. */
 export const SIDE_PREFIX = 'side-';
-/** In which front ends name their chat: Open WebUI, opencode, Codex. */
+/** Headers with the id of the chat, as sent by Open WebUI, opencode and Codex. */
 const FRONTEND_HEADERS = ['x-openwebui-chat-id', 'x-session-id', 'session-id'];
-/** An SDK that did not get an answer whole asks again within this time, in ms. */
+/** SDKs retry within this time when an answer did not arrive completely. */
 const RETRY_WITHIN_MS = 120_000;
 
 export type Asked = { request: OpenAiRequest; header: (name: string) => string | undefined };
@@ -46,7 +46,7 @@ export async function chooseSession(client: Client, asked: Asked): Promise<Chose
   return { session, id, text, images, isKnown, isSide: false };
 }
 
-/** `frontend`: by a program that sends the whole chat each time, and asks for titles under its name. */
+/** `frontend`: named by a front end that sends the whole chat each time, and requests titles under the same id. */
 function namedSession(client: Client, { request, header }: Asked): { key: string; by: 'name' | 'frontend' } | null {
   const ofModel = sessionOfModel(request.model);
   const own = header('x-agentd-session');
@@ -61,7 +61,7 @@ function namedSession(client: Client, { request, header }: Asked): { key: string
   return key === null ? null : { key, by: 'name' };
 }
 
-/** What stands behind `agentd/`; null where none is named. */
+/** The session in `agentd/<session>`; null for `agentd`. */
 function sessionOfModel(model: string): string | null {
   if (model === MODEL) return null;
   if (model.startsWith(`${MODEL}/`) && model.length > MODEL.length + 1) return model.slice(MODEL.length + 1);
@@ -86,7 +86,7 @@ function sessionOfResponse(client: Client, id: string): string {
   );
 }
 
-/** Headers hold ASCII only. */
+/** Session names are percent-encoded in headers, which hold ASCII only. */
 function decode(value: string): string {
   try {
     return decodeURIComponent(value);
@@ -98,18 +98,18 @@ function decode(value: string): string {
 export const sentMessages = async (client: Client, key: string, prefix: string): Promise<MessageProgress[]> =>
   folderNameOf(client, key) === undefined ? [] : client.sentMessages(key, prefix);
 
-const idempotencyMark = ({ header }: Pick<Asked, 'header'>): string | undefined => {
+const idempotencySuffix = ({ header }: Pick<Asked, 'header'>): string | undefined => {
   const key = header('idempotency-key');
   return key === undefined ? undefined : `k${sha256(key).slice(0, 12)}`;
 };
 
 /**
- * The id of the message that a request is: that of an earlier one with the same words at the same place while nobody
- * has got its reply, or where an SDK says that it tries again; else that of a further one, since people say the same
- * thing more than once.
+ * The message id of a request. An equal request at the same point of the conversation keeps the id of the earlier one
+ * while its reply is undelivered or if an SDK says that it retries. Otherwise it gets a new id, since people do say the
+ * same thing more than once.
  */
 function messageIdOf(prefix: string, sent: readonly MessageProgress[], { header }: Pick<Asked, 'header'>): string {
-  const key = idempotencyMark({ header });
+  const key = idempotencySuffix({ header });
   if (key !== undefined) return `${prefix}-${key}`;
   const numbered = sent.flatMap((one) => {
     const number = one.id.startsWith(prefix) ? /^(?:-(\d+))?$/.exec(one.id.slice(prefix.length)) : null;
@@ -126,17 +126,17 @@ function messageIdOf(prefix: string, sent: readonly MessageProgress[], { header 
 }
 
 /**
- * The session in which this very conversation was held so far, or in which this request began it; else the name of a
- * new one: that of the conversation, with the key of the request or a number where it has that name not for itself.
+ * The session that has this conversation so far, or that an earlier copy of this request began. Otherwise a new name:
+ * a hash of the conversation, followed by the idempotency key of the request, or by a number if the name is taken.
  */
 async function sessionOfHistory(client: Client, asked: Asked, ids: ConversationIds): Promise<string> {
   const names = client.sessions();
   for (const session of ids.answered.flatMap((id) => namedAfter(id, names)))
     if (await continuesHistory(client, session, asked, ids)) return session;
   const name = sessionNameOf(ids.now);
-  const key = idempotencyMark(asked);
+  const key = idempotencySuffix(asked);
   if (key !== undefined) return `${name}-${key}`;
-  // Only the newest can be waiting for its reply: until then, the same words are the same conversation.
+  // Only the newest can have an undelivered reply: until a reply is delivered, equal requests share one session.
   const newest = namedAfter(ids.now, names).find((one) => numberOf(one) > 0);
   if (newest === undefined) return name;
   const sent = await client.sentMessages(newest, ids.now);
@@ -144,41 +144,41 @@ async function sessionOfHistory(client: Client, asked: Asked, ids: ConversationI
   return isSame ? newest : `${name}-${numberOf(newest) + 1}`;
 }
 
-/** Conversations that begin with the same words: the newest first, those that began with a key last. */
+/** Sessions of conversations that begin with the same text: the newest first, those with an idempotency key last. */
 const namedAfter = (id: string, names: readonly string[]): string[] =>
   names
     .filter((name) => name.replace(/^(chat-[0-9a-f]+)-k?[0-9a-f]+$/, '$1') === sessionNameOf(id))
     .sort((one, other) => numberOf(other) - numberOf(one));
 
-/** 1 for the first conversation of its name; 0 for one that began with a key. */
+/** 1 for the first session of its name; 0 for one with an idempotency key. */
 const numberOf = (name: string): number => {
-  const [, mark] = /^chat-[0-9a-f]+-(k?[0-9a-f]+)$/.exec(name) ?? [];
-  return mark === undefined ? 1 : mark.startsWith('k') ? 0 : Number(mark);
+  const [, suffix] = /^chat-[0-9a-f]+-(k?[0-9a-f]+)$/.exec(name) ?? [];
+  return suffix === undefined ? 1 : suffix.startsWith('k') ? 0 : Number(suffix);
 };
 
-/** Whether the session ends with this conversation's previous message and the same answer, or with its new message. */
+/** Whether the newest message of the session is this conversation's previous one, equally answered, or its new one. */
 async function continuesHistory(client: Client, session: string, asked: Asked, ids: ConversationIds): Promise<boolean> {
   const sent = await client.sentMessages(session, CHAT_PREFIX);
   const [newest, previous] = [sent.at(-1), ids.answered.at(-1)];
   if (!newest || previous === undefined) return false;
-  const isAgain = newest.id === messageIdOf(ids.now, sent, asked);
+  const isRepeated = newest.id === messageIdOf(ids.now, sent, asked);
   const before = sent.findLast(({ id }) => id.startsWith(previous));
-  if (!before || (!isAgain && newest !== before)) return false;
+  if (!before || (!isRepeated && newest !== before)) return false;
   const reply = await findReply(client, session, before.name);
   if (!reply || reply.status === 'joined') return true;
-  const answer = spaced(asked.request.turns.findLast(({ role }) => role === 'assistant')?.text ?? '');
-  return [reply.text, runGoesOn(session)].some((text) => answer.includes(spaced(text)));
+  const answer = normalizeSpace(asked.request.turns.findLast(({ role }) => role === 'assistant')?.text ?? '');
+  return [reply.text, runGoesOn(session)].some((text) => answer.includes(normalizeSpace(text)));
 }
 
-const spaced = (text: string): string => text.replace(/\s+/g, ' ').trim();
+const normalizeSpace = (text: string): string => text.replace(/\s+/g, ' ').trim();
 
 const SIDE_WORDS =
   /\b(?:generate|create|write|provide|suggest|output|come up with)\b[^\n]{0,80}\b(?:titles?|tags?|follow-?up|(?:search )?queries|emoji)\b/i;
 const SIDE_WORDS_WITHIN = 1000;
 
 /**
- * Front ends ask for titles, tags and the like under the id of the chat. Such a request offers no tools, has no answers
- * in it, and does not begin as the chat does; where it comes before the first message of the chat, its words tell.
+ * Front ends request titles, tags and the like under the id of the chat. Such a request offers no tools, contains no
+ * answers, and does not begin as the chat does. Before the first message of the chat, its wording decides.
  */
 function isSideCall(
   { hasTools, turns }: OpenAiRequest,

@@ -18,7 +18,7 @@ function App() {
   const { value: now } = route;
   return (
     <div class={`app at-${now.page}`}>
-      {/* Alone on the page, it is what the page is about. The element stays, and with it the focus. */}
+      {/* The list is the main content if nothing else is shown. The element stays the same, to keep the focus. */}
       <div class="aside" role={now.page === 'list' ? 'main' : undefined}>
         <SessionList />
       </div>
@@ -30,7 +30,7 @@ function App() {
   );
 }
 
-/** Asks for the token, and says where it is. */
+/** Asks for the token and says where to find it. */
 function Login() {
   const { access, tokenHint, lost } = words.value;
   const typed = useSignal('');
@@ -76,7 +76,7 @@ effect(() => {
 });
 startOverview();
 startNotifications();
-// An address with a token may also be pasted into a page that is open.
+// A URL with a token may also be pasted into an open page.
 addEventListener('hashchange', () => void logInFromAddress());
 startKeyboard();
 render(<App />, document.body);

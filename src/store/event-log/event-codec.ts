@@ -56,8 +56,8 @@ function parseEvent(line: unknown): DecodedLine {
 
 /**
  * The lines of events that follow event `seq`, the first with the fence, and the events as they will be read back.
- * Throws if a line could not be read back, before a byte of it is written: such an event is a bug, and in the log it
- * would stop the session for good.
+ * Throws before anything is written if a line could not be read back: such an event is a bug, and in the log it would
+ * stop the session for good.
  */
 export function stampEvents(
   bodies: EventBody[],
@@ -82,7 +82,7 @@ function roundTrip<T>(schema: ZodType<T>, value: unknown): T {
   throw new Error(`Not recorded, because it could not be read back: ${why}: ${text.slice(0, 500)}`);
 }
 
-/** What version 1 of the event log called the fields of each type of event, and what they are called now. */
+/** Field names of version 1 of the event log, by type of event, and their names now. */
 const FIELD_NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'run.started': { seal: 'nonce', beside: 'paused_plan' },
   'run.resumed': { seal: 'nonce' },
@@ -104,7 +104,7 @@ function upgradeEvent(value: unknown): unknown {
   return { ...Object.fromEntries(fields), v: 2, type: getOwn(TYPE_NAMES, type) ?? type };
 }
 
-/** Steps, alone, in a list or in changes to a plan. */
+/** Upgrades steps that are the field itself, in a list, or in changes to a plan. */
 function upgradeSteps(key: string, field: unknown): unknown {
   if (key === 'steps' && Array.isArray(field)) return field.map(upgradeStep);
   if (key === 'changes' && Array.isArray(field))

@@ -32,11 +32,11 @@ export type EventLogOptions = {
   /** Proves that no other worker has this session open. */
   token: SessionToken;
   segmentBytes?: number;
-  /** The two calls that fail in practice; tests make them fail. */
+  /** The two disk calls that fail in practice, replaced by tests. */
   disk?: { write: WriteBytes; sync: (fd: number) => Promise<void> };
 };
 
-/** The folder of all sessions: a daemon that opens hundreds at once syncs it for each of them. */
+/** Coalesced, because a daemon that opens hundreds of sessions at once syncs their common folder for each of them. */
 const syncSessionsFolder = coalesceSyncs(syncFolder);
 
 const realDisk = {
@@ -54,7 +54,7 @@ type OpenLog = Required<EventLogOptions> & {
   isSameFolder: () => boolean;
   fd: number | undefined;
   end: LogEnd | undefined;
-  /** Bytes of segments rotated since we opened the log: including them, a position in the log only ever grows. */
+  /** Bytes of segments rotated since the log was opened. Counting them, the number of written bytes only grows. */
   rotatedBytes: number;
   /** Bytes known to be on disk, counted the same way; -1 if not even the empty file is. */
   syncedBytes: number;
@@ -66,8 +66,8 @@ type OpenLog = Required<EventLogOptions> & {
 
 /**
  * The session's event log, for its only writer. A failed append leaves no byte behind. After a failed sync, every
- * append and sync throws until the log is reopened and has read what is really there: the kernel may have dropped what
- * it could not write and report the next sync as a success (fsyncgate). The same holds after meeting a later owner.
+ * append and sync throws until the log is reopened and read again, because the kernel may drop what it could not write
+ * and report the next sync as a success (fsyncgate). The same holds once lines of a later owner were found.
  */
 export function openEventLog(paths: SessionPaths, options: EventLogOptions): EventLog & { close(): Promise<void> } {
   const log: OpenLog = {
@@ -109,7 +109,7 @@ async function read(log: OpenLog, each: (event: Event) => void, from: ReadStart 
     await saveTornTail(paths, good);
     wrapDiskErrors('cut the torn end off', paths.events, () => fs.ftruncateSync(file, good));
   }
-  // An earlier process may have died between write and sync: what we rely on must be on disk.
+  // An earlier process may have died between write and sync, so sync what we rely on.
   await syncUpTo(log, writtenBytes(log));
   await makeNameDurable(log);
   return 'read';
@@ -124,7 +124,7 @@ async function currentEnd(log: OpenLog): Promise<LogEnd> {
 
 function openFile(log: OpenLog): number {
   const { paths } = log;
-  // Otherwise the events of this session would start the log of another one.
+  // Otherwise the events of this session would begin the log of another session in a recreated folder.
   if (log.fd === undefined && !log.isSameFolder())
     throw new DiskError('ENOENT', `${paths.folder} was removed or recreated while in use. It is read again.`);
   const flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
@@ -163,7 +163,7 @@ async function append(log: OpenLog, bodies: EventBody[]): Promise<Event[]> {
   let file = openFile(log);
   assertUntouched(log, file, at);
   const epoch = Math.max(log.epoch, at.epoch);
-  // The first line of an epoch names what it follows, so it is written where its writer stopped reading.
+  // The first line of an epoch states what it follows, so it must be in the segment where its writer stopped reading.
   if (bodies.length > 0 && at.bytes >= log.segmentBytes && at.epoch === epoch) {
     await rotate(log, file, at);
     [at, file] = [await currentEnd(log), openFile(log)];
@@ -206,10 +206,7 @@ function assertUntouched(log: OpenLog, file: number, at: LogEnd, isIdentityDue =
 const isIdentityCheckDue = ({ elapsed, identityCheckedAt }: OpenLog): boolean =>
   elapsed() - identityCheckedAt >= IDENTITY_CHECK_MS;
 
-/**
- * Lines we did not write. Those of an earlier owner are void, and we write after them; a later owner's stop us for
- * good.
- */
+/** Handles lines of other writers. An earlier owner's are void and we write after them; a later owner's stop us. */
 function handleForeignLines(log: OpenLog, file: number, at: LogEnd, size: number): void {
   const { events } = log.paths;
   const lines = size > at.bytes ? decodeLines(readBytes(file, at.bytes, size)) : [];
@@ -253,7 +250,7 @@ async function rotate(log: OpenLog, file: number, at: LogEnd): Promise<void> {
   log.syncedBytes = writtenBytes(log);
 }
 
-/** The next header states the length of the rotated segment, so a write in between cancels the rotation. */
+/** The next header states the length of the rotated segment, so a concurrent write cancels the rotation. */
 function assertUnchangedSince(log: OpenLog, file: number, at: LogEnd): void {
   const { bytes } = at;
   assertUntouched(log, file, at, true);
@@ -268,7 +265,7 @@ function undoWrite(log: OpenLog, file: number, size: number): void {
   }
 }
 
-/** A file is only as durable as the folders that lead to it; the session folder may be as new as the file. */
+/** Syncs the folders on the file's path too, since the session folder may be as new as the file. */
 async function makeNameDurable(log: OpenLog): Promise<void> {
   if (log.isNameDurable) return;
   try {
@@ -281,7 +278,7 @@ async function makeNameDurable(log: OpenLog): Promise<void> {
   }
 }
 
-/** Decodes lines; here an incomplete one is not torn but somebody else's. */
+/** Decodes foreign lines. An incomplete one is not torn here: another program may still be writing it. */
 function decodeLines(bytes: Buffer) {
   const texts = bytes.toString('latin1').split('\n');
   return texts

@@ -64,8 +64,8 @@ export async function* streamEventLog(
 }
 
 /**
- * Where to start reading to get event `seq`: at the end of the one before it, or as near before that as is known. Of
- * one segment the beginnings of the lines are read, and nothing is checked: a start may turn out 'unfit'.
+ * Where to start reading to get event `seq`: at the end of the event before it, or at the nearest known position before
+ * that. Reads the beginnings of the lines of one segment and checks nothing, so a start may turn out to be 'unfit'.
  */
 export async function readStartFor(paths: SessionPaths, seq: number): Promise<ReadStart> {
   const segments = seq > 1 ? openSegments(paths) : undefined;

@@ -7,7 +7,7 @@ import type { Segment, SegmentFiles } from './segments.ts';
 export type SessionToken = {
   /** Throws if the token was given back. */
   check(): void;
-  /** The session may be opened again. */
+  /** Releases the token, so that the session can be opened again. */
   giveBack(): void;
 };
 
@@ -71,7 +71,7 @@ export async function openEpochView(
   const ranges: EpochRange[] = [];
   let limit: LogOffset = { segment: Number.POSITIVE_INFINITY, offset: 0 };
   for (const range of (await findEpochRanges(segments, mark, epoch)).reverse()) {
-    // The start of a writer that a later epoch did not see is void, and so is what it voided.
+    // If a later epoch did not see the start of a writer, that start is void, and so is its effect on others.
     if (!isPlaceBefore(range.at, limit)) continue;
     ranges.unshift(range);
     limit = range.from;
@@ -113,7 +113,7 @@ async function findEpochRanges(segments: SegmentFiles, mark: LogPosition, since:
   return ranges;
 }
 
-/** The end of an event in a segment. A line of an owner that a later one had followed by then is not it. */
+/** The end of an event in a segment. Void lines of an earlier owner do not count. */
 export async function findEventEnd(
   { number, file, start, end, header }: Segment,
   wanted: number,

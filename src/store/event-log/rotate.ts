@@ -43,8 +43,8 @@ export async function rotateSegment(
 async function linkRotated(paths: SessionPaths, file: number, target: string, size: number): Promise<void> {
   const there = ifExists(() => fs.lstatSync(target));
   if (there && there.ino === fs.fstatSync(file).ino) return;
-  // A copy of an earlier state of this file, as a backup makes of two names of one file, is replaced; anything else
-  // stays.
+  // A copy of an earlier state of this file is replaced: restoring a backup of a file with two names makes two files.
+  // Anything else stays.
   if (there && !isPrefixOf(target, file))
     throw corruptLog(target, 'it already exists and is not the segment to be closed');
   const staged = join(paths.rotated, stagingName());

@@ -84,7 +84,7 @@ export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
     if (segment.number === number) return segment;
     throw corruptLog(path, `it begins as segment ${segment.number}`);
   };
-  /** Two files besides the current one suffice for reading in order. */
+  /** Two open files besides the current one suffice for reading in order. */
   const closeOthers = (number: number) => {
     for (const [other, { file }] of files) {
       if (other === number || other === number + 1 || other === current?.number) continue;
@@ -143,7 +143,7 @@ function findOldestSegment(paths: SessionPaths, rotated: number[], current: Segm
   throw corruptLog(paths.segment(oldest - 1), 'it is missing');
 }
 
-/** A crash during rotation leaves two names of one file, or a copy of it; a longer file belongs to another log. */
+/** A crash during rotation leaves a second name or a copy of the current file; a longer one belongs to another log. */
 function isLongerThan(path: string, file: number): boolean {
   const [rotated, current] = [fs.lstatSync(path), fs.fstatSync(file)];
   return rotated.ino !== current.ino && rotated.size > current.size;
@@ -168,9 +168,9 @@ export const logEndsAt = (paths: SessionPaths, mark: LogPosition): boolean =>
   readAppended(paths, mark, 0) !== undefined;
 
 /**
- * What the current file has after the event at that position; undefined if it does not have that event, or more than
- * `most` bytes after it. Reads that one line and these bytes, without the events' schemas. Faults of the log are
- * reported by its reader; here it just does not have the event.
+ * What the current file has after the event at that position; undefined if it does not have that event, or if more than
+ * `most` bytes follow. Reads only that line and what follows, without checking schemas. Damage is treated as a missing
+ * event, since the log's reader reports it.
  */
 export function readAppended(
   paths: SessionPaths,

@@ -15,7 +15,7 @@ export type Snapshot = { mark: LogPosition; state: unknown };
 export const encodeSnapshot = ({ mark, state }: Snapshot): string =>
   encodeLineWithCrc({ version: 2, position: mark, state });
 
-/** Undefined if there is none that can be trusted, for whatever reason: a snapshot only saves time. */
+/** Undefined if there is no usable snapshot, for any reason: it only saves time. */
 export function readSnapshot(path: string): Snapshot | undefined {
   try {
     const bytes = useIfExists(path, (there) => fs.readFileSync(there));

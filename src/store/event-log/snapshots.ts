@@ -29,7 +29,7 @@ function* matchingSnapshots(paths: SessionPaths, places: string[]): Generator<Sn
   }
 }
 
-/** An event log that cannot be trusted is reported by its reader. */
+/** A damaged event log matches nothing here; its reader reports the damage. */
 function matchesLog(paths: SessionPaths, mark: LogPosition): boolean {
   try {
     return hasPosition(paths, mark);

@@ -8,7 +8,7 @@ import { freeName } from '../layout/layout.ts';
 import { type DecodedLine, decodeEventLine } from './event-codec.ts';
 import { readSnapshot } from './snapshot-file.ts';
 
-/** The rest of a segment from its first bad line on: it may be cut off, or this throws why not. */
+/** Checks the rest of a segment from its first bad line on. Throws if it may not be cut off. */
 export type TornTail = { addLine(bytes: Buffer, line: DecodedLine): void; finish(): void };
 
 /**
@@ -57,10 +57,10 @@ export function inspectTornTail(
   };
 }
 
-/** A line is JSON, which writes NUL as an escape: a NUL byte was never written by us. */
+/** JSON escapes NUL, so we never write a zero byte. */
 const hasZeroBytes = (bytes: Buffer): boolean => bytes.includes(0);
 
-/** Calls started since the model's last answer (event `answer`), as far as the log could be read. */
+/** Calls started since the model's last answer (event `sinceAnswer`), as far as the log could be read. */
 export type OpenCalls = { sinceAnswer: number; started: Set<string> };
 
 /**
@@ -87,10 +87,10 @@ export function openCallsAfter(turn: OpenCalls, event: Event): OpenCalls {
  *
  * The same zeros in a synced part are damage, and cutting there would forget what was promised. So each line after them
  * is checked for evidence that it was written after a later sync. Returns that evidence as text; undefined if there is
- * none. If it cannot be known it counts as evidence: asking a person is better than running a command twice.
+ * none. Doubtful cases count as evidence: asking a person is better than running a command twice.
  */
 function createSyncDetector(edge: TornTailStart): (event: Event) => string | undefined {
-  /** Calls that began after the zeros. Other calls that end there began in them. */
+  /** Calls that began after the zeros. All others that end there began within the zeros. */
   const safe = new Set<string>();
   return (event) => {
     // Each opening of an event log syncs what it read before it writes: a new owner, and a recovering worker.
@@ -109,10 +109,10 @@ function isWrittenAfterSync(event: EventBody, edge: TornTailStart): boolean {
     case 'reply.published':
     case 'model.failed':
       return true;
-    // What was written while the model was working need not have been synced when it answered.
+    // Events written during the model call need not have been synced when the model answered.
     case 'model.answered':
       return event.seen > edge.seq;
-    // A call that must not run twice starts after its own start was synced; whether it was one is lost in the zeros.
+    // A call that must not run twice runs only after its start was synced; whether it was such a call is lost.
     case 'tool.finished':
       return true;
     case 'tool.interrupted':

@@ -15,7 +15,7 @@ const fsync = promisify(fs.fsync);
 export type WriteBytes = (fd: number, bytes: Uint8Array, offset: number) => number;
 const defaultWrite: WriteBytes = (fd, bytes, offset) => fs.writeSync(fd, bytes, offset);
 
-/** Writes every byte: a single write may take fewer than it was given, and reports that only by its count. */
+/** Writes every byte. A single write may be short, which only its return value shows. */
 export function writeAll(fd: number, bytes: Uint8Array, write: WriteBytes = defaultWrite): void {
   for (let done = 0; done < bytes.length; ) done += write(fd, bytes, done);
 }
@@ -35,8 +35,8 @@ export async function syncFolder(path: string): Promise<void> {
 }
 
 /**
- * When this resolves, a file's content and modification time survive a power cut. For files of others: one that cannot
- * be opened is skipped.
+ * When this resolves, a file's content and modification time survive a power cut. For other programs' files: one that
+ * cannot be opened is skipped.
  */
 export async function syncFile(path: string | Buffer): Promise<void> {
   let fd: number;
@@ -78,7 +78,7 @@ export async function createFile(
   }
 }
 
-/** What file systems without hard links (exFAT, some FUSE) answer to a link. */
+/** Whether an error of link() means that the file system has no hard links (exFAT, some FUSE). */
 export const lacksHardLinks = (error: unknown): boolean =>
   ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(errorCode(error) ?? '');
 
@@ -89,7 +89,7 @@ export function linkIfFree(from: string | Buffer, to: string | Buffer): boolean 
     return true;
   } catch (error) {
     if (errorCode(error) === 'EEXIST') return false;
-    // Without hard links, a check before a rename must do.
+    // Without hard links, check and then rename; that is not atomic.
     if (!lacksHardLinks(error)) throw toDiskError(error, 'link', String(to));
     if (ifExists(() => fs.lstatSync(to))) return false;
     wrapDiskErrors('rename', String(to), () => fs.renameSync(from, to));
@@ -111,7 +111,7 @@ export async function placeNewFile(
   try {
     return linkIfFree(staging, target);
   } finally {
-    // A reader that found us between link and unlink may have removed the staging name already.
+    // A reader that found the file between link and unlink may have removed the staging name already.
     fs.rmSync(staging, { force: true });
     await syncFolder(dirname(target));
   }
@@ -164,7 +164,7 @@ export function removeStaging(folder: string): void {
   }
 }
 
-/** The least taken from the reserve at a time: space for the few lines that end a call. */
+/** The smallest amount taken from the reserve at a time: space for the few lines that end a call. */
 const PIECE_BYTES = 16 * 1024;
 
 /**

@@ -65,9 +65,9 @@ export function cachedRead<T>(path: string, clocks: Clocks, read: () => T): () =
 }
 
 /**
- * The answer to `ask`, kept until this turn of the event loop is over: an iteration asks for its settings some ten
- * times, and each look at their files takes several system calls. A change within a turn cannot be told from one right
- * after it. An answer that `keeps` refuses is asked for again each time.
+ * Caches the result of `ask` for the current turn of the event loop: an iteration reads its settings about ten times,
+ * and each check of their files takes several system calls. A change within a turn cannot be distinguished from one
+ * right after it. A result for which `keeps` is false is not cached.
  */
 export function oncePerTurn<T>(ask: () => T, keeps: (answer: T) => boolean = () => true): () => T {
   let kept: { answer: T } | undefined;
@@ -109,7 +109,7 @@ export function withOpenFile<T>(path: string | Buffer, use: (fd: number) => T, l
   }
 }
 
-/** The bytes of a file that is opened in that way. */
+/** The bytes of a file; links are refused. */
 export const readFileBytes = (path: string | Buffer): Buffer => withOpenFile(path, (fd) => fs.readFileSync(fd));
 
 /** The same; undefined if it is not a regular file of at most `maxBytes`. */

@@ -21,9 +21,9 @@ type FolderHandle = OpenFolder & { fd: number; close(): void };
 export type FolderOnPath = { path: string; make?: boolean };
 
 /**
- * Opens the folders of a path one after another, each through the one before it and none through a link: swapping one
- * of them for a link causes an error and does not expose our files. Node has no openat, but Linux reaches the folder of
- * a descriptor as /proc/self/fd/N; without /proc plain paths are used, and a swap between two calls can mislead.
+ * Opens the folders of a path one after another, each through the one before it and none through a link, so that
+ * swapping one of them for a link causes an error and does not expose our files. Node has no openat, but on Linux
+ * /proc/self/fd/N is the folder of a descriptor. Without /proc, plain paths are used, which such a swap can mislead.
  */
 function openAlongPath(top: string, way: readonly FolderOnPath[]): FolderHandle {
   return way.reduce(
@@ -141,7 +141,7 @@ export type FolderStat = Pick<fs.BigIntStats, 'dev' | 'ino' | 'birthtimeNs' | 'c
  * Gives a folder an id that is stable for its lifetime and differs from that of any later folder with its name: the
  * inode number alone is reused, by tmpfs and ext4 at once, so the birth time is included if available. `used`: paths on
  * the same file system that were changed after they were created. Only they show whether birth times are available:
- * otherwise 0 or the last change stands in their place, and an id with that would change with every file.
+ * otherwise the system reports 0 or the last change, and an id with the last change would not be stable.
  */
 export function createFolderId(...used: string[]): (facts: FolderStat) => string {
   const hasBirthTimes = reportsBirthTime(...used);

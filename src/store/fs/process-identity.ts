@@ -6,8 +6,8 @@ import { errorCode } from '../../base/user-error.ts';
 export const hasProc = fs.existsSync('/proc/self/stat');
 
 /**
- * What the system says about a process, with its start: the line in /proc/<pid>/stat, else its number and what `ps`
- * prints. Undefined if there is no such process.
+ * One line about a process that includes its start time: from /proc/<pid>/stat, else the pid and what `ps` prints.
+ * Undefined if there is no such process.
  */
 export function processLine(pid: number): string | undefined {
   if (hasProc) return readProc(`${pid}/stat`);
@@ -20,7 +20,7 @@ export function startTimeIn(line: string): string | undefined {
   return line.includes(')') ? statFields(line)[19] : /^\d+ +(.+)$/.exec(line)?.[1]?.trim();
 }
 
-/** Whether such a line is of a process that has ended, and whose parent has not noticed. */
+/** Whether such a line describes a process that has ended but was not waited for. */
 export const isZombie = (line: string): boolean => statFields(line)[0] === 'Z';
 
 /** Whether a process of this system runs; a zombie does not. */
@@ -38,7 +38,7 @@ export const bootId = (): string | null => readProc('sys/kernel/random/boot_id')
 
 let knownBoot: string | undefined;
 
-/** The same, on systems without /proc by `sysctl`; '' if nothing identifies it. */
+/** The same, by `sysctl` on systems without /proc; '' if unknown. */
 export function currentBootId(): string {
   knownBoot ??= bootId() ?? outputOf('sysctl', ['-n', 'kern.bootsessionuuid']);
   return knownBoot;

@@ -9,8 +9,8 @@ import { DiskError, toDiskError, wrapDiskErrors } from './store-errors.ts';
  * Replaces a file that only this daemon writes: a reader sees the old or the new content, never a part. `durable`: the
  * new one survives a power cut when this returns. Not for `plan.json`, which people write too.
  *
- * write-file-atomic 7 ignores the count of its write, so that on a full disk it can resolve with a truncated file, and
- * it never syncs the folder. So it writes a temporary file, which is renamed only once its size is right.
+ * write-file-atomic 7 ignores the number of bytes written, so that on a full disk it can resolve with a truncated file,
+ * and it never syncs the folder. Here it only writes a temporary file, which is renamed once its size is right.
  */
 export async function replaceFile(path: string, content: string, { durable = false } = {}): Promise<void> {
   const staged = `${dirname(path)}/${stagingName()}`;
@@ -29,9 +29,9 @@ export async function replaceFile(path: string, content: string, { durable = fal
 }
 
 /**
- * The same for a file that must be written on a full disk too: without room for a new one, the old one is overwritten
- * in place. A power cut may then leave a mixture, which readers must treat as missing. The content is padded with
- * spaces to the old length, so that no additional byte is needed.
+ * The same for a file that must be written even on a full disk: without space for a new one, the old one is overwritten
+ * in place, padded with spaces to its old length so that no further byte is needed. A power cut may then leave a
+ * mixture, which readers must treat as missing.
  */
 export async function replaceOrOverwriteFile(path: string, content: string): Promise<void> {
   try {

@@ -11,7 +11,7 @@ import { displayName, isJsonName } from '../layout/layout.ts';
 import { describeSchemaErrors, parseJson } from '../settings/schema-errors.ts';
 import { isSameContent, type Readiness, type SeenFile } from './inbox-listing.ts';
 
-/** The raw bytes of a name: names that are not UTF-8 must be found, too. */
+/** The raw bytes of a name, since names may be invalid UTF-8. */
 export const rawNameOf = (handle: { readonly path: string }) => Buffer.from(handle.path, 'latin1');
 
 /** The context of one read of the inbox: the time of day before it, and whether the file system reports birth times. */
@@ -31,7 +31,7 @@ export function readDroppedFile(
   const refused = (why: string) => toDrop('', { ok: false, why });
   const why = describeBadFile(raw, stat);
   if (why) return refused(why);
-  // A large file that is still being written is refused once, when all of it is there.
+  // A large file that is still being written is refused once, when it is complete.
   if (readiness === 'pending') return 'pending';
   if (stat.size > MAX_MESSAGE_BYTES)
     return refused(`too large: ${stat.size} bytes, at most ${MAX_MESSAGE_BYTES} allowed; send it as an attachment`);
@@ -66,8 +66,8 @@ function toDroppedFile(
 }
 
 /**
- * Whether a file is still what was read, by its content: a write within one tick of the file system's clock changes no
- * timestamp. `moved`: it was renamed, which changes ctime.
+ * Whether a file is still what was read. Compares contents, since a write within one tick of the file system's clock
+ * changes no timestamp. `moved`: it was renamed, which changes ctime.
  */
 export function isUnchangedSinceRead(
   folder: OpenFolder,
@@ -144,7 +144,7 @@ function parseJsonMessage(text: string): ParsedMessage {
     const parsed = parseJson(text);
     return parsed.ok ? validateMessage(parsed.value) : invalidMessage(`not JSON: ${parsed.why}`);
   } catch (error) {
-    // JSON nested thousands of levels deep cannot even be shown.
+    // JSON that is nested thousands of levels deep overflows the stack.
     if (!(error instanceof RangeError)) throw error;
     return invalidMessage('JSON that is nested too deeply; a message is one object of a few keys');
   }
@@ -166,7 +166,7 @@ const invalidMessage = (why: string): ParsedMessage => ({ ok: false, why });
 function firstBadUtf8Byte(bytes: Buffer): number | undefined {
   if (isUtf8(bytes)) return undefined;
   let at = 0;
-  // By large chunks first: one character at a time, 10 MiB take a second.
+  // Skips large valid chunks first: character by character, 10 MiB take a second.
   for (let end = chunkEnd(bytes, at); end > at && isUtf8(bytes.subarray(at, end)); end = chunkEnd(bytes, at)) at = end;
   for (;;) {
     const first = bytes[at] ?? 0;

@@ -5,11 +5,11 @@ import { inboxOrderOf, isCompleteByName, isIgnoredName } from '../layout/layout.
 
 /** The most files processed before the folder is listed again: the oldest. */
 const PAGE_SIZE = 4000;
-/** How many of the newest files are known too, however many there are. */
+/** How many of the newest files are always listed in addition. */
 const NEWEST_SIZE = 64;
 /**
- * A folder with up to this many files is listed each time; a larger one takes at most a tenth of the time, and is
- * listed at least once a second.
+ * A folder with up to this many files is listed each time. Listing a larger one may take a tenth of the time at most,
+ * but happens at least once a second.
  */
 const SMALL_FOLDER = 256;
 const MAX_PAUSE_MS = 1000;
@@ -25,8 +25,8 @@ const compareEntries = (a: InboxEntry, b: InboxEntry): number =>
   a.order === b.order ? Buffer.compare(a.raw, b.raw) : a.order < b.order ? -1 : 1;
 
 /**
- * The files of a folder ordered by time, however many there are: the oldest, and the newest few. A file is looked at
- * once while there are more than a page; later listings only read names.
+ * The oldest files of a folder in order of time, and the newest few, in bounded memory. If there are more than a page,
+ * each file's stat is read only once; later listings only read names.
  */
 export function openInboxListing(elapsed: () => number, now: () => Date) {
   let [page, newest]: [InboxEntry[], InboxEntry[]] = [[], []];
@@ -64,7 +64,7 @@ export function openInboxListing(elapsed: () => number, now: () => Date) {
     const raw = Buffer.from(name, 'latin1');
     const stat = isIgnoredName(raw) ? undefined : statInFolder(inbox, raw);
     if (!stat) return undefined;
-    // Among many, an empty file that is not due yet must not take the place of one that is ready.
+    // In a full folder, an empty file that is not due yet must not take the place of one that is ready.
     if (count > SMALL_FOLDER && !isCompleteByName(raw) && isRecentlyEmpty(stat, now())) {
       hasSkipped = true;
       return undefined;
@@ -77,7 +77,7 @@ export function openInboxListing(elapsed: () => number, now: () => Date) {
     async refresh(inbox: OpenFolder): Promise<boolean> {
       if (!isDue() && !(page.length === 0 && isBehind)) return false;
       await list(inbox);
-      // Behind the last page the first one follows.
+      // After the last page, start again with the first.
       if (page.length === 0 && after) {
         after = null;
         await list(inbox);
@@ -88,16 +88,16 @@ export function openInboxListing(elapsed: () => number, now: () => Date) {
     page: (): readonly InboxEntry[] => page,
     /** The newest of all files, oldest first. */
     newest: (): readonly InboxEntry[] => newest,
-    /** There are more files than the page holds. */
+    /** Whether there are more files than the page holds. */
     behind: () => isBehind,
-    /** Some files were left out because they cannot be ready yet. */
+    /** Whether files were left out because they cannot be ready yet. */
     skipped: () => hasSkipped,
     leave(gone: ReadonlySet<InboxEntry>) {
       if (gone.size === 0) return;
       page = page.filter((one) => !gone.has(one));
       newest = newest.filter((one) => !gone.has(one));
     },
-    /** Nothing on this page is ready: the next refresh starts after it. */
+    /** Makes the next refresh start after this page, because nothing on it is ready. */
     turn() {
       if (!isBehind) return;
       after = page.at(-1) ?? null;
@@ -149,7 +149,7 @@ export type FindWriters = (files: fs.BigIntStats[]) => Promise<ReadonlySet<strin
 
 const inodeKey = (stat: fs.BigIntStats) => `${stat.dev}:${stat.ino}`;
 
-/** The same content, as far as the file system shows. */
+/** Whether the content is the same, judging by the stat. */
 export const isSameContent = (a: fs.BigIntStats, b: fs.BigIntStats) =>
   a.ino === b.ino && a.size === b.size && a.mtimeNs === b.mtimeNs && a.ctimeNs === b.ctimeNs;
 
@@ -175,7 +175,7 @@ export const findWritersInProc: FindWriters = async (files) => {
 
 const isNumber = (name: string) => /^\d+$/.test(name);
 
-// Processes may end meanwhile, and those of other users are unreadable: we cannot know of files they have open.
+// Processes may end meanwhile, and the open files of other users' processes cannot be read.
 function listFolderUnlessScarce(folder: string): string[] {
   try {
     return fs.readdirSync(folder);
@@ -235,7 +235,7 @@ export type Readiness = 'ready' | 'empty' | 'pending';
  */
 export function openReadinessCheck(elapsed: () => number, now: () => Date, ask: FindWriters) {
   const watched = new Map<string, { stat: fs.BigIntStats; since: number }>();
-  /** The time of day when `elapsed` was 0: later changes of the clock make no file older. */
+  /** The time of day when `elapsed` was 0, so that later changes of the clock do not make files look older. */
   const origin = now().getTime() - elapsed();
 
   /** How long this file has been unchanged while observed. */

@@ -26,18 +26,18 @@ import {
 } from './inbox-listing.ts';
 import { moveAttachment, openProcessedFiles, placeAttachments } from './processed-files.ts';
 
-/** Files checked together: one pass over /proc serves them all. */
+/** How many files are checked together, with one pass over /proc. */
 const BATCH_SIZE = 64;
-/** Message bytes returned by one read, so that a full inbox does not fill the memory. */
+/** The most message bytes returned by one read, so that a full inbox does not fill the memory. */
 const MAX_BATCH_BYTES = 32 * 1024 * 1024;
-/** Size limit of a message that skips the queue: those are a few words. */
+/** Size limit of a message that skips the queue; such messages are a few words long. */
 const MAX_URGENT_BYTES = 64n * 1024n;
 
 export type InboxOptions = {
   now: () => Date;
   elapsed: () => number;
   askWriters?: FindWriters;
-  /** Attributes a message being read to its session, for the watchdog. */
+  /** Tells the watchdog which session's message is being read. */
   runGuarded?: RunGuarded;
 };
 type JudgedFile = { one: InboxEntry; seen: SeenFile; drop: DroppedFile | 'gone' | 'pending' };
@@ -48,15 +48,15 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
   const isSame = watchFolderIdentity(paths.folder);
   const listing = openInboxListing(options.elapsed, options.now);
   const processed = openProcessedFiles(paths, options.now);
-  /** Remembers that the folder is empty. The loop checks before each step of a run, mostly in vain. */
+  /** Remembers that the folder is empty, since the loop checks it before each step of a run. */
   const empty = openChangeDetector(paths.inbox, options);
   const readCandidates = candidateReader(paths, options, processed, listing);
   const readUrgent = urgentReader(listing, readCandidates);
 
-  /** Undefined if somebody removed it: nothing can be in it. */
+  /** Undefined if somebody removed it. */
   const openInboxFolder = (): OpenFolder | undefined => {
     if (!isSame()) {
-      // The open event log was removed with the folder: the content of the new folder is not meant for it.
+      // The open event log was removed with the folder; messages in the new folder are not for it.
       throw new DiskError('ESTALE', `${paths.folder} was removed and recreated; it is opened again.`);
     }
     try {
@@ -97,8 +97,8 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
         }
       }
       if (ahead && (more || listing.behind())) pending = (await readUrgent(inbox, drops, ahead)) || pending;
-      // A sender that uses `echo` syncs nothing. If its file were taken unsynced, a power cut could leave a part of it
-      // in the inbox: a message that nobody sent, since it differs from the recorded one.
+      // A sender such as `echo` syncs nothing. If its file were taken unsynced, a power cut could leave a part of it in
+      // the inbox, which would then be taken as another message, since it differs from the logged one.
       const read = drops.filter((drop) => drop.identity.sha256 !== '');
       await Promise.all(read.map((drop) => syncFile(inbox.bytePath(rawNameOf(drop.handle)))));
       if (page.length === 0 && drops.length === 0 && !pending && !more && !listing.behind()) keep();
@@ -124,7 +124,7 @@ export function openInbox(paths: SessionPaths, options: InboxOptions): Inbox & {
 
 type ReadCandidates = (inbox: OpenFolder, some: readonly InboxEntry[]) => AsyncGenerator<JudgedFile>;
 
-/** Returns a reader of candidates, one after another; those that are gone leave the window. */
+/** Returns a reader of candidates, one after another; those that are gone are removed from the listing. */
 function candidateReader(
   paths: SessionPaths,
   options: InboxOptions,
@@ -164,7 +164,7 @@ function candidateReader(
 type InboxListing = ReturnType<typeof openInboxListing>;
 type IsUrgent = NonNullable<Parameters<Inbox['listReady']>[0]>['ahead'];
 
-/** Returns a reader that adds the newest messages which skip the queue, and resolves to whether one is pending. */
+/** Returns a reader that adds the newest messages if they skip the queue, and resolves to whether one is pending. */
 function urgentReader(listing: InboxListing, readCandidates: ReadCandidates) {
   /** Recently read new messages that may wait, by their stat at that time. */
   let waitingKeys = new Map<string, string>();
@@ -207,9 +207,8 @@ function statCandidate(
 const MAX_STAGING_NAMES = 10_000;
 
 /**
- * A sender links its file into the inbox and then unlinks the name it wrote under. If it died in between, two names
- * remain; removing the first is all it had left to do. The returned function does that for a file; the folder is listed
- * once for all of them.
+ * A sender links its file into the inbox and then unlinks the staging name. If it died in between, both names remain,
+ * and the returned function removes the staging name of a file. The folder is listed once for all files.
  */
 function createLeftoverLinkRemover(paths: SessionPaths): (ino: bigint) => void {
   let names: Map<bigint, string> | undefined;

@@ -11,9 +11,9 @@ import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import { freeName, type SessionPaths, safeName } from '../layout/layout.ts';
 import { isUnchangedSinceRead, rawNameOf } from './dropped-file.ts';
 
-/** How many files are remembered that stay in the inbox because they may not be moved. */
+/** How many files that cannot be moved out of the inbox are remembered. */
 const MAX_IMMOVABLE = 10_000;
-/** No permission to move it, or it is a mount point. */
+/** Errors of a file that may not be moved or is a mount point. */
 const IMMOVABLE_CODES = ['EACCES', 'EPERM', 'EBUSY', 'EXDEV'];
 
 const immovableKeyOf = (ino: string, mtimeNs: string) => `${ino}:${mtimeNs}`;
@@ -49,8 +49,8 @@ export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
       withFolder(paths.folder, [{ path: paths.done, make: true }], (done) => {
         const name = freeNameIn(done, `${seq}-${safeName(drop.name)}`);
         if (!move(inbox.bytePath(raw), done.bytePath(name), `${paths.done}/${name}`, drop)) return;
-        // Somebody may have renamed a new message onto the name, or written to this one, since the check: it goes back
-        // under a free name.
+        // Since the check, somebody may have renamed a new message onto the name or written to this one. If so, it goes
+        // back under a free name.
         if (statInFolder(done, name) && !isUnchangedSinceRead(done, name, drop, true)) {
           fs.renameSync(done.bytePath(name), inbox.bytePath(freeNameIn(inbox, safeName(drop.name))));
         }
@@ -65,7 +65,7 @@ export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
         const name = freeName(safeName(drop.name), isTaken);
         const reason: RejectionReason = { name: drop.name, why, at: now().toISOString() };
         const staged = stagingName();
-        // The reason first: after a crash in between, the file is still in the inbox and is found again.
+        // The reason is written first: after a crash in between, the file is still in the inbox and is found again.
         wrapDiskErrors('refuse a message into', `${paths.rejected}/${name}`, () => {
           fs.writeFileSync(rejected.bytePath(staged), `${JSON.stringify(reason, null, 2)}\n`, {
             flag: 'wx',
@@ -74,7 +74,7 @@ export function openProcessedFiles(paths: SessionPaths, now: () => Date) {
           fs.renameSync(rejected.bytePath(staged), rejected.bytePath(`${name}.why.json`));
         });
         const isAway = move(inbox.bytePath(raw), rejected.bytePath(name), `${paths.rejected}/${name}`, drop);
-        // The reply has reported it; a reason without its file would be reported again after each restart.
+        // The reply has given the reason. Without its file, it would be reported again after each restart.
         if (!isAway) fs.rmSync(rejected.bytePath(`${name}.why.json`), { force: true });
       });
     },
@@ -96,7 +96,7 @@ const withUploads = <T>(paths: SessionPaths, job: (uploads: OpenFolder) => T): T
     job,
   );
 
-/** Uses the current inbox's folder where senders put attachments. */
+/** Runs `job` in `inbox/.files/`, where senders put attachments. */
 const withInboxFiles = <T>(paths: SessionPaths, job: (files: OpenFolder) => T): T =>
   withFolder(paths.folder, [{ path: paths.inbox }, { path: paths.inboxFiles, make: true }], job);
 

@@ -9,8 +9,8 @@ import { freeName, safeName, sessionPaths } from '../layout/layout.ts';
 
 /**
  * Drops a message safely: when this returns, the complete file is durably in the inbox, and the sender need not keep
- * it. `name` should contain `.msg.`, so that it is taken at once. Throws UserError if the name is taken; the other
- * sender's message is not changed.
+ * it. `name` should contain `.msg.`, so that it is taken at once. Throws UserError if the name is taken; the message
+ * that has it is not changed.
  */
 export async function dropMessage(
   sessionFolder: string,
@@ -52,8 +52,8 @@ export async function attachFile(sessionFolder: string, source: string): Promise
 }
 
 /**
- * Puts bytes into `inbox/.files/` as a complete, durable file of about this name, as `attachFile` does. What `pieces`
- * throws is thrown on, and nothing stays behind.
+ * Puts bytes into `inbox/.files/` as a complete, durable file of this or a similar free name, as `attachFile` does. If
+ * `pieces` throws, the error is passed on and nothing is left behind.
  */
 export async function attachBytes(
   sessionFolder: string,
@@ -91,7 +91,7 @@ const copyToInboxFiles = (source: string, staged: string, files: OpenFolder): Pr
     }),
   );
 
-/** Gives a file that `write` makes a free name in `files`; the staged one is removed in any case. */
+/** Puts the file that `write` creates under a free name in `files`; the staged file is removed in any case. */
 async function placeInInboxFiles(
   wanted: string,
   staged: string,

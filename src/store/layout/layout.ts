@@ -26,16 +26,17 @@ export const workspacePaths = (root: string) => ({
   token: join(root, '.agentd', 'token'),
   /** Further tokens, each with what its holder may do. */
   tokens: join(root, '.agentd', 'tokens.json'),
-  /** What the daemon watches and cannot serve, for other programs. */
+  /** For other programs: what the daemon watches, and sessions it cannot serve. */
   status: join(root, '.agentd', 'status.json'),
-  /** Lost daemons and the sessions to blame; the active session; and the watchdog's note. */
+  /** Crashed daemons and the sessions that may have caused it. */
   crashes: join(root, '.agentd', 'crashes.json'),
+  /** The active session, and the watchdog's note. */
   crashNote: join(root, '.agentd', 'crash-note.json'),
   /** Space reserved for the last events on a full disk. */
   reserve: join(root, '.agentd', 'reserve'),
-  /** Where a person uses the browser of a session, while they have it. */
+  /** Socket for the person who has taken over the browser of a session. */
   browserSocket: (session: string) => join(root, '.agentd', `browser-${sha256(session).slice(0, 12)}.sock`),
-  /** The same for the terminal that a person has open in a session. */
+  /** Socket for the person who has a terminal open in a session. */
   terminalSocket: (session: string) => join(root, '.agentd', `terminal-${sha256(session).slice(0, 12)}.sock`),
   schemas: join(root, '.agentd', 'schemas'),
 });
@@ -60,7 +61,7 @@ export const sessionPaths = (folder: string) => ({
   snapshot: `${folder}/snapshot.json`,
   blobs: `${folder}/blobs`,
   inbox: `${folder}/inbox`,
-  /** Where a sender writes before it links: on the same file system, hidden. */
+  /** Where a sender writes before it links the file into the inbox: hidden, on the same file system. */
   inboxStaging: `${folder}/inbox/.tmp`,
   inboxFiles: `${folder}/inbox/.files`,
   /** Created and removed by a program that changed a file outside the inbox, so that the daemon checks the session. */
@@ -76,7 +77,7 @@ export const sessionPaths = (folder: string) => ({
   tools: `${folder}/tools`,
   /** The browser's profile and cookies, if the session used one. */
   browser: `${folder}/browser`,
-  /** There while that browser runs: the daemon's process number. */
+  /** Exists while the browser runs; contains the daemon's pid. */
   browserRunning: `${folder}/browser/running`,
   /** Calls that wait for a person, and answered ones. */
   approvals: `${folder}/approvals`,
@@ -119,7 +120,7 @@ export function safeName(shown: string): string {
 export function freeName(name: string, isTaken: (name: string) => boolean): string {
   const [stem, extension] = splitName(name);
   for (let n = 1; ; n++) {
-    // Many files of one name are a flood; a random suffix finds a free name faster than counting.
+    // With very many files of one name, a random suffix finds a free name faster than counting.
     const suffix = n === 1 ? '' : `-${n <= 50 ? n : randomInt(2 ** 40)}`;
     if (!isTaken(stem + suffix + extension)) return stem + suffix + extension;
   }
@@ -140,7 +141,7 @@ export function inboxOrderOf(raw: Buffer, mtimeNs: bigint): bigint {
   return ulid ? ulidTime(ulid.slice(0, 10)) * 1_000_000n : mtimeNs;
 }
 
-/** Throwing means a bug: reply names are derived from checked names. */
+/** Throws only in case of a bug, since reply names are derived from checked names. */
 export function assertReplyName(name: string): void {
   const isPlain = name !== '' && !name.startsWith('.') && !/[/\0]/.test(name) && Buffer.byteLength(name) <= 255;
   if (!isPlain) throw new Error(`Not a valid reply name: ${JSON.stringify(name)}`);

@@ -11,11 +11,11 @@ import { ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR } = fs.constants;
 const MAX_MEMORY_BYTES = 64 * 1024;
 const MAX_NOTE_CHARS = 500;
-/** How often to retry if somebody replaced the file while we wrote. */
+/** How often to try again if somebody replaced the file during the write. */
 const MAX_TRIES = 5;
 const fsync = promisify(fs.fsync);
 
-/** `known`: the note was there already, and nothing was written. `line` is the note as it stands in the file. */
+/** `known`: the note existed already, and nothing was written. `line`: the note as it is in the file. */
 export type AddedNote = { line: string; known: boolean };
 
 /** A `MEMORY.md`: lines that people edit and the agent only adds to. */
@@ -50,10 +50,10 @@ export function openMemoryFile(path: string, now: () => Date): MemoryFile {
 function normalizeNote(text: string): string {
   const note = text.replace(/[\s\p{Cc}]+/gu, ' ').trim();
   const size = [...note].length;
-  if (note === '') throw new UserError('Wanted a note of at least a word, came none.');
+  if (note === '') throw new UserError('Expected a note of at least a word, got none.');
   if (size > MAX_NOTE_CHARS) {
     throw new UserError(
-      `Wanted a note of at most ${MAX_NOTE_CHARS} characters, came ${size}. Shorten it, or write two.`,
+      `Expected a note of at most ${MAX_NOTE_CHARS} characters, got ${size}. Shorten it, or write two.`,
     );
   }
   return note;
@@ -99,7 +99,7 @@ function addNoteLine(fd: number, path: string, note: string, date: string): Adde
   try {
     writeAll(fd, bytes);
   } catch (error) {
-    // Half a note may mean the opposite of the whole. It is safe to remove as long as nothing follows it.
+    // Half a note may mean the opposite of the whole, so it is removed unless something follows it.
     if (fs.fstatSync(fd).size < size + bytes.length) fs.ftruncateSync(fd, size);
     throw error;
   }
@@ -137,7 +137,7 @@ function isStillAt(fd: number, path: string): boolean {
 }
 
 const MAX_SKILL_BYTES = 256 * 1024;
-/** Folders read; others are reported as left out. */
+/** The most folders read; further ones are reported as ignored. */
 const MAX_SKILL_FOLDERS = 500;
 const SKILL_NAME = /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,63}$/u;
 

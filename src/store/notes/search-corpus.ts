@@ -12,18 +12,18 @@ import { parseJson } from '../settings/schema-errors.ts';
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
 const MAX_FILES = 10_000;
-/** Per session, the newest. */
+/** The most files read per session; the newest are read. */
 const MAX_SESSION_FILES = 200;
 /**
- * How long it runs before yielding, in ms. Reading a small file takes microseconds, and five times that with a promise
- * for each step; no single step is longer than one file.
+ * How long the search runs before it yields. Yielding after every file would take five times as long as reading small
+ * files, which takes microseconds each.
  */
 const YIELD_AFTER_MS = 8;
 
 export type CorpusOptions = {
   /** Which sessions may be read, given the session's name and the text of the `session.json` that applies to it. */
   may: (session: string, settings: string | undefined) => boolean;
-  /** Names this session alone, or everything, before any file is read. */
+  /** Limits the search to certain sessions before any file is read. */
   among: (session: string) => boolean;
   signal: AbortSignal;
   /** Milliseconds of a monotonic clock, and the time limit. */
@@ -31,7 +31,7 @@ export type CorpusOptions = {
   ms: number;
 };
 
-/** How far the search came. `whole`: nothing was left out for lack of time or space. */
+/** The extent of the search. `whole`: nothing was left out for lack of time or space. */
 export type CorpusSummary = { sessions: number; read: number; whole: boolean };
 
 type SessionPlace = { name: string; folder: string; home: string; archived: boolean; at: number };
@@ -104,7 +104,7 @@ function listSessionPlaces(home: string, archived: boolean): SessionPlace[] {
     .map(({ name }) => ({ name, home, archived, folder: join(home, name), at: 0 }));
 }
 
-/** Adding a reply and removing one both change `outbox/`. */
+/** The time of the last change of `outbox/`, by adding or removing a reply. */
 function lastReplyTime({ folder }: SessionPlace): number {
   return ignoreFsErrors(() => fs.lstatSync(sessionPaths(folder).outbox).mtimeMs) ?? 0;
 }
@@ -116,7 +116,7 @@ async function readSessionTexts(
   each: (writing: SearchDocument) => void,
 ): Promise<void> {
   const isThere = (session: string) => ignoreFsErrors(() => fs.lstatSync(join(place.home, session))) !== undefined;
-  // A child archived under another root than its own: nobody knows any more whom it served.
+  // Without its root, it is unknown which settings apply to an archived child session.
   if (place.archived && !isThere(rootSessionOf(place.name))) return;
   const root = sessionPaths(join(place.home, existingRootOf(place.name, isThere)));
   if (!may(place.name, readSettingsText(root.settings))) return;
@@ -200,7 +200,7 @@ function textOfPlan(text: string): CorpusText | undefined {
 
 const ReplyFields = Reply.pick({ status: true, text: true, plan: true });
 
-/** A reply that reports no work has no text of its own. */
+/** Undefined for a reply that reports no work. */
 function textOfReply(path: string, text: string): CorpusText | undefined {
   const reply = ReplyFields.safeParse(/\.json$/i.test(path) ? parseOrUndefined(text) : parseMarkdownReply(text)).data;
   if (!reply || reply.status === 'joined' || reply.status === 'rejected') return undefined;

@@ -20,8 +20,8 @@ export const contentAfterWrite = (stat: fs.BigIntStats, text: string, at: number
 });
 
 /**
- * The current content of a file: one lstat if inode, size and time are those of `last` and have been for a while;
- * undefined if it is missing. Throws UserError if it is not a regular file: it is not followed, waited for or replaced.
+ * The current content of a file; undefined if it is missing. Takes one lstat if inode, size and time have been those of
+ * `last` for a while. Throws UserError if it is not a regular file, which is never followed, waited for or replaced.
  */
 export function readPlanContent(path: string, last: PlanContent | undefined, now: number): PlanContent | undefined {
   const stat = ifExists(() => fs.lstatSync(path, { bigint: true }));
@@ -31,7 +31,7 @@ export function readPlanContent(path: string, last: PlanContent | undefined, now
   return wrapDiskErrors('read', path, () => ifExists(() => readOpened(path, last, now)));
 }
 
-/** Not a link, folder or pipe, which may have replaced it meanwhile, and not too large to be a plan. */
+/** Throws for a link, a folder or a pipe, and for a file that is too large to be a plan. */
 function assertPlanFile(path: string, stat: fs.BigIntStats): void {
   if (!stat.isFile() || stat.size > PLAN_BOUNDS.bytes) {
     const what = stat.isFile() ? `${stat.size} bytes large` : 'not a regular file (a link, a folder or a pipe)';
@@ -61,7 +61,7 @@ export const WATCHED_VERSIONS = 8;
  */
 export type HistoryFile = { number: number; path: string };
 
-/** The file that will replace `plan.json`; its number tells a later daemon which file was being replaced. */
+/** The file that will replace `plan.json`. From its number, a later daemon knows which file was being replaced. */
 export type HistoryClaim = { file: HistoryFile; staged: string; stat: fs.BigIntStats };
 
 /** The numbered files in `plans/history/`. */

@@ -20,7 +20,7 @@ import {
   repairReplacement,
 } from './plan-content.ts';
 
-/** How often moved files are checked for a late save, other than before a write and at the end of a run. */
+/** How often moved files are checked for a late save, besides before a write and at the end of a run. */
 const HISTORY_CHECK_MS = 500;
 
 type PlanHistory = ReturnType<typeof openPlanHistory>;
@@ -46,7 +46,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     const why = here.read();
     const text = here.text();
     const inPlace = text !== undefined && text !== here.seen();
-    // A save in a moved file is older than the one in place: merged after that one, it would take it back.
+    // A save in a moved file is older than the one in place, so it is merged first and cannot undo the newer one.
     const saves = thorough || inPlace || moved.isDue() ? moved.lateSaves() : [];
     if (inPlace) saves.push(text);
     if (saves.length > 0) return { is: 'edited', saves, inPlace };
@@ -62,7 +62,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     const before = checkFile();
     if (before.is === 'edited' || before.is === 'blocked') return before;
     const claim = await history.claim(content);
-    // No await from here on: the shorter the name is missing, the fewer readers notice.
+    // No await from here on, because `plan.json` is missing for readers meanwhile.
     const isPlaced = wrapDiskErrors('replace', paths.plan, () => {
       try {
         return replaceCurrent(paths.plan, claim, here, moved);
@@ -84,14 +84,14 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     const target = join(paths.plans, `${id}.json`);
     const isThere = ifExists(() => fs.readFileSync(target, 'utf8')) === content;
     if (!isThere) await replaceFile(target, content);
-    // A file that is not a plan is not ours to move; one with another plan was written after this one was removed.
+    // A file that is not a plan is not moved; one with another plan was written after this one was removed.
     if (shown === 'keep' || here.read() !== undefined) return false;
     const text = here.text();
     if (text === undefined || (isThere && planIdIn(text) !== id)) return text === undefined;
     const claim = await history.claim('');
     try {
       const old = wrapDiskErrors('move away', paths.plan, () => here.moveAway(claim));
-      // A save that came too late to be merged is not lost with its plan: it is reported at the next read.
+      // A save that came too late to be merged is kept and reported at the next read.
       if (old && old.last?.text === here.seen()) moved.add(old);
       else if (old) moved.addSave(old);
     } finally {
@@ -116,14 +116,14 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
   };
 }
 
-/** `plan.json` itself: its text at the last read, and the last text that needs no attention. */
+/** `plan.json` itself: its text at the last read, and the last text that was written or accepted by us. */
 function openCurrentPlan(path: string, elapsed: () => number) {
   let current: PlanContent | undefined;
   let seen: string | undefined;
   return {
     /** The text at the last read; undefined if there was no file. */
     text: () => current?.text,
-    /** The text that we wrote or that was taken in. */
+    /** The text that we wrote or accepted last. */
     seen: () => seen,
     markSeen(text: string): void {
       seen = text;
@@ -157,7 +157,7 @@ function openCurrentPlan(path: string, elapsed: () => number) {
       try {
         return { file, last: readPlanContent(file.path, undefined, elapsed()), seen };
       } catch (error) {
-        // It is not a regular file. The name is free unless somebody took it at this very moment, on purpose.
+        // It is not a regular file, so it goes back, unless somebody has taken the name at this very moment.
         if (!ifExists(() => fs.lstatSync(path))) fs.renameSync(file.path, path);
         throw error;
       }
@@ -205,7 +205,7 @@ function openMovedPlans(history: PlanHistory, elapsed: () => number) {
         return [old.last.text];
       });
     },
-    /** Marks the saves with this text as taken in; returns whether there was one. */
+    /** Marks the saves with this text as accepted; returns whether there was one. */
     accept(text: string): boolean {
       const understood = plans.filter((old) => old.last?.text === text && old.seen !== text);
       for (const old of understood) {
@@ -215,7 +215,7 @@ function openMovedPlans(history: PlanHistory, elapsed: () => number) {
       return understood.length > 0;
     },
     add: (old: MovedPlan) => void plans.push(old),
-    /** Adds a file with a save that has not been taken in. */
+    /** Adds a file with a save that has not been accepted. */
     addSave: (old: MovedPlan) => void plans.push({ ...old, file: history.asSave(old.file), seen: undefined }),
     savePaths: () => plans.flatMap((old) => (old.last?.text === old.seen ? [] : [old.file.path])),
     prune(): void {

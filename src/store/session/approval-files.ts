@@ -31,7 +31,7 @@ export function openApprovalFiles(paths: SessionPaths, settings: string): Approv
       if (content === undefined) moveWithoutOverwrite(at(id), target);
       else {
         await replaceFile(target, content);
-        // A folder that somebody put in its place is kept.
+        // Somebody may have put a folder in its place; that is kept.
         if (ifExists(() => fs.lstatSync(at(id)))?.isDirectory()) moveWithoutOverwrite(at(id), target);
         else wrapDiskErrors('delete', at(id), () => fs.rmSync(at(id), { force: true }));
       }

@@ -83,12 +83,12 @@ export function openLiveText(path: string): LiveText & { close(): void } {
   const close = () => {
     if (!open) return;
     open.isOver = true;
-    // Otherwise it is closed once it is empty.
+    // Otherwise `empty` closes it once it is done.
     if (open.waiting === null) fs.closeSync(open.fd);
     open = undefined;
   };
 
-  /** In parallel with the request: right after a sync, truncating took the file system 0.7 ms. */
+  /** Asynchronous, in parallel with the request: truncating right after a sync took 0.7 ms. */
   const empty = (one: OpenText) =>
     fs.ftruncate(one.fd, () =>
       ignoreErrors(() => {
@@ -127,6 +127,6 @@ function ignoreErrors(job: () => void): void {
   try {
     job();
   } catch {
-    // Nobody depends on this text, and the answer itself goes into the event log.
+    // The text is only for watching; the answer itself goes into the event log.
   }
 }

@@ -17,7 +17,7 @@ import { WATCHED_VERSIONS } from '../plan/plan-content.ts';
 export type RetentionDays = { recordDays: number; filesDays: number };
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** Limit per run: a folder that was never swept must not block the daemon. */
+/** Limits per run, so that a folder that was never swept does not block the daemon. */
 const MAX_FILES_PER_RUN = 1000;
 const MAX_SEGMENTS_PER_RUN = 64;
 const BLOB_NAME = /\b[0-9a-f]{64}\b/g;
@@ -26,10 +26,10 @@ const BLOB_NAME = /\b[0-9a-f]{64}\b/g;
 const RetentionFile = z.object({ version: z.literal(1), files_before: z.iso.datetime() });
 
 /**
- * Removes expired data of a session in which nothing is open, a bounded amount at a time; `more`: call again. Nothing
- * is removed before it was acknowledged: rotated segments only below a base snapshot, and with them the blobs that
- * nothing kept names; replies only from `outbox/read/`, dropped files only once they are recorded, attachments only
- * while no message waits. A save of `plan.json` that was not accepted is never removed.
+ * Removes expired data of a session in which nothing is open, a bounded amount at a time; `more`: call again. Data is
+ * removed only once it is no longer needed: rotated segments below a base snapshot, and then blobs that nothing kept
+ * refers to; replies from `outbox/read/`; dropped files that are in the event log; attachments while no message waits.
+ * A save of `plan.json` that was not accepted is never removed.
  */
 export async function applyRetention(
   paths: SessionPaths,
@@ -38,7 +38,7 @@ export async function applyRetention(
 ): Promise<{ removed: number; more: boolean }> {
   const last = readLastEvent(paths);
   if (!(last?.type === 'reply.published' && last.idle)) return { removed: 0, more: false };
-  // For sessions that nobody opens any more; for others, opening removes it.
+  // For sessions that are never opened again; opening a session does this too.
   removeStaging(paths.folder);
   const recordEnd = daysBefore(now, keep.recordDays);
   const segments = keep.recordDays > 0 ? await removeExpiredSegments(paths, recordEnd) : 0;
@@ -55,10 +55,7 @@ export async function applyRetention(
 
 const daysBefore = (now: Date, days: number) => new Date(now.getTime() - days * DAY_MS);
 
-/**
- * Oldest first, so that the rest has no gap; and only below a snapshot that was durably kept before anything is
- * removed.
- */
+/** Oldest first, so that the rest has no gap, and only below a snapshot that is already durable. */
 async function removeExpiredSegments(paths: SessionPaths, before: Date): Promise<number> {
   const old = listRotatedSegments(paths).slice(0, MAX_SEGMENTS_PER_RUN);
   const young = old.findIndex((number) => fs.statSync(paths.segment(number)).mtime >= before);
@@ -76,8 +73,8 @@ async function removeExpiredSegments(paths: SessionPaths, before: Date): Promise
 }
 
 /**
- * Removes blobs older than the kept log that nothing in it names: no segment, and no snapshot. A blob that is used once
- * more meanwhile has a new time.
+ * Removes blobs older than the kept log to which no kept segment or snapshot refers. A blob that is used again
+ * meanwhile gets a new time.
  */
 async function removeUnnamedBlobs(paths: SessionPaths, before: Date): Promise<number> {
   const candidates = listFilesIn(paths.blobs, (name) => /^[0-9a-f]{64}$/.test(name));
@@ -93,14 +90,14 @@ async function removeUnnamedBlobs(paths: SessionPaths, before: Date): Promise<nu
   return unnamed.length;
 }
 
-/** Files that a sender had not finished; opening a session removes them, too. */
+/** Removes files that a sender did not finish; opening a session does this too. */
 function removeOldInboxStaging(paths: SessionPaths, now: Date): void {
   inFolderIfThere(paths, [{ path: paths.inbox }, { path: paths.inboxStaging }], (folder) =>
     removeOldStaging(folder.path('.'), now),
   );
 }
 
-/** Files in `inbox/.files/` that no message took, unless one waits that may name them. */
+/** Removes files in `inbox/.files/` that no message took, unless a waiting message may name them. */
 function removeForgottenAttachments(paths: SessionPaths, before: Date): number {
   const isEmpty = inFolderIfThere(paths, [{ path: paths.inbox }], (inbox) =>
     fs.readdirSync(inbox.path('.'), { encoding: 'buffer' }).every(isIgnoredName),
@@ -159,7 +156,7 @@ function listOldPlanVersions({ planHistory }: SessionPaths): string[] {
     .map(({ path }) => path);
 }
 
-/** By the time it was moved to its place, which a rename sets: a copied message may have an old modification time. */
+/** Compares ctime, which the move to its place has set: a copied message may have an old modification time. */
 const isOlder = (path: string, before: Date) => (ifExists(() => fs.lstatSync(path).ctime) ?? before) < before;
 
 /**

@@ -38,7 +38,7 @@ export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segme
 
 /**
  * Opens a session's folder for its only writer. Creates missing folders and removes staging files of an earlier writer;
- * throws UserError if something else stands in a folder's place. Closing gives the token back.
+ * throws UserError if something else is in a folder's place. Closing gives the token back.
  */
 export function openSessionFolder(folder: string, token: SessionToken, options: SessionFolderOptions): SessionStore {
   try {
@@ -134,7 +134,7 @@ export function openBlobs(folder: string): Blobs {
   };
 }
 
-/** Gives a blob the present time, so that retention, which may be at work, keeps it. Throws ENOENT if there is none. */
+/** Sets a blob's time to now, so that retention, which may be running, keeps it. Throws ENOENT if there is none. */
 function isMarkedUsed(path: string): true {
   const now = new Date();
   fs.lutimesSync(path, now, now);

@@ -10,7 +10,7 @@ import { toDiskError } from '../fs/store-errors.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
-/** Not there, or not reachable by this name. */
+/** Error codes that mean: missing, or not reachable by this name. */
 const ABSENT_CODES: ReadonlySet<string | undefined> = new Set([
   undefined,
   'ENOENT',

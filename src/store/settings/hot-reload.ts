@@ -28,7 +28,7 @@ export type HotReloadedSettings<T> = {
   reload(): SettingsState<T>;
   /** The result of the last reload. */
   readonly current: SettingsState<T>;
-  /** There is reason to reload soon. */
+  /** Whether to reload soon. */
   readonly needsReload: boolean;
 };
 
@@ -49,8 +49,8 @@ type HotReloadOptions<T> = {
 };
 
 /**
- * The settings of one file. They fail closed: a broken file does not drop what protects; its last valid version stays
- * in force, through restarts too; if there never was one, `from` is `nothing`.
+ * The settings of one file. They fail closed: a broken file lifts no protection. Its last valid version stays in force,
+ * across restarts too; if there never was one, `from` is `nothing`.
  */
 export function hotReloadSettings<T>(options: HotReloadOptions<T>): HotReloadedSettings<T> {
   const it: ReloadedFile<T> = {
@@ -128,7 +128,7 @@ function handleText<T>(it: ReloadedFile<T>, text: string): void {
   for (const warning of checked.warnings) log('warn', warning);
 }
 
-/** A backup that cannot be written is no reason not to use the file. */
+/** Only warns if the backup cannot be written: the new settings are valid and come into force. */
 function saveBackup<T>({ backup, label, log }: ReloadedFile<T>, text: string): void {
   try {
     backup.save(text);
@@ -164,7 +164,7 @@ function handleFault<T>(it: ReloadedFile<T>, fault: string): void {
   it.state = { ...it.state, from: it.goodText === undefined ? 'nothing' : 'last good', fault };
 }
 
-/** Restores what an earlier daemon saved, unless it is invalid by today's rules. */
+/** Restores the copy that an earlier daemon saved, unless this version considers it invalid. */
 function restoreBackup<T>(it: ReloadedFile<T>): void {
   const text = it.backup.read();
   if (text === undefined) return;

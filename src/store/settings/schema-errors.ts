@@ -19,7 +19,7 @@ export type SchemaError = {
   unknownKey: boolean;
 };
 
-/** Names other programs use for the settings that protect: no edit of a few letters leads from one to the other. */
+/** Other programs' names for protective settings, which are too different to be found as misspellings. */
 const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
   ...['deny', 'allow', 'ask', 'rules', 'perms', 'tools', 'allowed_tools', 'disallowed_tools', 'denied_tools'].map(
     (name) => [name, 'permissions'] as const,
@@ -74,11 +74,11 @@ function describeIssue(issue: SchemaIssue, value: unknown): string {
   return mayHoldSecret(issue.path) ? `${wanted}; the value is not shown` : `${wanted}, got ${shortJson(came)}`;
 }
 
-/** Where keys are named or given: any value there may be a secret. */
+/** Whether a value may be a secret, because of the setting it belongs to. */
 const mayHoldSecret = (path: readonly PropertyKey[]): boolean =>
   path.some((key) => key === 'api_key_env' || key === 'secrets' || key === 'env' || key === 'headers');
 
-/** A secret may also stand where nobody expects one. */
+/** Keys are masked here too, since one may be in an unexpected place. */
 function shortJson(value: unknown): string {
   const points = [...maskKeys(JSON.stringify(value) ?? String(value))];
   return points.length > 60 ? `${points.slice(0, 60).join('')}…` : points.join('');

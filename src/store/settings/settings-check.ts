@@ -83,10 +83,10 @@ const MOST_REPEATED = 10;
 
 const describeNameFault = ({ path, text }: ToolNameFault): string => maskKeys(`${path.map(String).join('.')}: ${text}`);
 
-/** A note a person keeps in the file, where its keys have fixed names. */
+/** Whether a key is a person's note in an object whose keys are fixed. */
 const isNote = ({ unknownKey, path }: SchemaError): boolean => unknownKey && /^(?:x-|\$)/.test(String(path.at(-1)));
 
-/** An invalid MCP server is reported and left out, so that the rest remains valid. */
+/** Whether a fault is within an MCP server, which is then reported and left out while the rest remains valid. */
 const isMcpServerPath = ({ unknownKey, path }: SchemaError): boolean =>
   !unknownKey && path[0] === 'mcpServers' && path.length > 1;
 
@@ -111,8 +111,8 @@ function removeAtPath(value: unknown, path: PropertyKey[]): void {
 }
 
 /**
- * The text of a `session.json` with one more allow rule: after the last deny rule, so that it lifts none, and before
- * the ask rules. All else stays. Throws UserError if the file is invalid: a person has to fix it.
+ * The text of a `session.json` with one more allow rule: after the last deny rule, so that it overrides none, and
+ * before the ask rules. The rest is unchanged. Throws UserError if the file is invalid: a person has to fix it.
  */
 export function addAllowRule(text: string | undefined, pattern: string): string {
   const { value } = checkSettings(text, 'session.json');

@@ -44,7 +44,7 @@ function parseHead(yaml: string): { value: TemplateHead } | HeadFaults {
     const wrong = [...doc.errors, ...doc.warnings];
     if (wrong.length > 0)
       return { faults: wrong.map(({ pos, message }) => ({ line: lineAt(pos[0]), what: `not YAML: ${message}` })) };
-    // No aliases: they save nothing here, and can make a small file huge.
+    // No aliases: templates do not need them, and they can make a small file huge.
     const value: unknown = doc.toJS({ maxAliasCount: 0 }) ?? {};
     const result = TemplateHead.safeParse(value);
     if (result.success) return { value: result.data };

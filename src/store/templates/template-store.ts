@@ -11,13 +11,13 @@ import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 const EXTENSION = '.md';
 const MAX_TEMPLATE_BYTES = 1024 * 1024;
 
-/** YAML is loaded with the first template, not before READY: it is a hundred files. */
+/** The YAML parser is a hundred files, so it is loaded with the first template, not before READY. */
 const loadTemplateParser = () => import('./template-file.ts');
 
 /** A source of template texts. */
 type TemplateSource = { names(): string[]; text(name: string): string | undefined };
 
-/** Templates by name. A fault of one is a result, never an error: a person is informed of it. */
+/** Templates by name. An invalid template is a result, not an exception, so that a person is told what is wrong. */
 export function templatesFromSource({ names, text }: TemplateSource): Templates {
   return {
     names: async () => names(),
@@ -58,7 +58,7 @@ function listTemplateNames(folder: string): string[] {
     .sort();
 }
 
-/** The person's own folder, like AGENTS.md: a link in it is followed. Does not wait for a pipe. */
+/** Follows links, since the folder belongs to the person, like AGENTS.md. Does not wait for a pipe. */
 function readTemplateText(path: string): string | undefined {
   return wrapDiskErrors('read', path, () =>
     ifExists(() => {

@@ -11,15 +11,15 @@ import { dropMessage } from '../inbox/sender.ts';
 import { type SessionPaths, sessionPaths } from '../layout/layout.ts';
 import type { Workspace } from './workspace.ts';
 
-/** What a session's children and the daemon report to each other. */
+/** How child sessions and the daemon inform each other. */
 export type ChildHooks = {
   /** This session waits for that one. */
   onAdopted(child: string): void;
-  /** Why that child is not served until a person intervenes; undefined if it is. */
+  /** Why the child is not served until a person intervenes; undefined if it is served. */
   quarantineReason(child: string): string | undefined;
 };
 
-/** Child sessions as folders beside their parent, used the way any frontend does. */
+/** Child sessions as folders beside their parent, accessed in the same way as by any frontend. */
 export function openChildSessions(
   workspace: Pick<Workspace, 'paths' | 'has' | 'create'>,
   { onAdopted, quarantineReason }: ChildHooks,
@@ -36,7 +36,7 @@ export function openChildSessions(
       try {
         await dropMessage(pathsOf(child).folder, { name: messageFileName(message.id), content });
       } catch (error) {
-        // Sent before a crash and not taken yet: it is there already.
+        // It was sent before a crash and has not been taken yet.
         if (!(error instanceof UserError) || !fs.existsSync(join(pathsOf(child).inbox, messageFileName(message.id))))
           throw error;
       }
@@ -76,8 +76,8 @@ function readReplyText({ outbox, outboxRead }: SessionPaths, name: string): stri
 }
 
 /**
- * The outcome of a message whose reply is not in the outbox. Undefined while it is pending; a session in which nothing
- * is open has answered it, and its event log says how, or never received it.
+ * The outcome of a message whose reply is not in the outbox; undefined while it is pending. If nothing is open in the
+ * session, it has either answered the message, so that its event log has the reply, or never received it.
  */
 async function replyFromLog(child: string, id: string, paths: SessionPaths): Promise<Reply | undefined> {
   if (fs.existsSync(join(paths.inbox, messageFileName(id)))) return undefined;
@@ -91,7 +91,7 @@ async function replyFromLog(child: string, id: string, paths: SessionPaths): Pro
     };
     await readEventLog(paths, known, 'oldest');
   } catch (error) {
-    // Opening the session reports what is wrong with it.
+    // The damage is reported when the session is opened.
     if (error instanceof CorruptLogError) return undefined;
     throw error;
   }

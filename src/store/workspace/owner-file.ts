@@ -8,7 +8,7 @@ import { bootId, hasProc, isProcessRunning, processStartTime } from '../fs/proce
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { WorkspacePaths } from '../layout/layout.ts';
 
-/** Identifies a process well enough not to mistake a later one with the same number for it. */
+/** Identifies a process, so that a later one with the same pid is not mistaken for it. */
 export const ProcessIdentity = z.object({
   version: z.literal(1),
   pid: z.int().min(1),
@@ -16,7 +16,7 @@ export const ProcessIdentity = z.object({
   start_time: z.string().nullable(),
   boot_id: z.string().nullable(),
   host: z.string(),
-  /** Since when it owns it. */
+  /** When it became the owner. */
   at: z.string(),
 });
 export type ProcessIdentity = z.infer<typeof ProcessIdentity>;
@@ -42,7 +42,7 @@ export function readIdentityFile<T extends ProcessIdentity>(path: string, format
   }
 }
 
-/** Whether that very process is alive: same number, same start, same boot. */
+/** Whether the process is alive: same pid, same start time, same boot. */
 export function isProcessAlive({ pid, start_time, boot_id }: ProcessIdentity): boolean {
   return boot_id === bootId() && isPidAlive(pid) && start_time === processStartTime(pid);
 }
@@ -58,7 +58,7 @@ function isPidAlive(pid: number): boolean {
   }
 }
 
-/** More starts than a workspace sees in its life. A larger number is damage, and is not continued from. */
+/** More starts than a workspace ever has. A larger number is treated as damage. */
 export const MAX_EPOCH = 1_000_000_000;
 
 /**
@@ -69,11 +69,11 @@ export const MAX_EPOCH = 1_000_000_000;
 const WorkspaceOwner = ProcessIdentity.extend({
   /** The number of owners so far, this one included. Every event it writes carries it. */
   epoch: z.int().min(1).max(MAX_EPOCH),
-  /** What keeps a second owner out: the kernel, through one of two programs, or a folder with a heartbeat. */
+  /** How a second owner is kept out: a kernel lock, taken by one of two programs, or a folder with a heartbeat. */
   lock: z.enum(['flock', 'perl', 'folder']),
   /** The folder it owns. A copy of that folder, such as a restored backup, contains this file but has no owner. */
   folder: z.object({ dev: z.string(), ino: z.string() }).optional(),
-  /** When it released the workspace in good order. */
+  /** When it released the workspace properly. */
   ended_at: z.string().optional(),
 });
 export type WorkspaceOwner = z.infer<typeof WorkspaceOwner>;
@@ -90,8 +90,8 @@ export function readOwner(paths: WorkspacePaths): WorkspaceOwner | undefined {
 }
 
 /**
- * The owner in the file if its process lives, has not released the workspace, and owns this folder, not the original of
- * this copy.
+ * The owner in the file if its process is running, has not released the workspace, and owns this folder rather than the
+ * original of this copy.
  */
 export function readLiveOwner(paths: WorkspacePaths): WorkspaceOwner | undefined {
   const owner = readOwner(paths);
@@ -113,8 +113,8 @@ export function describeLock(lock: WorkspaceOwner['lock']): string {
 }
 
 /**
- * Node has no flock(2), and these programs have. Each locks the open file it inherits as descriptor 3 and exits with 0,
- * or with 1 if somebody else has the lock. It belongs to the open file, so it outlives the program and dies with us.
+ * Node has no flock(2), but these programs do. Each locks the open file it inherits as descriptor 3 and exits with 0,
+ * or with 1 if another process has the lock. The lock belongs to the open file, so it lasts until our process ends.
  * util-linux and busybox provide `flock`; macOS does not, but has perl (6 is LOCK_EX | LOCK_NB there and on Linux).
  */
 const LOCK_PROGRAMS = [
@@ -122,7 +122,7 @@ const LOCK_PROGRAMS = [
   { by: 'perl', args: ['-e', 'open(F, "+<&=3") or exit 2; flock(F, 6) and exit 0; exit($!{EAGAIN} ? 1 : 2)'] },
 ] as const;
 
-/** The result of locking a file; `missing`: this system has none of the programs. */
+/** The result of locking a file; `missing`: the system has neither program. */
 export type KernelLock = { is: 'ours' | 'held'; by: 'flock' | 'perl' } | { is: 'missing' };
 
 /** A lock folder whose heartbeat is older than this, in ms, is abandoned. */
@@ -142,7 +142,7 @@ export function openLockFile(paths: WorkspacePaths): number {
  * UserError if the file system has no locks.
  */
 export function tryLockFile(fd: number): KernelLock {
-  // The current directory may be a `work/`, and PATH may begin there.
+  // The current directory may be a `work/`, and PATH may have relative entries, so neither is trusted.
   const where = { cwd: '/', env: withTrustedPath(process.env) };
   for (const { by, args } of LOCK_PROGRAMS) {
     const { error, status, stderr } = spawnSync(by, args, { ...where, stdio: ['ignore', 'ignore', 'pipe', fd] });

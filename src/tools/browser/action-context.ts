@@ -5,7 +5,7 @@ import type { ImageFile } from '../../protocol/session/message.ts';
 import type { Browser } from './launch-browser.ts';
 import type { Tab } from './tabs.ts';
 
-/** How long to wait for things a page may or may not do, in ms. */
+/** How long to wait for what a page may or may not do. */
 export type Patience = {
   /** For an element to exist, stop moving and become reachable. */
   elementMs: number;
@@ -14,7 +14,7 @@ export type Patience = {
 };
 export const PATIENCE: Patience = { elementMs: 8000, comesMs: 800 };
 
-/** What an action works with. */
+/** What an action needs. */
 export type ActionContext = { browser: Browser; work: string; signal: AbortSignal; patience: Patience };
 /** What an action reports, before the page is shown. */
 export type ActionResult = {
@@ -25,7 +25,7 @@ export type ActionResult = {
   from?: number | undefined;
   /** Shown to a model that accepts images. */
   images?: ImageFile[];
-  /** The action was meant to produce a file: without one it failed. */
+  /** Whether the action was meant to produce a file, so that it failed without one. */
   wantsFile?: boolean;
 };
 

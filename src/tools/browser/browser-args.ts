@@ -8,12 +8,12 @@ import { hostRule, normalizeAddress } from '../permissions/subject-forms.ts';
 const url = z.string().min(1).max(8192).describe('navigate, download: an http or https URL.');
 const ref = z
   .string()
-  .regex(/^\[?e\d+\]?$/, 'wanted a number from the page such as e12')
+  .regex(/^\[?e\d+\]?$/, 'expected a number from the page such as e12')
   .describe('The element: e12 for a line that begins with [e12].');
-const text = z.string().max(100_000).describe('type: what the field is to hold. wait: text that is to appear.');
+const text = z.string().max(100_000).describe('type: the new content of the field. wait: text that should appear.');
 const submit = z.boolean().describe('type: press Enter afterwards.');
 const key = z.string().min(1).max(50).describe('press: a key such as Enter, Escape, ArrowDown, Control+a.');
-const values = z.array(z.string()).min(1).max(100).describe('select: labels or values of the options wanted.');
+const values = z.array(z.string()).min(1).max(100).describe('select: labels or values of the options.');
 const to = z.enum(['up', 'down', 'top', 'bottom']).describe('scroll: where to, without a ref; down if left out.');
 const from = z.int().min(1).describe('snapshot: read on from this line of the page last shown.');
 const seconds = z.number().positive().max(60).describe('wait: at most this long; 10 if left out.');
@@ -84,8 +84,8 @@ export const BROWSER_HEAD = {
     'Cookie banners are dismissed by themselves. Files go to work/downloads/, pictures to work/screenshots/.',
   args: BrowserArgs,
   replay: 'never' as const,
-  // Opening an address may need approval. Actions on a page that was allowed do not: people stop reading a question
-  // asked for every click.
+  // Opening a URL may need approval. Actions on an approved page do not: people would stop reading the question if it
+  // came with every click.
   touches: ({ url }: BrowserArgs): CallEffects => ({
     touches: ['network'],
     ...(url === undefined && { granted: ['network'] }),

@@ -83,7 +83,7 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
       entries.set(lease.folder, entry);
       clearTimeout(entry.idle);
       entry.calls++;
-      // Who waits no longer goes, and does not let the next one in before its turn.
+      // An aborted call leaves the queue, but the calls after it still wait for those before it.
       const turn = raceAbort(entry.queue, lease.signal).then(async () => {
         lease.signal.throwIfAborted();
         const browser = await ready(entry, lease);

@@ -9,10 +9,10 @@ import { endGroup } from '../process/process-group.ts';
 /** Where a session's browser keeps its files: a folder of the session outside `work/`. */
 export const profilePaths = (folder: string) => ({
   folder,
-  /** What Chromium calls its user data directory. */
+  /** Chromium's user data directory. */
   data: join(folder, 'profile'),
   cookies: join(folder, 'cookies.json'),
-  /** There while a browser runs on the profile: the daemon's process number. */
+  /** Exists while a browser uses the profile; contains the daemon's pid. */
   running: join(folder, 'running'),
   /** Its HOME: some parts of Chromium write there regardless of the profile. */
   home: join(folder, 'home'),
@@ -66,7 +66,7 @@ export async function removeOrphanedProfile({ folder }: ProfilePaths): Promise<v
   await rmdir(session).catch(() => undefined);
 }
 
-/** A process number may have been reused: only a process started with this profile is ended. */
+/** Whether a process was started with this profile; its pid may have been reused. */
 function isBrowserOf(pid: number, data: string): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(`--user-data-dir=${data}`);

@@ -75,7 +75,7 @@ function withDenyRules<T>(
 }
 
 /**
- * The egress proxy cannot see paths of encrypted requests: a page that a rule denies is left before any of it is
+ * The egress proxy cannot see paths of encrypted requests, so a page that a rule denies is left before any of it is
  * reported.
  */
 async function leaveDenied(
@@ -111,7 +111,7 @@ async function attempt(
     outer.throwIfAborted();
     if (!context.browser.isOpen()) {
       throw new UserError(
-        'The browser ended while this was done, nobody knows how far it came. The next call starts it again.',
+        'The browser ended during this action, and it is unknown how far it got. The next call starts it again.',
       );
     }
     const isLate = context.signal.aborted;
@@ -188,7 +188,7 @@ async function describePage(
 ): Promise<string[]> {
   const tab = await browser.tabs.current();
   if (isInternalPage(tab.page.url())) return [];
-  // Continuing refers to the page as it was first shown, not to a newer state of it.
+  // `from` continues the page as it was last shown, not its newer state.
   if (from > 1 && tab.seen && from <= tab.seen.length) return ['', pageLines(tab.seen, from)];
   const before = tab.seen;
   const { lines, isNew } = await snapshotPage(tab, signal);

@@ -16,9 +16,7 @@ const BannerMessage = z.discriminatedUnion('type', [
 ]);
 
 const BINDING = '__consentTold';
-/**
- * If a banner has no reject button, its settings are opened; whether anything follows, and in which frame, is unknown.
- */
+/** If a banner has no reject button, its settings are opened, and may appear within this time, in any frame. */
 const SETTINGS_MS = 3000;
 /** Messages accepted per page; a real banner never sends more. */
 const MAX_MESSAGES = 200;
@@ -35,8 +33,8 @@ const BANNER_NAMES: Record<string, string> = {
 };
 
 /**
- * Opts out if a rule knows the banner or it has a plain reject button; never accepts. Nothing is hidden in advance: a
- * banner that could not be answered must stay visible.
+ * Opts out if a rule knows the banner or it has a plain reject button; never accepts. Nothing is hidden in advance, so
+ * that a banner that could not be answered stays visible.
  */
 const AUTOCONSENT_CONFIG: ConstructorParameters<typeof AutoConsent.default>[1] = {
   enabled: true,

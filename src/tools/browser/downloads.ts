@@ -12,7 +12,7 @@ const MAX_DOWNLOAD_BYTES = 256 * 1024 * 1024;
 const MAX_AT_ONCE = 5;
 const POLL_MS = 100;
 const BEGIN_MS = 5000;
-/** Chromium does not end a download whose server disappeared: it waits to resume it. */
+/** After this long without data a download is cancelled; Chromium itself would wait to resume it. */
 const STALLED_MS = 20_000;
 /** File names are at most 255 bytes; this leaves room for multi-byte characters and a number. */
 const MAX_STEM_CHARS = 60;
@@ -69,7 +69,7 @@ export function trackDownloads(incoming: string, mostBytes: number = MAX_DOWNLOA
       const running = [...all].filter(({ state }) => state === 'runs').length;
       all.add(one);
       if (running >= MAX_AT_ONCE) {
-        one.why = `${MAX_AT_ONCE} others are on their way`;
+        one.why = `${MAX_AT_ONCE} others are in progress`;
         void download.cancel().catch(() => undefined);
       }
       void follow(one);
@@ -106,8 +106,8 @@ export function trackDownloads(incoming: string, mostBytes: number = MAX_DOWNLOA
 }
 
 /**
- * Returns a function that follows one download to its end. It cancels one that grows too large or receives nothing any
- * more.
+ * Returns a function that follows one download to its end. It cancels a download that grows too large or receives no
+ * more data.
  */
 function downloadFollower(incoming: string, mostBytes: number): (one: DownloadProgress) => Promise<void> {
   let last = { size: 0, at: 0 };
@@ -116,7 +116,7 @@ function downloadFollower(incoming: string, mostBytes: number): (one: DownloadPr
     const size = await folderSize(incoming);
     if (size !== last.size) last = { size, at: performance.now() };
     if (size > mostBytes) one.why = `it is larger than ${formatBytes(mostBytes)}`;
-    else if (performance.now() - last.at > STALLED_MS) one.why = `nothing came any more for ${STALLED_MS / 1000} s`;
+    else if (performance.now() - last.at > STALLED_MS) one.why = `no more data arrived for ${STALLED_MS / 1000} s`;
     else return;
     await one.download.cancel().catch(() => undefined);
   }

@@ -17,7 +17,7 @@ const MAC_PATHS = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ];
 
-/** How to install one. */
+/** How to install a browser. */
 const INSTALL_ADVICE =
   'A person can install it (Debian and Ubuntu: `apt-get install chromium`; Fedora: `dnf install chromium`; macOS: ' +
   '`brew install --cask chromium`) or name one with `browser.executable` in agentd.json. Until then web_fetch reads pages.';

@@ -31,7 +31,7 @@ export type Browser = {
   /** Saves the current cookies. */
   saveCookies(): Promise<void>;
   isOpen(): boolean;
-  /** Resolves once it has ended, however that came about. */
+  /** Resolves once it has ended, for whatever reason. */
   ended: Promise<void>;
   /** Ends the browser and all its processes; never throws. */
   close(): Promise<void>;
@@ -60,7 +60,7 @@ export async function launchBrowser({
   await prepareProfile(paths);
   const proxy = await startEgressProxy(() => parseAllowedHosts(settings().network?.allow_private ?? []), resolve);
   try {
-    // Loading takes 85 MB and most of a second; a daemon without a browser does not pay for it.
+    // Loaded on demand, because it takes 85 MB and most of a second.
     const { chromium } = await import('playwright-core');
     const context = await chromium.launchPersistentContext(paths.data, {
       executablePath: executable,
@@ -158,8 +158,8 @@ async function openBrowser(
 }
 
 /**
- * Parts of Chromium that are left out: the popups of an address bar that nobody sees, pages of their own that take half
- * the processor time of a start. Of this switch the last one counts, so those that Playwright leaves out are here too.
+ * Chromium features that are disabled, such as the popups of the address bar, which nobody sees and which take half the
+ * processor time of a start. Only the last such switch counts, so it repeats the features that Playwright disables.
  */
 export const WITHOUT_FEATURES = `--disable-features=${[
   'WebUIOmniboxPopup,WebUIOmniboxAimPopup',
@@ -170,8 +170,8 @@ export const WITHOUT_FEATURES = `--disable-features=${[
 ].join(',')}`;
 
 /**
- * All network access goes through the egress proxy: host names, addresses, loopback too, and no UDP, which a proxy
- * cannot carry. Memory per page and caches are bounded.
+ * Sends all network access through the egress proxy, including loopback, and disables UDP, which a proxy cannot carry.
+ * Bounds caches and the memory per page.
  */
 function chromiumFlags(proxy: string): string[] {
   return [
@@ -189,14 +189,14 @@ function chromiumFlags(proxy: string): string[] {
   ];
 }
 
-/** The part of the daemon's environment Chromium gets: paths and language, never a key. */
+/** The part of the daemon's environment that Chromium gets: paths and language, never a key. */
 function chromiumEnv(env: NodeJS.ProcessEnv, home: string): Record<string, string> {
   const kept = Object.entries(env).filter(([name]) => /^(?:PATH|LANG|LC_\w+|TMPDIR|TZ|FONTCONFIG_\w+)$/.test(name));
   const given = Object.fromEntries(kept.map(([name, value]) => [name, value ?? '']));
   return { ...given, ...utf8Locale(given), HOME: home };
 }
 
-/** Without UTF-8 (a service often has no language at all), Chromium calls a file with an umlaut `download`. */
+/** Without a UTF-8 locale (a service often has none), Chromium names a file with an umlaut `download`. */
 function utf8Locale(env: Record<string, string>): Record<string, string> {
   const locale = env['LC_ALL'] || env['LC_CTYPE'] || env['LANG'] || '';
   if (/utf-?8/i.test(locale)) return {};
@@ -205,7 +205,7 @@ function utf8Locale(env: Record<string, string>): Record<string, string> {
 
 const Processes = z.object({ processInfo: z.array(z.object({ type: z.string(), id: z.int() })) });
 
-/** Chromium leads its own process group, whose number is that of its first process. */
+/** The process group of Chromium, which its first process leads. */
 async function processGroupOf(context: BrowserContext): Promise<number | undefined> {
   const session = await context.browser()?.newBrowserCDPSession();
   const info = Processes.safeParse(await session?.send('SystemInfo.getProcessInfo').catch(() => undefined));

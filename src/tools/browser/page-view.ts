@@ -11,7 +11,7 @@ import type { Tab } from './tabs.ts';
 
 /** How much of a page is shown at once, in code points: below the size at which an answer is truncated. */
 const MAX_SHOWN = 12_000;
-/** With more new lines than this it counts as another page, not as a change. */
+/** With more new lines than this, it is shown as another page, not as a change. */
 const MAX_CHANGED = 60;
 const TREE_MS = 10_000;
 /** Playwright's depth limit: deeper elements are left out, and its recursion stays within its stack. */
@@ -97,7 +97,7 @@ function withParents(lines: string[], wanted: boolean[]): string[] {
 }
 
 const AriaState = z.union([z.boolean(), z.string()]).optional();
-/** One element of a page as Playwright reports it (`ariaSnapshotJSON`); keys not listed are of no use to a model. */
+/** One element of a page as Playwright reports it (`ariaSnapshotJSON`), without keys that a model does not need. */
 const AriaElement = z.object({
   role: z.string(),
   name: z.string().optional(),
@@ -213,7 +213,7 @@ function rowCells(node: AriaElement): string[] | undefined {
 const oneLine = (text: string, max: number): string => truncate(text.replace(/\s+/g, ' ').trim(), max);
 
 const SCREENSHOT_MS = 20_000;
-/** Chromium renders nothing taller, and it would take gigabytes. */
+/** Chromium renders nothing taller than this, and it would take gigabytes. */
 const MAX_HEIGHT = 16_384;
 
 type ScreenshotOptions = { work: string; signal: AbortSignal; found: Locator | undefined; whole: boolean };

@@ -7,7 +7,7 @@ import { type Downloads, trackDownloads } from './downloads.ts';
 const MAX_TABS = 10;
 const MAX_NOTES = 12;
 
-/** One page of a browser, and what is kept about it between two calls. */
+/** One page of a browser, with state kept between calls. */
 export type Tab = {
   page: Page;
   refs: ElementNumbers;
@@ -15,7 +15,7 @@ export type Tab = {
   document: number | undefined;
   /** The lines of the page as the model last saw them. */
   seen: string[] | undefined;
-  /** It did not respond in time: its scripts may never finish. */
+  /** Whether it did not respond in time; its scripts may never finish. */
   isStuck: boolean;
   /** Completed navigations of its main frame, and what the page is waiting for. */
   traffic: { arrived: number; isLeaving: boolean; open: number };
@@ -173,7 +173,7 @@ function reportEvents(tab: Tab, files: Downloads, note: (text: string) => void, 
   });
 }
 
-/** What happened in the pages since the last call: each thing once, and at most `MAX_NOTES` of them in words. */
+/** Collects events of the pages since the last call: each text once, at most `MAX_NOTES`, and a count of the rest. */
 function openPageNotes(): { note(text: string): void; takeNotes(): string[] } {
   const notes: string[] = [];
   let missed = 0;
@@ -193,8 +193,8 @@ function openPageNotes(): { note(text: string): void; takeNotes(): string[] } {
 }
 
 /**
- * A dialog blocks the whole page until answered. Leaving a page is what the model asked for; all other dialogs are
- * dismissed.
+ * A dialog blocks the whole page until it is answered. Leaving the page is accepted, as the model asked for that; all
+ * other dialogs are dismissed.
  */
 async function answerDialog(dialog: Dialog, note: (text: string) => void): Promise<void> {
   const leaves = dialog.type() === 'beforeunload';
@@ -278,7 +278,7 @@ const TRY_MS = 1000;
 const TRIES = 3;
 
 /**
- * Closes a page, or gives up. Chromium sometimes loses the request while a page is loading (seen in one of ten closings
+ * Closes a page, or gives up. Chromium sometimes loses the request while a page is loading (seen in one of ten attempts
  * right after the commit), and a page whose scripts are busy may never respond.
  */
 export async function closePage(page: Page): Promise<void> {
@@ -289,7 +289,7 @@ export async function closePage(page: Page): Promise<void> {
   }
 }
 
-/** Playwright sends the request once, however often it is called. */
+/** Repeats the close request by DevTools, since Playwright sends it only once. */
 async function askAgainToClose(page: Page): Promise<void> {
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('Page.close');

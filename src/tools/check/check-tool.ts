@@ -29,7 +29,7 @@ export type CheckOptions = {
   readAlso: string[];
   /** Runs the commands. Its answer begins with the line `exit <code>` if the command exited by itself. */
   shell: Tool;
-  /** Which addresses it may reach; default: the public network. */
+  /** Which addresses may be reached; default: the public network. */
   web?: (() => WebSettings) | undefined;
   patternMs?: number | undefined;
   urlMs?: number | undefined;
@@ -40,13 +40,13 @@ type CommandCheck = Extract<StepCheck, { command: string }>;
 
 /**
  * `check`: evaluates one entry of a step's `done_when`. `ok` is whether it passes; the text says in one sentence what
- * was expected and what was found, for a command with the end of its output. Hidden: the engine calls it. An entry that
- * a person must confirm never passes.
+ * was expected and what was found, and for a command shows the end of its output. Hidden: the engine calls it. An entry
+ * that a person must confirm never passes.
  */
 export function checkTool(options: CheckOptions): Tool {
   const tool = defineTool({
     name: 'check',
-    description: 'Tries one entry of `done_when`.',
+    description: 'Evaluates one entry of `done_when`.',
     args: ANY_ARGS,
     replay: 'never',
     touches: [],
@@ -88,8 +88,8 @@ function parseCheck(args: object): StepCheck {
   const parsed = StepCheck.safeParse(args);
   if (parsed.success) return parsed.data;
   throw new UserError(
-    'A check wants one of { file, min_bytes?, matches? }, { command, exit? }, { url, status? } and { person }, ' +
-      `came ${truncate(JSON.stringify(args), SHOWN_CHARACTERS)}.`,
+    'Expected one of { file, min_bytes?, matches? }, { command, exit? }, { url, status? } and { person }, ' +
+      `got ${truncate(JSON.stringify(args), SHOWN_CHARACTERS)}.`,
   );
 }
 
@@ -108,9 +108,9 @@ async function checkFile(entry: FileCheck, options: CheckOptions, { work, signal
   const paths = await openWorkPaths(work, options.readAlso);
   const resolved = await paths.resolveForRead(entry.file);
   const shown = isAbsolute(resolved.displayName) ? resolved.displayName : `work/${resolved.displayName}`;
-  const answer = (ok: boolean, wanted: string, came: string) => ({
+  const answer = (ok: boolean, expected: string, found: string) => ({
     ok,
-    text: `${shown}: wanted ${wanted}, came ${came}`,
+    text: `${shown}: expected ${expected}, got ${found}`,
   });
   const least = entry.min_bytes;
   const size = least === undefined ? 'a file' : `at least ${formatBytes(least)}`;
@@ -150,7 +150,7 @@ async function findMatch(text: string, pattern: RegExp, signal: AbortSignal, ms:
     return hits.length > 0 ? 'one' : 'none';
   } catch (error) {
     if (!limit.hasPassed()) throw error;
-    return `none within ${ms / 1000} s; a repeat inside a repeat, as in (a+)+, can take for ever`;
+    return `none within ${ms / 1000} s; a repeat inside a repeat, as in (a+)+, can take forever`;
   } finally {
     limit.clear();
     await thread.close();
@@ -163,8 +163,8 @@ async function checkCommand(entry: CommandCheck, shell: Tool, context: ToolConte
 }
 
 function compareCommandResult({ command, exit }: CommandCheck, text: string): ToolResult {
-  const [came, ...output] = text.trimEnd().split('\n');
+  const [ending, ...output] = text.trimEnd().split('\n');
   const last = output.slice(-SHOWN_LINES).map((line) => truncate(line, SHOWN_CHARACTERS));
-  const problem = `\`${truncate(escapeControlChars(command), SHOWN_CHARACTERS)}\`: wanted exit ${exit}, came ${came}`;
-  return { ok: came === `exit ${exit}`, text: [problem, ...last].join('\n') };
+  const problem = `\`${truncate(escapeControlChars(command), SHOWN_CHARACTERS)}\`: expected exit ${exit}, got ${ending}`;
+  return { ok: ending === `exit ${exit}`, text: [problem, ...last].join('\n') };
 }

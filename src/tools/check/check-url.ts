@@ -15,7 +15,7 @@ export async function checkUrl(
   { signal, permits }: ToolContext,
 ): Promise<ToolResult> {
   if (!/^https?:/i.test(asked))
-    throw new UserError(`${asked}: wanted an address that begins with http:// or https://.`);
+    throw new UserError(`${asked}: expected an address that begins with http:// or https://.`);
   const url = parseFetchUrl(asked);
   const limit = startDeadline(signal, ms);
   const may = parseAllowedHosts(settings.network?.allow_private ?? []);
@@ -28,11 +28,11 @@ export async function checkUrl(
   };
   try {
     const answer = await fetchWithRedirects(url, way);
-    return { ok: answer.status === status, text: `${asked}: wanted status ${status}, came ${answer.status}` };
+    return { ok: answer.status === status, text: `${asked}: expected status ${status}, got ${answer.status}` };
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const why = limit.hasPassed() ? `within ${ms / 1000} s` : `(${errorText(error)})`;
-    return { ok: false, text: `${asked}: wanted status ${status}, came no answer ${why}` };
+    return { ok: false, text: `${asked}: expected status ${status}, got no answer ${why}` };
   } finally {
     limit.clear();
   }

@@ -78,7 +78,7 @@ export function lazyTool<Args extends z.ZodObject>(head: ToolHead<Args>, load: (
   return { ...toolFromHead(head), call: async (args, context) => (await tool()).call(args, context) };
 }
 
-/** Built once per schema: all sessions have the same tools, and building it dominates the time to open one. */
+/** Built once per schema, since all sessions have the same tools and building takes most of the time to open one. */
 const schemaCache = new WeakMap<z.ZodObject, ToolSpec['parameters']>();
 
 function parametersSchema(args: z.ZodObject): ToolSpec['parameters'] {

@@ -9,15 +9,15 @@ import { writeWorkFile } from './write-file.ts';
 const MAX_BYTES = 8 * 1024 * 1024;
 const MAX_SHOWN_LINES = 12;
 const MAX_LINE = 300;
-/** Lines shown before the first that differs, if that lies far down. */
+/** Lines shown before the first that differs, if it is far down. */
 const SHOWN_BEFORE = 3;
-/** Lines compared to find the nearest match: more would block the daemon. */
+/** The most lines compared to find the nearest match; more would block the daemon. */
 const MAX_COMPARED = 20_000;
 
 const ARGS = z.strictObject({
   path: z.string().min(1).describe('The file, relative to the work folder.'),
-  old: z.string().min(1).describe('The text to be replaced, exactly as it stands in the file.'),
-  new: z.string().describe('What takes its place.'),
+  old: z.string().min(1).describe('The text to be replaced, exactly as it is in the file.'),
+  new: z.string().describe('The new text.'),
   all: optional(z.boolean().describe('Replace it everywhere.')),
 });
 
@@ -91,7 +91,7 @@ function wrongLineEnds(what: 'old' | 'new', shown: string): string {
     : `The lines of \`${shown}\` end in \\r\\n, those of \`new\` in \\n. Write the line ends so; nothing was replaced.`;
 }
 
-/** Whether an edit would put other line ends into a file whose lines all end in \r\n, with no sign that it means to. */
+/** Whether an edit would put \n into a file whose lines all end in \r\n, with no sign that this is intended. */
 function wouldMixLineEnds(old: string, replacement: string, text: string): boolean {
   const bare = /(?<!\r)\n/;
   return !old.includes('\n') && bare.test(replacement) && text.includes('\r\n') && !bare.test(text);
@@ -114,7 +114,7 @@ function nearestLines(old: string, text: string): string {
   if (best.at < 0) return '';
   const from = Math.max(0, best.at - Math.max(0, lead));
   const differs = wanted.findIndex((line, index) => !isSameLine(line, lines[from + index], index, wanted.length));
-  // What differs is shown, also of a long text.
+  // The first difference is shown even if the text is long.
   const first = from + (differs < MAX_SHOWN_LINES ? 0 : differs - SHOWN_BEFORE);
   const shown = lines
     .slice(first, Math.min(from + wanted.length, first + MAX_SHOWN_LINES))

@@ -28,7 +28,7 @@ const MAX_ENTRIES = 500;
 const MAX_COUNTED = 100_000;
 
 const ARGS = z.strictObject({
-  path: optional(z.string().describe('The folder, relative to the work folder; that itself if left out.')),
+  path: optional(z.string().describe('The folder, relative to the work folder; the work folder itself if left out.')),
   depth: optional(z.int().min(1).max(20).describe(`Levels shown; ${DEFAULT_DEPTH} if left out.`)),
 });
 
@@ -167,7 +167,7 @@ type FoundParts = { all: string[]; leftOut: number };
 
 async function findParts(args: PartsArgs, readAlso: string[], context: ToolContext): Promise<FoundParts> {
   if (args.file !== undefined) return { all: await linesIn(args.file, readAlso, context), leftOut: 0 };
-  if (args.folder === undefined) throw new UserError('Wanted `folder` or `file`, came neither.');
+  if (args.folder === undefined) throw new UserError('Expected `folder` or `file`, got neither.');
   return filesIn(args.folder, args.match, readAlso, context);
 }
 
@@ -175,7 +175,7 @@ async function linesIn(path: string, readAlso: string[], { work }: ToolContext):
   const paths = await openWorkPaths(work, readAlso);
   return withOpenFile(await paths.resolveForRead(path), paths, async (file) => {
     if (file.size > MAX_FILE_BYTES)
-      throw new UserError(`\`${path}\` has ${file.size} bytes; ${MAX_FILE_BYTES} are the most for a list.`);
+      throw new UserError(`\`${path}\` has ${file.size} bytes; a list may have at most ${MAX_FILE_BYTES}.`);
     const lines = (await file.whole()).toString('utf8').split(/\r?\n/);
     return lines.map((line) => line.trim()).filter(Boolean);
   });
@@ -226,7 +226,7 @@ async function filterByGlob(
     );
     return hits.flatMap(({ at }) => files[at] ?? []);
   } catch (error) {
-    throw limit.hasPassed() ? new UserError(`\`match\` ${match} takes too long to try; use fewer stars.`) : error;
+    throw limit.hasPassed() ? new UserError(`\`match\` ${match} takes too long to match; use fewer stars.`) : error;
   } finally {
     limit.clear();
     await thread.close();

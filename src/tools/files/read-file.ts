@@ -17,7 +17,7 @@ const MAX_CHARACTERS = MAX_INLINE_CHARS - 500;
 
 const ARGS = z.strictObject({
   path: z.string().describe('The file, relative to the work folder.'),
-  offset: optional(z.int().min(1).describe('The first line wanted, from 1.')),
+  offset: optional(z.int().min(1).describe('The first line to show, from 1.')),
   limit: optional(z.int().min(1).describe('How many lines.')),
 });
 
@@ -59,7 +59,7 @@ export function readFileTool(readAlso: string[], advertised = readAlso): Tool {
 
 type ImageRead = { resolved: ResolvedPath; paths: WorkPaths; kind: string; type: ImageType };
 
-/** An image is attached after the results; only one below `work/`, where it can be found again later. */
+/** Attaches an image to the result. It must be below `work/`, where it can be found again later. */
 async function imageResult(file: OpenFile, { resolved, paths, kind, type }: ImageRead): Promise<ToolResult> {
   const { size } = file;
   const what = `\`${resolved.displayName}\` is ${kind}, ${formatBytes(size)}`;
@@ -78,15 +78,15 @@ async function imageResult(file: OpenFile, { resolved, paths, kind, type }: Imag
 
 async function readBlob(path: string, context: ToolContext): Promise<string> {
   const hash = /^blob:([0-9a-f]{64})$/.exec(path)?.[1];
-  if (!hash) throw new UserError(`Wanted \`blob:\` and 64 hex digits, came \`${path}\`.`);
+  if (!hash) throw new UserError(`Expected \`blob:\` and 64 hex digits, got \`${path}\`.`);
   const text = await context.blob(hash);
-  if (text === undefined) throw new UserError(`No output \`${path}\` is kept in this session.`);
+  if (text === undefined) throw new UserError(`This session has no output \`${path}\`.`);
   return text;
 }
 
 /**
- * A line that fills more than a page counts as several lines. Outputs in one line are common (JSON), and nothing but
- * `read_file` reads them, so without this their middle could not be reached.
+ * A line that fills more than a page counts as several lines. Outputs in one line are common (JSON), and without this
+ * `read_file`, which alone can read them, could not show their middle.
  */
 function foldLongLines(text: string): { text: string; note: string } {
   const most = MAX_CHARACTERS - 1;

@@ -23,7 +23,7 @@ export type OpenFile = {
 };
 
 /**
- * Opens a regular file for reading, following no link, and passes it to `use`. Without /proc a folder could be swapped
+ * Opens a regular file for reading, following no link, and passes it to `use`. Without /proc, a folder could be swapped
  * for a link meanwhile, so the path of the opened file is verified. Never blocks on a pipe. Throws UserError. Opening
  * and reading the start are synchronous: the round trip through the thread pool took longer than the calls themselves.
  * The rest of a long file is read asynchronously.
@@ -63,8 +63,8 @@ function openForRead({ real, displayName }: ResolvedPath, paths: WorkPaths): num
 }
 
 /**
- * The name of a file beside this one that differs only in its Unicode form, as names from macOS do, in ASCII with \u
- * escapes: shown as it is, it would be asked for by the wrong name again.
+ * The name of a file beside this one that differs only in its Unicode form, as names from macOS do. Written in ASCII
+ * with \u escapes, since the model would repeat the wrong form otherwise.
  */
 function sameNameInOtherForm(real: string, paths: WorkPaths): string | undefined {
   const wanted = basename(real).normalize();
@@ -167,9 +167,9 @@ type OpenFolder = FolderHandle & { close(): void };
 
 /**
  * Opens a folder and its ancestors one after another, each through the one before it and none through a link: swapping
- * one of them for a link causes an error, not an escape. Node has no openat, but Linux reaches the content of a folder
- * as /proc/self/fd/N/name. Without /proc plain paths are used, and a swap between two calls can mislead. Throws
- * UserError or file system errors.
+ * one of them for a link causes an error, not an escape. Node has no openat, but on Linux /proc/self/fd/N is the folder
+ * of a descriptor. Without /proc, plain paths are used, which a swap between two calls can mislead. Throws UserError or
+ * file system errors.
  */
 function openFolder({ trusted, folder, make = false }: FolderRequest): OpenFolder {
   const parts = relative(trusted, folder).split('/').filter(Boolean);

@@ -103,7 +103,7 @@ type Searching = { paths: WorkPaths; thread: PatternThread; found: SearchProgres
 async function searchFile(real: string, pattern: RegExp, { paths, thread, found, mayRead }: Searching): Promise<void> {
   const shown = paths.displayName(real);
   found.inFile = shown;
-  const text = mayRead(real) ? await readText(real, paths) : { why: 'a rule of the settings holds it back' };
+  const text = mayRead(real) ? await readText(real, paths) : { why: 'a rule of the settings forbids it' };
   if (typeof text !== 'string') {
     found.skipped.push(`${shown} (${text.why})`);
     return;
@@ -116,7 +116,7 @@ async function searchFile(real: string, pattern: RegExp, { paths, thread, found,
   }
 }
 
-/** Of a long line, such as one of a bundle, the part with the match. */
+/** The part of a line around the match; lines of a bundle can be very long. */
 function partAround(line: string, start: number): string {
   const near = line.length > MAX_LINE ? Math.max(0, start - MAX_BEFORE) : 0;
   const from = isLowSurrogate(line, near) ? near + 1 : near;
@@ -157,7 +157,7 @@ function noHits({ files, skipped, glob }: SearchProgress): string {
 function timedOutResult(found: SearchProgress, ms: number): ToolResult {
   const note =
     `[stopped after ${ms / 1000} s, in ${found.inFile}: not everything was searched. ` +
-    'Narrow it with path or glob; a repeat inside a repeat, as in (a+)+, can take for ever]';
+    'Narrow it with path or glob; a repeat inside a repeat, as in (a+)+, can take forever]';
   return { ok: false, text: [...found.hits.slice(0, MAX_HITS), ...skippedNote(found), note].join('\n') };
 }
 
@@ -167,7 +167,7 @@ function skippedNote({ skipped }: SearchProgress): string[] {
   return [`[not searched: ${skipped.slice(0, 5).join(', ')}${more}]`];
 }
 
-/** Large folders that are seldom meant. */
+/** Large folders that are skipped unless named. */
 const SKIPPED_FOLDERS = new Set(['.git', 'node_modules']);
 /** Files per batch. */
 const BATCH_FILES = 200;

@@ -8,7 +8,7 @@ import { isInside, realPathOrNone } from '../common/path-lookup.ts';
 /** A path verified to lie inside the allowed folders, links resolved, and the name the model knows it by. */
 export type ResolvedPath = { real: string; displayName: string };
 
-/** The folders the file tools may access: `work/`, and for reading those a person listed. */
+/** The folders that the file tools may access: `work/`, and for reading also those that a person listed. */
 export type WorkPaths = {
   /** Resolves a path for reading. It may not exist. Throws UserError if it leads outside. */
   resolveForRead(asked: string): Promise<ResolvedPath>;
@@ -23,8 +23,8 @@ export type WorkPaths = {
 };
 
 /**
- * A folder by its given and its real name: a model may use either, for instance after `pwd`. `trusted` is an ancestor
- * of it that no command can replace with a link.
+ * A folder by its given and its real name: a model may use either, for instance after `pwd`. `trusted`: an ancestor
+ * that no command can replace with a link.
  */
 type AllowedFolder = { named: string; real: string; trusted: string };
 
@@ -44,9 +44,9 @@ export async function openWorkPaths(work: string, readAlso: string[]): Promise<W
         `${others.map((root) => `, or one in ${root.named}`).join('')}.`,
     );
 
-  /** The absolute path that is meant, before any disk access: `x`, `work/x` and its absolute path are the same. */
+  /** The absolute path, without disk access: `x`, `work/x` and its absolute path mean the same file. */
   const meant = (asked: string): string => {
-    if (asked.includes('\0')) throw new UserError('A path cannot have a NUL character in it.');
+    if (asked.includes('\0')) throw new UserError('A path cannot contain a NUL character.');
     const path = resolve(home.real, asked.replace(/^(?:\.\/+)*work(?:\/+|$)/, ''));
     if (![home, ...others].some(({ named, real }) => isInside(named, path) || isInside(real, path)))
       throw leadsOut(asked);
@@ -101,7 +101,7 @@ function workFolderAt(work: string): AllowedFolder {
   const wanted =
     top === undefined ? undefined : join(top, relative(sessionsFolderAbove(named) ?? dirname(named), named));
   const real = realPathOrNone(named);
-  if (real === undefined || top === undefined) throw new UserError('The work folder is not there.');
+  if (real === undefined || top === undefined) throw new UserError('The work folder does not exist.');
   if (real !== wanted) throw new UserError('The work folder is reached over a symbolic link. Make it a folder again.');
   return { named, real, trusted: top };
 }
@@ -136,11 +136,11 @@ function linkTarget(path: string): string | undefined {
 
 const FILE_ERROR_TEXTS: Record<string, string> = {
   ENOENT: 'is not there; list_files shows what is',
-  ENOTDIR: 'has a file on its way where a folder is needed',
-  EEXIST: 'has a file on its way where a folder is needed',
+  ENOTDIR: 'has a file in its path where a folder is needed',
+  EEXIST: 'has a file in its path where a folder is needed',
   EISDIR: 'is a folder, not a file',
-  EACCES: 'is closed to this user',
-  EPERM: 'is closed to this user',
+  EACCES: 'is not accessible to this user',
+  EPERM: 'is not accessible to this user',
   EROFS: 'is on a disk that cannot be written',
   ENOSPC: 'could not be written: the disk is full',
   EDQUOT: 'could not be written: the quota is used up',
@@ -156,5 +156,5 @@ export function toFileError(error: unknown, shown: string): unknown {
   return new UserError(`\`${escapeControlChars(shown)}\` ${words ?? `cannot be used: ${errorText(error)}`}.`);
 }
 
-/** Which folder is wanted: below `trusted`, whose own path no command can replace. Both are real paths. */
+/** A folder below `trusted`, whose own path no command can replace. Both are real paths. */
 export type FolderRequest = { trusted: string; folder: string; make?: boolean | undefined };

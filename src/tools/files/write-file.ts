@@ -12,7 +12,7 @@ import { openWorkPaths, type ResolvedPath, toFileError, type WorkPaths } from '.
 
 const ARGS = z.strictObject({
   path: z.string().min(1).describe('The file, relative to the work folder.'),
-  content: z.string().describe('All of its text.'),
+  content: z.string().describe('The whole text.'),
 });
 
 /** `write_file`: writes a whole file. */

@@ -9,7 +9,7 @@ import type { BrowserPool } from '../browser/browser-pool.ts';
 import type { Tabs } from '../browser/tabs.ts';
 import { openPersonSocket, type Visitor } from './person-socket.ts';
 
-/** Pictures wait while more bytes than this wait to be read. */
+/** No pictures are sent while more than this is unread. */
 const FULL_BYTES = 4 * 1024 * 1024;
 
 export type ControlOptions = {
@@ -17,16 +17,16 @@ export type ControlOptions = {
   /** The session's profile folder. */
   folder: string;
   settings: () => BrowserSettings;
-  /** Where the socket is, in a folder that commands of the agent do not see. */
+  /** Path of the socket, in a folder that the agent's commands cannot see. */
   socket: string;
-  /** The person no longer has the browser, though nobody took it back. */
+  /** Called if the handover ends without an order. */
   onLost: () => void;
   nobodyMs?: number | undefined;
 };
 
 /**
- * Lets a person use a session's browser over a Unix socket that is there only while they have it. The hold takes its
- * turn among the calls of the agent: it begins when the call under way has ended, and later calls wait for its end.
+ * Lets a person use a session's browser over a Unix socket that exists only while they have it. The handover is queued
+ * with the agent's calls: it begins once the current call has ended, and later calls wait for its end.
  */
 export function openBrowserControl(options: ControlOptions): BrowserControl {
   const { pool, folder } = options;
@@ -58,7 +58,7 @@ function beginHold(
 ): { end(): void } {
   const over = new AbortController();
   let remote: PageRemote | undefined;
-  // A reader that is far behind gets no picture until it acknowledges one.
+  // A reader that is far behind gets no picture until it has read more.
   const show = (visitor: Visitor): void =>
     void remote
       ?.show((output) => {
@@ -93,20 +93,20 @@ function beginHold(
       if (!browser.isOpen()) lose('browser_closed');
       await remote.close();
     })
-    // It ended before its turn came, or the browser could not be started again.
+    // The handover was ended before its turn, or the browser could not be started again.
     .catch(() => lose('browser_closed'));
   return { end };
 }
 
 const PICTURE = { format: 'jpeg', quality: 75, maxWidth: 1280, maxHeight: 800 } as const;
-/** More waiting than this is a page that does not respond: what comes then is left out. */
+/** The most queued actions; further ones are dropped, because the page does not respond. */
 const MAX_WAITING = 200;
-/** With so much waiting, the pointer's way is left out, and only where it acts counts. */
+/** With this many queued actions, pointer moves are dropped; clicks carry their own position. */
 const MAX_WAITING_MOVES = 4;
 const TITLE_MS = 1000;
 const MAX_ADDRESS_CHARS = 2000;
 const MAX_TITLE_CHARS = 300;
-/** A page that leaves is no reason to keep what a person does next waiting for longer, in ms. */
+/** How long a navigation may delay the person's next actions. */
 const LEAVE_MS = 5000;
 
 const Frame = z.object({
@@ -117,15 +117,15 @@ const Frame = z.object({
 
 type PersonAction = Exclude<BrowserInput, { ack: true }>;
 
-/** The current page of a browser, as a person far away sees and uses it. */
+/** Remote control of the current page of a browser. */
 type PageRemote = {
-  /** Shows the pages from now on; whoever saw them before sees them no longer. */
+  /** Sends pictures to `send` from now on, and no longer to an earlier receiver. */
   show(send: (output: BrowserOutput) => void): Promise<void>;
   do(input: BrowserInput): void;
   close(): Promise<void>;
 };
 
-/** What a person sees of a browser and does in it. Nothing else reaches it from here: no script, and no address. */
+/** Sends pictures of a browser and passes input on to it. Scripts and URLs cannot be sent this way. */
 function openPageRemote(tabs: Tabs): PageRemote {
   const pictures = openPictures(tabs);
   const actions = openActions(tabs);
@@ -144,8 +144,8 @@ function openPageRemote(tabs: Tabs): PageRemote {
 }
 
 /**
- * Pictures of the current tab as they change, whichever that is. Chromium makes up to three before one is acknowledged,
- * so a slow reader gets fewer.
+ * Pictures of whichever tab is current, as it changes. Chromium makes up to three before one is acknowledged, so a slow
+ * reader gets fewer.
  */
 function openPictures(tabs: Tabs) {
   let send: (output: BrowserOutput) => void = () => undefined;
@@ -211,7 +211,7 @@ function openPictures(tabs: Tabs) {
   };
 }
 
-/** What a person does, in order. */
+/** Performs the person's actions in order. */
 function openActions(tabs: Tabs): { add(input: PersonAction): void } {
   let acting: Promise<unknown> = Promise.resolve();
   let waiting = 0;
@@ -239,7 +239,7 @@ function openActions(tabs: Tabs): { add(input: PersonAction): void } {
     add(input) {
       if (waiting >= ('move' in input ? MAX_WAITING_MOVES : MAX_WAITING)) return;
       waiting++;
-      // A key that does not exist, or a page that was closed meanwhile.
+      // Errors, such as for an unknown key or a closed page, are ignored.
       acting = acting.then(() => act(input).catch(() => undefined)).finally(() => waiting--);
     },
   };

@@ -1,34 +1,34 @@
 import { rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 
-/** A person who is connected to nothing for so long, in ms, no longer has what they had. */
+/** The handover ends if nobody is connected for this long. */
 const NOBODY_MS = 60_000;
-/** A line of a person: a key, or a text that is pasted. */
+/** The longest line from a person: a key, or pasted text. */
 const MAX_LINE_CHARS = 32_768;
 
 /** The person who is connected. */
 export type Visitor = {
   send(output: object): void;
-  /** How many bytes of it they have not read yet. */
+  /** How many bytes of the output have not been read yet. */
   readonly unread: number;
   cut(): void;
 };
 
 export type PersonSocketOptions = {
-  /** Where the socket is, in a folder that commands of the agent do not see. */
+  /** Path of the socket, in a folder that the agent's commands cannot see. */
   path: string;
   nobodyMs?: number | undefined;
   arrived(visitor: Visitor): void;
   left?(): void;
-  /** A line of theirs as JSON. False if it is none of those that may come: they are cut off. */
+  /** Receives a line from the person as JSON. Returns false if it is invalid, which disconnects them. */
   take(input: unknown): boolean;
-  /** Nobody uses it any more, or nobody can. */
+  /** Called if nobody is connected any more, or if the socket failed. */
   lose(why: 'nobody_there' | 'no_socket'): void;
 };
 
 export type PersonSocket = { readonly visitor: Visitor | undefined; close(): void };
 
-/** A socket for a person, and who is connected to it: whoever comes later takes the place of who was there. */
+/** A socket for one person. A new connection replaces the previous one. */
 export function openPersonSocket({ path, nobodyMs = NOBODY_MS, ...on }: PersonSocketOptions): PersonSocket {
   let current: { socket: Socket; visitor: Visitor } | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -55,7 +55,7 @@ export function openPersonSocket({ path, nobodyMs = NOBODY_MS, ...on }: PersonSo
     });
     on.arrived(visitor);
   });
-  // Such as a path that is too long for a socket.
+  // For example if the path is too long for a socket.
   server.on('error', () => on.lose('no_socket'));
   listenPrivately(server, path);
   waitForSomebody();
@@ -81,9 +81,9 @@ const visitorOn = (socket: Socket): Visitor => ({
   cut: () => socket.destroy(),
 });
 
-/** The socket gets its mode when it is created, which is at once: changing it later would be too late. */
+/** The umask sets the mode as the socket is created; with a later chmod, others could connect before it. */
 function listenPrivately(server: Server, path: string): void {
-  // Left by a daemon that died: there is one daemon, and it has one session of this name.
+  // An existing file was left by a daemon that died, since there is only one daemon and one session of this name.
   rmSync(path, { force: true });
   const before = process.umask(0o177);
   try {

@@ -15,28 +15,28 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import { commandEnv } from '../shell/shell-tool.ts';
 import { openPersonSocket, type Visitor } from './person-socket.ts';
 
-/** So many bytes of output are sent before some are acknowledged; what prints more waits. */
+/** The most unacknowledged output; a program that prints more has to wait. */
 const MAX_UNREAD_BYTES = 128 * 1024;
-/** Between two pieces of output, in ms: a program that prints without end leaves the daemon time for its sessions. */
+/** A pause after each piece of output, so that a program that prints endlessly does not occupy the daemon. */
 const GAP_MS = 4;
-/** How much output is repeated to a person who connects again. */
+/** How much output is repeated to a person who reconnects. */
 const KEPT_BYTES = 64 * 1024;
 
 export type TerminalOptions = {
-  /** The session's `work/`; created if it is not there. */
+  /** The session's `work/`; created if missing. */
   work: () => Promise<string>;
   sandbox: { of: Sandbox; settings: () => SandboxSettings };
-  /** Folders that commands may read besides. */
+  /** Further folders that commands may read. */
   readAlso: string[];
   env: NodeJS.ProcessEnv;
-  /** Where its socket is, in a folder that commands do not see. */
+  /** Path of the socket, in a folder that commands cannot see. */
   socket: string;
-  /** The person no longer has the terminal, though nobody closed it. */
+  /** Called if the terminal ends without an order. */
   onLost: () => void;
   nobodyMs?: number | undefined;
 };
 
-/** Lets a person use a shell in `work/` over a Unix socket that is there only while they have it. */
+/** Lets a person use a shell in `work/` over a Unix socket that exists only while they have it. */
 export function openTerminalControl(options: TerminalOptions): TerminalControl {
   let hold: { end(): void } | undefined;
   let lost: TerminalLost | null = null;
@@ -71,9 +71,10 @@ function problemOf({ sandbox, env }: TerminalOptions): string | null {
     return status.isChosen
       ? `${status.why}. Set it to "auto" in agentd.json, and install bubblewrap.`
       : `there is none: ${status.why}. Install what is missing; agentctl doctor checks it.`;
-  if (process.platform !== 'linux') return 'only that of Linux (bubblewrap) can hold a terminal. Run agentd on Linux.';
+  if (process.platform !== 'linux')
+    return 'only the Linux sandbox (bubblewrap) supports a terminal. Run agentd on Linux.';
   if (findProgram(commandEnv(env, '/').PATH, 'script') === undefined)
-    return 'it makes the terminal with `script`, which is not installed (Debian: apt-get install bsdutils).';
+    return 'the terminal needs `script`, which is not installed (Debian: apt-get install bsdutils).';
   return null;
 }
 
@@ -111,7 +112,7 @@ function beginTerminal(options: TerminalOptions, loseTo: (why: TerminalLost) => 
     const work = await options.work();
     const program = terminalCommand(work, commandEnv(env, work));
     const command = await sandbox.of.wrapCommand(program, sandbox.settings(), readAlso);
-    // The settings may have changed since it was asked for: it is never without a sandbox.
+    // The settings may have changed since the order; a terminal never runs without a sandbox.
     if (command?.endReportedBy !== 'inside') return;
     if (isOver) return command.release();
     shell = startTerminalShell(command);
@@ -125,19 +126,19 @@ function beginTerminal(options: TerminalOptions, loseTo: (why: TerminalLost) => 
   return { end };
 }
 
-/** Reads what a terminal prints no faster than it is shown, or at an even pace while nobody looks. */
+/** Reads a terminal's output as fast as the person acknowledges it, or at a steady pace while nobody is connected. */
 function readOutput(from: Readable) {
   let visitor: Visitor | undefined;
-  let [latest, unread, isResting] = [Buffer.alloc(0), 0, false];
-  const goOn = (): void => {
-    if (!isResting && unread < MAX_UNREAD_BYTES) from.resume();
+  let [latest, unread, isPausing] = [Buffer.alloc(0), 0, false];
+  const resume = (): void => {
+    if (!isPausing && unread < MAX_UNREAD_BYTES) from.resume();
   };
   from.on('data', (piece: Buffer) => {
     from.pause();
-    isResting = true;
+    isPausing = true;
     setTimeout(() => {
-      isResting = false;
-      goOn();
+      isPausing = false;
+      resume();
     }, GAP_MS);
     latest = Buffer.concat([latest, piece]).subarray(-KEPT_BYTES);
     if (!visitor) return;
@@ -149,23 +150,23 @@ function readOutput(from: Readable) {
       visitor = next;
       unread = next ? latest.length : 0;
       if (latest.length > 0) next?.send({ screen: latest.toString('base64') });
-      goOn();
+      resume();
     },
     acknowledge(bytes: number): void {
       unread = Math.max(0, unread - bytes);
-      goOn();
+      resume();
     },
   };
 }
 
-/** The size of a terminal until the person's window is known. */
+/** The size of a terminal until that of the person's window is known. */
 const FIRST_SIZE = 'rows 24 cols 80';
-/** Keys wait for a program that does not read; with so many bytes waiting, further ones are lost. */
+/** Keys are queued for a program that does not read; beyond this size, further ones are dropped. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 /** The unit of `ulimit -f` in a POSIX shell. */
 const ULIMIT_BLOCK_BYTES = 512;
 
-/** Runs outside the sandbox, with the limits of the agent's commands, and becomes it. Descriptor 4 is its folder. */
+/** Runs outside the sandbox: sets the limits of the agent's commands, then execs the sandbox. Descriptor 4: folder. */
 const OUTSIDE_SCRIPT = `
 { ulimit -c 0; ulimit -f ${MAX_FILE_BYTES / ULIMIT_BLOCK_BYTES}; ulimit -d ${MAX_DATA_KIB}; } 2>/dev/null
 [ ! -w /proc/self/oom_score_adj ] || echo 1000 >/proc/self/oom_score_adj
@@ -176,8 +177,8 @@ exec 4<. && cd / && unset OLDPWD || exit 1
 exec "$@"`;
 
 /**
- * Runs in the pseudo terminal that `script` makes. A child of it sets the size that each line on descriptor 3 says; the
- * shell takes its place without that descriptor.
+ * Runs in the pseudo terminal of `script`. A child sets the terminal's size to that in each line on descriptor 3; then
+ * the shell replaces this script, without that descriptor.
  */
 const INSIDE_SCRIPT = `
 stty ${FIRST_SIZE}
@@ -185,22 +186,22 @@ while read -r rows cols; do stty rows "$rows" cols "$cols" <&1; done <&3 &
 exec 3<&-
 PS1='\\W \\$ ' exec bash --norc -i`;
 
-/** What is run in the sandbox. `script` does not log: it makes the pseudo terminal, and passes on what is typed. */
+/** The command in the sandbox. `script` does not log; it provides the pseudo terminal and passes on what is typed. */
 const terminalCommand = (work: string, env: NodeJS.ProcessEnv): ShellCommand => ({
   ...{ shell: '/bin/sh', cwd: work },
   command: 'exec script -qefc "$AGENTD_TERMINAL" -E always /dev/null',
-  // What is typed is UTF-8, whether or not the daemon was told a language.
+  // Input is UTF-8, even if the daemon has no locale.
   env: { LANG: 'C.UTF-8', ...env, TERM: 'xterm-256color', AGENTD_TERMINAL: `unset AGENTD_TERMINAL${INSIDE_SCRIPT}` },
 });
 
-/** A shell in a terminal of its own. */
+/** A shell in its own terminal. */
 type TerminalShell = {
   output: Readable;
   type(text: string): void;
   resize(rows: number, cols: number): void;
   /** Resolves when the shell has ended, whatever it has left running. */
   ended: Promise<void>;
-  /** Ends it and all that was started in it. */
+  /** Ends the shell and everything started in it. */
   end(): void;
 };
 
@@ -212,7 +213,7 @@ function startTerminalShell({ words, env, cwd, group, release }: SandboxedComman
   });
   const [input, output, reports, sizes] = child.stdio;
   if (!input || !output || !reports || !(sizes instanceof Writable)) throw new Error('A terminal without its pipes.');
-  // It may end at any moment, also while it is written to.
+  // It may end at any moment, even during a write.
   for (const stream of [input, output, reports, sizes]) stream.on('error', () => undefined);
   return {
     output,
@@ -221,7 +222,7 @@ function startTerminalShell({ words, env, cwd, group, release }: SandboxedComman
     },
     resize: (rows, cols) => void sizes.write(`${rows} ${cols}\n`),
     ended: new Promise((resolve) => {
-      // What the sandbox says on stderr is that the shell ended, or why it could not begin.
+      // The sandbox writes to stderr only when the shell has ended, or if it could not start.
       reports.once('data', () => resolve());
       child.once('error', () => resolve());
       child.once('exit', () => {
@@ -234,7 +235,7 @@ function startTerminalShell({ words, env, cwd, group, release }: SandboxedComman
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
       } catch {
-        // It has ended.
+        // It has already ended.
       }
     },
   };

@@ -24,7 +24,7 @@ export const jobFiles = (folder: string) => ({
   ended: join(folder, 'ended'),
   /** How far the model has read the output. */
   seen: join(folder, 'seen.json'),
-  /** The model has been notified of its end. */
+  /** Exists once the model has been notified of its end. */
   reported: join(folder, 'reported'),
 });
 
@@ -44,7 +44,7 @@ export type Job = z.infer<typeof Job> & { id: string; folder: string };
 /** Status of a job. `seconds`: how long it has run, or since its end (undefined if unknown). */
 export type JobStatus = { state: 'running' | 'ended'; how: string; code: number | null; seconds: number | undefined };
 
-/** A job as it was requested; null if its folder does not say, as after a power cut. */
+/** A job as it was requested; null if its folder does not have that, as after a power cut. */
 export function readJob(folder: string): Job | null {
   try {
     const job = Job.safeParse(JSON.parse(readSmallFile(jobFiles(folder).job)));
@@ -75,7 +75,7 @@ export function jobStatus(job: Job): JobStatus {
   };
 }
 
-/** Texts for the words in `over`. */
+/** Texts for the reasons in `over`. */
 const END_REASONS: Record<string, (job: Job) => string> = {
   timeout: ({ timeout_s }) => `timed out after ${timeout_s} s`,
   stop: () => 'stopped by a person',
@@ -87,10 +87,10 @@ const END_REASONS: Record<string, (job: Job) => string> = {
 function describeEnd(job: Job, exit: ReturnType<typeof readExit>, begun: boolean): string {
   const over = getOwn(END_REASONS, readSmallFile(jobFiles(job.folder).over).trim())?.(job);
   if (over !== undefined) return over;
-  if (exit?.fault !== undefined) return `not begun: its sandbox could not be put up (${exit.fault})`;
+  if (exit?.fault !== undefined) return `not started: its sandbox could not be set up (${exit.fault})`;
   if (exit?.signal) return `ended by signal ${exit.signal}`;
-  if (exit) return exit.code === null ? 'ended, with an exit code that nobody saw' : `exit ${exit.code}`;
-  return begun ? 'it was killed, or the machine was restarted, or the session was copied' : 'never begun';
+  if (exit) return exit.code === null ? 'ended with an unknown exit code' : `exit ${exit.code}`;
+  return begun ? 'it was killed, or the machine was restarted, or the session was copied' : 'never started';
 }
 
 function secondsSinceEnd(folder: string): number | undefined {

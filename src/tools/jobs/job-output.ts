@@ -72,7 +72,7 @@ function readLastView(job: Job): z.infer<typeof LastView> {
   try {
     return LastView.parse(JSON.parse(readSmallFile(jobFiles(job.folder).seen)));
   } catch {
-    // The first view, or a crash while writing it: then everything is shown again.
+    // The first view, or a crash while this file was written, in which case everything is shown again.
     return { call: '', from: 0, to: 0 };
   }
 }

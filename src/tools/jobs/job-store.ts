@@ -23,7 +23,7 @@ import {
 } from '../process/supervisor.ts';
 import { commandLine, type Job, jobFiles, jobStatus, readJob } from './job-folder.ts';
 
-/** Ended jobs whose output can still be read. */
+/** How many ended jobs are kept, so that their output can be read. */
 const MAX_ENDED = 10;
 /** A command that ends within this time is reported as ended, not as a job. */
 const SETTLE_MS = 1000;
@@ -45,7 +45,7 @@ export type JobStore = Jobs & {
     request: JobRequest,
     signal: AbortSignal,
   ): Promise<Job>;
-  /** The job that a call started in a daemon that has ended; 'not begun' if it never will be, null if unknown. */
+  /** The job that a call of an earlier daemon started; 'not begun' if it never will be, null if unknown. */
   startedBy(call: string): Promise<Job | 'not begun' | null>;
   /** Ends a job with all its processes; `by` is stored as the reason. Idempotent. */
   stop(job: Job, by: 'model' | 'person' | 'cancel', hurry: AbortSignal): Promise<void>;
@@ -59,7 +59,7 @@ export type JobStore = Jobs & {
  */
 export function openJobStore(root: string, { settleMs = SETTLE_MS }: { settleMs?: number | undefined } = {}): JobStore {
   let unreported: Job[] = [];
-  /** The opener of the job store is the only one to start jobs, and lists them before each step of a run. */
+  /** Cached, since only the opener of the store starts jobs, and it lists them before each step of a run. */
   let names: string[] | undefined;
   const all = () => {
     names ??= jobNames(root).sort((a, b) => jobNumber(a) - jobNumber(b));
@@ -129,7 +129,7 @@ function tooManyJobs(running: Job[], most: number): UserError {
   );
 }
 
-/** Creates a folder with the request, under a number no other job there has or had. */
+/** Creates a folder with the request, under a number that no other job has or had. */
 function createJobFolder(
   root: string,
   { command }: ShellCommand,
@@ -175,7 +175,7 @@ async function launchJob(job: Job, command: ShellCommand, sandboxed: SandboxedCo
   await waitUntil(() => gone || fault !== undefined || readSupervisorIdentity(job.folder) !== null, SETTLE_MS * 5);
   if (fault) throw fault;
   if (readSupervisorIdentity(job.folder) === null && (claimCall(job.folder) || gone)) {
-    throw new UserError('The job was not begun: its folder cannot be written. Is the disk full?');
+    throw new UserError('The job was not started: its folder cannot be written. Is the disk full?');
   }
 }
 
@@ -195,12 +195,12 @@ function markJobReported(job: Job): void {
   writeOnce(jobFiles(job.folder).reported, '');
 }
 
-/** The disk is full, or the file exists already: neither changes what happened. */
+/** Ignores a full disk and an existing file, which change nothing about the outcome. */
 function writeOnce(path: string, text: string): void {
   try {
     fs.writeFileSync(path, text, { flag: 'wx', mode: 0o600 });
   } catch {
-    // See above.
+    // Ignored, as said above.
   }
 }
 

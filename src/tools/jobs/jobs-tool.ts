@@ -62,7 +62,7 @@ function findJob(store: JobStore, action: string, id: string | undefined): Job {
   if (job) return job;
   const known = all.map((one) => one.id).join(', ') || 'none';
   throw new UserError(
-    `"${action}" wants \`job\`, the name of one of these: ${known}; came ${id === undefined ? 'none' : `\`${id}\``}.`,
+    `"${action}" needs \`job\`, the name of one of these: ${known}; got ${id === undefined ? 'none' : `\`${id}\``}.`,
   );
 }
 
@@ -92,8 +92,8 @@ function jobResult(
 }
 
 /**
- * Starts a command as a job of the session. The answer comes after a moment: a command that has ended by then is
- * reported as ended.
+ * Starts a command as a job of the session. Returns after a moment, so that a command that ends at once is reported as
+ * ended.
  */
 export async function startJob(
   store: JobStore,
@@ -106,7 +106,7 @@ export async function startJob(
   return startedResult(store, await store.start(command, sandboxed, { call, timeoutS, most }, signal), call);
 }
 
-/** The same for a call of a daemon that has ended: its job is adopted, and never started a second time. */
+/** The same for a call of an earlier daemon: its job is adopted and never started a second time. */
 export async function recoverJob(store: JobStore, { folder }: ToolContext): Promise<ToolResult | null> {
   const call = basename(folder);
   const job = await store.startedBy(call);

@@ -160,17 +160,17 @@ const NOT_SENT_CODES = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOST
 const causeCode = (error: unknown): string =>
   (error instanceof Error && errorCode(error.cause)) || errorCode(error) || '';
 
-/** Most characters of what a server adds to an error. */
+/** The most characters of a server's error data. */
 const MAX_ERROR_DATA = 1000;
 
-/** What a server adds to the message of an error, which may be all that says which argument is wrong. */
+/** The data of a server's error, which may be the only hint to which argument is wrong. */
 const errorData = ({ data }: McpError): string =>
   data === undefined || data === null ? '' : ` (${truncate(JSON.stringify(data), MAX_ERROR_DATA)})`;
 
 /** An error on one line. The message of `fetch` (`fetch failed`) is followed by its cause. */
 function describeError(error: unknown): string {
   if (error instanceof StreamableHTTPError && error.code === 401)
-    return 'it wants to know who asks (HTTP 401): put a token into `headers`';
+    return 'it requires authentication (HTTP 401): put a token into `headers`';
   const code = causeCode(error);
   const text = errorText(error)
     .replace(/^(?:MCP error -?\d+: )+/, '')

@@ -165,13 +165,13 @@ function describeUnknownPart(part: unknown): string {
 
 const clipToLine = (text: string) => truncate(escapeControlChars(text), 500);
 
-/** Saves base64 as a file. Returns its path, size and type, or why that failed: the rest of the result still counts. */
+/** Saves base64 as a file. Returns its path, size and type, or why that failed, since the rest of the result counts. */
 type SaveFile = (data: string, mime: string | undefined, uri: string) => Promise<string>;
 
 function fileSaver(tool: string, work: string, addImage: (image: ImageFile) => void): SaveFile {
   let files = 0;
   return async (data, mime, uri) => {
-    if (++files > MAX_FILES) return `not saved, ${MAX_FILES} files of one result are`;
+    if (++files > MAX_FILES) return `not saved: at most ${MAX_FILES} files of a result are`;
     const bytes = Buffer.from(data, 'base64');
     const sha256 = createHash('sha256').update(bytes).digest('hex');
     const mark = sha256.slice(0, MARK_CHARS);

@@ -77,8 +77,8 @@ function boundedFetch(ended: (id: RequestId) => void): FetchLike {
 const MAX_REDIRECTS = 5;
 
 /**
- * A person configured the address and the headers: headers, tokens among them, are sent to no other origin. A redirect
- * within the origin that keeps the method is followed.
+ * Headers, which may contain tokens, are sent only to the origin that a person configured. A redirect within that
+ * origin that keeps the method is followed.
  */
 async function fetchSameOrigin(address: string | URL, init: RequestInit | undefined): Promise<Response> {
   let url = new URL(address);
@@ -90,7 +90,7 @@ async function fetchSameOrigin(address: string | URL, init: RequestInit | undefi
     const next = new URL(to, url);
     const keeps = response.status === 307 || response.status === 308 || (init?.method ?? 'GET') === 'GET';
     if (next.origin !== url.origin || !keeps)
-      throw new Error(`${url.origin} sends on to ${next.href}, which is not followed: let \`url\` name that`);
+      throw new Error(`${url.origin} redirects to ${next.href}, which is not followed: put that address into \`url\``);
     url = next;
   }
   throw new Error(`${url.origin} redirects more than ${MAX_REDIRECTS} times`);
@@ -124,7 +124,7 @@ function boundBody(
         const end = isStream ? endOfEvent(value) : -1;
         size = end < 0 ? size + value.length : value.length - end;
         if (isStream) isNumbered ||= /^id:/m.test(new TextDecoder().decode(value.subarray(0, 4096)));
-        if (size > MAX_MESSAGE_BYTES) throw new Error(`a message of more than ${MAX_MESSAGE_BYTES} bytes came`);
+        if (size > MAX_MESSAGE_BYTES) throw new Error(`it sent a message of more than ${MAX_MESSAGE_BYTES} bytes`);
         controller.enqueue(value);
       } catch (error) {
         void reader.cancel().catch(() => undefined);

@@ -8,7 +8,7 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import { type CallOrigin, type ManagedServer, type ManagedServerOptions, manageServer } from './mcp-server.ts';
 import { mcpToolName, toMcpTool } from './mcp-tool.ts';
 
-/** Sessions whose servers may run at once; beyond it the least recently used are closed. */
+/** How many sessions may have running servers; beyond that, the least recently used are closed. */
 const MAX_SESSIONS = 16;
 const AUTO_SANDBOX = (): SandboxSettings => ({ mode: 'auto', network: false });
 
@@ -82,7 +82,7 @@ type SessionServers = DynamicTools & {
   close(): Promise<void>;
 };
 
-/** Tools by the name the model sees. Of duplicates the first counts, and at most the first hundred are offered. */
+/** Tools by the name that the model sees. Of duplicates the first counts, and only the first hundred are offered. */
 function offeredTools(
   servers: ReadonlyArray<[string, McpServers[string]]>,
   slots: ReadonlyMap<string, ServerSlot>,
@@ -96,7 +96,7 @@ function offeredTools(
       if (!server || (one.tools && !one.tools.includes(listed.name))) continue;
       const shown = mcpToolName(name, listed.name);
       const tool = tools.has(shown)
-        ? 'it has the name of another'
+        ? 'another tool has the same name'
         : toMcpTool(listed, shown, { server, settings: one, of: `MCP server \`${name}\`` });
       if (typeof tool === 'string') warn(`MCP server ${name}: the tool ${shown} is left out: ${tool}`);
       else if (tools.size < MAX_TOOLS) tools.set(shown, tool);
@@ -113,7 +113,7 @@ export type SessionServersOptions = {
   settings: () => McpServers;
 } & ManagedServerOptions;
 
-/** Part of it may be the server's text, which must not look like the daemon's. */
+/** Makes a server's text one line without tags, so that it cannot look like the daemon's. */
 const oneLine = (text: string) => truncate(text.replace(/[\s<>]+/g, ' '), 300);
 
 /** The MCP servers of one session, and their tools. Nothing is started before the tools are requested. */
@@ -161,7 +161,7 @@ export function openSessionServers(options: SessionServersOptions): SessionServe
         : [`MCP server \`${name}\` is not connected, its tools are missing: ${oneLine(server.problem)}`],
     );
     if (left === 0) return away;
-    const many = `${left} tools of MCP servers are not offered: at most ${MAX_TOOLS} are. \`tools\` in mcpServers names those that are wanted.`;
+    const many = `${left} tools of MCP servers are not offered: at most ${MAX_TOOLS} are. Name those you need with \`tools\` in mcpServers.`;
     warnOnce(many);
     return [...away, many];
   }

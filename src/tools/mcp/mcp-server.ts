@@ -18,7 +18,7 @@ const FIRST_RETRY_MS = 1000;
 const MAX_RETRY_MS = 60_000;
 const MAX_LAST_OUTPUT = 1000;
 /** A hint for a server that does not start. */
-const SANDBOX_HINT = '. It runs in a sandbox: `read`, `write` and `network` of its entry say what it has there';
+const SANDBOX_HINT = '. It runs in a sandbox: `read`, `write` and `network` of its entry say what it may use';
 
 /** Where a call comes from. */
 export type CallOrigin = { work: () => Promise<string>; signal: AbortSignal };
@@ -31,7 +31,7 @@ export type ManagedServer = {
   readonly tools: readonly ListedTool[];
   /** Why it is not connected. */
   readonly problem: string | undefined;
-  /** Why each of its calls needs approval: it is a program that runs without a sandbox, and nobody chose that. */
+  /** Why each of its calls needs approval; set if it is a program without a sandbox and nobody chose that. */
   readonly askReason: string | undefined;
   readonly isOpen: boolean;
   /** A call is in progress. */
@@ -89,7 +89,7 @@ export function manageServer(name: string, entry: McpServer, options: ManagedSer
       return result;
     },
     async close() {
-      it.closed.abort(new Error('it is not wanted any more'));
+      it.closed.abort(new Error('it is no longer needed'));
       if (it.idle) clearTimeout(it.idle);
       await disconnect(it);
       await Promise.all([...it.closing, it.opening?.done]);

@@ -54,10 +54,10 @@ export function stdioTransport(started: ServerLaunch, onStderr: (text: string) =
     const message = parseMessage(line);
     if (message) transport.onmessage?.(message);
     noise = message ? 0 : noise + line.length + 1;
-    if (noise > MAX_NOISE_BYTES) stopListening('it writes to stdout what are no MCP messages');
+    if (noise > MAX_NOISE_BYTES) stopListening('it writes text to stdout that is not an MCP message');
   }
 
-  /** A flood of output would block everything else until its source has ended. */
+  /** Stops reading, since a flood of output would block everything else until the server ends. */
   function stopListening(why: string): void {
     ignoresOutput = true;
     child.hush();
@@ -68,7 +68,7 @@ export function stdioTransport(started: ServerLaunch, onStderr: (text: string) =
     child.write(serializeMessage(message));
   }
 
-  /** `why` is reported first: pending requests fail with it. */
+  /** Reports `why` first, so that pending requests fail with it. */
   function end(why: Error | undefined): Promise<void> {
     if (!closing) {
       if (why) transport.onerror?.(why);
@@ -179,7 +179,7 @@ function spawnGuard(group: number) {
 function startError(error: unknown, { command, env, cwd }: ServerLaunch): UserError {
   const why =
     errorCode(error) === 'ENOENT'
-      ? `it is not there. Looked for it on PATH=${env['PATH']}, from the folder ${cwd}`
+      ? `it was not found on PATH=${env['PATH']}, from the folder ${cwd}`
       : errorText(error);
   return new UserError(`\`${command}\` cannot be started: ${why}.`);
 }

@@ -50,8 +50,8 @@ export function toMcpTool(listed: ListedTool, name: string, { server, settings, 
 export type ToolOrigin = { server: ManagedServer; settings: McpServer; of: string };
 
 /**
- * Hints come from the server, and a wrong one would repeat an action after a crash. They count only if a person marked
- * the server as trusted.
+ * Hints come from the server, and a wrong one would repeat an action after a crash, so they count only if a person
+ * trusts the server (`trust_hints`).
  */
 function isReplaySafe({ annotations }: ListedTool, { trust_hints }: McpServer): boolean {
   return trust_hints === true && (annotations?.readOnlyHint === true || annotations?.idempotentHint === true);
@@ -101,7 +101,7 @@ function callFaultResult({ ran, message }: CallFault, of: string): ToolResult {
     case 'maybe':
       return {
         ok: false,
-        text: `${of} did not answer: ${text}. The call may or may not have run; look before you repeat it.`,
+        text: `${of} did not answer: ${text}. The call may or may not have run; check before you repeat it.`,
       };
     default:
       return ran satisfies never;

@@ -16,7 +16,7 @@ export function sandboxMode(entry: McpServer, sandbox: ServerSandbox): SandboxSe
   return sandbox.of.statusFor({ mode: 'auto' }).isSandboxed ? 'auto' : 'none';
 }
 
-/** What an entry names, with all variables resolved. */
+/** The parts of an entry that name programs and files, with all variables resolved. */
 export type NamedByEntry = { command: string; args: string[]; cwd: string | undefined; env: Record<string, string> };
 
 /** Folders other than a session's `work/` that a sandboxed server may write, collected from all entries. */

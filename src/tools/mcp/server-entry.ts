@@ -21,14 +21,14 @@ export type ResolvedEntry = {
 };
 
 const REDACTED = '[hidden]';
-/** Shorter values are not treated as secrets: they would match in any text. */
+/** Shorter values are not treated as secrets, since they would match in any text. */
 const MIN_SECRET_CHARS = 6;
 const INHERITED_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|LC_\w+)$/;
 
 /**
- * Resolves what the settings take from the environment. Throws UserError naming the server and the missing variable,
- * the invalid address, or the folder it must not get. `all`: every entry of the session, since what one may write
- * another must not run.
+ * Resolves the environment variables in an entry. Throws UserError naming the server and the missing variable, the
+ * invalid address, or the folder it must not get. `all`: every entry of the session, since one server must not run what
+ * another may write.
  */
 export function resolveEntry(
   name: string,
@@ -52,7 +52,7 @@ export function resolveEntry(
   const fillAll = (key: string, words: Record<string, string> = {}) =>
     Object.fromEntries(Object.entries(words).map(([word, text]) => [word, fillIn(`${key}.${word}`, text)]));
   const target = resolveTarget(name, server, { env, work, all, fillIn, fillAll, addSecret });
-  // Longest first: one may be part of another.
+  // Longest first, since one may be part of another.
   const longest = () => [...secrets].sort((a, b) => b.length - a.length);
   return { target, scrub: (text) => longest().reduce((left, secret) => left.replaceAll(secret, REDACTED), text) };
 }
@@ -113,7 +113,7 @@ function inheritedEnv(env: NodeJS.ProcessEnv): Record<string, string> {
 
 function missingVariable(name: string, key: string, variable: string): UserError {
   return new UserError(
-    `mcpServers.${name}.${key} wants the environment variable ${variable}, which the daemon does not have. ` +
+    `mcpServers.${name}.${key} needs the environment variable ${variable}, which the daemon does not have. ` +
       `Set it before the daemon starts, or write \${${variable}:-default}.`,
   );
 }
@@ -121,7 +121,7 @@ function missingVariable(name: string, key: string, variable: string): UserError
 function parseEndpointUrl(name: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !/^https?:$/.test(url.protocol))
-    throw new UserError(`mcpServers.${name}.url: wanted an address such as http://127.0.0.1:3001/mcp.`);
+    throw new UserError(`mcpServers.${name}.url: expected an address such as http://127.0.0.1:3001/mcp.`);
   if (url.username || url.password)
     throw new UserError(`mcpServers.${name}.url: a name and a password in it are not sent; put them into \`headers\`.`);
   return url;
@@ -222,12 +222,12 @@ function toAbsolutePath(name: string, key: string, text: string, home: string): 
   const path = text === '~' || text.startsWith('~/') ? join(home, text.slice(1)) : text;
   if (isAbsolute(path)) return resolve(path);
   throw new UserError(
-    `mcpServers.${name}.${key}: wanted an absolute path, or one that begins with ~/, came \`${text}\`.`,
+    `mcpServers.${name}.${key}: expected an absolute path, or one that begins with ~/, got \`${text}\`.`,
   );
 }
 
 function missingFolder(name: string, key: string, text: string): UserError {
   return new UserError(
-    `mcpServers.${name}.${key}: \`${text}\` is not there${key === 'cwd' ? ', or is no folder' : ''}.`,
+    `mcpServers.${name}.${key}: \`${text}\` does not exist${key === 'cwd' ? ', or is not a folder' : ''}.`,
   );
 }

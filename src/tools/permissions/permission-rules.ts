@@ -91,7 +91,7 @@ const FILE_TOOLS = { read: 'read_file', write: 'write_file' } as const;
 type RuleEffect = 'allow' | 'ask' | 'deny';
 type MatchedRule = { word: RuleEffect; pattern: string };
 
-/** What the rules say of a call; null if none matches. A session cannot allow what the workspace denies. */
+/** The rule that decides a call; null if none matches. A session cannot allow what the workspace denies. */
 function findRule({ session, workspace }: Permissions, subject: RuleSubject): MatchedRule | null {
   const workspaceRule = firstMatchingRule(workspace, subject);
   return workspaceRule?.word === 'deny' ? workspaceRule : (firstMatchingRule(session, subject) ?? workspaceRule);
@@ -103,7 +103,7 @@ function firstMatchingRule(rules: readonly PermissionRule[], subject: RuleSubjec
 }
 
 /**
- * A subject that can be written in several ways is allowed only by its true form; any form can deny it or require
+ * A subject that can be written in several ways is allowed only by its normal form, but any form can deny it or require
  * approval.
  */
 function matchesRule(rule: PermissionRule, subject: RuleSubject): boolean {
@@ -135,7 +135,7 @@ function matchesAddressForms(word: RuleEffect, pattern: string, address: string)
   const wanted = normalizePatternHost(pattern);
   if (word === 'allow' && !hasWildcard(wanted)) return matchesAddress(wanted, address);
   const others = equivalentAddresses(address);
-  // It cannot be resolved: each deny or ask rule may apply to it.
+  // If it cannot be resolved, any deny or ask rule may apply to it.
   if (others === null) return word !== 'allow';
   const forms = [address, ...others];
   return word === 'allow'

@@ -33,14 +33,13 @@ const REDIRECTION = /(?:\d*|&)(?:>>|>\||>&|<&|<<<|<>|>|<)\s*[^\s;&|()<>]+/g;
 const PLAIN_WORD = String.raw`(?:[^\s"'\`$\\;&|<>(){}#!]|'[^'\r\n]*'|"[^"\`$\\\r\n]*")+`;
 /** One command of a program that only prints: none of these runs another program, whatever its arguments. */
 const PRINTING_COMMAND = String.raw`(?:(?:/usr)?/bin/)?(?:grep|egrep|fgrep|echo|printf|cat|head|tail|wc|ls)(?:[ \t]+${PLAIN_WORD})*`;
-/** A line of such commands and nothing else: what stands in quotes is never run. */
+/** A line of such commands and nothing else, in which quoted text is never run. */
 const ONLY_PRINTS = new RegExp(
   `^\\s*${PRINTING_COMMAND}[ \\t]*(?:(?:\\|\\|?|&&|;)[ \\t]*${PRINTING_COMMAND}[ \\t]*)*$`,
 );
 
 /**
- * Every part that may be a command, and the whole line: what deny and ask rules are matched against. Rather too many
- * than too few.
+ * Every part that may be a command, and the whole line, for deny and ask rules. Errs on the side of too many.
  */
 export function possibleCommands(command: string): string[] {
   const joined = command.replace(/\\\r?\n/g, '');
@@ -73,7 +72,7 @@ function commandsRunByWrapper(command: string): string[] {
   return [...own, ...given];
 }
 
-/** How much of each is examined: a long command has many words, and what it does stands at its beginning. */
+/** How much of each part is examined; what a command does is at its beginning. */
 const MAX_COMMAND_CHARS = 300;
 
 function withBareProgramName(command: string): string[] {

@@ -7,10 +7,7 @@ import { currentBootId, isZombie, processLine, startTimeIn } from '../../store/f
 /** Linux counts a process's start time in ticks; this many per second. */
 const TICKS_PER_SECOND = 100;
 
-/**
- * The first process of a supervisor, as it identified itself. Enough to tell it from a later process with the same
- * number.
- */
+/** The first process of a supervisor, as it identified itself; distinguishes it from a later process with its pid. */
 export type SupervisorIdentity = { pid: number; start: string; boot: string };
 
 /** Who runs or ran this call; null if no supervisor has identified itself completely. */
@@ -55,7 +52,7 @@ export function claimCall(folder: string): boolean {
 export const isThisBoot = ({ boot }: SupervisorIdentity): boolean => boot === currentBootId();
 
 /**
- * `lives`: the process exists. `gone`: it does not, but its children may. `replaced`: another process has its number.
+ * `lives`: the process exists. `gone`: it does not, but its children may. `replaced`: another process has its pid.
  */
 export function processState({ pid, start }: SupervisorIdentity): 'lives' | 'gone' | 'replaced' {
   const line = processLine(pid);
@@ -103,7 +100,7 @@ export function readExit(folder: string): CommandExit | null {
   return { code: signal ? null : code, signal, whole: lines[at + 1] === 'whole' };
 }
 
-/** A sandbox that ended without reporting the command's end; its own error, if any, came before the command started. */
+/** For a sandbox that ended without reporting the command's end: its own error, if any, preceded the command. */
 function readSandboxFault(lines: string[]): CommandExit | null {
   if (!lines.some((line) => /^sandbox \d+$/.test(line))) return null;
   const fault = lines.find((line) => /^(?:bwrap|fault|env): /.test(line));

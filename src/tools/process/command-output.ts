@@ -74,9 +74,7 @@ function isContinuationByte(byte: number | undefined): boolean {
   return byte !== undefined && byte >> 6 === 0b10;
 }
 
-/**
- * Stores received output in the folder of the call as it arrives, for a later daemon; as much as would be shown first.
- */
+/** Stores output in the folder of the call as it arrives, for a later daemon, up to the size kept in memory. */
 export type OutputRecorder = { write(chunk: Buffer): void; close(): void };
 
 /** Records output in the folder of a call. A full disk stops the recording, not the command. */
@@ -90,7 +88,7 @@ export function recordOutput(folder: string): OutputRecorder {
     try {
       fs.writeFileSync(files.cut, String(size), { mode: 0o600 });
     } catch {
-      // The disk is full. The command continues: this is only read after a crash.
+      // The disk is full. The command continues, since the file is only read after a crash.
     }
   };
   const append = (bytes: Buffer): void => {

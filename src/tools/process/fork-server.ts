@@ -17,7 +17,7 @@ import {
   type SupervisorStart,
 } from './supervisor.ts';
 
-/** Idle fork servers kept: as many as commands run at once by default; one unused for this long is ended. */
+/** How many idle fork servers are kept (as many as commands run at once by default), and for how long. */
 const MAX_IDLE = 8;
 const MAX_IDLE_MS = 60_000;
 const POLL_MS = 25;
@@ -66,7 +66,7 @@ type ForkServer = {
   /** The number of requests so far; the last is the current one. */
   calls: number;
   onLine: LineListener;
-  /** It was killed, or could not be started for the given reason. */
+  /** Called if it was killed, or could not be started for the given reason. */
   onDeath: (why?: Error) => void;
 };
 
@@ -88,7 +88,7 @@ export function forkSupervisor(shell: string, folder: string, { words, cwd, env 
       if (word !== 'gone') return notify(word, numbers);
       const status = numbers[0] ?? 0;
       isWhole = status === 0;
-      if (status === FOLDER_NOT_ENTERED) reject(new Error(`The command was not begun: ${cwd} cannot be entered.`));
+      if (status === FOLDER_NOT_ENTERED) reject(new Error(`The command was not started: ${cwd} cannot be entered.`));
       else resolve(status > 128 ? { code: null, signal: signalName(status - 128) } : { code: status, signal: null });
     };
     server.onDeath = (why) => (why ? reject(why) : waitForOrphan(folder).then(resolve, reject));
@@ -108,7 +108,7 @@ export function forkSupervisor(shell: string, folder: string, { words, cwd, env 
     detach() {
       server.onLine = noListener;
       server.onDeath = noListener;
-      // Only if no more output can come from it, and nobody waits to read what is meant for the next.
+      // Only if no more output can come, and no old reader could receive lines of the next command.
       if (isFree && ended && isWhole) returnToPool(server);
       else server.control.destroy();
     },
@@ -163,12 +163,12 @@ function removeFromPool(server: ForkServer): void {
 }
 
 /**
- * A fork server was killed. The supervisor it forked continues and still reports its end; whether it exists must be
- * checked. Throws if nothing was started, which then never will be.
+ * For a fork server that was killed. The supervisor that it forked continues and still reports its end, if it exists.
+ * Throws if nothing was started, and makes sure that nothing will be.
  */
 async function waitForOrphan(folder: string): Promise<ProcessExit> {
   const life = await awaitSupervisorIdentity(folder);
-  if (!life) throw new Error('The command was not begun: the process that should begin it was killed.');
+  if (!life) throw new Error('The command was not started: the process that should start it was killed.');
   while (processState(life) === 'lives') await sleep(POLL_MS);
   return { code: null, signal: null };
 }

@@ -4,15 +4,15 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hasProc } from '../../store/fs/process-identity.ts';
 
-/** How long processes may take to end after SIGTERM, before SIGKILL. After an abort all of it takes under a second. */
+/** How long processes may take to end between SIGTERM and SIGKILL; shorter after an abort. */
 const GRACE_MS = 2000;
 const ABORT_GRACE_MS = 500;
-/** How long processes left behind by the first may take to end by themselves. */
+/** How long processes that outlive the first may take to end by themselves. */
 export const LINGER_MS = 200;
 const POLL_MS = 10;
 
 /**
- * What outlived the first process. A process that left the group (setsid) can keep the output open but cannot be ended.
+ * What outlived the first process. A process that left the group (setsid) can keep the output open and cannot be ended.
  */
 export type LeftBehind = 'nothing' | 'ended' | 'out of reach';
 
@@ -22,8 +22,8 @@ export type CommandEnd =
   | { how: 'exit'; code: number | null; signal: NodeJS.Signals | null; leftBehind: LeftBehind };
 
 /**
- * Ends what the first process left behind. `closed` resolves once nobody has the output open; otherwise
- * (`isClosedGroup`) it gets a moment to end by itself.
+ * Ends what the first process left behind. `closed` resolves once nobody has the output open. If that is so already
+ * (`isClosed`), the group gets a moment to end by itself.
  */
 export async function endLeftBehind(group: number, closed: Promise<unknown>, isClosed: boolean): Promise<LeftBehind> {
   const runs = isClosed ? !(await waitUntil(() => !isGroupRunning(group), LINGER_MS)) : isGroupRunning(group);
@@ -110,8 +110,8 @@ const GUARD_SCRIPT =
   'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
 
 /**
- * Makes sure a process group ends if this process is killed. Chromium exits when its pipe closes; this is for one that
- * hangs. The returned function dismisses the guard; call it once the group has ended.
+ * Makes sure that a process group ends if this process is killed. Chromium exits when its pipe closes, unless it hangs.
+ * The returned function dismisses the guard; call it once the group has ended.
  */
 export function guardGroup(group: number): () => void {
   const guard = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'guard', String(group)], {
@@ -197,7 +197,7 @@ function removeFolder(folder: string): void {
   try {
     fs.rmdirSync(folder);
   } catch {
-    // Busy, or gone.
+    // It is busy, or gone.
   }
 }
 

@@ -91,7 +91,7 @@ async function followUntilEnd(
   return exit && { how: 'exit', code: exit.code, signal: exit.signal, leftBehind: isEnded ? 'ended' : 'nothing' };
 }
 
-/** Whether any process of its group runs. If its number was reused, the group is another's and must not be touched. */
+/** Whether any process of its group runs. If its pid was reused, the group is another's and must not be touched. */
 function isStillRunning(identity: SupervisorIdentity): boolean {
   return processState(identity) !== 'replaced' && isGroupRunning(identity.pid);
 }

@@ -50,7 +50,7 @@ async function runAndListen(
     cpuSeconds(limits.timeoutMs),
     ...(sandboxed ? [sandboxed.endReportedBy, sandboxed.cwd, sandboxed.group, ...sandboxed.words] : []),
   ];
-  // What runs outside the sandbox never has a folder of the model as its working folder.
+  // Programs outside the sandbox never have a folder of the model as their working folder.
   const start = { words, cwd: sandboxed ? '/' : cwd, env: sandboxed?.env ?? ownEnv };
   const supervisor = canUseForkServer(shell) ? forkSupervisor(shell, folder, start) : spawnSupervisor(start);
   const output = boundedOutput();
@@ -67,11 +67,11 @@ async function runAndListen(
   // The pipe cannot be read here (no /proc, or no permission): the supervisor stores the output.
   const result = await recoverCommand(folder, limits);
   if (result) return result;
-  throw new Error('How the command ended is not known: its supervisor was killed.');
+  throw new Error('It is unknown how the command ended: its supervisor was killed.');
 }
 
 /**
- * More than all cores together can spend within the timeout, so this limit never ends a command of a running daemon.
+ * More than all cores together can use within the timeout, so this limit never ends a command of a running daemon.
  */
 const cpuSeconds = (timeoutMs: number): string => String(Math.ceil(timeoutMs / 1000) * availableParallelism() + 60);
 
@@ -81,7 +81,8 @@ function createCallFolder(folder: string): void {
     fs.mkdirSync(folder, { mode: 0o700 });
     fs.writeFileSync(callFiles(folder).boot, bootAndFolderId(folder), { mode: 0o600 });
   } catch (error) {
-    if (errorCode(error) === 'EEXIST') throw new Error('This call was begun before. It is not begun a second time.');
+    if (errorCode(error) === 'EEXIST')
+      throw new Error('This call was started before. It is not started a second time.');
     throw error;
   }
 }
@@ -92,7 +93,7 @@ const onceAborted = ({ signal }: Deadline): Promise<void> =>
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
 
-/** After a timeout or a stop. The supervisor is dismissed first: it would outlive all others in the group. */
+/** Ends a command after a timeout or stop. The supervisor, which would outlive the rest of the group, goes first. */
 async function endEarly(connection: SupervisorConnection, folder: string, limits: RunLimits): Promise<CommandEnd> {
   connection.dismiss();
   const group = connection.group() ?? (await awaitSupervisorIdentity(folder))?.pid;
@@ -120,7 +121,7 @@ async function collectEnd(connection: SupervisorConnection, folder: string): Pro
 }
 
 const sandboxFaultMessage = (fault: string): string =>
-  `The command was not begun: its sandbox could not be put up (${fault}). \`agentctl doctor\` says more.`;
+  `The command was not started: its sandbox could not be set up (${fault}). \`agentctl doctor\` says more.`;
 
 /** The daemon's connection to a supervisor. */
 type SupervisorConnection = {
@@ -184,7 +185,7 @@ function connectToSupervisor(
     if (word === 'ended') hasEnded = true;
     if (word === 'ended' && Number.isInteger(pid)) code = pid;
     if (hasEnded) reportedEnd.reach();
-    // All it wrote is in the pipe that we have open too: the supervisor may end while we read on.
+    // All output is in the pipe, which we have open too, so the supervisor may end while we read the rest.
     if (hasEnded && pipe) dismiss();
   });
   const exited = supervisor.exited.then((how) => {

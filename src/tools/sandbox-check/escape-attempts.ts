@@ -17,9 +17,8 @@ export type EscapeOutcome = { attempt: EscapeAttempt; isPrevented: boolean; outp
 
 /**
  * Runs every escape attempt for real, in temporary folders: no workspace is touched. `mode: none` shows what the
- * harmless ones (`isHarmless`) do without a sandbox. The others mount, create devices and exhaust the machine: without
- * a sandbox none of them is ever run, not even where "auto" would run a command. Throws UserError if there is no
- * sandbox.
+ * harmless ones (`isHarmless`) do without a sandbox. The others mount, create devices and exhaust the machine, so they
+ * never run without a sandbox, even if "auto" would run a command. Throws UserError if there is no sandbox.
  */
 export async function* runEscapeAttempts(
   env: NodeJS.ProcessEnv,
@@ -53,7 +52,8 @@ export async function* runEscapeAttempts(
 export const attemptsFor = (mode: SandboxSettings['mode']): EscapeAttempt[] =>
   ESCAPE_ATTEMPTS.filter((attempt) => mode !== 'none' || attempt.isHarmless);
 
-const notTriedError = (why: string) => new UserError(`No way out was tried, since nothing would hold it: ${why}.`);
+const notTriedError = (why: string) =>
+  new UserError(`No escape was attempted, since nothing would contain it: ${why}.`);
 
 async function runAttempt(
   attempt: EscapeAttempt,
@@ -102,7 +102,7 @@ function startBaitServer(bait: string): Promise<Server> {
 }
 
 /**
- * Files that are off limits for a command, laid out to be attacked. `bait` is a word contained in every one of them.
+ * Files that a command must not reach, set up to be attacked. Each contains the word `bait`.
  */
 type EscapeStage = {
   root: string;

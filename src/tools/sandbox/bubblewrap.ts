@@ -29,7 +29,7 @@ export const MAX_PROCESSES = 1024;
 const TMPFS_BYTES = String(1024 ** 3);
 
 type BackendOptions = { env: NodeJS.ProcessEnv; hidden: string[] };
-/** Whether this version of bwrap has an option; some are newer than others. */
+/** Whether the installed version of bwrap has an option. */
 type HasOption = (option: string) => boolean;
 
 /**
@@ -182,7 +182,7 @@ function withoutTmpdir<Env extends NodeJS.ProcessEnv>({ TMPDIR: _, ...env }: Env
 }
 const pathOnly = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ PATH: env['PATH'] });
 
-/** How a `work/` is mounted: its path, and the descriptor the starter of bwrap has of it. */
+/** How a `work/` is mounted: its path, and its descriptor in the process that starts bwrap. */
 type WorkMount = { path: string; fd: number; writable: boolean };
 
 /** Later arguments override earlier ones. What is not listed does not exist inside. */
@@ -204,7 +204,7 @@ function bubblewrapArgs(
       link ? ['--symlink', link, path] : ['--ro-bind-try', system?.sourceOf(path) ?? path, path],
     ),
     ...(view.secret ?? []).flatMap(maskPath),
-    // The user 0 may write there without any capability, also to what is not limited to this namespace.
+    // User 0 may write there without any capability, even to what is not limited to this namespace.
     ...['--proc', '/proc', '--remount-ro', '/proc', '--dev', '/dev', ...inMemory('/dev/shm'), '--remount-ro', '/dev'],
     ...[...new Set(['/tmp', '/var/tmp', paths.home])].flatMap(inMemory),
     ...(view.network
@@ -222,13 +222,13 @@ function bubblewrapArgs(
   ];
 }
 
-/** By descriptor, so that a link put there meanwhile cannot lead elsewhere. */
+/** Mounts by descriptor, so that a link put there meanwhile cannot lead elsewhere. */
 function bindMount({ path, fd, writable }: WorkMount, known: HasOption): string[] {
   const kind = writable ? '--bind' : '--ro-bind';
   return known('--bind-fd') ? [`${kind}-fd`, String(fd), path] : [kind, path, path];
 }
 
-/** Hides a system path that others may not read but a daemon run by root could. */
+/** Hides a system path that a daemon run by root could read but other users could not. */
 function maskPath(path: string): string[] {
   const stat = fs.lstatSync(path, { throwIfNoEntry: false });
   if (stat?.isDirectory()) return ['--perms', '0000', '--tmpfs', path];
@@ -238,8 +238,8 @@ function maskPath(path: string): string[] {
 type ProcessLimit = { ulimit: string; gaps: string[]; group(): ReturnType<typeof createControlGroup> };
 
 /**
- * How processes are limited. Since Linux 5.14 RLIMIT_NPROC counts per user namespace; before, it would count all of the
- * user's. It never limits the user 0, not even in a namespace, so there a control group is used.
+ * How the number of processes is limited. RLIMIT_NPROC counts per user namespace since Linux 5.14; before, it counted
+ * all of the user's. It never limits user 0, not even in a namespace, so a control group is used there.
  */
 function processLimit(): ProcessLimit {
   const [major = 0, minor = 0] = release().split('.').map(Number);
@@ -247,11 +247,12 @@ function processLimit(): ProcessLimit {
   if (!isRoot) {
     const isCounted = major > 5 || (major === 5 && minor >= 14);
     const gaps = ['Memory is limited for each process, not for all of a command together.'];
-    if (!isCounted) gaps.push(`How many processes a command starts is not limited: Linux ${release()}, 5.14 wanted.`);
+    if (!isCounted)
+      gaps.push(`How many processes a command starts is not limited: this is Linux ${release()}, and that needs 5.14.`);
     return { ulimit: isCounted ? String(MAX_PROCESSES) : '', gaps, group: () => null };
   }
   const parent = findControlGroupParent();
-  const gaps = ['Commands run as the user 0 of this machine, without its powers; a user of its own is safer.'];
+  const gaps = ['Commands run as user 0 of this machine, without its capabilities; a separate user is safer.'];
   if (!parent) gaps.push('How many processes a command starts is not limited: no control group can be made.');
   return { ulimit: '', gaps, group: () => (parent ? createControlGroup(parent, MAX_PROCESSES) : null) };
 }

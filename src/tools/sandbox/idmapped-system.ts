@@ -1,24 +1,24 @@
 import { findProgram } from '../common/path-lookup.ts';
 import { tryProgram } from './sandbox-backend.ts';
 
-/** System folders whose owners are remapped, so that the kernel treats the user 0 like any other user there. */
+/** System folders whose owners are remapped, so that the kernel treats user 0 like any other user there. */
 export type IdmappedSystem = {
-  /** What starts the sandbox: these words, then the words of the sandbox. */
+  /** The program and arguments that start the sandbox; its own command line follows. */
   words: string[];
-  /** Where the sandbox finds a system folder. */
+  /** The path at which the sandbox finds a system folder. */
   sourceOf(folder: string): string;
 };
 
-/** The number of the system call `unshare`, by the architecture. The other calls have the same numbers everywhere. */
+/** The number of the system call `unshare`, by architecture. The other calls have the same number everywhere. */
 const UNSHARE: Partial<Record<NodeJS.Architecture, number>> = { x64: 272, arm64: 97, riscv64: 97 };
-/** Nothing in a sandbox is mounted from here, so in the mount namespace of one it can hold the remapped folders. */
+/** Sandboxes mount nothing from here, so the remapped folders can be mounted here in a sandbox's mount namespace. */
 const PLACE = '/sys';
 
 /**
- * A command of a daemon run by root is the user 0 without its capabilities, who still owns the private files of the
- * system. Idmapped mounts (Linux 5.12) take that away: in them these files belong to nobody, whenever they were made.
- * `work/` is mounted as it is. `why`: not every file system can be remapped (overlayfs cannot), and it takes
- * CAP_SYS_ADMIN and perl, because mount(8) remaps only since util-linux 2.39.
+ * If root runs the daemon, its commands run as user 0 without capabilities, who still owns the private files of the
+ * system. In idmapped mounts (Linux 5.12) these files belong to nobody, whenever they were created. `work/` is mounted
+ * unchanged. `why`: not every file system can be remapped (overlayfs cannot), and it takes CAP_SYS_ADMIN and perl,
+ * because mount(8) remaps only since util-linux 2.39.
  */
 export function findIdmappedSystem(path: string, folders: string[]): IdmappedSystem | { why: string } {
   const unshare = UNSHARE[process.arch];
@@ -33,9 +33,9 @@ export function findIdmappedSystem(path: string, folders: string[]): IdmappedSys
 }
 
 /**
- * Mounts the folders remapped below PLACE, in a mount namespace of its own, and becomes the sandbox. The mapping is
- * that of a user namespace without the user 0; a child holds it until it is open. What was mounted in a folder later
- * and cannot be remapped is left out, but must not have been there at the first try (`strict`).
+ * Mounts the remapped folders below PLACE, in its own mount namespace, and execs the sandbox. The mapping is that of a
+ * user namespace without user 0, which a child keeps until it is open. Later mounts within a folder that cannot be
+ * remapped are left out; at the first try (`strict`) there must be none.
  */
 const REMAP_SCRIPT = `
 sub try { my @args = @_; my $got = syscall($args[0], @args[1 .. $#args]); $got }

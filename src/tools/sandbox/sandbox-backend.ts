@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import type { SandboxedCommand, ShellCommand } from '../process/supervisor.ts';
 
-/** What is visible of the machine besides its system files. */
+/** What a sandbox shows of the machine besides system files. */
 export type SandboxView = {
   readAlso: string[];
   /** Writable files and folders outside `work/`. */
@@ -58,5 +58,5 @@ export function tryProgram(words: string[], env: NodeJS.ProcessEnv): string | nu
   return status === 0 ? null : stderr.trim().split('\n')[0] || `${program} ended with ${signal ?? status}`;
 }
 
-/** Those of the paths that exist. */
+/** The paths that exist. */
 export const existingPaths = (paths: string[]): string[] => paths.filter((path) => existsSync(path));

@@ -17,7 +17,7 @@ export type SandboxStatus =
   | { isSandboxed: true; gaps: string[] }
   | { isSandboxed: false; why: string; isChosen: boolean; isRefused: boolean };
 
-/** A try starts a program and blocks the daemon meanwhile. */
+/** How often a missing sandbox is tried again; a try starts a program, which blocks the daemon. */
 const RETRY_MS = 10_000;
 
 type SandboxRequest = Pick<SandboxSettings, 'mode'> & Partial<SandboxSettings>;
@@ -104,8 +104,8 @@ function homeFolder(env: Record<string, string>): string {
 }
 
 /**
- * What a command can reach, sandboxed or not. What a person chose (`sandbox: "none"`, `network.shell`) is granted; if
- * no sandbox works and nobody chose that, each command needs approval. A command that will be refused reaches nothing.
+ * What a command can reach, sandboxed or not. Access that a person chose (`sandbox: "none"`, `network.shell`) is
+ * granted. If no sandbox works and nobody chose that, each command needs approval. A refused command reaches nothing.
  */
 export function effectsOfCommand(status: SandboxStatus, { network }: SandboxSettings): CallEffects {
   if (status.isSandboxed)

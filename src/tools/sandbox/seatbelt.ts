@@ -14,12 +14,12 @@ import {
 import { assertMayBeShown, findSandboxPaths, realWorkFolder } from './visible-paths.ts';
 
 const SANDBOX_EXEC = '/usr/bin/sandbox-exec';
-/** Where macOS keeps everything that is not system: all homes, mounted volumes, and temporary folders. */
+/** Where macOS keeps everything outside the system: homes, mounted volumes and temporary folders. */
 const PRIVATE_FOLDERS = ['/Users', '/Volumes', '/private/tmp', '/private/var/folders', '/private/var/root'];
 
 /**
- * macOS: a command is refused what the profile denies. Unlike on Linux, unreadable files still exist, processes see
- * each other, and nothing limits their number.
+ * macOS: the profile denies access. Unlike on Linux, unreadable files are still visible, processes see each other, and
+ * nothing limits their number.
  */
 export function seatbeltBackend({ env, hidden }: { env: NodeJS.ProcessEnv; hidden: string[] }): BackendProbe {
   const paths = findSandboxPaths(env, hidden);

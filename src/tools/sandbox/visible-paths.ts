@@ -13,7 +13,7 @@ const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/l
 const PROGRAM_SIBLINGS = ['lib', 'lib64', 'libexec', 'include', 'versions', 'plugins', 'toolchains'];
 /** Parts of the machine or its daemons: never visible to anyone. */
 const NEVER_SHOWN = ['/proc', '/sys', '/dev', '/run'];
-/** Programs in the first need what is in the others, beside it. */
+/** Folders beside a program folder that its programs need, though they are not in it. */
 const DISTANT_SIBLINGS: Record<string, string[]> = { '.cargo': ['.rustup'] };
 
 /** A folder by its given and its real name. */
@@ -101,11 +101,11 @@ export function assertMayBeShown({ hidden }: SandboxPaths, read: string[], write
   for (const path of [...read, ...write]) {
     const real = realPathOrUndefined(path) ?? path;
     if ([path, real].some((one) => one === '/' || NEVER_SHOWN.some((never) => isWithin(never, one)))) {
-      throw new UserError(`\`${path}\` is of the machine itself, and never shown in a sandbox.`);
+      throw new UserError(`\`${path}\` belongs to the machine itself and is never shown in a sandbox.`);
     }
     if ([path, real].some((one) => isHidden(one, hidden))) {
       throw new UserError(
-        `\`${path}\` is of the workspace, of which only the session's \`work/\` is shown in a sandbox.`,
+        `\`${path}\` belongs to the workspace, of which only the session's \`work/\` is shown in a sandbox.`,
       );
     }
   }
@@ -146,23 +146,23 @@ function realPathOrUndefined(path: string): string | undefined {
 
 /** How long a result is cached, in ms; an expired one stays in use while it is refreshed. */
 const CACHE_MS = 10 * 60_000;
-/** With more of them in one folder, the whole folder is covered. */
+/** With more private paths than this in one folder, the whole folder is covered. */
 const MAX_COVERS_PER_FOLDER = 64;
-/** Readable by everybody by design, and too many files to check. */
+/** Not checked, because they are readable by everybody by design and have too many files. */
 const PACKAGE_STORES = ['/nix/store', '/gnu/store'];
-/** Where files appear that are of no package; all that is searched if there is no `find`. */
+/** Folders with files that belong to no package. Without `find`, only these are searched. */
 const CHANGING_FOLDERS = ['/etc', '/opt', '/usr/local'];
 
 type CachedSearch = { at: number; found: Promise<string[]>; next?: Promise<string[]> | undefined };
 const searchCache = new Map<string, CachedSearch>();
 
 /**
- * Files, folders and sockets in some system folders that this process may use and an ordinary user may not. Under a
- * daemon run by root they would be accessible in a sandbox, too: the user 0 owns them without any capability. Some
- * 150,000 files take `find` half a second, several on a cold disk, so it runs in the background, once for all sessions.
+ * Files, folders and sockets in system folders that this process may use and an ordinary user may not. If root runs the
+ * daemon, they would be accessible in a sandbox too, since user 0 owns them without any capability. For 150,000 files
+ * `find` takes half a second, several on a cold disk, so it runs in the background, once for all sessions.
  */
 export async function findPrivatePaths(folders: string[], path: string): Promise<string[]> {
-  // For the user 0 all private files of the system count, also those made since: people put theirs into these folders.
+  // As root, these folders are searched again each time, because people put their own private files into them.
   const recent = process.getuid?.() === 0 ? searchPrivatePaths(existingPaths(CHANGING_FOLDERS), path) : [];
   return collapseToFolders([...new Set([...(await cachedPrivatePaths(folders, path)), ...(await recent)])]);
 }
@@ -200,9 +200,7 @@ const FIND_PRIVATE_ARGS = [
   ...['-type', 's', '!', '-perm', '-2', '-print0', '-o', '!', '-type', 's', '!', '-perm', '-4', '-print0'],
 ];
 
-/**
- * The output of a program, split at NUL. It fails for folders it may not enter; a command cannot enter those either.
- */
+/** The output of a program, split at NUL. Errors are ignored: folders it may not enter are closed to commands too. */
 function nulSeparatedOutput(program: string, args: string[]): Promise<string[]> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { cwd: '/', env: { LC_ALL: 'C' }, stdio: ['ignore', 'pipe', 'ignore'] });
@@ -216,7 +214,7 @@ function nulSeparatedOutput(program: string, args: string[]): Promise<string[]> 
   });
 }
 
-/** Each cover is one more mount for every command. */
+/** Covers whole folders if they have many paths, because each cover is one more mount for every command. */
 function collapseToFolders(paths: string[]): string[] {
   const folders = new Map<string, string[]>();
   for (const path of paths) folders.set(dirname(path), [...(folders.get(dirname(path)) ?? []), path]);

@@ -24,7 +24,7 @@ const RESTARTED_NOTE =
 const NOT_STARTED =
   'Nothing was begun: the daemon ended just before, and by the rules as they are now this call does not run by itself. Make it again to have it asked about.';
 
-/** The default is not to sandbox. */
+/** The effects of a command if no sandbox is configured. */
 const UNSANDBOXED: CallEffects = { touches: ['work', 'outside'], granted: ['outside'] };
 
 export type ShellOptions = {
@@ -98,7 +98,7 @@ export function shellTool(options: ShellOptions = {}): Tool {
 
 function timeoutTooLong(seconds: number): UserError {
   return new UserError(
-    `\`timeout_s\` is at most ${MAX_TIMEOUT_S}, came ${seconds}. A command that takes longer runs with \`background\`.`,
+    `\`timeout_s\` is at most ${MAX_TIMEOUT_S}, got ${seconds}. Run a command that takes longer with \`background\`.`,
   );
 }
 
@@ -130,7 +130,7 @@ async function prepareCommand(
   { env = process.env, wrapCommand = async () => null }: ShellOptions,
   { work }: ToolContext,
 ): Promise<{ program: ShellCommand; sandboxed: SandboxedCommand | null }> {
-  if (command.includes('\0')) throw new UserError('The command has a NUL character in it; write it without.');
+  if (command.includes('\0')) throw new UserError('The command contains a NUL character; remove it.');
   const bytes = Buffer.byteLength(command);
   if (bytes > MAX_COMMAND_BYTES) {
     const limit = `The command has ${bytes} bytes, more than ${MAX_COMMAND_BYTES}.`;
@@ -157,7 +157,7 @@ function commandToolResult({ ending, output }: CommandResult, timeoutMs: number,
 function endHeadline(ending: CommandEnd, timeoutMs: number): string {
   if (ending.how === 'timeout') return `timed out after ${timeoutMs / 1000} s`;
   if (ending.signal) return `ended by signal ${ending.signal}`;
-  return ending.code === null ? 'ended, with an exit code that nobody saw' : `exit ${ending.code}`;
+  return ending.code === null ? 'ended with an unknown exit code' : `exit ${ending.code}`;
 }
 
 function leftBehindNotes(ending: CommandEnd): string[] {

@@ -10,7 +10,7 @@ import { endLeftovers } from '../process/recover-command.ts';
 
 const DEFAULT_PERMISSIONS: Permissions = { mode: 'ask', session: [], workspace: [] };
 
-/** Tools that the engine implements itself: they are subject to rules like any other. */
+/** Tools that the engine implements itself. They are subject to rules like all others. */
 const ENGINE_TOOLS: ReadonlySet<string> = new Set([PLAN_TOOL.name, SPAWN_TOOL.name, ASK_USER_TOOL.name]);
 const isEngineTool = (name: string): boolean => ENGINE_TOOLS.has(name);
 
@@ -87,7 +87,7 @@ export function createToolbox(
       try {
         return (await find(name)?.resume?.(args, context)) ?? null;
       } catch {
-        // If anything kept us from finding out, the outcome is unknown. What still runs is ended with the call.
+        // If finding out failed, the outcome is unknown. Processes that still run are ended with the call.
         if (context.signal.aborted) throw context.signal.reason;
         return null;
       }

@@ -11,14 +11,14 @@ export type ResolveHost = (host: string) => Promise<HostAddress[]>;
 /** Resolves a host name with the system's resolver. Rejects with its error. */
 export const resolveWithSystem: ResolveHost = (host) => lookup(host, { all: true, verbatim: true });
 
-/** The URL the model asked for, if it may be tried. Throws UserError with what is wrong with it. */
+/** Parses a URL from the model. Throws UserError if it is invalid or may not be fetched. */
 export function parseFetchUrl(asked: string, base?: URL): URL {
   if (!URL.canParse(asked, base?.href)) {
-    throw new UserError(`\`${truncate(asked, 200)}\` is not a URL. Wanted one such as https://example.org/page.`);
+    throw new UserError(`\`${truncate(asked, 200)}\` is not a URL. Expected one such as https://example.org/page.`);
   }
   const url = new URL(asked, base);
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw new UserError(`Only http and https can be fetched, came \`${url.protocol}\`.`);
+    throw new UserError(`Only http and https can be fetched, got \`${url.protocol}\`.`);
   }
   if (url.username !== '' || url.password !== '') {
     throw new UserError('A URL with a user name or password in it is not fetched. Leave them out.');
@@ -61,7 +61,9 @@ async function resolveOrThrow(host: string, resolve: ResolveHost): Promise<HostA
   } catch (error) {
     const temporary = errorCode(error) === 'EAI_AGAIN';
     if (temporary)
-      throw new UserError(`The address of \`${host}\` could not be found now: no answer of the name servers.`);
+      throw new UserError(
+        `The address of \`${host}\` could not be found: the name servers do not answer at the moment.`,
+      );
     if (errorCode(error) !== 'ENOTFOUND' && errorCode(error) !== 'ENODATA') {
       throw new UserError(`The address of \`${host}\` could not be found: ${errorText(error)}.`);
     }
@@ -74,10 +76,10 @@ function isAllowedPort({ port }: URL): boolean {
   return port === '' || port === '80' || port === '443' || Number(port) >= 1024;
 }
 
-/** What a person allowed besides the public network: host names, addresses, and ranges such as `10.0.0.0/8`. */
+/** Hosts that a person allowed besides the public network: names, addresses, and ranges such as `10.0.0.0/8`. */
 export type AllowedHosts = { host(name: string): boolean; address(address: string): boolean };
 
-/** For an address that a person put into the settings. */
+/** For URLs from the settings. */
 export const ALLOW_ALL: AllowedHosts = { host: () => true, address: () => true };
 
 /** Parses entries of the settings: host names, addresses and address ranges. */

@@ -25,13 +25,13 @@ const CHROMIUM_HOSTS = new Set([
   'redirector.gvt1.com',
 ]);
 
-/** The only way out of a browser: a forward proxy on its own loopback port. */
+/** A browser's only access to the network: a forward proxy on its own loopback port. */
 export type EgressProxy = {
   /** `http://127.0.0.1:<port>`, for `--proxy-server`. */
   url: string;
   /** Why the last request to that URL failed; undefined if it did not. */
   lastFault(url: string): string | undefined;
-  /** Requests for which this returns a reason are denied from now on. Of encrypted requests only the host is known. */
+  /** From now on, denies requests for which this returns a reason. Only the host of an encrypted request is known. */
   setDenyRule(denied: (url: string) => string | undefined): void;
   close(): void;
 };
@@ -63,7 +63,7 @@ export async function startEgressProxy(may: () => AllowedHosts, resolve: Resolve
     },
     async addressesFor(url) {
       if (CHROMIUM_HOSTS.has(url.hostname))
-        throw new UserError(`${url.hostname} is refused: it serves the browser, no page.`);
+        throw new UserError(`${url.hostname} is refused: it belongs to the browser vendor, not to a page.`);
       const why = denied(url.href);
       if (why !== undefined) throw new UserError(`${url.href} is denied: ${why}.`);
       return resolveAllowedAddresses(url, may(), resolve);
@@ -138,7 +138,7 @@ async function forward(route: Route, asked: IncomingMessage, answer: ServerRespo
   }
 }
 
-/** The connection is cut, so that an answer of ours is never mistaken for the server's. */
+/** Cuts the connection, because an error response of ours could be mistaken for the server's. */
 function cutOff(route: Route, url: URL, error: unknown, answer: ServerResponse): void {
   if (!answer.headersSent) route.noteFault(url, error);
   answer.destroy();

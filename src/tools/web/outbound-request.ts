@@ -33,8 +33,8 @@ export type FetchedPage = HttpResponse & { url: URL; hops: readonly URL[] };
 const ACCEPT = 'text/html,application/xhtml+xml,text/markdown;q=0.9,text/plain;q=0.8,*/*;q=0.7';
 
 /**
- * The only way out for our own tools: the host is resolved once, each of its addresses is checked, and the connection
- * is made to these and no others.
+ * The only network access of our own tools. The host is resolved once, each of its addresses is checked, and the
+ * connection is made to these and no others.
  */
 export async function requestChecked(url: URL, { may, resolve, ...asked }: CheckedRequest): Promise<HttpResponse> {
   const to = await raceAbort(resolveAllowedAddresses(url, may, resolve), asked.signal);
@@ -63,8 +63,8 @@ export async function fetchWithRedirects(from: URL, way: FetchOptions): Promise<
 }
 
 /**
- * What the rules say of each hop of a call that was permitted for its first address: a redirect on the same host needs
- * no new approval where only a default would ask, and none gets past a rule.
+ * Applies the rules to each redirect of a call that was permitted for its first URL. A redirect on the same host needs
+ * no new approval if only a default would ask, but none gets past a rule.
  */
 export function redirectPolicy(permits: ToolContext['permits'], from: URL): FetchOptions['refuses'] {
   return (url) => {
@@ -97,18 +97,18 @@ async function fetchOnce(url: URL, { may, resolve, maxBytes, signal }: FetchOpti
 }
 
 const NETWORK_ERROR_TEXTS: Record<string, string> = {
-  ECONNREFUSED: 'nothing listens there',
-  ECONNRESET: 'the connection was broken off',
-  EPIPE: 'the connection was broken off',
+  ECONNREFUSED: 'the connection was refused',
+  ECONNRESET: 'the connection was lost',
+  EPIPE: 'the connection was lost',
   ETIMEDOUT: 'there is no answer',
   EHOSTUNREACH: 'the host cannot be reached',
   ENETUNREACH: 'there is no network to it',
-  Z_BUF_ERROR: 'the compressed answer was broken off',
+  Z_BUF_ERROR: 'the compressed answer was cut off',
   Z_DATA_ERROR: 'the compressed answer is damaged',
   CERT_HAS_EXPIRED: 'its certificate has expired',
-  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is signed by itself',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host',
-  EPROTO: 'no secure connection came about; does it speak https?',
+  EPROTO: 'no secure connection could be made; does it speak https?',
 };
 
 /** Describes a connection error for the model. */
@@ -123,7 +123,7 @@ export type HttpResponse = {
   headers: IncomingHttpHeaders;
   /** The body, decompressed, at most `maxBytes` of it. */
   bytes: Buffer;
-  /** The body was longer. */
+  /** Whether the body was longer. */
   cut: boolean;
 };
 
@@ -133,7 +133,7 @@ type HttpRequest = {
   body?: string;
   /** Where to connect; default: what the system's resolver answers. */
   to?: HostAddress[];
-  /** Most bytes of the body, counted after decompression; with 0 the body is not read. */
+  /** The most bytes of the body, after decompression; with 0 the body is not read. */
   maxBytes: number;
   signal: AbortSignal;
 };
@@ -159,7 +159,7 @@ async function sendRequest(url: URL, ask: HttpRequest): Promise<HttpResponse> {
 function awaitResponse(url: URL, { method = 'GET', headers, body, to, signal }: HttpRequest): Promise<IncomingMessage> {
   const options: RequestOptions = {
     method,
-    // No shared agent: none that keeps connections, or that a proxy in the environment could apply to.
+    // A shared agent might keep connections alive, or use a proxy from the environment.
     agent: false,
     signal,
     headers: { 'user-agent': 'agentd', 'accept-encoding': 'gzip, br', ...headers },

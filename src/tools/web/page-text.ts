@@ -54,7 +54,7 @@ export async function convertToText(job: ConvertJob, outer: AbortSignal, ms = TI
     stderr: true,
     resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
   });
-  // After the race nobody listens any more, and an unhandled error would end the daemon.
+  // After the race nothing else listens, and an unhandled error would end the daemon.
   worker.on('error', () => undefined);
   try {
     const [reply] = await once(worker, 'message', { signal: AbortSignal.any([limit.signal, grown.signal]) });
@@ -106,7 +106,7 @@ function isTextType(mime: string): boolean {
   );
 }
 
-/** How far into a page its encoding declaration is looked for, as the HTML standard has it. */
+/** How far into a page its encoding declaration is searched for, by the HTML standard. */
 const META_BYTES = 1024;
 
 /**
@@ -134,7 +134,7 @@ function decode(bytes: Buffer, label: string): string {
   const decoder = new TextDecoder(label);
   const text = decoder.decode(bytes);
   if (decoder.encoding !== 'windows-1252') return text;
-  // Some versions of Node read it as ISO-8859-1: quotes, dashes and the euro sign come as control characters.
+  // Some versions of Node decode it as ISO-8859-1, so that quotes, dashes and the euro sign become control characters.
   return text.replace(/[\x80-\x9f]/g, (char) => WINDOWS_1252.charAt(char.charCodeAt(0) - 0x80));
 }
 

@@ -1,14 +1,14 @@
 // @ts-check
-// A page becomes text, in a thread: what a stranger's page does to the parsers costs that thread, not the daemon. Plain
-// JavaScript, since a thread is started from a file, and this file is the same beside the sources and in the package.
+// Converts a page to text in a thread, so that a hostile page can harm only the thread, not the daemon. Plain
+// JavaScript, since a thread is started from a file, and this file is the same in the sources and in the package.
 import { parentPort, workerData } from 'node:worker_threads';
 
 /** @typedef {import('./page-text.ts').ConvertJob} Job */
 /** @typedef {import('./page-text.ts').ConvertedPage} Converted */
 
-/** Less text than this in the main part, in characters, and it is taken for a wrong guess. */
+/** A main part with less text than this is treated as a wrong guess. */
 const LEAST_MAIN = 200;
-/** Never of use to who reads. */
+/** Elements without readable content. */
 const NEVER = 'script,style,noscript,template,iframe,object,embed,svg,canvas,link,meta';
 
 const BLOCKS = ['h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'ul', 'ol', 'li', 'blockquote', 'pre'];
@@ -23,7 +23,7 @@ async function ofHtml({ html, url, whole }) {
     import('@joplin/turndown-plugin-gfm'),
   ]);
   const parsed = parseHTML(html).document;
-  // A page may leave out its outermost element; this parser takes the first one that comes for it.
+  // A page may omit `<html>`; the parser would then take its first element as the root.
   const isWhole = parsed.documentElement?.localName === 'html' && parsed.body !== null;
   const document = isWhole ? parsed : parseHTML(`<!doctype html><html><body>${html}</body></html>`).document;
   settleLinks(document, url);
@@ -40,7 +40,7 @@ async function ofHtml({ html, url, whole }) {
   return { title: main ? (article?.title ?? title) : title, text, part: main ? 'main' : 'whole', pages: 0 };
 }
 
-/** Links and images get their whole address; what leads nowhere (scripts, pictures written into the page) goes. */
+/** Makes the URLs of links and images absolute, and removes those of no use (scripts, inline images). */
 function settleLinks(/** @type {any} */ document, /** @type {string} */ url) {
   const declared = document.querySelector('base[href]')?.getAttribute('href') ?? '';
   const base = URL.canParse(declared, url) ? new URL(declared, url).href : url;
@@ -59,8 +59,8 @@ function settleLinks(/** @type {any} */ document, /** @type {string} */ url) {
 }
 
 /**
- * Markdown has tables of lines of text and no others. One that holds tables was there for the layout and is taken
- * apart; in the others what is a block (a heading, a list) becomes words in its cell.
+ * Cells of Markdown tables hold a line of text. A table that contains tables is for layout and is replaced by its
+ * content; in other tables, blocks in a cell (a heading, a list) become text.
  */
 function settleTables(/** @type {any} */ document) {
   for (const table of document.querySelectorAll('table')) {

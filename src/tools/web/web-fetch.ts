@@ -59,7 +59,7 @@ export function webFetchTool({ settings, resolve = resolveWithSystem, limits = {
         signal: limit.signal,
       });
     } catch (error) {
-      if (limit.hasPassed()) throw new UserError(`${url.href} did not come whole within ${ms / 1000} s.`);
+      if (limit.hasPassed()) throw new UserError(`${url.href} was not received completely within ${ms / 1000} s.`);
       throw error;
     } finally {
       limit.clear();
@@ -99,7 +99,7 @@ async function pageTextResult(page: FetchedPage, how: ReadOptions): Promise<Tool
   const cut = page.cut ? `; it is longer, and only its first ${formatBytes(page.bytes.length)} were fetched` : '';
   const about = `${heading}\n${sizeAndType(page)}${note && `; ${note}`}${cut}`;
   if (text.length <= MAX_TEXT) return { ok: true, text: `${about}\n\n${text}`.trimEnd() };
-  // Not in the middle of a character.
+  // Does not cut a character in half.
   const start = text.slice(0, MAX_TEXT).replace(/[\ud800-\udbff]$/, '');
   return {
     ok: true,
@@ -135,7 +135,7 @@ async function readBodyText(
 
 function explainConvertError(error: unknown): never {
   if (!(error instanceof UserError)) throw error;
-  throw new UserError(`It was fetched, but: ${error.message} \`save_as\` puts it into a file as it came.`);
+  throw new UserError(`It was fetched, but: ${error.message} \`save_as\` puts it into a file unchanged.`);
 }
 
 function sizeAndType({ bytes, headers }: FetchedPage): string {

@@ -106,7 +106,7 @@ const ENGINE_APIS: Record<SearchSettings['engine'], EngineApi> = {
       path: `/res/v1/web/search?${new URLSearchParams({ q: query, count: String(count), text_decorations: 'false' })}`,
       headers: { 'x-subscription-token': key },
     }),
-    // Without a hit there is no `web` at all.
+    // Without results there is no `web` at all.
     results: z
       .object({
         type: z.literal('search'),
@@ -194,11 +194,12 @@ async function queryEngine(
     signal: query.signal,
   }).catch((error: unknown) => {
     query.signal.throwIfAborted();
-    throw new UserError(`${api.name} at ${access.base} cannot be asked: ${describeNetworkError(error)}.`);
+    throw new UserError(`${api.name} at ${access.base} cannot be reached: ${describeNetworkError(error)}.`);
   });
   if (answer.status !== 200) throw engineError(api, access, answer);
   const read = api.results.safeParse(parseJsonOrNone(answer.bytes));
-  if (!read.success) throw new UserError(`${api.name} at ${access.base} answered what is not search results.`);
+  if (!read.success)
+    throw new UserError(`${api.name} at ${access.base} answered with something that is not search results.`);
   return read.data;
 }
 
@@ -227,7 +228,7 @@ function engineError(
   }
   if (headers.location !== undefined) {
     return new UserError(
-      `${name} at ${base} sends on to ${truncate(headers.location, 200)}: \`search.base_url\` is to name that.`,
+      `${name} at ${base} redirects to ${truncate(headers.location, 200)}: put that address into \`search.base_url\`.`,
     );
   }
   return new UserError(`${name} at ${base} answered ${status}.${quoted}`);

@@ -13,11 +13,11 @@ export const WEB_FETCH_HEAD = {
   name: 'web_fetch',
   description:
     'Fetches a URL with GET. A page comes as Markdown (its main part), a PDF as text, JSON and other text as it is. ' +
-    'Anything else is only named; `save_as` puts it into a file. The same URL again is given from memory for some minutes.',
+    'Anything else is only named; `save_as` puts it into a file. The same URL is served from a cache for some minutes.',
   args: z.strictObject({
     url: z.string().min(1).max(8192).describe('An http or https URL.'),
     whole: optional(z.boolean().describe('The whole page, with its menus and lists of links.')),
-    fresh: optional(z.boolean().describe('Fetch it again although it is in memory.')),
+    fresh: optional(z.boolean().describe('Fetch it again even if it is cached.')),
     save_as: optional(z.string().min(1).describe('Save it unchanged in this file, relative to the work folder.')),
   }),
   replay: 'safe' as const,
@@ -29,8 +29,8 @@ export const WEB_FETCH_HEAD = {
 };
 
 /**
- * The model-facing description of `web_search`. An engine that a person chose needs no approval; without one nothing is
- * asked.
+ * The model-facing description of `web_search`. An engine that a person chose needs no approval; without an engine,
+ * nothing is requested.
  */
 export const webSearchHead = (settings: () => WebSettings) => ({
   ...WEB_SEARCH_HEAD,
@@ -43,7 +43,7 @@ const WEB_SEARCH_HEAD = {
   name: 'web_search',
   description: 'Searches the web: titles, URLs and short excerpts. To read one of them use web_fetch.',
   args: z.strictObject({
-    query: z.string().trim().min(1).max(400).describe('What is looked for, as in a search box.'),
+    query: z.string().trim().min(1).max(400).describe('The search words, as in a search box.'),
     count: optional(z.int().min(1).max(20).describe('How many results, 8 by default.')),
   }),
   replay: 'safe' as const,

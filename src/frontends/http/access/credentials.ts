@@ -1,18 +1,18 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Client } from '../../../client/index.ts';
 
-/** The header in which the page shows its key. */
+/** The header in which the page sends its key. */
 const PAGE_KEY_HEADER = 'x-agentd-page';
 /** How long a browser stays logged in, in seconds. */
 const COOKIE_SECONDS = 30 * 24 * 3600;
-/** How long a login code holds, in ms. */
+/** How long a login code is valid. */
 const CODE_MS = 60_000;
 const COOKIE_RULES = 'Path=/; HttpOnly; SameSite=Strict';
 
-/** What a request shows of who sent it; names are in lower case. */
+/** Looks up a header of the request; names are in lower case. */
 type RequestHeaders = (name: string) => string | undefined;
 
-/** Somebody with a token of the workspace. The cookie and the key of their page are made from `secret`. */
+/** Somebody with a token of the workspace. The cookie and the key of their page are derived from `secret`. */
 export type TokenHolder = { id: string; secret: string; client: Client };
 
 /** Everybody with a token. Both throw UserError if `.agentd/tokens.json` is needed and invalid. */
@@ -21,22 +21,22 @@ export type TokenHolders = {
   byId(id: string): TokenHolder | undefined;
 };
 
-/** How a page gets access, and shows that it has it. */
+/** Logs pages in and checks their requests. */
 export type PageAccess = {
-  /** The client for a request with the cookie and the key of a page that has presented a token. Throws UserError. */
+  /** The client for a request with the cookie and the key of a logged-in page. Throws UserError. */
   clientOf(header: RequestHeaders): Client | undefined;
   /** For a page that presents a token or an unused login code: `Set-Cookie`, and the key to send with each request. */
   logIn(text: string): { cookie: string; key: string } | undefined;
-  /** `Set-Cookie` that ends it. */
+  /** A `Set-Cookie` value that deletes the cookie. */
   logOut(): string;
-  /** Shows that this server knows the token, without telling it: an answer to a text that the caller has made up. */
+  /** Proves that this server knows the token without revealing it, by an answer to the caller's random challenge. */
   prove(challenge: string): string;
 };
 
 /**
- * Compares in constant time. Browsers send a cookie to every port of a host, and thus also to other servers on this
- * machine, such as one that an agent has started. The cookie alone therefore admits nobody: the key that belongs to it
- * is kept by the page, where only pages of this very port can read it.
+ * Compares in constant time. Browsers send a cookie to every port of a host, including other servers on this machine,
+ * such as one that an agent has started. The cookie alone is therefore not enough: a request also needs the key, which
+ * the page keeps where only pages of the same port can read it.
  */
 export function openPageAccess(adminToken: string, holders: TokenHolders): PageAccess {
   // Servers of several workspaces share the cookies of their host.
@@ -67,13 +67,13 @@ export function openPageAccess(adminToken: string, holders: TokenHolders): PageA
   };
 }
 
-/** A secret made from another, for one purpose. */
+/** Derives a secret for one purpose. */
 export const derive = (secret: string, purpose: string): string =>
   createHmac('sha256', secret).update(purpose).digest('base64url');
 
 /**
- * A text that logs in once, within a minute. A program that is told to open an address is seen with it by everyone on
- * the machine, so the token itself is not in that address.
+ * A code that logs in once, within a minute. It stands in the URL in place of the token, because every user of the
+ * machine can see the arguments of the program that opens the URL.
  */
 export const createLoginCode = (token: string): string =>
   codeOf(token, String(Date.now() + CODE_MS), randomBytes(12).toString('base64url'));
@@ -81,7 +81,7 @@ export const createLoginCode = (token: string): string =>
 const codeOf = (token: string, until: string, nonce: string): string =>
   `${until}.${nonce}.${derive(token, `code ${until} ${nonce}`)}`;
 
-/** What a server that knows the token answers to a challenge. */
+/** The answer to a challenge, which requires the token. */
 export const proofOf = (token: string, challenge: string): string => derive(token, `proof ${challenge}`);
 
 const cookieOf = (header: string | undefined, name: string): string | undefined =>

@@ -8,9 +8,9 @@ import type { HttpEnv, HttpServices } from '../common/operation.ts';
 import { derive, isSame, type PageAccess, type TokenHolder, type TokenHolders } from './credentials.ts';
 import { restrictClient } from './restricted-client.ts';
 
-/** Names of this machine, as they stand in `Host`. */
+/** Names of this machine in a `Host` header. */
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
-/** What tells nothing of sessions: the page itself is the same for everyone. */
+/** Paths that need no token because they reveal nothing about sessions; the page itself is the same for everyone. */
 const OPEN_PATHS = new Set([
   ...['/healthz', '/readyz', '/openapi.json', '/login', '/logout'],
   ...[
@@ -30,10 +30,9 @@ const WRITES = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 const withoutPort = (host: string): string => host.replace(/:\d{1,5}$/, '');
 
 /**
- * Refuses what a page of another site can make a browser send: a request to another name that was bound to this
- * address (`Host`), and one from a page that is not of this server (`Origin`, `Sec-Fetch-Site`); a link to this server
- * may be followed from anywhere. Any port is taken, since it may have been forwarded. `proxied`: names by which a proxy
- * with TLS on this machine is reached.
+ * Refuses requests that a page of another site can make a browser send: those to a foreign name bound to this address
+ * (`Host`), and those from a page of another server (`Origin`, `Sec-Fetch-Site`). Links to this server may be followed
+ * from anywhere. Any port is accepted, since it may be forwarded. `proxied`: names of a TLS proxy on this machine.
  */
 export const checkSource = (proxied: readonly string[]): MiddlewareHandler => {
   const names = [...LOOPBACK_NAMES, ...proxied];
@@ -91,10 +90,10 @@ export function openTokenHolders(client: Client, adminToken: string, tokens: Acc
   }
 }
 
-/** Whom a request is from: somebody with a token, or a page that has presented one. */
+/** Whose requests are let in: those of token holders and of logged-in pages. */
 export type Access = { holders: TokenHolders; page: PageAccess };
 
-/** Lets through requests with a token of this workspace, and of a page that has presented one; notes what it gives. */
+/** Lets through requests with a token and those of a logged-in page, and gives them the client they may use. */
 export function checkToken(
   { holders, page }: Access,
   { complain }: Pick<HttpServices, 'complain'>,
@@ -151,10 +150,7 @@ const cameWithout = (cookie: string | undefined): string =>
 
 const UPLOAD_PATH = /^\/api\/sessions\/[^/]+\/uploads$/;
 
-/**
- * Refuses a write that is not said to be JSON, or the bytes of an upload: a page of another site can send text and
- * forms without asking first.
- */
+/** Refuses writes without the right content type: pages of other sites can send text and forms without a preflight. */
 export const checkContentType: MiddlewareHandler = async (c, next) => {
   const type = c.req.header('content-type');
   const wanted = UPLOAD_PATH.test(c.req.path) ? 'application/octet-stream' : 'application/json';

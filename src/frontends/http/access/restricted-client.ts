@@ -13,9 +13,10 @@ import { HttpProblem } from '../common/http-problem.ts';
 type OutgoingMessage = Parameters<Client['send']>[1];
 
 /**
- * The client as the holder of a token may use it. Sessions that the token may not see do not exist: they are missing
- * from lists and throw `NoSuchSession`. What its role does not include throws a problem that says which role does.
- * Messages are from its holder. Streams end once `isValid` is false. Every method is decided on here, one by one.
+ * The client, limited to what the holder of a token may do. Sessions that the token may not see are treated as missing:
+ * lists omit them, and access throws `NoSuchSession`. What the role does not include throws a problem that names the
+ * role needed. Messages are sent as the holder. Streams end once `isValid` is false. Methods are allowed one by one, so
+ * that a new one is not exposed by accident.
  */
 export function restrictClient(client: Client, user: AccessToken, isValid: () => boolean): Client {
   const rights = rightsOf(user, client);
@@ -83,16 +84,16 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
   };
 }
 
-/** What a token allows. Each of these throws where the token does not allow it, or returns what to go on with. */
+/** What a token allows. The last four throw if the token does not allow it. */
 type Rights = {
   maySee(name: string): boolean;
   sessions(): string[];
   need(role: Role, why?: string): void;
-  /** The name of a session that exists, for what needs this role. */
+  /** The name of an existing session, if the token has this role. */
   existing(key: string, role: Role): string;
-  /** The name of a session that may be created, under the names that the token may see. */
+  /** The name of a session that may be new, if the token may see that name. */
   creatable(key: string): string;
-  /** The message as it may be sent: from the holder, and no answer to a call without the role for it. */
+  /** The message with the holder as its sender. Throws if it would answer a call without the role for that. */
   outgoing<M extends OutgoingMessage>(key: string, message: M, mustExist?: boolean): Promise<M>;
 };
 
@@ -123,8 +124,8 @@ function rightsOf(user: AccessToken, client: Client): Rights {
       if (held === 'terminal') rights.need('approve', 'a message that opens a terminal or closes it');
       if (!includesRole(user.role, 'approve')) {
         const answered = await findAnsweredCall(client, name, message);
-        if (answered === 'words') rights.need('approve', 'words that could answer a call that waits');
-        else if (answered) rights.need('approve', `a message that would answer call ${answered.id}, which waits`);
+        if (answered === 'words') rights.need('approve', 'a message that could answer a waiting call');
+        else if (answered) rights.need('approve', `a message that would answer the waiting call ${answered.id}`);
       }
       return { ...message, from: user.name };
     },
@@ -132,7 +133,7 @@ function rightsOf(user: AccessToken, client: Client): Rights {
   return rights;
 }
 
-/** A token that was removed ends the streams that are open with it. */
+/** Ends a stream once its token was removed. */
 async function* whileValid<T>(updates: AsyncGenerator<T>, isValid: () => boolean): AsyncGenerator<T> {
   for await (const update of updates) {
     if (!isValid()) return;

@@ -42,7 +42,7 @@ export class HttpProblem extends Error {
 
 type Fault = { status: ProblemStatus; wanted: string; todo: string };
 
-/** Errors of the client by name: the client is loaded where it is used, and its classes with it. */
+/** The client's errors, by name, since importing their classes would load the client. */
 const FAULTS: Readonly<Record<string, Fault>> = {
   NoSuchSession: { status: 404, wanted: 'an existing session', todo: 'GET /api/sessions lists all sessions.' },
   NoSuchFile: {
@@ -69,7 +69,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   DaemonState: { status: 409, wanted: 'a daemon in a suitable state', todo: 'See: agentctl status' },
 };
 
-/** Why a plan was not saved, as the client says it. */
+/** The client's reasons why a plan was not saved. */
 const PLAN_FAULTS: Readonly<Record<string, Fault>> = {
   none: { status: 404, wanted: 'a plan', todo: 'Send a message: a task makes a plan.' },
   other: { status: 412, wanted: 'an edit of the current plan', todo: 'Read the plan again.' },
@@ -77,7 +77,7 @@ const PLAN_FAULTS: Readonly<Record<string, Fault>> = {
   invalid: { status: 422, wanted: 'a plan, as in plan.json', todo: 'Correct it and send it again.' },
 };
 
-/** Any error as a problem. A fault of the server goes to `complain`; the caller does not see its text. */
+/** Turns any error into a problem. Internal errors go to `complain`; the caller does not see their text. */
 export function problemOf(error: unknown, complain: (text: string) => void): HttpProblem {
   if (error instanceof HttpProblem) return error;
   if (error instanceof UserError) {

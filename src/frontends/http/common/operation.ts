@@ -9,9 +9,9 @@ import type { Client } from '../../../client/index.ts';
 import { HttpProblem, type ProblemStatus } from './http-problem.ts';
 
 /**
- * What is known of every request. `owner`: it came in where no token is needed. `client`: what its sender may use;
- * `currentClient`: what they may use by now, undefined once the token was removed. `acceptSocket`: the request asks for
- * a WebSocket, and gets it after this was called. `outgoing`: what the response is written to.
+ * The context of every request. `owner`: set if it came over the Unix socket, where no token is needed. `client`: the
+ * client its sender may use; `currentClient`: the same, checked again at each call, undefined once the token was
+ * removed. `acceptSocket`: set if the request asks for a WebSocket; calling it accepts. `outgoing`: Node's response.
  */
 export type HttpEnv = {
   Bindings: {
@@ -22,23 +22,23 @@ export type HttpEnv = {
   Variables: { client: Client; currentClient: () => Client | undefined };
 };
 
-/** What every operation is given. */
+/** What every operation can use. */
 export type HttpServices = {
   client: Client;
-  /** Without the limits of the caller: for what the server cleans up by itself. */
+  /** A client without the caller's restrictions, for the server's own cleanup. */
   workspace: Client;
-  /** Aborted when the server closes: streams end then. */
+  /** Aborted when the server closes, which ends streams. */
   closing: AbortSignal;
-  /** Reports what went wrong on our side to the owner of the server. */
+  /** Reports internal errors to the owner of the server. */
   complain: (text: string) => void;
 };
 
-/** What an operation answers with one status. */
+/** The body of a response with one status. */
 export type AnswerSpec = { describe: string; schema: z.ZodType } | { describe: string; type: string };
 
 type Inputs = { params: z.ZodObject; query: z.ZodObject; headers: z.ZodObject; body: z.ZodType };
 
-/** An operation: what it takes and answers, which is also its part of `/openapi.json`, and what it does. */
+/** An operation: its inputs and answers, from which `/openapi.json` is made, and its handler. */
 type OperationSpec<I extends Inputs> = {
   method: 'get' | 'post' | 'put';
   /** As in OpenAPI: `/api/sessions/{session}/plan`. */
@@ -49,7 +49,7 @@ type OperationSpec<I extends Inputs> = {
   params?: I['params'];
   query?: I['query'];
   headers?: I['headers'];
-  /** Checked as JSON; left out where the request has no body. */
+  /** The schema of a JSON body; left out if the request has none. */
   body?: I['body'];
   /** The body is a file, given as `bytes`. */
   takesFile?: true;
@@ -63,9 +63,9 @@ type OperationInput<I extends Inputs> = {
   query: z.infer<I['query']>;
   headers: z.infer<I['headers']>;
   body: z.infer<I['body']>;
-  /** The body before its schema left out what it does not know. */
+  /** The parsed body before its schema removed unknown keys. */
   raw: unknown;
-  /** The body where it is a file; empty otherwise. */
+  /** The body of an upload; empty otherwise. */
   bytes: AsyncIterable<Uint8Array>;
   services: HttpServices;
   client: Client;
@@ -74,10 +74,10 @@ type OperationInput<I extends Inputs> = {
 };
 
 const NOTHING = z.object({});
-/** Query parameters nobody knows are most likely a slip. */
+/** Unknown query parameters are refused, since they are most likely typing errors. */
 const NO_QUERY = z.strictObject({});
 
-/** An operation whose inputs are checked and whose types are forgotten, for the table of all. */
+/** An operation without its input types, so that all fit into one table; it checks its inputs itself. */
 export type HttpOperation = Omit<OperationSpec<Inputs>, 'run'> & {
   run: (c: Context, services: HttpServices) => Promise<Response>;
 };
@@ -100,24 +100,24 @@ export function defineOperation<
         headers: validate(spec.headers ?? NOTHING, headersOf(c, spec.headers), 'header'),
         body: spec.body ? validate(spec.body, raw, 'body') : undefined,
         ...{ raw, bytes: bodyOf(c), services, client: services.client },
-        // Few operations wait for anything: the others make no signal.
+        // Made on demand, since few operations wait for anything.
         get signal() {
           return AbortSignal.any([c.req.raw.signal, services.closing]);
         },
       };
       const response = await run(given as Parameters<typeof run>[0]);
-      // Nobody reads the body of an answer to HEAD: what it holds open is let go here.
+      // Nobody reads the body of an answer to HEAD, so its resources are released here.
       if (c.req.method === 'HEAD') await response.body?.cancel();
       return response;
     },
   };
 }
 
-/** The headers that a schema knows: Hono would build a record of every header for each request, which costs more. */
+/** Reads only the headers in the schema, because Hono's record of all headers costs more per request. */
 const headersOf = (c: Context, schema: z.ZodObject = NOTHING): Record<string, string | undefined> =>
   Object.fromEntries(Object.keys(schema.shape).map((name) => [name, c.req.header(name)]));
 
-/** The value as its schema reads it. */
+/** Parses a value. Throws a 400 problem that names the first invalid field. */
 function validate<T extends z.ZodType>(schema: T, value: unknown, place: string): z.infer<T> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
@@ -131,7 +131,7 @@ function validate<T extends z.ZodType>(schema: T, value: unknown, place: string)
   });
 }
 
-/** What to write instead of keys that are unknown: the nearest known key, where the object is the input itself. */
+/** The fault text for unknown keys, with a suggestion if they are keys of the input itself. */
 function knownKeys(schema: z.ZodType, { keys, path }: z.core.$ZodIssueUnrecognizedKeys): string {
   const known = schema instanceof z.ZodObject && path.length === 0 ? Object.keys(schema.shape) : [];
   const nearest = nearestName(keys[0] ?? '', known);
@@ -149,7 +149,7 @@ function shorten(value: unknown): string {
 /** As much as a message file in an inbox may hold. */
 const MAX_BODY_BYTES = 10 * 1024 * 1024;
 
-/** The body as JSON; undefined where there is none. Throws a problem where it is too large or no JSON. */
+/** The body as JSON; undefined if it is empty. Throws a problem if it is too large or not JSON. */
 export async function readJson(c: Context): Promise<unknown> {
   const bytes = await readBytes(c);
   if (bytes.length === 0) return undefined;
@@ -167,7 +167,7 @@ export async function readJson(c: Context): Promise<unknown> {
 async function readBytes(c: Context): Promise<Uint8Array> {
   const promised = c.req.header('content-length');
   if (Number(promised ?? 0) > MAX_BODY_BYTES) throw tooLarge(`${promised} bytes`);
-  // Node hands on no more than was promised. Reading it at once saves the web stream, which costs more than the rest.
+  // Node delivers no more than Content-Length. Reading in one go avoids a web stream, which costs more than the rest.
   if (promised !== undefined) return new Uint8Array(await c.req.arrayBuffer().catch(throwBrokenOff));
   const pieces: Uint8Array[] = [];
   let size = 0;
@@ -186,12 +186,12 @@ async function* bodyOf(c: Context): AsyncIterable<Uint8Array> {
   } catch (error) {
     throwBrokenOff(error);
   }
-  // A body that broke off before it was read ends like a whole one.
+  // A body that was cut off before it was read looks complete, so this must be checked.
   if (propertyOf(propertyOf(c.env, 'incoming'), 'complete') === false)
     throwBrokenOff(new Error('the connection was closed'));
 }
 
-/** A body cannot be read to its end because its sender is gone: nothing failed here, and nobody reads the answer. */
+/** The sender closed the connection within the body. A client error, so that it is not reported as ours. */
 function throwBrokenOff(error: unknown): never {
   throw new HttpProblem(400, {
     wanted: 'the whole body of the request',
@@ -207,7 +207,7 @@ const tooLarge = (came: string): HttpProblem =>
     todo: 'Put long texts into files and attach them: agentctl send --file',
   });
 
-/** A JSON answer that nobody keeps. */
+/** A JSON response that is not to be cached. */
 export function jsonAnswer(
   body: unknown,
   status: 200 | 201 | 202 = 200,
@@ -219,12 +219,12 @@ export function jsonAnswer(
   });
 }
 
-/** The path of everything in a session. */
+/** The path parameter of all operations on a session. */
 export const InSession = z.object({
   session: z.string().min(1).max(500).describe('Name of a session, or the key it was created with.'),
 });
 
-/** A whole number as a path or a query has it; the document says that it is an integer. */
+/** A whole number in a path or query, where it is text; `/openapi.json` calls it an integer. */
 export const wholeNumber = (minimum: number, maximum: number) =>
   z
     .string()
@@ -233,7 +233,7 @@ export const wholeNumber = (minimum: number, maximum: number) =>
     .refine((it) => it >= minimum && it <= maximum, `wanted a whole number from ${minimum} to ${maximum}`)
     .meta({ type: 'integer', minimum, maximum, pattern: undefined });
 
-/** One plain file name: what it names lies in the folder it is looked for in, and nowhere else. */
+/** One plain file name, so that it cannot lead out of its folder. */
 export const FileName = z
   .string()
   .regex(/^[^./\\\x00][^/\\\x00]*$/, 'wanted one plain file name that does not begin with a dot')

@@ -2,13 +2,13 @@ import { setImmediate } from 'node:timers/promises';
 
 const encoder = new TextEncoder();
 
-/** Frames that are ready together are sent together, up to about this many characters. */
+/** Frames that are ready at the same time are sent in one chunk of about this size. */
 const CHUNK_CHARS = 65_536;
 
 /**
- * Server-sent events, or comments, as the answer to a request; each frame is whole, with the empty line behind it.
- * Frames are made when there is room for them and not before, so a slow reader costs one chunk. It ends with the
- * frames, with the connection or with the signal, and what `frames` holds is let go then.
+ * A response of server-sent events or comments. Each frame is complete, including its final empty line. Frames are only
+ * generated when there is room to send them, so a slow reader holds one chunk in memory. The response ends with the
+ * frames, the connection or the signal; the generator is closed then.
  */
 export function sseResponse(
   frames: (ends: AbortSignal) => AsyncGenerator<string>,
@@ -20,14 +20,14 @@ export function sseResponse(
   let isRead = true;
   const end = () => {
     control.abort(signal.reason);
-    // Of a reader that has stopped reading nobody asks for the next frame.
+    // The reader may be gone and never pull again, so the generator is closed here.
     void source.return(undefined);
     signal.removeEventListener('abort', end);
   };
   signal.addEventListener('abort', end);
   if (signal.aborted) end();
   let pending: Promise<IteratorResult<string>> | undefined;
-  /** Waits for a frame, and adds those that need no waiting. */
+  /** Waits for a frame, then adds those that are ready already. */
   const chunk = async (): Promise<{ text: string; done: boolean }> => {
     let text = '';
     let later: Promise<undefined> | undefined;
@@ -57,7 +57,7 @@ export function sseResponse(
     },
     { highWaterMark: 0 },
   );
-  // Proxies such as nginx would hold events back to send many at once.
+  // Without x-accel-buffering, proxies such as nginx would buffer events.
   const own = { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' };
   return new Response(body, { headers: { ...headers, ...own } });
 }

@@ -9,16 +9,16 @@ import { problemBody, problemOf } from '../common/http-problem.ts';
 import { defineOperation, type HttpOperation, InSession, wholeNumber } from '../common/operation.ts';
 import { sseResponse } from '../common/sse-response.ts';
 
-/** How often a stream shows that it is alive, in ms. It is an event, since pages do not see comments. */
+/** How often a stream sends a heartbeat. It is an event, since scripts of a page cannot see comments. */
 const HEARTBEAT_MS = 10_000;
-/** How long a reader waits before it comes back: after a cut connection, and after a fault that will still be there. */
+/** How long a reader waits before it reconnects: after a lost connection, and after an error that is likely to last. */
 const RETRY_MS = { cut: 1000, fault: 30_000 };
 
 const MOST = 9_999_999_999;
 const Place = wholeNumber(0, MOST).optional();
 const Count = wholeNumber(1, MOST).optional();
 
-/** The record of a session as server-sent events. */
+/** The event log of a session as server-sent events. */
 export const STREAM_OPERATION: HttpOperation = defineOperation({
   ...{ method: 'get', path: '/api/sessions/{session}/events', id: 'streamEvents', params: InSession },
   summary: 'The event log of a session as server-sent events, from a given event on',
@@ -31,7 +31,7 @@ export const STREAM_OPERATION: HttpOperation = defineOperation({
   answers: { 200: { describe: 'Server-sent events.', type: 'text/event-stream' } },
   problems: [404],
   run({ client, params, query, headers, services: { complain }, signal }) {
-    // A session that is not there is a problem now, and not in the stream.
+    // A missing session is answered with 404 rather than an event in the stream.
     client.folder(params.session);
     const came = headers['last-event-id'];
     const start = came === undefined ? query : { before: query.before, after: came };
@@ -43,17 +43,14 @@ export const STREAM_OPERATION: HttpOperation = defineOperation({
   },
 });
 
-/**
- * What a reader of a session is sent. `id` is where it goes on when it comes back: events of the record alone have
- * one.
- */
+/** A frame for the reader of a session. `id` is where it resumes after a reconnect; only logged events have one. */
 type StreamFrame = { id?: number; event: string; data: unknown };
 
 type FrameOptions = StreamOptions & { signal: AbortSignal; complain: (text: string) => void };
 
 /**
- * The frames of a session from a place in its record on, until the signal is aborted, the session is gone, or its
- * reader may not see it any more. Of a fault the last one, `problem`, tells.
+ * The frames of a session from a given event on, until the signal is aborted, the session is gone, or its reader loses
+ * access. If it ends by an error, the last frame is a `problem`.
  */
 async function* sessionFrames(
   client: Client,
@@ -72,52 +69,52 @@ async function* sessionFrames(
   }
 }
 
-/** An answer of the model has the text for people beside its own where that is another one. */
+/** Adds the text for people (`shown`) to an answer of the model if it differs from the original. */
 function withShownText(event: Event): Event & { shown?: string } {
   if (event.type !== 'model.answered') return event;
   const shown = withoutDoneMarkers(event.text);
   return shown === event.text ? event : { ...event, shown };
 }
 
-/** The same as server-sent events. */
+/** Writes frames as server-sent events. */
 async function* eventStream(frames: AsyncGenerator<StreamFrame>): AsyncGenerator<string> {
   yield `retry: ${RETRY_MS.cut}\n\n`;
   for await (const frame of frames) {
     const retry = frame.event === 'problem' ? `retry: ${RETRY_MS.fault}\n` : '';
     const id = frame.id === undefined ? '' : `id: ${frame.id}\n`;
-    // JSON has no line breaks of its own, so the data is one line.
+    // JSON.stringify escapes line breaks, so the data is one line.
     yield `${retry}${id}event: ${frame.event}\ndata: ${JSON.stringify(frame.data)}\n\n`;
   }
 }
 
-/** Codes with which a socket is closed; those from 4000 on are free for programs to use. */
+/** WebSocket close codes; those from 4000 on are for applications. */
 const CLOSE = { stopping: 1001, notText: 1003, notJson: 1007, badFrame: 1008, tokenRemoved: 4401 };
-/** A reason may have so many bytes. */
+/** The most bytes that a close reason may have. */
 const MAX_REASON_BYTES = 123;
-/** Frames wait to be made while more characters than this wait to be sent. */
+/** No further frames are generated while more than this is waiting to be sent. */
 const FULL_BYTES = 65_536;
 const MAX_FOLLOWED = 100;
-/** A client that does not close its side within this time, in ms, is cut. */
+/** A client that does not close its side within this time is disconnected. */
 const CLOSE_MS = 2000;
 
 const { session } = InSession.shape;
-/** What a client sends. */
+/** A frame from a client. */
 const ClientFrame = z.union([
   z.strictObject({ follow: session, after: z.int().min(0).optional() }),
   z.strictObject({ unfollow: session }),
 ]);
 
 type SocketServices = {
-  /** What the holder of the token may use by now; undefined once it was removed. */
+  /** The client that the token's holder may use now; undefined once the token was removed. */
   currentClient: () => Client | undefined;
   closing: AbortSignal;
   complain: (text: string) => void;
 };
 
 /**
- * Serves sessions to a socket, each from the place that its client names: the frames of an event stream, with the name
- * of their session. As there, frames are made when there is room for them, so a slow reader costs no more than a fast
- * one; what a socket holds is let go when it ends.
+ * Streams sessions over a WebSocket, each from the event that the client names: the frames of an event stream, with the
+ * name of their session. As there, frames are only generated when there is room to send them, so a slow reader costs no
+ * more than a fast one. All resources are released when the socket closes.
  */
 export function serveEventSocket(socket: WebSocket, { currentClient, closing, complain }: SocketServices): void {
   const followed = new Map<string, AbortController>();
@@ -133,7 +130,7 @@ export function serveEventSocket(socket: WebSocket, { currentClient, closing, co
   const stop = () => close(CLOSE.stopping, 'The server is stopping. Come back in a moment.');
   const heartbeat = setInterval(() => {
     if (!currentClient()) close(CLOSE.tokenRemoved, TOKEN_REMOVED);
-    // A reader that is behind sees by what comes that the connection lives.
+    // A reader that is behind needs no heartbeat: the frames it receives show that the connection is alive.
     else if (socket.bufferedAmount === 0) void send({ event: 'heartbeat', data: {} });
   }, HEARTBEAT_MS);
   closing.addEventListener('abort', stop);
@@ -154,13 +151,13 @@ export function serveEventSocket(socket: WebSocket, { currentClient, closing, co
     if (!client) return close(CLOSE.tokenRemoved, TOKEN_REMOVED);
     if ('follow' in came && followed.size >= MAX_FOLLOWED && !followed.has(came.follow))
       return close(CLOSE.badFrame, `A socket follows at most ${MAX_FOLLOWED} sessions. Open another one.`);
-    // Whoever asks without reading the answers is not listened to meanwhile.
+    // Requests are not read until the answer is sent, so that a client cannot pile up unread answers.
     socket.pause();
     const answered = 'follow' in came ? follow(client, came.follow, came.after ?? 0) : unfollow(came.unfollow);
     void answered.then(() => socket.resume());
   });
 
-  /** Resolves once the client has been notified; the frames come behind that. */
+  /** Resolves once the client has been notified; the frames follow. */
   async function follow(client: Client, session: string, after: number): Promise<void> {
     followed.get(session)?.abort();
     const control = new AbortController();
@@ -181,7 +178,7 @@ export function serveEventSocket(socket: WebSocket, { currentClient, closing, co
     const { signal } = control;
     let last: StreamFrame | undefined;
     for await (const frame of sessionFrames(client, session, { after, signal, complain })) {
-      // The client has gone on to something else while this one was made.
+      // The client stopped following while this frame was generated.
       if (signal.aborted) break;
       await send({ session, ...frame });
       last = frame;
@@ -208,7 +205,7 @@ function read(data: WebSocket.RawData): z.infer<typeof ClientFrame> | { code: nu
   return { code: CLOSE.badFrame, fault };
 }
 
-/** Resolves once there is room for the next frame, or once nobody is there to read it. */
+/** Resolves once there is room for the next frame, or the socket is closed. */
 function sendFrame(socket: WebSocket, frame: object): Promise<void> {
   return new Promise((done) => {
     socket.send(JSON.stringify(frame), () => done());
@@ -216,10 +213,10 @@ function sendFrame(socket: WebSocket, frame: object): Promise<void> {
   });
 }
 
-/** As much of a text as a reason may have. */
+/** Truncates a text to the length of a close reason. */
 function cut(text: string): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= MAX_REASON_BYTES) return text;
-  // A character that is cut in two is left out.
+  // Streaming mode drops an incomplete character at the end.
   return `${new TextDecoder().decode(bytes.subarray(0, MAX_REASON_BYTES - 3), { stream: true })}…`;
 }

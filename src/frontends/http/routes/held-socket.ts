@@ -6,11 +6,11 @@ import type { Client } from '../../../client/index.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 import { defineOperation, type HttpOperation, InSession, jsonAnswer } from '../common/operation.ts';
 
-/** The daemon answers at once; it may have to open the session first. */
+/** The daemon answers at once, but may have to open the session first. */
 const REPLY_MS = 20_000;
-/** Between two looks whether the token of the connection is still valid, in ms. */
+/** How often the token of the connection is checked. */
 const CHECK_MS = 10_000;
-/** A client that does not close its side within this time, in ms, is cut. */
+/** A client that does not close its side within this time is disconnected. */
 const CLOSE_MS = 2000;
 const CLOSE = { ended: 1000, stopping: 1001, notText: 1003, unreachable: 1011, tokenRemoved: 4401 };
 
@@ -20,12 +20,12 @@ const BrowserBody = z.strictObject({
 const TerminalBody = z.strictObject({
   do: z
     .enum(['open', 'close'])
-    .describe('"open": a shell in work/, sandboxed as the agent\'s commands, until "close".'),
+    .describe('"open": a shell in work/, sandboxed like the agent\'s commands, until "close".'),
 });
 const DONE = { 200: { describe: 'It is done.', schema: z.object({ text: z.string() }) } };
 const FAULTS = [403, 404, 409, 503] as const;
 
-/** What a person may have of a session for themselves. Each is used over the WebSocket below its path. */
+/** Handing a session's browser or terminal to a person, who then uses it over the WebSocket below its path. */
 export const HELD_OPERATIONS: HttpOperation[] = [
   defineOperation({
     ...{ method: 'post', path: '/api/sessions/{session}/browser', id: 'takeBrowser', params: InSession },
@@ -44,11 +44,11 @@ export const HELD_OPERATIONS: HttpOperation[] = [
 ];
 
 const WANTED: Record<Held, string> = {
-  browser: 'a browser that is open, and that no other person has',
-  terminal: 'a sandbox for a terminal, and no terminal of another person',
+  browser: 'an open browser that no other person controls',
+  terminal: 'a sandbox for the terminal, and no terminal of another person',
 };
 
-/** The words of the reply. Throws a problem where the order is refused, or nobody is there to carry it out. */
+/** Sends an order and returns the text of its reply. Throws a problem if it is refused or no daemon runs. */
 async function sendOrder(
   client: Client,
   session: string,
@@ -71,15 +71,15 @@ async function sendOrder(
   throw new HttpProblem(409, {
     wanted: WANTED[what],
     came: reply.text,
-    todo: 'The words above say how to get there.',
+    todo: 'The text above says what to do.',
   });
 }
 
 type BridgeServices = { currentClient: () => Client | undefined; closing: AbortSignal };
 
 /**
- * Connects a person to the browser or the terminal that they have: each text frame is a line of the daemon's socket,
- * both ways. The daemon checks what they send, and sends no more than they acknowledge.
+ * Connects a person to the browser or terminal they control. Each text frame is one line on the daemon's socket, in
+ * both directions. The daemon checks what they send, and waits for acknowledgements before it sends more.
  */
 export function serveHeldSocket(socket: WebSocket, path: string, { currentClient, closing }: BridgeServices): void {
   const daemon = connect(path);
@@ -98,9 +98,9 @@ export function serveHeldSocket(socket: WebSocket, path: string, { currentClient
   closing.addEventListener('abort', stop);
   if (closing.aborted) stop();
 
-  const end = () => close(CLOSE.ended, 'It was given back, or closed.');
+  const end = () => close(CLOSE.ended, 'It was given back or closed.');
   daemon.on('error', () => close(CLOSE.unreachable, 'The daemon cannot be reached.'));
-  // Once connected, an error is an end as well: the daemon cuts a connection, whatever has just been sent over it.
+  // Once connected, an error is a normal end too: the daemon resets the connection, even with unread data on it.
   daemon.on('connect', () => daemon.removeAllListeners('error').on('error', end));
   daemon.on('close', end);
   daemon.setEncoding('utf8').on('data', (text: string) => {
@@ -117,7 +117,7 @@ export function serveHeldSocket(socket: WebSocket, path: string, { currentClient
   });
   socket.on('message', (data, isBinary) => {
     if (isBinary) return close(CLOSE.notText, 'Expected a text frame with JSON, got binary.');
-    // One frame is one line, whatever is in it.
+    // A frame must stay one line.
     daemon.write(`${String(data).replaceAll('\n', ' ')}\n`);
   });
 }

@@ -42,7 +42,7 @@ const MessageBody = z
     attachments: MessageFile.shape.attachments.describe('Files of POST …/uploads: the `attachment` of each.'),
     options: MessageFile.shape.options,
   })
-  // What MessageFile checks when it is sent, for those who read the schema.
+  // MessageFile checks this on sending; here it is for readers of the schema.
   .meta({
     anyOf: [
       { required: ['text'] },
@@ -65,7 +65,7 @@ const AnswerBody = z.strictObject({
 
 const EmptyBody = z.strictObject({}).optional();
 
-/** Commands that take nothing; each is one operation. */
+/** Commands without arguments; each is one operation. */
 const RUN_COMMANDS = [
   { command: 'pause', id: 'pauseRun', summary: 'Finish the call in flight, then pause the run' },
   { command: 'stop', id: 'stopRun', summary: 'Abort the call in flight and pause the run' },
@@ -75,7 +75,7 @@ const RUN_COMMANDS = [
 
 const ACCEPTED = { 202: { describe: 'The message is durably in the inbox.', schema: Sent } };
 
-/** What is said to a session, and what it answers. */
+/** Messages to a session and its replies. */
 export const MESSAGE_OPERATIONS: readonly HttpOperation[] = [
   defineOperation({
     ...{ method: 'post', path: '/api/sessions/{session}/messages', id: 'sendMessage' },

@@ -8,8 +8,8 @@ import { HttpProblem } from '../common/http-problem.ts';
 import { type HttpEnv, jsonAnswer, readJson } from '../common/operation.ts';
 
 /**
- * Only files of this server, and no text is ever taken for markup or code: what a model writes cannot run or load
- * anything. The one policy of trusted types is that of `notifications.ts`, which admits the address of its worker.
+ * Allows files of this server only, and never treats text as markup or code, so that what a model writes cannot run or
+ * load anything. The one trusted-types policy is in `notifications.ts`, for the URL of its worker.
  */
 const CONTENT_SECURITY_POLICY = [
   ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'"],
@@ -41,7 +41,7 @@ const PAGE_FILES = {
 const LoginBody = z.strictObject({ token: z.string() });
 const Challenge = z.string().regex(/^[\w-]{16,200}$/);
 
-/** The page, and how it gets access: it presents the token once and gets a cookie and a key for it. */
+/** The page and its login: it sends a token once, and gets a cookie and a key in return. */
 export function addPageRoutes(app: Hono<HttpEnv>, access: PageAccess): void {
   for (const [path, { file, type }] of Object.entries(PAGE_FILES))
     app.get(path, async () => {
@@ -72,7 +72,7 @@ export function addPageRoutes(app: Hono<HttpEnv>, access: PageAccess): void {
   app.post('/logout', () => jsonAnswer({}, 200, { 'set-cookie': access.logOut() }));
 }
 
-/** While `.agentd/tokens.json` is invalid, only the admin's token works; what is wrong is no business of others. */
+/** While `.agentd/tokens.json` is invalid, only the admin's token works; others are not told what is wrong. */
 function logIn(access: PageAccess, text: string): ReturnType<PageAccess['logIn']> {
   try {
     return access.logIn(text);

@@ -46,10 +46,10 @@ const PlanDiff = z.object({
 });
 
 const Revision = wholeNumber(1, 9_999_999_999);
-/** Changes that a history has at most. */
+/** The most changes in a history. */
 const MAX_VERSIONS = 500;
 
-/** The answer of a save has the revision that it was merged with, and the name of the save after it. */
+/** An ETag: plan id and revision; after a save, the revision it was merged with, and the id of the save. */
 const PLAN_TAG = /^"([^"]+)\.([0-9]{1,15})(?:\.([0-9a-f]{16}))?"$/;
 const planTag = ({ id, revision }: Pick<Plan, 'id' | 'revision'>, save?: string): string =>
   `"${[id, revision, ...(save === undefined ? [] : [save])].join('.')}"`;

@@ -37,7 +37,7 @@ const ExplainedStep = z.looseObject({
   text: z.string().describe('The explanation in one sentence.'),
 });
 
-/** What can be seen of sessions. */
+/** Reading sessions. */
 export const SESSION_OPERATIONS: readonly HttpOperation[] = [
   defineOperation({
     ...{ method: 'get', path: '/api/sessions', id: 'listSessions', summary: 'All sessions, in short' },
@@ -127,7 +127,7 @@ const Usage = z.object({
   total: UsageSums,
 });
 
-/** What belongs to the workspace and to no session. */
+/** Reading what belongs to the workspace as a whole. */
 export const WORKSPACE_OPERATIONS: readonly HttpOperation[] = [
   defineOperation({
     ...{ method: 'get', path: '/api/templates', id: 'listTemplates', summary: 'The templates of the workspace' },
@@ -178,7 +178,7 @@ const Upload = z.object({
   bytes: z.int(),
 });
 
-/** Files of `work/`, and files that are sent to a session. */
+/** Reading files of `work/`, and uploads for a message. */
 export const FILE_OPERATIONS: readonly HttpOperation[] = [
   defineOperation({
     ...{ method: 'get', path: '/api/sessions/{session}/files', id: 'listFiles', params: InSession },
@@ -198,7 +198,7 @@ export const FILE_OPERATIONS: readonly HttpOperation[] = [
       const file = await client.openFile(params.session, params.path);
       return new Response(file.read(), {
         headers: {
-          // A page must not run what a model wrote.
+          // A browser must not render or run what a model wrote.
           'content-type': 'application/octet-stream',
           'content-disposition': `attachment; filename*=UTF-8''${encodeName(file.name)}`,
           'content-length': String(file.bytes),
@@ -209,7 +209,7 @@ export const FILE_OPERATIONS: readonly HttpOperation[] = [
   }),
   defineOperation({
     ...{ method: 'post', path: '/api/sessions/{session}/uploads', id: 'uploadFile', params: InSession },
-    summary: 'Upload a file for a message that follows; creates the session if needed',
+    summary: 'Upload a file for a later message; creates the session if needed',
     query: z.strictObject({ name: FileName.describe('Name of the file; a number is added if it is taken.') }),
     takesFile: true,
     answers: { 201: { describe: 'The file is durably in the inbox.', schema: Upload } },
@@ -219,6 +219,6 @@ export const FILE_OPERATIONS: readonly HttpOperation[] = [
   }),
 ];
 
-/** As RFC 8187 has it. */
+/** Encodes a file name by RFC 8187. */
 const encodeName = (name: string): string =>
   encodeURIComponent(name).replace(/['()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`);

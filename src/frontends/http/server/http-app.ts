@@ -30,9 +30,9 @@ export const OPERATIONS: readonly HttpOperation[] = [
   ...WORKSPACE_OPERATIONS,
 ];
 
-/** Another protocol on the same port: its routes, all below one path, and the form its clients expect errors in. */
+/** Another protocol on the same port: its routes, all below one path, and its own form of errors. */
 export type HttpProtocol = {
-  /** Such as `/v1/`. */
+  /** For example `/v1/`. */
   below: `/${string}/`;
   addRoutes(app: Hono<HttpEnv>, servicesOf: (c: Context<HttpEnv>) => HttpServices): void;
   problemResponse(problem: HttpProblem): Response;
@@ -51,7 +51,7 @@ export function createHttpApp(
   app.onError((error, c) => respond(problemOf(error, services.complain), c.req.path));
   app.notFound((c) => respond(noSuchPath(c.req.method, c.req.path), c.req.path));
   app.use(async (c, next) => {
-    // A header that is added to the response afterwards makes two copies of that, which a stream then keeps.
+    // Set here because Hono copies a response when a header is added later, and a stream keeps both copies.
     c.env.outgoing?.setHeader('x-content-type-options', 'nosniff');
     await next();
   });
@@ -81,17 +81,17 @@ export function createHttpApp(
   return app;
 }
 
-/** `{path}` is the rest of a path, slashes and all. */
+/** `{path}` matches the rest of a path, including slashes. */
 const honoPath = (path: string): string => path.replace('{path}', ':path{.+}').replace(/\/\{(\w+)\}/g, '/:$1');
 
-/** Sessions are not named here: this is answered without a token. */
+/** Reveals nothing about sessions, because it needs no token. */
 function readiness(client: Client): Response {
   if (client.daemon()) return jsonAnswer({ status: 'ready' });
   const todo = 'Start one: agentctl start';
   throw new HttpProblem(503, { wanted: 'a running daemon', came: 'none is running', todo });
 }
 
-/** Refuses the methods that no operation has at this path. */
+/** Answers 405 to methods that no operation has at this path. */
 function checkMethod(path: string): MiddlewareHandler {
   const methods = OPERATIONS.filter((one) => one.path === path).map((one) => one.method.toUpperCase());
   const wanted = methods.join(', ');
@@ -115,7 +115,7 @@ const noSocket = (): HttpProblem =>
 
 const isBelow = (path: string, folder: string) => path === folder || path.startsWith(`${folder}/`);
 
-/** Paths that are served only when asked for. */
+/** Paths that need an option of `agentctl serve`. */
 const OPTIONAL_PATHS: ReadonlyArray<[string, string]> = [
   ['/v1', 'To serve clients of OpenAI: agentctl serve --openai'],
   ['/mcp', 'To serve clients of MCP: agentctl serve --mcp'],
@@ -131,7 +131,7 @@ const noSuchPath = (method: string, path: string): HttpProblem =>
 
 type JsonSchema = Record<string, unknown>;
 
-/** What any request may be answered with, besides what its operation names. */
+/** Problems that any operation may answer with, in addition to its own. */
 const COMMON_PROBLEMS: readonly ProblemStatus[] = [400, 401, 403, 405, 422, 431, 503];
 
 /** OpenAPI 3.1 of these operations, from the schemas that check their requests. */
@@ -185,7 +185,7 @@ function parametersOf(place: 'path' | 'query' | 'header', schema: z.ZodObject | 
 }
 
 const requestBody = (body: z.ZodType): object => ({
-  // Also where nothing in it is required: a write without a content type is refused.
+  // Even if all its fields are optional, since a write without a content type is refused.
   required: true,
   content: { 'application/json': { schema: schemaOf(body) } },
 });
@@ -200,7 +200,7 @@ const PROBLEM = {
   content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
 };
 
-/** JSON Schema 2020-12, which OpenAPI 3.1 takes as it is. */
+/** JSON Schema 2020-12, which OpenAPI 3.1 accepts unchanged. */
 function schemaOf(schema: z.core.$ZodType): JsonSchema {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io: 'input' });
   return rest;

@@ -10,18 +10,18 @@ import { HttpProblem, type ProblemStatus, problemBody } from '../common/http-pro
 import type { HttpEnv } from '../common/operation.ts';
 
 export const HOST = '127.0.0.1';
-/** Requests that are under way when a server closes have this long. */
+/** How long pending requests may take when the server closes. */
 const CLOSE_MS = 2000;
 /** The longest path of a Unix socket on Linux, in bytes. */
 const MAX_SOCKET_PATH = 107;
 
-/** Node's errors of requests that it could not read, as problems. */
+/** Node's errors for requests that it could not parse. */
 const UNREADABLE: Readonly<Record<string, [status: ProblemStatus, wanted: string]>> = {
   HPE_HEADER_OVERFLOW: [431, 'a path and headers of at most 16 KB'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'a request that is sent without long pauses'],
 };
 
-/** Answers a request that never became one: the address or the headers are too long, or it is not HTTP. */
+/** Answers a request that Node could not parse: URL or headers too long, or not HTTP. */
 export function answerUnreadable(error: Error, socket: Duplex): void {
   if (errorCode(error) === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   const [status, wanted] = getOwn(UNREADABLE, errorCode(error) ?? '') ?? [400, 'an HTTP/1.1 request'];
@@ -36,7 +36,7 @@ export function answerUnreadable(error: Error, socket: Duplex): void {
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
 }
 
-/** Returns the port it got; 0 takes a free one. Throws UserError where it cannot listen. */
+/** Returns the actual port; with 0, the system picks one. Throws UserError if it cannot listen. */
 export function listenOnPort(server: ServerType, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const fail = (error: Error) => reject(listenFault(error, port));
@@ -58,8 +58,8 @@ function listenFault(error: Error, port: number): UserError {
 }
 
 /**
- * Listens on a Unix socket that only this user can open; it is removed when the server closes. A socket left by a
- * server that died is replaced. Throws UserError where another one answers there, or something else is there.
+ * Listens on a Unix socket that only this user can open; it is removed when the server closes. The socket of a server
+ * that died is replaced. Throws UserError if another server answers on it, or if the file is not a socket.
  */
 export async function listenOnSocket(server: ServerType, path: string): Promise<void> {
   if (Buffer.byteLength(path) > MAX_SOCKET_PATH)
@@ -85,7 +85,7 @@ const socketFault = (error: unknown, path: string): UserError =>
 function bindPrivately(server: ServerType, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    // The socket gets its mode when it is created, which is at once: changing it later would be too late.
+    // The umask sets the mode as the socket is created; with a later chmod, others could connect before it.
     const before = process.umask(0o177);
     try {
       server.listen(path, () => {
@@ -110,7 +110,7 @@ function isAnswered(path: string): Promise<boolean> {
   });
 }
 
-/** Takes no more requests, lets those under way end for a while, and then cuts them. */
+/** Stops accepting requests, gives pending ones some time to finish, then cuts them off. */
 export async function closeServer(server: ServerType): Promise<void> {
   const closed = new Promise<void>((done) => server.close(() => done()));
   if (!('closeAllConnections' in server)) return closed;
@@ -120,23 +120,23 @@ export async function closeServer(server: ServerType): Promise<void> {
   clearTimeout(timer);
 }
 
-/** The paths with a WebSocket: the events of sessions, and what a person has of one for themselves. */
+/** The paths of WebSockets: events of sessions, and the browser or terminal that a person controls. */
 export const SOCKET_PATH = '/api/ws';
 export const HELD_SOCKET_PATH = '/api/sessions/:session/:what{browser|terminal}/ws';
 const SOCKET_PATHS = /^\/api\/(?:ws|sessions\/[^/]+\/(?:browser|terminal)\/ws)$/;
-/** The protocol that is spoken on it, for clients that name one; browsers have to where they send the key of a page. */
+/** The WebSocket subprotocol. Clients may omit it, but a browser that sends the key of a page must name it. */
 const PROTOCOL = 'agentd';
-/** A page cannot set headers of a WebSocket, so it sends its key as one more protocol behind this. */
+/** A page cannot set headers of a WebSocket, so it sends its key as a second subprotocol with this prefix. */
 const PAGE_KEY = 'agentd.page.';
-/** A client sends short frames alone. */
+/** Clients only send short frames. */
 const MAX_FRAME_BYTES = 16_384;
 const BAD_REQUEST = 400;
 
 type Fetch = (request: Request, env: HttpEnv['Bindings']) => Response | Promise<Response>;
 
 /**
- * Passes requests for a WebSocket through the server's routes, and with them all checks of a request. What they refuse
- * is answered as HTTP. A request to become anything else (h2c, as Java and curl ask) is served as if it had not asked.
+ * Passes requests for a WebSocket through the server's routes, so that all checks of a request apply. A refusal is sent
+ * as an HTTP response. Other upgrades (h2c, which Java and curl request) are ignored and the request is served.
  */
 export function acceptSockets(server: ServerType, fetch: Fetch): void {
   let sockets: WebSocketServer | undefined;
@@ -162,7 +162,7 @@ export function acceptSockets(server: ServerType, fetch: Fetch): void {
   });
 }
 
-/** Loaded where the first one is asked for. */
+/** `ws` is loaded with the first WebSocket. */
 async function openSockets(): Promise<WebSocketServer> {
   const { WebSocketServer } = await import('ws');
   const handleProtocols = (offered: Set<string>) => (offered.has(PROTOCOL) ? PROTOCOL : false);
@@ -172,7 +172,7 @@ async function openSockets(): Promise<WebSocketServer> {
 const isForSocket = ({ method, url = '', headers }: IncomingMessage): boolean =>
   method === 'GET' && SOCKET_PATHS.test(url.split('?', 1)[0] ?? '') && headers.upgrade?.toLowerCase() === 'websocket';
 
-/** The request as routes see it; only its path is taken for an address, since `Host` is theirs to check. */
+/** The request for the routes. Its URL has a fixed host, since the routes check `Host` themselves. */
 function plainRequest({ url, headers }: IncomingMessage): Request {
   const given = Object.entries(headers).flatMap(([name, value]) =>
     value === undefined ? [] : [[name, String(value)] as [string, string]],
@@ -192,7 +192,7 @@ async function refuse(socket: Duplex, response: Response): Promise<void> {
   socket.end(Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), body]));
 }
 
-/** Gives the server the same connection again, with the request as it was but for the wish to become something else. */
+/** Hands the connection back to the server, with the same request but without its upgrade headers. */
 function serveWithoutUpgrade(server: ServerType, request: IncomingMessage, socket: Duplex, head: Buffer): void {
   const { method, url, rawHeaders } = request;
   const lines = [`${method} ${url} HTTP/1.1`];

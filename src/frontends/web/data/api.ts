@@ -1,15 +1,15 @@
 import { signal } from '@preact/signals';
 
-/** Whether this page may use the API; undefined until it is known. */
+/** Whether this page may use the API; undefined while unknown. */
 export const isLoggedIn = signal<boolean | undefined>(undefined);
-/** Whether the server answered last time. */
+/** Whether the last request was answered. */
 export const isConnected = signal(true);
 
-/** The half of the access that the page keeps; the other half is a cookie that no script can read. */
+/** The page's half of the credentials; the other half is a cookie that scripts cannot read. */
 const STORED_KEY = 'agentd.page-key';
 const KEY_HEADER = 'X-Agentd-Page';
 
-/** A request that was refused, as the server says it. */
+/** A refusal, in the server's words. */
 export class ApiProblem extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -24,15 +24,15 @@ export class Unreachable extends Error {}
 
 type ApiRequest = {
   method?: 'GET' | 'POST' | 'PUT';
-  /** As JSON. */
+  /** Sent as JSON. */
   body?: unknown;
-  /** Bytes, in place of a body. */
+  /** Bytes, sent instead of `body`. */
   file?: Blob;
   headers?: Record<string, string>;
   signal?: AbortSignal;
 };
 
-/** A request to the server, with the access of this page. Throws ApiProblem, Unreachable, or what aborted it. */
+/** A request to the server, with this page's credentials. Throws ApiProblem, Unreachable, or the abort reason. */
 export async function request(
   path: string,
   { method = 'GET', body, file, headers, signal: ends }: ApiRequest = {},
@@ -67,15 +67,12 @@ async function problemText(response: Response): Promise<string> {
   }
 }
 
-/** The answer as JSON, in the form that `/openapi.json` describes. */
+/** The answer as JSON, as described by `/openapi.json`. */
 export async function requestJson<T>(path: string, options?: ApiRequest): Promise<T> {
   return (await request(path, options)).json();
 }
 
-/**
- * Sends something once: it is repeated under the same key until the server has it, so a lost connection doubles
- * nothing.
- */
+/** Sends something exactly once: retries use the same idempotency key, so a lost connection causes no duplicate. */
 export async function sendOnce(path: string, body: unknown, attempts = 5): Promise<void> {
   const key = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, '0')).join(
     '',
@@ -94,7 +91,7 @@ export async function sendOnce(path: string, body: unknown, attempts = 5): Promi
 export const sessionPath = (session: string, rest = ''): string =>
   `/api/sessions/${encodeURIComponent(session)}${rest}`;
 
-/** A WebSocket with the access of this page: a page cannot set headers of one. */
+/** A WebSocket with this page's credentials, as a subprotocol, because a page cannot set its headers. */
 export const openSocket = (path: string): WebSocket =>
   new WebSocket(`${location.origin.replace('http', 'ws')}${path}`, [
     'agentd',
@@ -113,7 +110,7 @@ export async function logOut(): Promise<void> {
   isLoggedIn.value = false;
 }
 
-/** Takes the token out of the address, so that it stays in no history, and logs in with it. */
+/** Logs in with the token in the URL, and removes it from there, so that it does not stay in the history. */
 export async function logInFromAddress(): Promise<void> {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
   if (token !== undefined) {
@@ -124,17 +121,17 @@ export async function logInFromAddress(): Promise<void> {
   isLoggedIn.value = localStorage.getItem(STORED_KEY) !== null;
 }
 
-/** What the stream of a session tells: an event of the log, or something without a place in it. */
+/** A message of a session's stream: an event of the log, or something else without an `id`. */
 export type StreamMessage = { id: number | undefined; event: string; data: unknown };
 
-/** The server shows every 10 s that it is there. After this long without it, the connection is taken for lost. */
+/** The server sends a heartbeat every 10 s. After this long without one, the connection is considered lost. */
 const SILENCE_MS = 25_000;
 const RETRY_MS = { first: 500, most: 5000 };
 
 /**
- * Reads the event log of a session, beginning with its newest events, `most` of them, until `signal` is aborted. A lost
- * connection is opened again after the last event that came, so nothing is missed and nothing comes twice. `take` gets
- * what has arrived together. Throws ApiProblem where the session is gone or access has ended.
+ * Reads the event log of a session, beginning with its `most` newest events, until `signal` is aborted. A lost
+ * connection is resumed after the last event received, so that no event is missed or repeated. `take` gets messages in
+ * batches. Throws ApiProblem if the session is gone or access has ended.
  */
 export async function readEventStream(
   session: string,
@@ -163,7 +160,7 @@ export async function readEventStream(
   }
 }
 
-/** The events before one, at most `most` of them; all without. Throws ApiProblem, Unreachable, or what aborted it. */
+/** At most `most` events before a given one; by default all. Throws ApiProblem, Unreachable, or the abort reason. */
 export async function readEarlierEvents(
   session: string,
   before: number,
@@ -178,7 +175,7 @@ export async function readEarlierEvents(
   return read;
 }
 
-/** The messages of one connection, until it ends, falls silent or is aborted. */
+/** The messages of one connection, until it ends, goes silent or is aborted. */
 async function* connection(session: string, range: string, signal: AbortSignal): AsyncGenerator<StreamMessage[]> {
   const silence = new AbortController();
   const ends = AbortSignal.any([signal, silence.signal]);

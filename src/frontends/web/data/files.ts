@@ -3,7 +3,7 @@ import { formatBytes, words } from '../text/wording.ts';
 import { request, requestJson, sessionPath } from './api.ts';
 import { describeProblem } from './session.ts';
 
-/** What the page uses of `GET …/files`. */
+/** An entry of `GET …/files`, with the fields that the page uses. */
 export type ListedFile = {
   name: string;
   path: string;
@@ -13,17 +13,17 @@ export type ListedFile = {
 };
 type ListedFolder = { entries: readonly ListedFile[]; complete: boolean };
 
-/** What can be shown of a file. The text is shown as it is, and never as HTML. */
+/** A preview of a file. Text is shown unchanged, and never as HTML. */
 export type Preview = { bytes: number } & (
   | { kind: 'text'; text: string; shown: number }
   | { kind: 'image'; source: string }
   | { kind: 'binary' }
 );
 
-/** As much of a text as is shown, and the largest image, in bytes. */
+/** How much of a text is shown, and the largest image, in bytes. */
 const MAX_SHOWN = { text: 256 * 1024, image: 8 * 1024 * 1024 };
 
-/** Images that are pixels and nothing else, by how they begin. An SVG is shown as text. */
+/** Image types by their first bytes. Only pixel formats: an SVG, which may contain scripts, is shown as text. */
 const IMAGES: ReadonlyArray<readonly [type: string, begin: RegExp]> = [
   ['image/png', /^\x89PNG/],
   ['image/jpeg', /^\xff\xd8\xff/],
@@ -41,7 +41,7 @@ export const readFolder = (session: string, path: string, ends: AbortSignal): Pr
     { signal: ends },
   );
 
-/** Reads no more of a file than is shown. */
+/** Reads only as much of a file as is shown. */
 export async function readPreview(session: string, path: string, ends: AbortSignal): Promise<Preview> {
   const enough = new AbortController();
   const response = await request(fileAddress(session, path), { signal: AbortSignal.any([ends, enough.signal]) });
@@ -86,10 +86,10 @@ const asDataAddress = (blob: Blob): Promise<string> =>
     reader.readAsDataURL(blob);
   });
 
-/** How long a browser has to begin with a download, in ms. */
+/** How long the blob URL of a download stays valid. */
 const DOWNLOAD_MS = 60_000;
 
-/** Saves a file: a link alone would be refused, since the page shows its key with every request. */
+/** Saves a file. A plain link would be refused, because it cannot send the page's key. */
 export async function downloadFile(session: string, path: string): Promise<void> {
   const blob = await (await request(fileAddress(session, path))).blob();
   const href = URL.createObjectURL(blob);
@@ -97,7 +97,7 @@ export async function downloadFile(session: string, path: string): Promise<void>
   setTimeout(() => URL.revokeObjectURL(href), DOWNLOAD_MS);
 }
 
-/** A file that goes with the next message. `sent`: where it has been uploaded to, so that it is not sent twice. */
+/** A file to attach to the next message. `sent`: where it has been uploaded, so that it is not uploaded twice. */
 export type PendingFile = {
   file: File;
   isSending: boolean;
@@ -105,7 +105,7 @@ export type PendingFile = {
   sent: { session: string; attachment: string } | undefined;
 };
 
-/** By session, as the field of a new one; '' is the session that is being made. */
+/** Pending files by session; '' is the session that is being created. */
 export const pendingFiles = signal<Readonly<Record<string, readonly PendingFile[]>>>({});
 
 const MAX_UPLOAD = 100 * 1024 * 1024;
@@ -129,7 +129,7 @@ export const detachFile = (session: string, file: File): void =>
 
 export const detachAll = (session: string): void => setPending(session, []);
 
-/** Uploads what is attached in the field of `from` to a session; returns what its message names. */
+/** Uploads the pending files of `from` to a session; returns the `attachments` of the message. */
 export async function uploadPending(from: string, session: string): Promise<string[]> {
   const attachments: string[] = [];
   for (const { file, sent } of pendingOf(from)) {

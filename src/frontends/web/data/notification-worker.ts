@@ -1,6 +1,6 @@
 /**
- * The service worker of the page. It runs where no page may be in front, and does one thing: a click on a notification
- * goes to the page and its session. It answers no request, so the page is always that of the server.
+ * The service worker of the page. It does one thing: a click on a notification opens the session in the page, even if
+ * the page is in the background. It handles no requests, so the page always comes from the server.
  */
 type OpenPage = { focus(): Promise<unknown>; postMessage(message: { session: string }): void };
 type ClickEvent = Event & { notification: Notification; waitUntil(end: Promise<unknown>): void };
@@ -12,7 +12,7 @@ type WorkerScope = {
   };
 };
 
-/** TypeScript has the types of a page or of a worker, not of both in one project. */
+/** A TypeScript project has the types of a page or of a worker, not of both. */
 const worker = globalThis as unknown as WorkerScope;
 
 worker.addEventListener('notificationclick', (event) => {

@@ -5,7 +5,7 @@ import { requestJson, sessionPath } from './api.ts';
 import { goTo, hrefOf, type SessionEntry, sessions } from './overview.ts';
 import type { SessionView } from './session.ts';
 
-/** `blocked`: the browser was told to allow none here. `insecure`: it has none for this address. */
+/** `blocked`: they are blocked in the browser's settings. `insecure`: the page is not on localhost or HTTPS. */
 export type NotificationState = 'off' | 'on' | 'blocked' | 'insecure';
 
 const WORKER = '/notification-worker.js';
@@ -14,7 +14,7 @@ const STORED = 'agentd.notifications';
 type ScriptAddress = { createScriptURL(url: string): string };
 type PolicyFactory = { createPolicy(name: string, rules: ScriptAddress): ScriptAddress };
 
-/** The one address that may become a script here; the content security policy admits no second policy. */
+/** The only URL that may become a script here. The content security policy allows no other trusted-types policy. */
 const scripts: ScriptAddress | undefined = (globalThis as { trustedTypes?: PolicyFactory }).trustedTypes?.createPolicy(
   'agentd-worker',
   {
@@ -33,7 +33,7 @@ function readState(): NotificationState {
   return Notification.permission === 'granted' && localStorage.getItem(STORED) !== null ? 'on' : 'off';
 }
 
-/** Asks the browser once it is clicked, and only then; turned off, nothing of it stays. */
+/** Asks the browser for permission only on this click. Turning notifications off removes the service worker. */
 export async function toggleNotifications(): Promise<void> {
   if (notificationState.value === 'on') {
     localStorage.removeItem(STORED);
@@ -50,19 +50,19 @@ export async function toggleNotifications(): Promise<void> {
 const register = (): Promise<ServiceWorkerRegistration> =>
   navigator.serviceWorker.register((scripts?.createScriptURL(WORKER) ?? WORKER) as string);
 
-/** What a session may begin to be that a person wants to hear of. */
+/** The states that a person is notified of. */
 const NEEDS_PERSON: ReadonlySet<SessionStanding> = new Set<SessionStanding>([
   'waiting',
   'paused',
   'failed',
   'unreadable',
 ]);
-/** As much as is shown of why. */
+/** The most characters of the reason that are shown. */
 const MOST_CHARS = 300;
-/** A run that a person has paused is no news to them. */
+/** No notification for runs that a person paused or stopped. */
 const ASKED_FOR = new Set(['asked', 'stopped']);
 
-/** Shows a notification when a session begins to need a person, unless the page is in front of them. */
+/** Shows a notification when a session begins to need a person, unless the page is in the foreground. */
 export function startNotifications(): void {
   if (notificationState.value === 'on') void register().catch(() => {});
   if (notificationState.value !== 'insecure')
@@ -83,13 +83,13 @@ export function startNotifications(): void {
 }
 
 /**
- * What a session needs a person for, as a name of this one need: between two looks it may have got its answer and asked
- * again. '' where it needs nobody.
+ * Identifies why a session needs a person; '' if it does not. It includes the time of the change, because between two
+ * polls the session may have been answered and asked again.
  */
 const needOf = ({ standing, changed }: SessionEntry): string =>
   NEEDS_PERSON.has(standing) ? `${standing} ${changed}` : '';
 
-/** Shows what a session needs now, or takes back what it needed before. */
+/** Shows what a session needs now, or removes the notification if it no longer needs anything. */
 async function update(entry: SessionEntry): Promise<void> {
   const { name, label, title, standing, problem } = entry;
   const isInFront = !document.hidden && document.hasFocus();

@@ -4,7 +4,7 @@ import { words } from '../text/wording.ts';
 import { isLoggedIn, requestJson } from './api.ts';
 import { openSession } from './session.ts';
 
-/** What the page uses of an entry of `GET /api/sessions`. */
+/** An entry of `GET /api/sessions`, with the fields that the page uses. */
 export type SessionEntry = {
   name: string;
   /** The name for people. */
@@ -26,8 +26,8 @@ export const TABS = ['run', 'files', 'versions', 'details', 'browser', 'terminal
 export type SessionTab = (typeof TABS)[number];
 
 /**
- * `path`: of a file below `work/`, or of a folder, which ends in a slash; '' is `work/` itself. Where the plan is
- * shown: the step that is looked at.
+ * `path`: a file below `work/`, or a folder, which ends in a slash; '' is `work/` itself. Where the plan is shown, the
+ * selected step.
  */
 export type Route =
   | { page: 'list' | 'new' | 'details' }
@@ -38,11 +38,11 @@ export const sessions = signal<readonly SessionEntry[] | undefined>(undefined);
 export const hasDaemon = signal(true);
 export const filter = signal('');
 
-/** What the person has seen: the time of the last change of each session, kept in this browser. */
+/** What the person has seen: the last change of each session, stored in this browser. */
 const STORED_SEEN = 'agentd.seen';
 export const seen = signal<Readonly<Record<string, string>>>(readStored(STORED_SEEN, {}));
 
-/** The sessions that a person keeps on top, in this browser. */
+/** The sessions pinned in this browser. */
 const STORED_PINS = 'agentd.pins';
 export const pins = signal<ReadonlySet<string>>(new Set(readStored<string[]>(STORED_PINS, [])));
 
@@ -55,9 +55,7 @@ export function togglePin(name: string): void {
 
 export type SessionGroup = 'needsYou' | 'pinned' | 'running' | 'others';
 
-/**
- * The sessions to list by what they want from a person, the last changed first; child sessions only where they wait.
- */
+/** The sessions grouped by what they need from a person, last changed first; child sessions only if they wait. */
 export const groups = computed<ReadonlyArray<readonly [SessionGroup, readonly SessionEntry[]]>>(() => {
   const wanted = filter.value.toLowerCase().split(/\s+/);
   const listed = (sessions.value ?? [])
@@ -72,7 +70,7 @@ export const groups = computed<ReadonlyArray<readonly [SessionGroup, readonly Se
 /** How many sessions wait for a person. */
 export const waitingCount = computed(() => (sessions.value ?? []).filter((one) => groupOf(one) === 'needsYou').length);
 
-/** What a search looks at: all that the list shows of a session. */
+/** The text that is searched: everything the list shows of a session. */
 const searchText = ({ label, title, standing, asks, problem, unserved, settings }: SessionEntry): string =>
   [label, title, words.value.standings[standing], asks?.text, problem, unserved, settings].join('\n').toLowerCase();
 
@@ -86,7 +84,7 @@ function groupOf({ name, standing, settings, unserved }: SessionEntry): SessionG
 export const isUnread = ({ name, changed }: SessionEntry): boolean =>
   changed !== null && (seen.value[name] ?? '') < changed;
 
-/** The name of a session for people, as far as it is known. */
+/** The label of a session, or its name if the label is unknown. */
 export const labelOf = (name: string): string => sessions.value?.find((one) => one.name === name)?.label ?? name;
 
 export const hrefOf = (name: string, tab: SessionTab = 'run', path = ''): string =>
@@ -95,7 +93,7 @@ export const hrefOf = (name: string, tab: SessionTab = 'run', path = ''): string
     ...(tab === 'run' && path === '' ? [] : [tab, ...path.split('/').map(encodeURIComponent)]),
   ].join('/');
 
-/** Goes to an address of the page, at once: the next key may come before the browser reports the change. */
+/** Goes to a route and applies it at once, because the next key may come before the browser reports the change. */
 export function goTo(hash: string): void {
   location.hash = hash;
   route.value = readRoute();
@@ -108,7 +106,7 @@ function readRoute(): Route {
     if (name !== undefined)
       return { page: 'session', name: decodeURIComponent(name), tab, path: decodeURIComponent(path) };
   } catch {
-    // Not an address that this page has made.
+    // The hash was not written by this page.
   }
   return { page: location.hash === '#/new' ? 'new' : location.hash === '#/details' ? 'details' : 'list' };
 }
@@ -121,16 +119,14 @@ function readStored<T>(key: string, otherwise: T): T {
   }
 }
 
-/**
- * Between two looks at the list, in ms, on screen and in the background, where the title still says how many sessions
- * wait; and how many times as long as the look itself it is at least.
- */
-const LOOK_MS = { shown: 2000, hidden: 10_000 };
-/** The session on screen is read before the list, in ms. */
+/** How often the list is polled; in the background, the title still shows how many sessions wait. */
+const POLL_MS = { shown: 2000, hidden: 10_000 };
+/** The first poll is delayed, so that the session on screen is read before the list. */
 const SESSION_FIRST_MS = 150;
-const LOOK_SHARE = 10;
+/** Pauses between polls last at least this many times as long as a poll. */
+const MIN_PAUSE_FACTOR = 10;
 
-/** Follows the address and the list of sessions for as long as the page is open. */
+/** Follows the URL and the list of sessions for as long as the page is open. */
 export function startOverview(): void {
   addEventListener('hashchange', () => {
     route.value = readRoute();
@@ -162,12 +158,12 @@ async function look(): Promise<void> {
       sessions.value = all;
       hasDaemon.value = ready.ok;
     } catch {
-      // The page says that it has no connection, and looks again.
+      // The page shows that it has no connection, and the next poll tries again.
     }
   }
   clearTimeout(timer);
   timer = setTimeout(
     () => void look(),
-    Math.max(document.hidden ? LOOK_MS.hidden : LOOK_MS.shown, LOOK_SHARE * (performance.now() - began)),
+    Math.max(document.hidden ? POLL_MS.hidden : POLL_MS.shown, MIN_PAUSE_FACTOR * (performance.now() - began)),
   );
 }

@@ -3,24 +3,21 @@ import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { request, requestJson, sessionPath } from './api.ts';
 import { act, openSession, type SessionView } from './session.ts';
 
-/** What became of the last edit: what was taken over and what was not, one sentence each. */
+/** The outcome of the last edit: which changes were accepted and which were not, one sentence each. */
 type EditOutcome = { session: string; taken: readonly string[]; ignored: readonly string[] };
 export const editOutcome = signal<EditOutcome | undefined>(undefined);
 
-/**
- * The text or the notes of a step that are being typed, and the plan they began from: what comes in meanwhile does not
- * touch them.
- */
+/** The step text or notes being typed, and the plan they are based on; updates from the server do not change them. */
 export type StepDraft = { session: string; base: Plan; step: string; field: 'description' | 'notes'; text: string };
 export const stepDraft = signal<StepDraft | undefined>(undefined);
 
-/** The saved plan, until the daemon has recorded it. */
+/** The saved plan, until the daemon has logged it. */
 const savedPlan = signal<{ session: string; plan: Plan } | undefined>(undefined);
 
-/** The tags of plans that saves were answered with: their revision does not name them until the save is recorded. */
+/** ETags of plans returned by a save. Until the save is logged, the revision alone does not identify them. */
 const tags = new WeakMap<Plan, string>();
 
-/** The plan to show: with the edit that the daemon has not recorded yet. */
+/** The plan to show, with the edit that the daemon has not logged yet. */
 export function shownPlan({ name, plan }: SessionView): Plan | null {
   const saved = savedPlan.value;
   const isCurrent = saved?.session === name && saved.plan.id === plan?.id && saved.plan.revision === plan.revision;
@@ -30,8 +27,8 @@ export function shownPlan({ name, plan }: SessionView): Plan | null {
 type EditableStep = Partial<Step> & { description: string };
 
 /**
- * Saves a change of the plan as it was when the edit began. The server merges it with what has happened since. False
- * where it was refused.
+ * Saves a change based on the plan as it was when the edit began. The server merges it with later changes. False if it
+ * was refused.
  */
 async function savePlan(
   session: string,
@@ -58,7 +55,7 @@ const withStep = (id: string, changes: { [K in keyof Step]?: Step[K] | undefined
 export const skipStep = (session: string, plan: Plan, id: string): Promise<boolean> =>
   savePlan(session, plan, withStep(id, { status: 'skipped' }));
 
-/** Undoes the end of a step: it is to be done again. */
+/** Reopens a step, so that it is done again. */
 export const reopenStep = (session: string, plan: Plan, id: string): Promise<boolean> =>
   savePlan(session, plan, withStep(id, { status: 'pending' }));
 
@@ -81,7 +78,7 @@ export function startDraft(session: string, base: Plan, step: Step, field: StepD
   stepDraft.value = { session, base, step: step.id, field, text: step[field] ?? '' };
 }
 
-/** Saves the text that is being typed; notes without any are removed. It stays where it was refused. */
+/** Saves the text being typed; empty notes are removed. The draft stays if the save was refused. */
 export async function saveDraft(): Promise<void> {
   const draft = stepDraft.value;
   const text = draft?.text.trim() ?? '';
@@ -96,7 +93,7 @@ export async function saveDraft(): Promise<void> {
   if (isSaved) stepDraft.value = undefined;
 }
 
-/** Brings back the goal and the steps of an earlier version; what is done or being done stays so. */
+/** Restores the goal and steps of an earlier version; steps that are done or running stay as they are. */
 export async function restoreVersion(session: string, plan: Plan, revision: number): Promise<void> {
   let old: Plan | undefined;
   await act(async () => {
@@ -120,7 +117,7 @@ function restoreSteps(old: readonly Step[], now: readonly Step[]): EditableStep[
     const fields = Object.fromEntries(EDITABLE.map((field) => [field, step[field]]));
     return Object.assign({ ...has }, fields, { status: hasBegun(has) ? has.status : toDo(step.status) });
   });
-  // A step that was added since then and has begun stays, behind the step it follows now.
+  // A step that was added later and has begun is kept, after the step that it follows now.
   for (const [place, step] of now.entries()) {
     if (wanted.has(step.id) || !hasBegun(step)) continue;
     const before = restored.findIndex(({ id }) => id === now[place - 1]?.id);
@@ -130,5 +127,5 @@ function restoreSteps(old: readonly Step[], now: readonly Step[]): EditableStep[
 }
 
 const hasBegun = ({ status }: Step): boolean => status === 'running' || status === 'completed';
-/** A run goes on by itself only with steps that are open. */
+/** A running step is restored as pending, because a run continues only with open steps. */
 const toDo = (status: Step['status']): Step['status'] => (status === 'running' ? 'pending' : status);

@@ -1,16 +1,16 @@
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 
-/** What is shown of a step: of a plan that is paused or cancelled, the step that was worked on is not running. */
+/** The state shown for a step: if the plan is paused or cancelled, its current step is not shown as running. */
 export type StepState = Step['status'] | 'paused' | 'cancelled';
 
 export const stepState = (plan: Pick<Plan, 'status'>, { status }: Step): StepState =>
   status !== 'running' || plan.status === 'running' ? status : plan.status === 'cancelled' ? 'cancelled' : 'paused';
 
-/** Why a line leads from one step to another. */
+/** The relations between steps that are drawn as lines. */
 export const EDGE_KINDS = ['needs', 'when', 'gather', 'order', 'rollback', 'child'] as const;
 export type EdgeKind = (typeof EDGE_KINDS)[number];
 
-/** `more` stands for the parts of a step that are left out: how many there are in each state. */
+/** `more` stands for the parts of a step that are left out, with how many there are in each state. */
 export type GraphNode = { id: string; group: string | undefined } & (
   | { kind: 'step'; step: Step; state: StepState; place: number }
   | { kind: 'child'; session: string }
@@ -18,12 +18,12 @@ export type GraphNode = { id: string; group: string | undefined } & (
 );
 /** `cause` is the step that comes first, `effect` the one that waits for it. */
 export type GraphEdge = { kind: EdgeKind; cause: string; effect: string };
-/** A step with parts and they together; `within`: the group that they are a part of. */
+/** A step together with its parts; `within`: the enclosing group. */
 type GraphGroup = { id: string; within: string | undefined };
-/** The plan as a graph. A step with parts stands in its own group. */
+/** The plan as a graph. A step with parts is in its own group. */
 export type PlanGraph = { nodes: GraphNode[]; edges: GraphEdge[]; groups: GraphGroup[] };
 
-/** More parts of one step than this are one node, so that a step done for each of a thousand files can be read. */
+/** Further parts of a step are shown as one node, so that a step for each of a thousand files stays readable. */
 const MOST_PARTS = 8;
 
 export function planGraph(plan: Pick<Plan, 'steps' | 'mode' | 'status'>): PlanGraph {
@@ -67,8 +67,8 @@ export const isLarger = ({ nodes, edges }: PlanGraph, most: GraphSize): boolean 
   nodes.length > most.nodes || edges.length > most.edges;
 
 /**
- * The part of a large graph that a person looks for: the selected step and those that something happens in, with what
- * is nearest to them by its lines; then what is open, and what ended last.
+ * The most relevant part of a large graph: the selected step and active steps with their nearest neighbours, then open
+ * steps, then those that ended last.
  */
 export function nearestPart(graph: PlanGraph, most: GraphSize, selected: string): PlanGraph {
   const nodes = new Map(graph.nodes.map((node) => [node.id, node]));
@@ -85,7 +85,7 @@ export function nearestPart(graph: PlanGraph, most: GraphSize, selected: string)
   let edges = 0;
   const keep = (id: string): boolean => {
     const outer = groupOf.has(id) ? groupOf.get(id) : nodes.get(id)?.group;
-    // What is in a group is not shown without it.
+    // A node is not shown without its group.
     if (outer !== undefined && !kept.has(outer) && !keep(outer)) return false;
     const added = near.get(id)?.filter((other) => kept.has(other)).length ?? 0;
     if (kept.size >= most.nodes || edges + added > most.edges) return false;
@@ -105,7 +105,7 @@ export function nearestPart(graph: PlanGraph, most: GraphSize, selected: string)
   };
 }
 
-/** Where to begin, and, as long as there is room, where to go on. */
+/** The steps to start from, in order of priority. */
 function seedsOf({ nodes }: PlanGraph, selected: string): string[][] {
   const steps = nodes.flatMap((node) => (node.kind === 'step' ? [node.step] : []));
   const first = steps.filter(({ id, status }) => id === selected || stageOf(status) === 0);
@@ -114,7 +114,7 @@ function seedsOf({ nodes }: PlanGraph, selected: string): string[][] {
   return [first, ...[...open, ...done].map((step) => [step])].map((some) => some.map(({ id }) => id));
 }
 
-/** The group of each step; a group that would be a part of itself through others is none. */
+/** The group of each step; groups that contain themselves are ignored. */
 function groupsIn(steps: readonly Step[]): (step: Step) => string | undefined {
   const parents = new Map(steps.map(({ id, parent }) => [id, parent]));
   return ({ id, parent }) => {
@@ -140,13 +140,13 @@ function groupBy<K>(steps: readonly Step[], keyOf: (step: Step) => K): Map<K, St
 
 const childNodeId = (step: string): string => `${step} child`;
 
-/** Those that something happens in first, then the others in their order. */
+/** Active parts first, then the others in their order. */
 function chooseParts(parts: readonly Step[]): readonly Step[] {
   if (parts.length <= MOST_PARTS) return parts;
   return [...parts].sort((a, b) => stageOf(a.status) - stageOf(b.status)).slice(0, MOST_PARTS);
 }
 
-/** 0: something happens in it, or it needs a person; 1: not begun; 2: over. */
+/** 0: active, or it needs a person; 1: not begun; 2: over. */
 const stageOf = (status: Step['status']): 0 | 1 | 2 =>
   status === 'completed' || status === 'skipped' ? 2 : status === 'pending' ? 1 : 0;
 
@@ -157,7 +157,7 @@ function countStates(plan: Pick<Plan, 'status'>, steps: readonly Step[]): Array<
   );
 }
 
-/** What the steps say themselves about what they wait for, each pair once. */
+/** The dependencies that steps declare, each pair once. */
 function relations(steps: readonly Step[]): GraphEdge[] {
   return steps.flatMap(({ id, needs = [], when = [], gather, rollback }) => {
     const waitsFor = new Map<string, EdgeKind>();
@@ -169,7 +169,7 @@ function relations(steps: readonly Step[]): GraphEdge[] {
   });
 }
 
-/** Where steps are done one after another, a step that names nothing else waits for the one before it. */
+/** In a mode that does steps in order, a step without declared dependencies waits for the one before it. */
 function inOrder(steps: readonly Step[]): GraphEdge[] {
   const undoing = new Set(steps.map(({ rollback }) => rollback));
   const chain = steps.filter(({ id }) => !undoing.has(id));

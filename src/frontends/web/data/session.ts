@@ -14,10 +14,10 @@ import {
 } from './api.ts';
 import { createTranscript, type Transcript } from './transcript.ts';
 
-/** What the page uses of `GET /api/sessions/{session}`. */
-/** Who has something of the session for themselves; `from`: null for the owner of the workspace. */
+/** Which person controls the browser or terminal; `from` is null for the owner of the workspace. */
 export type Hold = { from: string | null; since: string };
 
+/** The fields of `GET /api/sessions/{session}` that the page uses. */
 export type SessionView = {
   name: string;
   title: string | null;
@@ -36,7 +36,7 @@ export type SessionView = {
   rejected: { total: number; newest: ReadonlyArray<{ file: string; why: string; at: string }> };
 };
 
-/** A call that waits for a person, in the session or one of its child sessions. */
+/** A call that waits for approval, in the session or one of its child sessions. */
 export type WaitingCall = {
   session: string;
   id: number;
@@ -49,7 +49,7 @@ export type WaitingCall = {
   problem: string | null;
 };
 
-/** The session that is on screen. */
+/** The session on screen. */
 export type OpenSession = {
   name: string;
   view: SessionView | undefined;
@@ -60,7 +60,7 @@ export type OpenSession = {
 };
 
 export const openSession = signal<OpenSession | undefined>(undefined);
-/** Goes up with each change of the transcript, which is changed in place. */
+/** Incremented with each change of the transcript, which is changed in place. */
 export const transcriptVersion = signal(0);
 /** Why the last action was refused. */
 export const actionProblem = signal<string | undefined>(undefined);
@@ -83,21 +83,21 @@ export function showSession(name: string | undefined): void {
   void follow(name, transcript, closing.signal);
 }
 
-/** Events that are read before the newest entry is shown, and each time a reader wants to see earlier ones. */
+/** How many events are read at first, and each time a reader asks for earlier ones. */
 const EVENTS = { first: 60, more: 400 };
 
 /**
- * Events are shown together once none has come for `pause`, and after `most` in any case, in ms: a long log must not be
- * drawn again and again while it is read.
+ * Events are shown in batches, once none has arrived for `pause`, but after `most` at the latest, so that a long log is
+ * not rendered over and over while it is read.
  */
 const GATHER_MS = { pause: 16, most: 250 };
 
 async function follow(name: string, transcript: Transcript, signal: AbortSignal): Promise<void> {
   const refresh = createRefresh(name, signal);
-  // The newest events come first, and have the state read; where there are none yet, nothing else does.
+  // The first events trigger reading the state. A session without events needs this timer.
   const none = setTimeout(refresh, GATHER_MS.most);
   signal.addEventListener('abort', () => clearTimeout(none));
-  // A person who comes back may have changed files that no event tells of, such as rejected ones.
+  // On return to the page, files may have changed without an event, such as those in `rejected/`.
   addEventListener('focus', refresh, { signal });
   let gathered: StreamMessage[] = [];
   let since = 0;
@@ -124,7 +124,7 @@ async function follow(name: string, transcript: Transcript, signal: AbortSignal)
 
 let earlier = Promise.resolve();
 
-/** Reads events before those that have been read, or `all` of them; one request after another. */
+/** Reads earlier events, or `all` of them; one request at a time. */
 export function readEarlier(all = false): Promise<void> {
   earlier = earlier.then(() => addEarlier(all));
   return earlier;
@@ -144,7 +144,7 @@ async function addEarlier(all: boolean): Promise<void> {
 
 function takeMessages(name: string, transcript: Transcript, messages: StreamMessage[], refresh: () => void): void {
   for (const message of messages) {
-    // Such as an event log that cannot be read.
+    // For example if the event log cannot be read.
     if (message.event === 'problem') update(name, { problem: new ApiProblem(500, Object(message.data).detail) });
     else transcript.take(message);
   }
@@ -152,10 +152,10 @@ function takeMessages(name: string, transcript: Transcript, messages: StreamMess
   if (messages.some(({ id, event }) => id !== undefined || event === 'void')) refresh();
 }
 
-/** Between two looks at the state, in ms. */
+/** The pause between two reads of the state. */
 const REFRESH_MS = 100;
 
-/** Reads the state again; at most one request is under way, and one more follows what has changed meanwhile. */
+/** Reads the state again. At most one request is pending; if the state changes meanwhile, one more follows. */
 function createRefresh(name: string, signal: AbortSignal): () => void {
   let [isReading, isStale] = [false, false];
   const refresh = async (): Promise<void> => {
@@ -189,7 +189,7 @@ function update(name: string, changes: Partial<OpenSession>): void {
   if (shown?.name === name) openSession.value = { ...shown, ...changes };
 }
 
-/** Does something for the session on screen; a refusal is shown beside the composer. False where it was refused. */
+/** Performs an action on the session on screen. If it is refused, shows why beside the composer and returns false. */
 export async function act(action: () => Promise<void>): Promise<boolean> {
   actionProblem.value = undefined;
   try {
@@ -214,7 +214,7 @@ type PageCommand = 'continue' | 'pause' | 'stop' | 'cancel' | 'undo';
 export const sendCommand = (session: string, command: PageCommand): Promise<boolean> =>
   act(() => sendOnce(sessionPath(session, `/${command}`), {}));
 
-/** Takes the browser over from the agent or opens a terminal, or ends that. False where it was refused. */
+/** Takes over the browser or opens a terminal, or ends that. False if it was refused. */
 export const orderHeld = (
   session: string,
   what: 'browser' | 'terminal',
@@ -224,7 +224,7 @@ export const orderHeld = (
     await requestJson(sessionPath(session, `/${what}`), { method: 'POST', body: { do: order } });
   });
 
-/** Uploads the files, if there are any, and sends the message that names them. False where it was refused. */
+/** Uploads any files and sends the message with them. False if it was refused. */
 export const sendMessage = (session: string, text: string, files?: () => Promise<string[]>): Promise<boolean> =>
   act(async () => {
     const attachments = (await files?.()) ?? [];

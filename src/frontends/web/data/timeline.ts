@@ -1,21 +1,21 @@
 import type { Event as LogEvent } from '../../../protocol/session/event.ts';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 
-/** Why a step did not go on: a call waited for approval, the run waited for a person or was paused, no daemon ran. */
+/** Why a step was waiting: a call for approval, the run for a person, a paused run, or no daemon. */
 export const WAIT_KINDS = ['approval', 'person', 'paused', 'down'] as const;
 export type WaitKind = (typeof WAIT_KINDS)[number];
 
-/** From one time to another, in ms since 1970; without an end it lasts. */
+/** Times in ms since 1970; without `to` it is still going on. */
 export type TimeSpan = { from: number; to: number | undefined };
 export type Wait = TimeSpan & { kind: WaitKind };
-/** When a step was worked on; each try is a span of its own. */
+/** When a step was worked on, one span per attempt. */
 export type StepTimes = { step: Step; place: number; tries: TimeSpan[]; waits: Wait[]; calls: number };
 
 type Recorded = Omit<StepTimes, 'step' | 'place'>;
 
 /**
- * When each step of a plan was worked on and what it waited for, from the event log. Where its beginning was removed,
- * the plan itself says when a step began and ended. `hasDaemon`: whether one runs now.
+ * When each step of a plan was worked on and what it waited for, from the event log. If the beginning of the log was
+ * removed, the plan's own times of a step are used. `hasDaemon`: whether a daemon runs now.
  */
 export function planTimes(plan: Plan, events: readonly LogEvent[], hasDaemon: boolean): StepTimes[] {
   const recorded = readTimes(events, hasDaemon).get(plan.id) ?? new Map<string, Recorded>();
@@ -31,7 +31,7 @@ export function planTimes(plan: Plan, events: readonly LogEvent[], hasDaemon: bo
   });
 }
 
-/** What is known so far of the steps of each plan, and what an event can do to it. */
+/** Collects the times of the steps of each plan from events. */
 function createRecorder() {
   const plans = new Map<string, Map<string, Recorded>>();
   let steps = new Map<string, Recorded>();
@@ -48,7 +48,7 @@ function createRecorder() {
       plans.set(plan, steps);
     },
     open: () => [...steps.values()].filter(({ tries }) => isOpen(tries)),
-    /** The run goes on; a call that waits for approval goes on waiting. */
+    /** Ends waits because the run has resumed, except waits for approval. */
     goOn(at: number) {
       for (const { waits } of steps.values()) if (waits.at(-1)?.kind !== 'approval') close(waits, at);
     },
@@ -59,7 +59,7 @@ function createRecorder() {
   };
 }
 
-/** One wait at a time: a run that ended because a call waits for approval waits for the approval. */
+/** Begins a wait unless one is open: a run that ends to wait for approval counts as waiting for approval. */
 function wait(times: Recorded, kind: WaitKind, from: number, to?: number): void {
   if (!isOpen(times.waits)) times.waits.push({ kind, from, to });
 }
@@ -67,7 +67,7 @@ function wait(times: Recorded, kind: WaitKind, from: number, to?: number): void 
 /** The times of the steps of every plan in an event log, by the ids of plan and step. */
 function readTimes(events: readonly LogEvent[], hasDaemon: boolean): Map<string, Map<string, Recorded>> {
   const { plans, timesOf, choosePlan, open, goOn, end } = createRecorder();
-  /** The step of each answer, since a call is named by the answer that asked for it. */
+  /** The step of each answer, since the id of a call contains that of its answer. */
   const stepOfAnswer = new Map<string, string>();
   let before = 0;
   for (const event of events) {
@@ -137,13 +137,13 @@ function close(spans: TimeSpan[], at: number): void {
   if (last && last.to === undefined) last.to = at;
 }
 
-/** A time as a share of the width; a rest of all steps takes no more than this share of the time that was worked. */
+/** Maps times to a share of the width. An idle period is drawn at most as wide as this share of the working time. */
 export type TimeScale = { from: number; to: number; at(time: number): number };
 const MOST_OF_REST = 0.1;
 
 /**
- * The scale of a timeline. A night in which nothing was worked on must not make the hours before it too narrow to see:
- * it is drawn shorter.
+ * The scale of a timeline. Idle periods are drawn shorter, so that a night without work does not make the hours before
+ * it too narrow to see.
  */
 export function timeScale(times: readonly StepTimes[], now: number): TimeScale | undefined {
   const tries = times.flatMap((one) => one.tries);
@@ -153,7 +153,7 @@ export function timeScale(times: readonly StepTimes[], now: number): TimeScale |
   const worked = union(times.flatMap((one) => workedSpans(one, now)));
   const total = worked.reduce((sum, [begin, end]) => sum + end - begin, 0);
   const most = Math.max(1, total * MOST_OF_REST);
-  /** Places on the scale: the time, and the length up to it. */
+  /** Points of the scale: a time, and the length up to it. */
   const marks: Array<readonly [time: number, length: number]> = [[from, 0]];
   const add = (time: number, most = Number.POSITIVE_INFINITY) => {
     const [last, length] = marks.at(-1) ?? [from, 0];
@@ -174,7 +174,7 @@ export function timeScale(times: readonly StepTimes[], now: number): TimeScale |
   return { from, to, at };
 }
 
-/** When a step was worked on and did not wait. */
+/** When a step was worked on, without waits. */
 function workedSpans({ tries, waits }: StepTimes, now: number): Array<readonly [number, number]> {
   return tries.flatMap(({ from, to = now }) => {
     const within = waits.filter((one) => one.from < to && (one.to ?? now) > from);
@@ -186,7 +186,7 @@ function workedSpans({ tries, waits }: StepTimes, now: number): Array<readonly [
   });
 }
 
-/** Spans in order, with those that touch as one. */
+/** Sorts spans and merges those that overlap or touch. */
 function union(spans: ReadonlyArray<readonly [number, number]>): Array<readonly [number, number]> {
   const merged: Array<readonly [number, number]> = [];
   for (const [from, to] of [...spans].sort(([a], [b]) => a - b)) {
@@ -197,6 +197,6 @@ function union(spans: ReadonlyArray<readonly [number, number]>): Array<readonly 
   return merged;
 }
 
-/** How long spans last together, in ms. */
+/** The total length of spans, in ms. */
 export const lengthOf = (spans: readonly TimeSpan[], now: number): number =>
   spans.reduce((sum, { from, to }) => sum + Math.max(0, (to ?? now) - from), 0);

@@ -4,7 +4,7 @@ import type { Reply } from '../../../protocol/session/reply.ts';
 import type { BrowserLost, TerminalLost } from '../../../protocol/workspace/handover.ts';
 import type { StreamMessage } from './api.ts';
 
-/** An event as the server sends it. `shown`: the text of an answer for people where that is another one. */
+/** An event as the server sends it. `shown`: the text of an answer for people, if it differs. */
 type LogEvent = Event & { shown?: string };
 
 export type CallState = 'waiting' | 'running' | 'ok' | 'failed' | 'interrupted' | 'denied';
@@ -20,7 +20,7 @@ export type CallItem = {
   ms: number | undefined;
 };
 
-/** Short facts between the texts; `step` is the id of the step they are about. */
+/** A short fact between the texts; `step` is the id of the step that it is about. */
 type NoteItem = { kind: 'note'; note: NoteName; text: string; step: string | undefined };
 
 export type NoteName =
@@ -38,10 +38,10 @@ type ItemBody =
   | CallItem
   | NoteItem;
 
-/** One entry of the transcript. It is replaced, never changed: the same object looks the same. */
+/** One entry of the transcript. Immutable, so an unchanged object need not be rendered again. */
 export type TranscriptItem = ItemBody & { seq: number; at: string };
 
-/** What has been read of a session's event log, as entries, and what the model is writing. */
+/** The part of a session's event log that has been read, as entries, and what the model is writing. */
 export type Transcript = {
   readonly events: readonly LogEvent[];
   items: readonly TranscriptItem[];
@@ -50,10 +50,10 @@ export type Transcript = {
   last: number;
   /** Whether retention removed the beginning. */
   isCut: boolean;
-  /** The seq of the first event that has been read, if earlier ones can be; undefined if none can. */
+  /** The seq of the first event that has been read; undefined if there are no earlier ones. */
   readonly first: number | undefined;
   take(message: StreamMessage): void;
-  /** Puts what came before in front. Whether it fits there. */
+  /** Adds earlier events in front. False if they do not fit there. */
   takeEarlier(messages: readonly StreamMessage[]): boolean;
 };
 
@@ -107,7 +107,7 @@ export function createTranscript(): Transcript {
   return transcript;
 }
 
-/** What a list of events comes to. `calls` has the place of each tool call in `items`. */
+/** The entries for a list of events. `calls`: the index of each tool call in `items`. */
 type Entries = { items: TranscriptItem[]; calls: Map<string, number>; lastAnswer: string };
 
 const newEntries = (): Entries => ({ items: [], calls: new Map(), lastAnswer: '' });
@@ -161,7 +161,7 @@ function changeCall({ items, calls }: Entries, call: string, changes: Partial<Ca
   const place = calls.get(call);
   const item = place === undefined ? undefined : items[place];
   if (place === undefined || item?.kind !== 'call') return false;
-  // A call that was denied did not run, whatever its end is called.
+  // A denied call did not run, so it stays denied whatever its end says.
   items[place] = { ...item, ...changes, ...(item.state === 'denied' && { state: 'denied' }) };
   return true;
 }
@@ -175,7 +175,7 @@ function outcomeOf(event: Extract<LogEvent, { type: 'tool.finished' | 'tool.inte
 
 const note = (name: NoteName, text = '', step?: string): NoteItem => ({ kind: 'note', note: name, text, step });
 
-/** An event that is one short fact; undefined for those that a reader need not see. */
+/** The note for an event that is one short fact; undefined for other events. */
 function noteOf(event: LogEvent): NoteItem | undefined {
   switch (event.type) {
     case 'step.started':
@@ -217,6 +217,6 @@ function noteOf(event: LogEvent): NoteItem | undefined {
   }
 }
 
-/** A long text is a file of the session; its beginning is in the event. */
+/** A long text is stored in a file of the session; the event has only its beginning. */
 const storedText = (stored: StoredText): string =>
   'text' in stored ? stored.text : `${stored.head}\n… (${stored.chars})`;

@@ -5,14 +5,14 @@ import { hrefOf } from '../data/overview.ts';
 import { describeProblem } from '../data/session.ts';
 import { words } from '../text/wording.ts';
 
-/** What sets a signal when it is called, such as by a button. */
+/** Returns a handler that sets a signal. */
 export const set =
   <T,>(signal: Signal<T>, value: T) =>
   (): void => {
     signal.value = value;
   };
 
-/** For a field whose text is a signal. */
+/** Props that bind a field to a signal. */
 export const bound = (text: Signal<string>) => ({
   value: text.value,
   onInput: ({ currentTarget }: TargetedEvent<HTMLInputElement>): void => {
@@ -20,7 +20,7 @@ export const bound = (text: Signal<string>) => ({
   },
 });
 
-/** For a field of several lines: Enter sends, unless it is with Shift or ends the input of Chinese characters. */
+/** For a multi-line field: Enter sends, except with Shift or while an input method composes text. */
 export const onEnter =
   (send: () => unknown) =>
   (event: KeyboardEvent): void => {
@@ -29,7 +29,7 @@ export const onEnter =
     void send();
   };
 
-/** For a form: what its button does. */
+/** Returns a submit handler for a form. */
 export const onSubmit =
   (send: () => unknown) =>
   (event: Event): void => {
@@ -37,7 +37,7 @@ export const onSubmit =
     void send();
   };
 
-/** The top of a page, with the way back on a narrow screen. */
+/** The header of a page, with a back link on narrow screens. */
 export function PageHeader({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <header>
@@ -51,8 +51,8 @@ export function PageHeader({ title, children }: { title: string; children?: Comp
 }
 
 /**
- * What a request answers. It is sent again when one of `reasons` changes; until then the last answer stays. `problem`:
- * why there is none.
+ * Loads a value, and loads it again when one of `reasons` changes; the previous value stays meanwhile. `problem`: why
+ * loading failed.
  */
 export function useAnswer<T>(
   load: (ends: AbortSignal) => Promise<T>,
@@ -102,7 +102,7 @@ export function Button({ onClick, children, label, kind = 'plain', disabled = fa
   );
 }
 
-/** An action that ends something asks once more, in its own place. */
+/** A button that asks for confirmation in place. */
 export function SureButton({ onClick, children, question }: ButtonProps & { question: string }) {
   const isAsking = useSignal(false);
   if (!isAsking.value) return <Button onClick={set(isAsking, true)}>{children}</Button>;
@@ -124,7 +124,7 @@ export function SureButton({ onClick, children, question }: ButtonProps & { ques
   );
 }
 
-/** A problem, or a state of affairs, that a reader is told at once. */
+/** A problem or state that screen readers announce at once. */
 export function Notice({ children, isProblem = false }: { children: ComponentChildren; isProblem?: boolean }) {
   return (
     <p class={isProblem ? 'notice problem' : 'notice'} role={isProblem ? 'alert' : 'status'}>
@@ -133,7 +133,7 @@ export function Notice({ children, isProblem = false }: { children: ComponentChi
   );
 }
 
-/** One sign for each state, wherever it is shown; the word beside it says the same. */
+/** One symbol for each state, always shown with the word. */
 const SIGNS: Readonly<Record<string, string>> = {
   pending: '○',
   none: '○',
@@ -153,7 +153,7 @@ const SIGNS: Readonly<Record<string, string>> = {
 
 export const signOf = (state: string): string => SIGNS[state] ?? '○';
 
-/** A state as sign, colour and word. */
+/** A state as symbol, colour and word. */
 export function StateLabel({ state, text }: { state: string; text: string }) {
   return (
     <span class={`state ${state}`}>
@@ -170,7 +170,7 @@ type UnfoldProps = {
   label?: string;
 };
 
-/** Something folded, which is made when it is unfolded. */
+/** Collapsible content, rendered when it is expanded. */
 export function Unfold({ summary, children, kind, id, label }: UnfoldProps) {
   const isOpen = useSignal(false);
   return (
@@ -190,9 +190,9 @@ export function Unfold({ summary, children, kind, id, label }: UnfoldProps) {
 
 type TableProps = {
   head: readonly string[];
-  /** The first cell names its row. */
+  /** The first cell is the row header. */
   rows: ReadonlyArray<{ key: string; cells: readonly ComponentChildren[] }>;
-  /** From which column on cells are numbers. */
+  /** Cells from this column on are numbers. */
   numbersFrom?: number;
 };
 
@@ -223,7 +223,7 @@ export function Table({ head, rows, numbersFrom = head.length }: TableProps) {
   );
 }
 
-/** Files that a message, a reply or a step names, each a link to it. */
+/** Links to the files that a message, a reply or a step names. */
 export function FileLinks({ session, files }: { session: string; files: readonly string[] }) {
   return (
     <>

@@ -2,16 +2,16 @@ import { Lexer, type MarkedToken, type Token, type Tokens } from 'marked';
 import { type ComponentChildren, Fragment, h } from 'preact';
 import { words } from '../text/wording.ts';
 
-/** Longer texts are shown as they are: reading them as Markdown would hold up the page. */
+/** Longer texts are shown as plain text, because parsing them would block the page. */
 const MAX_MARKDOWN = 200_000;
-/** For what scrolls: whoever has no mouse scrolls it with the arrow keys once it has the focus. */
+/** Makes scrollable elements focusable, so that they can be scrolled by keyboard. */
 export const FOCUSABLE = { tabIndex: 0 };
 const LINK_SCHEMES = new Set(['http:', 'https:', 'mailto:']);
 
 /**
- * Text of a model as elements. No text is ever taken for HTML: the lexer's tokens become elements one by one, HTML
- * among them stays text, an image is a link (loading it would tell its server what is in its address), and a link
- * needs an explicit `http:`, `https:` or `mailto:`. Lines stay lines, as in a terminal: a reply has one for each fact.
+ * Renders a model's text as elements. Nothing is treated as HTML: the lexer's tokens become elements one by one, HTML
+ * tokens stay text, an image becomes a link (loading it would send its URL to a server), and a link needs an explicit
+ * `http:`, `https:` or `mailto:`. Line breaks are kept, because replies have one line per fact.
  */
 export function renderMarkdown(text: string): ComponentChildren {
   if (text.length > MAX_MARKDOWN) return <pre {...FOCUSABLE}>{text}</pre>;
@@ -27,7 +27,7 @@ function render(token: MarkedToken): ComponentChildren {
     case 'def':
       return null;
     case 'heading':
-      // The headings of the page come above them.
+      // Below the heading levels of the page.
       return h(`h${Math.min(6, token.depth + 3)}`, null, renderAll(token.tokens));
     case 'paragraph':
       return <p>{renderAll(token.tokens)}</p>;
@@ -115,7 +115,7 @@ function renderLink(href: string, content: ComponentChildren): ComponentChildren
   );
 }
 
-/** What has no scheme of its own would lead to this server. */
+/** A URL without a scheme would be relative to this server. */
 function isLink(href: string): boolean {
   if (!/^[a-z]+:/i.test(href)) return false;
   try {

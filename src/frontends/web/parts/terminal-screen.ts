@@ -1,31 +1,31 @@
 import { type IBufferCell, type IBufferLine, Terminal } from '@xterm/headless';
 
-/** Lines that have scrolled out and can be looked at. */
+/** Lines of scrollback. */
 const SCROLLBACK = 2000;
-/** Between two times that a screen reader hears of new lines, in ms, and how many it hears. */
+/** How often new lines are announced to screen readers, and how many at a time. */
 const SAY_MS = 500;
 const MOST_SAID = 8;
 const PROBE_LETTERS = 10;
-/** The levels of a colour in the cube of 216 (6 x 6 x 6), and where that begins and the greys do. */
+/** The levels of the 6 x 6 x 6 colour cube, and the first index of the cube and of the greys. */
 const LEVELS = [0, 95, 135, 175, 215, 255];
 const [CUBE, GREYS] = [16, 232];
 
-/** The state of a terminal, drawn into elements: a row is a `div`, and a stretch of one look in it a `span`. */
+/** A terminal, drawn into elements: a row is a `div`, and a run of cells with the same style in it a `span`. */
 export type TerminalScreen = {
   readonly terminal: Terminal;
-  /** `shown` is called once the bytes are part of it. */
+  /** Calls `shown` once the bytes were processed. */
   write(bytes: Uint8Array, shown: () => void): void;
   close(): void;
 };
 
 /**
- * Draws into `rows` as much as fits, and tells `said` the latest lines; `resized` is called when it has another size,
- * also because of larger letters. Colours are classes of the style sheet or set by script, since
- * the page's policy forbids styles in markup, which the renderer of xterm.js writes.
+ * Draws into `rows` as much as fits, and writes the latest lines to `said` for screen readers. Calls `resized` when the
+ * size changes, which a larger font does too. Colours are classes or set by script, because the page's policy forbids
+ * the inline styles that the renderer of xterm.js writes.
  */
 export function openTerminalScreen(rows: HTMLElement, said: HTMLElement, resized: () => void): TerminalScreen {
   const terminal = new Terminal({ rows: 24, cols: 80, scrollback: SCROLLBACK, allowProposedApi: true });
-  // Of the same letters as the rows.
+  // Measures a letter in the font of the rows.
   const probe = document.createElement('code');
   probe.className = 'probe';
   probe.textContent = 'W'.repeat(PROBE_LETTERS);
@@ -95,7 +95,7 @@ export function openTerminalScreen(rows: HTMLElement, said: HTMLElement, resized
   };
 }
 
-/** How many rows and columns fit, by the size of a letter. */
+/** How many rows and columns fit, given the size of a letter. */
 function sizeOf(rows: HTMLElement, probe: HTMLElement): { rows: number; cols: number } | undefined {
   const letters = probe.getBoundingClientRect();
   const { paddingLeft, paddingTop } = getComputedStyle(rows);
@@ -107,14 +107,14 @@ function sizeOf(rows: HTMLElement, probe: HTMLElement): { rows: number; cols: nu
   return { rows: within(height / lineHeight, 4, 200), cols: within((PROBE_LETTERS * width) / letters.width, 20, 400) };
 }
 
-/** Letters that look the same. `fg` and `bg` are colours that no class has. */
+/** Cells with the same style. `fg` and `bg` are colours without a class. */
 type Stretch = { text: string; look: string; fg?: string | undefined; bg?: string | undefined };
 
 function stretchesOf(line: IBufferLine | undefined, cols: number, cursor: number | undefined): Stretch[] {
   const stretches: Stretch[] = [];
   for (let col = 0; col < cols; col++) {
     const cell = line?.getCell(col);
-    // The second half of a wide letter.
+    // The second half of a wide character.
     if (cell?.getWidth() === 0) continue;
     const next = stretchOf(cell, col === cursor);
     const last = stretches.at(-1);
@@ -147,7 +147,7 @@ function stretchOf(cell: IBufferCell | undefined, isCursor: boolean): Stretch {
   return { text: cell.getChars() || ' ', look: look.filter(Boolean).join(' '), fg: fg.css, bg: bg.css };
 }
 
-/** One of the sixteen that the style sheet has, any other as CSS, or neither: the default. */
+/** An index of the sixteen colours in the style sheet, any other colour as CSS, or neither for the default. */
 function colorOf(cell: IBufferCell, ground: 'Fg' | 'Bg'): { index?: number; css?: string } {
   const value = cell[`get${ground}Color`]();
   if (cell[`is${ground}RGB`]()) return { css: `rgb(${value >> 16}, ${(value >> 8) & 255}, ${value & 255})` };

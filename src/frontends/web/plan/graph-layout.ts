@@ -4,7 +4,7 @@ import type { EdgeKind, GraphNode, PlanGraph } from '../data/plan-graph.ts';
 type Point = { x: number; y: number };
 type Box = Point & { width: number; height: number };
 
-/** Where everything of a graph stands, in units of a sixteenth of the font size; a box is named by its middle. */
+/** A laid-out graph, in sixteenths of the font size; a box is positioned by its centre. */
 export type DrawnGraph = {
   width: number;
   height: number;
@@ -13,16 +13,16 @@ export type DrawnGraph = {
   edges: Array<{ key: string; kind: EdgeKind; path: string; head: string }>;
 };
 
-/** Sizes of a node: from its edge to its text, and from one line to the next. */
+/** `padding`: from the edge of a node to its text. `line`: line height. */
 export type NodeSize = { width: number; padding: number; line: number };
-/** Lines of a description that are drawn, and columns of a line: a Chinese character takes two. */
+/** How many lines of a description are drawn, and their width in columns; a Chinese character takes two. */
 const TEXT = { lines: 3, columns: 23 };
-/** From a head line to the first line of the text. */
+/** Lines above the text for the head line. */
 const HEAD_LINES = 1;
 
 /**
- * Where everything stands. `isWide`: from left to right, else from top to bottom. It is loaded once a graph is wanted,
- * and imports nothing that the page has as well.
+ * Lays out a graph, from left to right if `isWide`, else from top to bottom. This module is loaded on demand and must
+ * not import modules of the page.
  */
 export function drawGraph(
   graph: PlanGraph,
@@ -43,7 +43,7 @@ export function drawGraph(
     dagre.setNode(id, { width: size.width, height: lines * size.line + 2 * size.padding });
     if (group !== undefined) dagre.setParent(id, boxId(group));
   }
-  // What is in a group stands between its begin and its end. These lines are not drawn.
+  // Places the contents of a group between its begin and its end by edges that are not drawn.
   const put = (group: string, begin: string, end: string) => {
     dagre.setEdge(group, begin, {}, 'begin');
     dagre.setEdge(end, endId(group), {}, 'end');
@@ -74,7 +74,7 @@ export function drawGraph(
 
 type Placed = { x?: number; y?: number };
 
-/** Whether most of the steps that stand beside each other stand in the opposite order to that of the plan. */
+/** Whether most of the steps that are side by side are in the reverse order of the plan. */
 function isReversed(nodes: readonly GraphNode[], placeOf: (id: string) => Placed, isWide: boolean): boolean {
   const rows = new Map<number, number[]>();
   for (const { id } of nodes) {
@@ -88,7 +88,7 @@ function isReversed(nodes: readonly GraphNode[], placeOf: (id: string) => Placed
   return steps.filter((by) => by < 0).length > steps.length / 2;
 }
 
-/** Turns a drawing over, so that what comes first in the plan is on top, or at the left. */
+/** Mirrors a drawing, so that earlier steps of the plan are on top or at the left. */
 function mirror(dagre: Graph, isWide: boolean): void {
   const { width, height } = sizeOf(dagre.graph());
   const turn = (place: Placed) => {
@@ -105,10 +105,10 @@ const endId = (group: string): string => `${group} end`;
 const sizeOf = ({ width = 0, height = 0 }: { width?: number; height?: number }) => ({ width, height });
 const boxOf = ({ x = 0, y = 0, width = 0, height = 0 }: Partial<Box>): Box => ({ x, y, width, height });
 
-/** Length of an arrow head, and half of its width. */
+/** Length of an arrow head, and half its width. */
 const HEAD = { length: 8, half: 4 };
 
-/** A line through these points with rounded corners, and the head at its end. */
+/** A line through these points with rounded corners, and an arrow head at its end. */
 function drawLine(points: readonly Point[]): { path: string; head: string } {
   const [first, ...rest] = points;
   const [last, before] = [points.at(-1), points.at(-2)];
@@ -134,8 +134,8 @@ const WIDE =
 const columnsOf = (text: string): number => Array.from(text).reduce((sum, one) => sum + (WIDE.test(one) ? 2 : 1), 0);
 
 /**
- * The lines of a text, broken at spaces where there are any; what does not fit ends in "…". A line keeps the space
- * that it is broken at: together they read as the text.
+ * Wraps a text, at spaces if possible, and ends it in "…" if it does not fit. A line keeps the space at which it is
+ * broken, so that the joined lines are the text.
  */
 function wrapText(text: string, columns: number, most: number): string[] {
   const lines: string[] = [];
@@ -152,14 +152,14 @@ function wrapText(text: string, columns: number, most: number): string[] {
   }
   if (line.trim() !== '') lines.push(line);
   if (lines.length <= most) return lines;
-  // What is left out begins with a whole word, where there is one.
+  // Cuts before a whole word if possible.
   const last = (lines[most - 1] ?? '').trimEnd();
   const isCut = columnsOf(last) > columns - 1 || (last === lines[most - 1] && !WIDE.test(lines[most]?.[0] ?? ''));
   const kept = isCut ? last.replace(/[^\s\u2e80-\uffef]+$|.$/u, '').trimEnd() || last.slice(0, -1) : last;
   return [...lines.slice(0, most - 1), `${kept}…`];
 }
 
-/** A word that is wider than a line, in pieces. */
+/** Splits a word that is wider than a line. */
 function cut(word: string, columns: number): string[] {
   if (columnsOf(word.trimEnd()) <= columns) return [word];
   const letters = Array.from(word);

@@ -18,16 +18,16 @@ import { words } from '../text/wording.ts';
 
 type StepProps = { session: string; plan: Plan; step: Step };
 
-/** The element that has the focus for a step. */
+/** The id of the element that takes the focus for a step. */
 export const stepElementId = (step: string): string => `step ${step}`;
 
-/** Moves a step and leaves the focus on it, wherever it is then. */
+/** Moves a step and keeps the focus on it. */
 async function moveAndFocus(session: string, plan: Plan, step: string, by: -1 | 1): Promise<void> {
   await moveStep(session, plan, step, by);
   requestAnimationFrame(() => document.getElementById(stepElementId(step))?.focus());
 }
 
-/** Moves the step of the session on screen that has the focus; false where none has it. */
+/** Moves the focused step of the session on screen; false if no step has the focus. */
 export function moveFocusedStep(by: -1 | 1): boolean {
   const { view } = openSession.value ?? {};
   const plan = view && shownPlan(view);
@@ -58,10 +58,7 @@ export function StepActions({ session, plan, step }: StepProps) {
   );
 }
 
-/**
- * The text or the notes of a step while they are typed. What the step says meanwhile is shown beside them, and never
- * put into them.
- */
+/** A form for the text or notes of a step. If the step changes meanwhile, that is shown beside the form. */
 export function StepForm({ now }: { now: Step | undefined }) {
   const { stepText, notes, forms, changedMeanwhile, goneMeanwhile } = words.value;
   const field = useRef<HTMLTextAreaElement>(null);
@@ -119,7 +116,7 @@ export function AddStep({ session, plan }: { session: string; plan: Plan }) {
   );
 }
 
-/** What became of the last edit. */
+/** The outcome of the last edit. */
 export function EditOutcomeNotice({ session }: { session: string }) {
   const { outcome: labels, forms } = words.value;
   const outcome = editOutcome.value;

@@ -17,15 +17,15 @@ import { words } from '../text/wording.ts';
 import type { DrawnGraph, drawGraph } from './graph-layout.ts';
 
 const NODE = { width: 208, padding: 8, line: 16 };
-/** A larger graph would hold up the page while it is laid out, and be no map either: then a part of it is drawn. */
+/** Of a larger graph only a part is drawn: its layout would block the page, and nobody could read it. */
 const MOST = { nodes: 120, edges: 300 };
 const PART = { nodes: 60, edges: 150 };
-/** From here on there is room for a graph that goes from left to right. */
+/** Screens this wide have room for a graph from left to right. */
 const WIDE = '(min-width: 48rem)';
 
 type GraphProps = { session: string; plan: Plan; selected: string };
 
-/** The plan as a graph; what places it is loaded once it is wanted. */
+/** The plan as a graph; its layout is loaded on demand. */
 export function PlanGraphView(props: GraphProps) {
   const { value, problem } = useAnswer(() => import('./graph-layout.ts'), [isConnected.value]);
   if (problem !== undefined) return <Notice isProblem>{words.value.lost}</Notice>;
@@ -45,8 +45,8 @@ export function PlanGraphView(props: GraphProps) {
 type DrawingProps = GraphProps & { graph: PlanGraph; isPart: boolean; draw: typeof drawGraph };
 
 /**
- * Its steps are links, which arrow keys go to as well, with lines from what comes first to what waits for it. What a
- * line says to the eye, a step says in its name.
+ * Steps are links, which arrow keys can reach too, with lines from a step to those that wait for it. The accessible
+ * name of a step says what its lines show.
  */
 function Drawing({ session, graph, isPart, selected, draw }: DrawingProps) {
   const isWide = useMedia(WIDE);
@@ -60,7 +60,7 @@ function Drawing({ session, graph, isPart, selected, draw }: DrawingProps) {
   return (
     <>
       <div class="graph" ref={scroller}>
-        {/* biome-ignore lint/a11y/useSemanticElements: a group of HTML cannot be drawn in. */}
+        {/* biome-ignore lint/a11y/useSemanticElements: a fieldset cannot contain a drawing. */}
         <svg
           role="group"
           aria-label={words.value.planViews.graph}
@@ -122,7 +122,7 @@ function Node({ session, node, graph, drawn, isSelected }: NodeProps) {
   );
 }
 
-/** Shows a node in the middle, as far as there is something to scroll. */
+/** Scrolls a node to the middle, as far as possible. */
 function scrollTo(graph: HTMLElement | null, node: string | undefined): void {
   const [outer, inner] = [graph, graph?.querySelector(`[id="${CSS.escape(nodeElementId(node ?? ''))}"]`)].map((one) =>
     one?.getBoundingClientRect(),
@@ -134,14 +134,14 @@ function scrollTo(graph: HTMLElement | null, node: string | undefined): void {
 
 const nodeElementId = (id: string): string => `node ${id}`;
 
-/** What stands in a node, below its head. */
+/** The text of a node below its head line. */
 function nodeText(node: GraphNode): string {
   if (node.kind === 'step') return node.step.description;
   if (node.kind === 'child') return node.session;
   return node.counts.map(([state, count]) => `${count} ${words.value.stepStatuses[state]}`).join(', ');
 }
 
-/** Its state, and the line that says so, for the eye with its sign. */
+/** A node's state and its head line, with the state's symbol if `sign`. */
 function headOf(node: GraphNode, sign = true): { state: string; head: string } {
   const { stepStatuses, child, standings, moreParts } = words.value;
   const withSign = (state: string) => (sign ? `${signOf(state)} ` : '');
@@ -156,7 +156,7 @@ function headOf(node: GraphNode, sign = true): { state: string; head: string } {
   return { state, head: `${place} ${withSign(state)}${stepStatuses[state]}${done}` };
 }
 
-/** A node for those who do not see it: what it shows, and what its lines say. */
+/** The accessible name of a node: its text, and what its lines mean. */
 function spokenText(node: GraphNode, { nodes, edges }: PlanGraph): string {
   const { edgeKinds, partOf } = words.value;
   const shown = `${headOf(node, false).head} ${nodeText(node)}`;
@@ -200,7 +200,7 @@ const DIRECTIONS: Readonly<Record<string, readonly [x: number, y: number]>> = {
   ArrowDown: [0, 1],
 };
 
-/** Goes to the nearest node in the direction of an arrow key. */
+/** Moves the focus to the nearest node in the direction of an arrow key. */
 function moveFocus(event: KeyboardEvent, graph: HTMLElement | null, { boxes }: DrawnGraph): void {
   const [dx, dy] = DIRECTIONS[event.key] ?? [0, 0];
   const from = boxes.get(document.activeElement?.id.replace(nodeElementId(''), '') ?? '');
@@ -208,7 +208,7 @@ function moveFocus(event: KeyboardEvent, graph: HTMLElement | null, { boxes }: D
   event.preventDefault();
   const ahead = [...boxes].flatMap(([id, { x, y }]) => {
     const [along, across] = [(x - from.x) * dx + (y - from.y) * dy, (x - from.x) * dy + (y - from.y) * dx];
-    // What is straight ahead comes before what is nearer but beside.
+    // Nodes straight ahead are preferred to nearer ones off to the side.
     return along > 1 ? [{ id, far: along + 2 * Math.abs(across) }] : [];
   });
   const nodes = ahead

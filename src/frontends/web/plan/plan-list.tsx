@@ -16,7 +16,7 @@ import { PlanTimeline } from './plan-timeline.tsx';
 const PLAN_VIEWS = ['list', 'graph', 'time'] as const;
 type PlanView = (typeof PLAN_VIEWS)[number];
 
-/** How plans are shown, kept in this browser. */
+/** How plans are shown, stored in this browser. */
 const STORED_VIEW = 'agentd.plan-view';
 const planView = signal<PlanView>(PLAN_VIEWS.find((one) => one === localStorage.getItem(STORED_VIEW)) ?? 'list');
 
@@ -25,7 +25,7 @@ function choosePlanView(view: PlanView): void {
   localStorage.setItem(STORED_VIEW, view);
 }
 
-/** The plan, as a list or drawn; each step unfolds into what is known of it, and what can be changed. */
+/** The plan, as a list, graph or timeline. Each step expands to its details and what can be changed. */
 export function PlanPanel({ view }: { view: SessionView }) {
   const { plan: title, noPlan, stepActions, planViews } = words.value;
   const { name } = view;
@@ -73,7 +73,7 @@ export function PlanPanel({ view }: { view: SessionView }) {
   );
 }
 
-/** Unfolds a step that an address names, and gives it the focus. */
+/** Expands the step that the URL names, and focuses it. */
 function openStep(step: string): void {
   const summary = document.getElementById(stepElementId(step));
   summary?.closest('details')?.setAttribute('open', '');
@@ -150,7 +150,7 @@ function StepDetails({ session, step }: { session: string; step: Step }) {
   );
 }
 
-/** What closed a step and by which words, or what it waits for, as `agentctl why` says it. */
+/** What closed a step and by which words, or what it waits for, as in `agentctl why`. */
 function Why({ session, step }: { session: string; step: string }) {
   const path = sessionPath(session, `/why?step=${encodeURIComponent(step)}`);
   const { value, problem } = useAnswer<Array<{ text: string }>>((signal) => requestJson(path, { signal }), [path]);

@@ -10,10 +10,10 @@ import { StateLabel, Table } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatDuration, formatTime, words } from '../text/wording.ts';
 
-/** The plan over time: a bar for each step, with what it waited for, in a table that says the same in words. */
+/** The plan over time: a bar for each step with its waits, in a table that has the same in words. */
 export function PlanTimeline({ session, plan, selected }: { session: string; plan: Plan; selected: string }) {
   const { planViews, step, took, waited, waitKinds, usageColumns, notBegun } = words.value;
-  // The transcript changes in place; this says when.
+  // Subscribes to changes of the transcript, which is changed in place.
   transcriptVersion.value;
   const isWhole = openSession.value?.transcript.first === undefined;
   useEffect(() => {
@@ -57,7 +57,7 @@ export function PlanTimeline({ session, plan, selected }: { session: string; pla
   );
 }
 
-/** Waits differ by their height and place in the bar, not by colour alone. */
+/** Kinds of waits differ by height and position in the bar, not by colour alone. */
 const SHAPES = {
   approval: { y: 0, height: 10 },
   person: { y: 5, height: 5 },
@@ -96,7 +96,7 @@ function StepBar({ session, plan, scale, now, times: { step, place, tries, waits
   );
 }
 
-/** What a step waited for, and how long. */
+/** What a step waited for, and for how long. */
 function Waits({ times, now }: { times: StepTimes; now: number }) {
   return (
     <>
@@ -111,7 +111,7 @@ function Waits({ times, now }: { times: StepTimes; now: number }) {
 
 const TICK_MS = 1000;
 
-/** The time, which goes on for as long as something lasts. */
+/** The current time, updated as long as `goesOn`. */
 function useNow(goesOn: boolean): number {
   const now = useSignal(Date.now());
   useEffect(() => {

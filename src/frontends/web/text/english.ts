@@ -1,4 +1,4 @@
-/** All words of the page. Every language is an object of this type. */
+/** All texts of the page. Every language is an object of this type. */
 export const english = {
   tag: 'en',
   name: 'English',

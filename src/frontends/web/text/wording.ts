@@ -8,7 +8,7 @@ export const LANGUAGES: readonly Words[] = [english, chinese, german];
 
 const STORED = 'agentd.language';
 
-/** The language in use: the one chosen in this browser, else by the browser's preferred languages. */
+/** The language in use: the one chosen in this browser, else by the browser's language preferences. */
 export const words = signal<Words>(initialWords());
 
 export function chooseLanguage(tag: string): void {
@@ -21,7 +21,7 @@ function initialWords(): Words {
   return wanted.flatMap((tag) => LANGUAGES.find((one) => one.tag === tag) ?? [])[0] ?? english;
 }
 
-/** A point in time for the reader: the time of day, and the date where it is another day. */
+/** A time of day, with the date if it is not today. */
 export function formatTime(at: string): string {
   const time = new Date(at);
   const isToday = time.toDateString() === new Date().toDateString();

@@ -1,23 +1,23 @@
 import type { BrowserInput, BrowserOutput } from '../../../protocol/workspace/handover.ts';
 
 const RETRY_MS = 1000;
-/** What the server says where the browser was given back, or somebody uses it elsewhere, in another tab perhaps. */
+/** Close code if the browser was given back, or is used elsewhere, perhaps in another tab. */
 const ENDED = 1000;
 const BUTTONS = ['left', 'middle', 'right'] as const;
-/** What a line of a wheel is in pixels, where it does not say pixels. */
+/** Pixels per line, for wheel events that count lines. */
 const LINE_PX = 40;
 
 export type PageInfo = Extract<BrowserOutput, { address: string }>;
 
-/** A browser far away, drawn on the canvas of an element that also takes what a person does there. */
+/** A remote browser, drawn on the canvas of an element that also receives the person's input. */
 export type BrowserRemote = { do(input: BrowserInput): void; close(): void };
 
-/** `show`: what page it is. `end`: the browser is no longer used here. */
+/** `show`: called with the current page. `end`: called when the browser is no longer used here. */
 type Ways = { show(info: PageInfo): void; end(): void };
 
 /**
- * Draws the pictures that come, and sends pointer and keys back. A lost connection is opened again until `close`. The
- * Tab key is left to the page around it, so that nobody is caught in there.
+ * Draws the pictures received, and sends pointer and key events. A lost connection is reopened until `close`. The Tab
+ * key is left to the page around it, so that keyboard users can leave it.
  */
 export function openBrowserRemote(surface: HTMLElement, connect: () => WebSocket, { show, end }: Ways): BrowserRemote {
   const canvas = surface.querySelector('canvas') ?? document.createElement('canvas');
@@ -43,7 +43,7 @@ export function openBrowserRemote(surface: HTMLElement, connect: () => WebSocket
     try {
       const bytes = Uint8Array.from(atob(output.picture), (char) => char.charCodeAt(0));
       const image = await createImageBitmap(new Blob([bytes], { type: 'image/jpeg' }));
-      // Its own size is that of the page, so that a place on it is a place there.
+      // The canvas has the size of the page, so that coordinates on both are the same.
       if (canvas.width !== output.width) canvas.width = output.width;
       if (canvas.height !== output.height) canvas.height = output.height;
       canvas.getContext('2d')?.drawImage(image, 0, 0, output.width, output.height);
@@ -91,13 +91,13 @@ function listenToPointer(surface: HTMLElement, canvas: HTMLCanvasElement, send: 
 
   const onDown = (event: MouseEvent) => {
     event.preventDefault();
-    // The place it was pressed at must not move away.
+    // Scrolling would move the pressed position.
     surface.focus({ preventScroll: true });
     last = undefined;
     isDown = true;
     send({ down: pressOf(event) });
   };
-  // It may be let go outside.
+  // The button may be released outside the element.
   const onUp = (event: MouseEvent) => {
     if (!isDown) return;
     isDown = false;
@@ -126,7 +126,7 @@ function listenToKeys(surface: HTMLElement, send: Send, signal: AbortSignal): vo
       const { key, ctrlKey, altKey, shiftKey, metaKey } = event;
       if (key === 'Tab' || metaKey || event.isComposing || /^(?:Control|Alt|Shift|AltGraph|Dead)$/.test(key)) return;
       event.preventDefault();
-      // The keys of the page around it mean nothing here.
+      // Keyboard shortcuts of the page do not apply here.
       event.stopPropagation();
       const isChord = (ctrlKey || altKey) && !event.getModifierState('AltGraph');
       if (key.length === 1 && !isChord) return send({ type: key });

@@ -7,10 +7,10 @@ import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatTime, words } from '../text/wording.ts';
 import type { BrowserRemote, PageInfo } from './browser-remote.ts';
 
-/** When the browser was taken over that is used here: after it was given back, somebody else may have it. */
+/** Identifies the takeover that is used here; after it was given back, somebody else may have the browser. */
 const usedSince = signal<string | undefined>(undefined);
 
-/** The agent's browser: who has it, and for whoever has taken it over, the browser itself. */
+/** The agent's browser: who has it, and for the person who took it over, the browser itself. */
 export function BrowserView({ view: { name, browser } }: { view: SessionView }) {
   const { title, take, giveBack, useHere, hint, notOpen, heldBy, owner } = words.value.browser;
   const { open, taken } = browser;
@@ -41,10 +41,10 @@ export function BrowserView({ view: { name, browser } }: { view: SessionView }) 
   );
 }
 
-/** Keys that a phone does not have, and Tab, which moves on in this page. */
+/** Keys that phones lack, and Tab, which otherwise moves the focus of this page. */
 const EXTRA_KEYS = ['Tab', 'Shift+Tab', 'Enter', 'Escape', 'Backspace', 'PageUp', 'PageDown'];
 
-/** What draws the browser is loaded once it is wanted. */
+/** The module that draws the browser is loaded on demand. */
 function RemoteBrowser({ session }: { session: string }) {
   const { picture, keys, typeHere, type, back, reload, tab: nameOfTab } = words.value.browser;
   const surface = useRef<HTMLDivElement>(null);

@@ -7,7 +7,7 @@ import { Button, bound, Notice, onEnter, onSubmit, PageHeader, set } from '../pa
 import { FOCUSABLE, renderMarkdown } from '../parts/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
 
-/** What can be said to a session now: a decision about a call, the answer to a question, or a message. */
+/** What a person can send to a session now: a decision about a call, the answer to a question, or a message. */
 export function Composer({ view, approvals }: { view: SessionView; approvals: readonly WaitingCall[] }) {
   const [call] = approvals;
   if (call) return <Approval key={`${call.session} ${call.hash}`} {...call} />;
@@ -29,7 +29,7 @@ export function Composer({ view, approvals }: { view: SessionView; approvals: re
   );
 }
 
-/** The call as it will run, to the letter, and the decisions about it. */
+/** The exact call, and buttons to decide on it. */
 function Approval(call: WaitingCall) {
   const { wantsApproval, allow, deny, always, expires } = words.value;
   const isSent = useSignal(false);
@@ -63,18 +63,18 @@ function Approval(call: WaitingCall) {
   );
 }
 
-/** What is half typed stays with its session, also when the page is loaded again. */
+/** Drafts are stored per session, so that they survive a reload. */
 const draftKey = (session: string): string => `agentd.draft.${session}`;
 
 type FieldProps = {
   session: string;
   label: string;
-  /** The session it goes to, where it is not there yet. */
+  /** The name of the session to create, if it does not exist yet. */
   to?: () => string;
   onSent?: (session: string) => void;
 };
 
-/** A field for a text to a session. */
+/** A field for a message to a session. */
 export function MessageField({ session, label, to = () => session, onSent }: FieldProps) {
   const text = useSignal(localStorage.getItem(draftKey(session)) ?? '');
   const isSending = useSignal(false);
@@ -124,7 +124,7 @@ export function MessageField({ session, label, to = () => session, onSent }: Fie
   );
 }
 
-/** Chooses files; they may also be dropped anywhere on the page, or pasted into the field. */
+/** A button to choose files; they may also be dropped anywhere on the page, or pasted into the field. */
 function AttachButton({ session }: { session: string }) {
   const { attaching, dropHere } = words.value;
   const chooser = useRef<HTMLInputElement>(null);
@@ -165,7 +165,7 @@ function AttachButton({ session }: { session: string }) {
   );
 }
 
-/** The files that go with the next message, and what became of each. */
+/** The files attached to the next message, with their state. */
 function AttachedFiles({ session }: { session: string }) {
   const { attaching, detach } = words.value;
   const files = pendingFiles.value[session] ?? [];
@@ -186,7 +186,7 @@ function AttachedFiles({ session }: { session: string }) {
   );
 }
 
-/** A session begins with its first message. */
+/** Creates a session by sending its first message. */
 export function NewSession() {
   const { newSession, sessionName, task } = words.value;
   const name = useSignal(freeName());
@@ -212,7 +212,7 @@ export function NewSession() {
   );
 }
 
-/** The day, and a number where there are more on it. */
+/** Today's date, with a number if that name is taken. */
 function freeName(): string {
   const now = new Date();
   const day = new Date(now.getTime() - now.getTimezoneOffset() * 60_000).toISOString().slice(0, 10);

@@ -7,17 +7,17 @@ import { formatCost, formatNumber, words } from '../text/wording.ts';
 
 type UsageTotal = { calls: number; tokens: number; cost: number; unpriced: number };
 
-/** What the page uses of `GET /api/usage`. */
+/** The fields of `GET /api/usage` that the page uses. */
 type Usage = {
   sessions: ReadonlyArray<UsageTotal & { session: string; removed_events: number; problem: string | null }>;
   days: ReadonlyArray<UsageTotal & { day: string }>;
   total: UsageTotal;
 };
 
-/** What the page uses of `GET /api/settings`. */
+/** The fields of `GET /api/settings` that the page uses. */
 type Settings = { settings: ReadonlyArray<{ name: string; value: unknown; from: string }>; faults: readonly string[] };
 
-/** What the model calls came to, and the settings in force with the file of each. */
+/** The usage of model calls, and the settings in force with the file of each. */
 export function DetailsView({ session }: { session?: string }) {
   return (
     <section class="view" aria-label={words.value.keys.details} {...FOCUSABLE}>
@@ -27,7 +27,7 @@ export function DetailsView({ session }: { session?: string }) {
   );
 }
 
-/** Those of the workspace, as a page of its own. */
+/** Usage and settings of the workspace, as a separate page. */
 export function DetailsPage() {
   const { keys } = words.value;
   return (
@@ -86,7 +86,7 @@ function UsageTables({ session }: { session: string | undefined }) {
   );
 }
 
-/** The bar is the share of the most. */
+/** Bars are relative to the largest value. */
 function UsageTable({
   head,
   rows,

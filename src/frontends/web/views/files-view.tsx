@@ -6,7 +6,7 @@ import { Button, Notice, Table, useAnswer } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
 
-/** The files of `work/`: a folder, or what can be shown of a file. `path` is as in the address. */
+/** The files of `work/`: a folder, or the preview of a file. `path`: as in the URL. */
 export function FilesView({ session, path }: { session: string; path: string }) {
   const Place = path === '' || path.endsWith('/') ? Folder : FileContent;
   return (
@@ -17,7 +17,7 @@ export function FilesView({ session, path }: { session: string; path: string }) 
   );
 }
 
-/** Where it is, from `work/` down; each folder above is a link. */
+/** The path from `work/` down, with a link for each parent folder. */
 function Trail({ session, path }: { session: string; path: string }) {
   const parts = path.split('/').filter((part) => part !== '');
   const folders = ['work', ...parts];
@@ -43,7 +43,7 @@ type PlaceProps = { session: string; path: string };
 
 function Folder({ session, path }: PlaceProps) {
   const { noFiles, moreEntries, fileTypes, fileColumns } = words.value;
-  // What runs may write files: the folder is read again whenever the session has changed.
+  // A run may write files, so the folder is read again whenever the session has changed.
   const { value, problem } = useAnswer(
     (ends) => readFolder(session, path, ends),
     [session, path, openSession.value?.view],

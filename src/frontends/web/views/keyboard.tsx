@@ -11,7 +11,7 @@ const isHelpOpen = signal(false);
 
 type KeyAction = { key: string; name: keyof Words['keys']; run?: () => unknown };
 
-/** Every key that does something by itself, outside of fields; each action has a button or a link as well. */
+/** All keyboard shortcuts, which apply outside of fields. Each action has a button or link too. */
 const KEYS: readonly KeyAction[] = [
   { key: '?', name: 'help', run: set(isHelpOpen, true) },
   { key: 'j', name: 'next', run: () => goToSession(1) },
@@ -57,7 +57,7 @@ function decide(decision: 'allow' | 'deny'): unknown {
   return call && answerApproval(call, decision);
 }
 
-/** Listens for the keys for as long as the page is open. */
+/** Listens for keyboard shortcuts for as long as the page is open. */
 export function startKeyboard(): void {
   addEventListener('keydown', (event) => {
     const by = event.key === 'ArrowUp' ? -1 : event.key === 'ArrowDown' ? 1 : undefined;
@@ -72,7 +72,7 @@ export function startKeyboard(): void {
   });
 }
 
-/** The keys, in a dialog. */
+/** A dialog with the keyboard shortcuts. */
 export function KeyboardHelp() {
   const { keyboard, keys, forms } = words.value;
   const dialog = useRef<HTMLDialogElement>(null);
@@ -103,7 +103,7 @@ export function KeyboardHelp() {
   );
 }
 
-/** Opens the help without a key. */
+/** A button that opens the help. */
 export function KeyboardButton() {
   return <Button onClick={set(isHelpOpen, true)}>{words.value.keyboard}</Button>;
 }

@@ -16,7 +16,7 @@ import { Button, bound, Notice, StateLabel } from '../parts/controls.tsx';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
 import { KeyboardButton } from './keyboard.tsx';
 
-/** All sessions by what they want from a person. */
+/** All sessions, grouped by what they need from a person. */
 export function SessionList() {
   const { sessions: title, noSessions, noMatch, newSession, filter: filterLabel, noDaemon } = words.value;
   return (
@@ -107,7 +107,7 @@ function Settings() {
   );
 }
 
-/** Whether the browser says when a session begins to need the person; why not, where it cannot. */
+/** Switches notifications on and off, or says why they are not available. */
 function NotificationSwitch() {
   const { notify, notifyHint, cannotNotify } = words.value;
   const { value: state } = notificationState;

@@ -13,7 +13,7 @@ import { TerminalView } from './terminal-view.tsx';
 import { TranscriptLog } from './transcript-log.tsx';
 import { VersionsView } from './versions-view.tsx';
 
-/** One session: its state, its plan, what has happened, and what can be said to it. */
+/** One session: its state, plan and transcript, and the composer. */
 export function SessionPage({ name }: { name: string }) {
   const { gone, lost, periods, tabs } = words.value;
   const { tab, path } = route.value.page === 'session' ? route.value : { tab: 'run', path: '' };
@@ -49,7 +49,7 @@ export function SessionPage({ name }: { name: string }) {
   );
 }
 
-/** The files that were no messages: the number and the newest; unfolded, the last ones and what to do. */
+/** Rejected files: their number and the newest; expanded, the last few and what to do. */
 function RejectedFiles({ total, newest }: SessionView['rejected']) {
   const { title, count, listed, next } = words.value.rejected;
   const [last] = newest;
@@ -114,12 +114,12 @@ function RunState(view: SessionView) {
   );
 }
 
-/** What can be done now; what would have no effect is not offered. */
+/** Buttons for the run; those without effect now are not shown. */
 function RunControls({ name, standing, plan }: SessionView) {
   const { runActions, sure } = words.value;
   const isRunning = standing === 'running';
   const isOpen = plan !== null && (plan.status === 'paused' || plan.status === 'waiting' || plan.status === 'failed');
-  // A run that failed before it had a plan resumes too.
+  // A run that failed before it had a plan can be resumed too.
   const canResume = isOpen || standing === 'failed';
   return (
     <span class="row controls">

@@ -2,23 +2,23 @@ import type { TerminalInput, TerminalShown } from '../../../protocol/workspace/h
 import { openTerminalScreen, type TerminalScreen } from '../parts/terminal-screen.ts';
 
 const RETRY_MS = 1000;
-/** A pasted text is sent in pieces of so many characters. */
+/** Pasted text is sent in pieces of this size. */
 const PIECE_CHARS = 2000;
-/** How many lines a turn of the wheel scrolls by. */
+/** How many lines one step of the wheel scrolls. */
 const WHEEL_LINES = 3;
-/** The key that leaves the terminal: no shell needs it, and browsers move between their parts with it. */
+/** The key that leaves the terminal: shells do not need it, and browsers use it to move between panes. */
 const LEAVE_KEY = 'F6';
 
-/** A terminal far away, drawn in an element that also takes what a person types there. */
+/** A remote terminal, drawn in an element that also receives the person's input. */
 export type TerminalRemote = { type(text: string): void; close(): void };
 
-/** What the server says where the terminal is closed, or somebody uses it elsewhere, in another tab perhaps. */
+/** Close code if the terminal was closed, or is used elsewhere, perhaps in another tab. */
 const ENDED = 1000;
 
-/** `leave`: where the focus goes. `end`: the terminal is no longer used here. */
+/** `leave`: moves the focus out of the terminal. `end`: called when the terminal is no longer used here. */
 type Ways = { leave(): void; end(): void };
 
-/** Draws what comes, and sends keys back. A lost connection is opened again until `close`. */
+/** Draws the output and sends keys. A lost connection is reopened until `close`. */
 export function openTerminalRemote(
   surface: HTMLElement,
   connect: () => WebSocket,
@@ -71,7 +71,7 @@ export function openTerminalRemote(
     });
   }
 
-  // What programs ask the terminal for, such as where the cursor is; what is shown again was answered before.
+  // Answers to queries of programs, such as for the cursor position. Repeated output was answered before.
   terminal.onData((answer) => {
     if (!isRepeated) send({ type: answer });
   });
@@ -95,7 +95,7 @@ type Typing = { type(text: string): void; leave(): void };
 function listenToKeys(keys: HTMLTextAreaElement, screen: TerminalScreen, on: Typing, signal: AbortSignal): void {
   const { terminal } = screen;
   const onKey = (event: KeyboardEvent) => {
-    // The keys of the page around it mean nothing here.
+    // Keyboard shortcuts of the page do not apply here.
     event.stopPropagation();
     const { key, shiftKey } = event;
     if (event.isComposing || isOfBrowser(event)) return;
@@ -108,7 +108,7 @@ function listenToKeys(keys: HTMLTextAreaElement, screen: TerminalScreen, on: Typ
     }
     event.preventDefault();
   };
-  // Letters come as text: so do those of other scripts, of dead keys and of phones.
+  // Letters arrive as text input, which includes other scripts, dead keys and phone keyboards.
   const onText = () => {
     const { value } = keys;
     keys.value = '';
@@ -117,7 +117,7 @@ function listenToKeys(keys: HTMLTextAreaElement, screen: TerminalScreen, on: Typ
   const onPaste = (event: ClipboardEvent) => {
     event.preventDefault();
     const text = (event.clipboardData?.getData('text/plain') ?? '').replace(/\r?\n/g, '\r');
-    // What ends a pasted text cannot be part of it.
+    // Pasted text must not contain the sequence that ends a paste.
     if (terminal.modes.bracketedPasteMode) on.type(`\x1b[200~${text.replaceAll('\x1b', '')}\x1b[201~`);
     else on.type(text);
   };
@@ -127,7 +127,7 @@ function listenToKeys(keys: HTMLTextAreaElement, screen: TerminalScreen, on: Typ
   keys.addEventListener('paste', onPaste, { signal });
 }
 
-/** Copying what is selected, pasting, and what goes with the key of the system. */
+/** Whether a key is left to the browser: copying a selection, pasting, and shortcuts with the system key. */
 function isOfBrowser({ key, ctrlKey, altKey, metaKey }: KeyboardEvent): boolean {
   const isSelected = getSelection()?.isCollapsed === false;
   return metaKey || (ctrlKey && !altKey && (key.toLowerCase() === 'v' || (key.toLowerCase() === 'c' && isSelected)));
@@ -144,7 +144,7 @@ const NUMBERED_KEYS = new Map(
 );
 const FUNCTION_KEYS = new Map(Object.entries({ F1: 'P', F2: 'Q', F3: 'R', F4: 'S' }));
 
-/** What a terminal sends for a key, as xterm does; undefined where the key comes as text, or sends nothing. */
+/** The sequence that xterm sends for a key; undefined if the key arrives as text or sends nothing. */
 function sequenceOf(event: KeyboardEvent, isApplication: boolean): string | undefined {
   const { key, ctrlKey, altKey, shiftKey } = event;
   const held = 1 + (shiftKey ? 1 : 0) + (altKey ? 2 : 0) + (ctrlKey ? 4 : 0);
@@ -168,7 +168,7 @@ const controlOf = (key: string): string => String.fromCharCode(key.toUpperCase()
 
 function listenToPointer(surface: HTMLElement, keys: HTMLElement, { terminal }: TerminalScreen, signal: AbortSignal) {
   const onClick = () => {
-    // A text that was selected is to be copied.
+    // Keep a selection, so that it can be copied.
     if (getSelection()?.isCollapsed !== false) keys.focus({ preventScroll: true });
   };
   const onWheel = (event: WheelEvent) => {

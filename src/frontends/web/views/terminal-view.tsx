@@ -6,10 +6,10 @@ import { Button, Notice, set, useAnswer } from '../parts/controls.tsx';
 import { formatTime, words } from '../text/wording.ts';
 import type { TerminalRemote } from './terminal-remote.ts';
 
-/** When the terminal was opened that is used here: after it was closed, another one may be open. */
+/** Identifies the terminal that is used here; after it was closed, another one may be open. */
 const usedSince = signal<string | undefined>(undefined);
 
-/** A terminal in `work/`: who has it open, and for whoever has, the terminal itself. */
+/** A terminal in `work/`: who has it open, and for that person the terminal itself. */
 export function TerminalView({ view: { name, terminal } }: { view: SessionView }) {
   const { title, open, close, useHere, hint, heldBy } = words.value.terminal;
   const isHere = terminal !== null && usedSince.value === `${name} ${terminal.since}`;
@@ -37,10 +37,10 @@ export function TerminalView({ view: { name, terminal } }: { view: SessionView }
   );
 }
 
-/** Keys that a phone does not have. */
+/** Keys that phones lack. */
 const EXTRA_KEYS = { Esc: '\x1b', Tab: '\t', 'Ctrl+C': '\x03', 'Ctrl+D': '\x04', '↑': '\x1b[A', '↓': '\x1b[B' };
 
-/** What draws the terminal is loaded once one is open. */
+/** The module that draws the terminal is loaded on demand. */
 function RemoteTerminal({ session }: { session: string }) {
   const { input, leave, output, keys } = words.value.terminal;
   const surface = useRef<HTMLDivElement>(null);

@@ -7,14 +7,14 @@ import { Button, FileLinks, StateLabel, Unfold } from '../parts/controls.tsx';
 import { FOCUSABLE, renderMarkdown } from '../parts/markdown.tsx';
 import { formatDuration, formatTime, words } from '../text/wording.ts';
 
-/** Entries that are shown at first, and how many more each time a reader asks for earlier ones. */
+/** How many entries are shown at first, and are added each time a reader asks for earlier ones. */
 const WINDOW = 100;
-/** A reader this close to the end, in pixels, is taken along when more comes. */
+/** Within this distance of the end, in pixels, the log scrolls along with new entries. */
 const NEAR_END = 80;
 
 /**
- * What has happened, the last entries first, and what the model is writing now. Who scrolls up is shown earlier
- * entries, and what they look at stays where it is. `children` stand above: on a narrow screen they scroll along.
+ * The transcript, of which the last entries are rendered first, and what the model is writing. Scrolling up adds
+ * earlier entries without moving those in view. `children` are above it and scroll along on a narrow screen.
  */
 export function TranscriptLog({ children }: { children: ComponentChildren }) {
   const { history, earlier, removed, who } = words.value;
@@ -23,7 +23,7 @@ export function TranscriptLog({ children }: { children: ComponentChildren }) {
   const isAtEnd = useRef(true);
   const firstShown = useRef(0);
   const isReading = useRef(false);
-  // The transcript changes in place; this says when.
+  // Subscribes to changes of the transcript, which is changed in place.
   transcriptVersion.value;
   const transcript = openSession.value?.transcript;
   const items = transcript?.items ?? [];
@@ -31,7 +31,7 @@ export function TranscriptLog({ children }: { children: ComponentChildren }) {
   const first = items[hidden]?.seq ?? 0;
   const before = first < firstShown.current ? scrollerOf(log.current) : null;
   firstShown.current = first;
-  /** From the place that is looked at to the end, in pixels, where entries are put in front of it. */
+  /** Distance from the view to the end, in pixels, if earlier entries are being added. */
   const fromEnd = before ? before.scrollHeight - before.scrollTop : undefined;
   useLayoutEffect(() => {
     const scroller = scrollerOf(log.current);
@@ -76,13 +76,13 @@ export function TranscriptLog({ children }: { children: ComponentChildren }) {
   );
 }
 
-/** The transcript itself, or what it is in where both scroll together. */
+/** The element that scrolls: the log, or its parent if both scroll together. */
 const scrollerOf = (log: HTMLElement | null): HTMLElement | null =>
   log && log.scrollHeight > log.clientHeight ? log : (log?.parentElement ?? null);
 
 let rendered = { tag: '', nodes: new WeakMap<TranscriptItem, VNode>() };
 
-/** The same entry is the same element: what has not changed is not compared again, however long the transcript is. */
+/** Returns the same element for the same entry, so that unchanged entries of a long transcript are not diffed again. */
 function renderItem(item: TranscriptItem): VNode {
   if (rendered.tag !== words.value.tag) rendered = { tag: words.value.tag, nodes: new WeakMap() };
   const known = rendered.nodes.get(item);
@@ -148,7 +148,7 @@ function FileList({ files }: { files: readonly string[] }) {
   );
 }
 
-/** A call is one line until it is unfolded. */
+/** A call, shown as one line until it is expanded. */
 function Call({ name, args, state, output, ms }: CallItem) {
   const { callParts, callStates } = words.value;
   const summary = (

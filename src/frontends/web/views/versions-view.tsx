@@ -8,10 +8,10 @@ import { FOCUSABLE } from '../parts/markdown.tsx';
 import { EditOutcomeNotice } from '../plan/plan-editor.tsx';
 import { formatTime, words } from '../text/wording.ts';
 
-/** What the page uses of a field that differs between two versions. */
+/** A field that differs between two versions, as far as the page uses it. */
 type FieldChange = { step: string | null; description: string | null; field: string; from: unknown; to: unknown };
 
-/** What the page uses of `GET …/plan/history`. */
+/** The fields of `GET …/plan/history` that the page uses. */
 type PlanHistory = {
   revision: number;
   versions: ReadonlyArray<{
@@ -25,7 +25,7 @@ type PlanHistory = {
   complete: boolean;
 };
 
-/** The versions of the plan, the newest first: what changed in each, and how to get back to it. */
+/** The versions of the plan, newest first, with their changes and a button to restore each. */
 export function VersionsView({ view }: { view: SessionView }) {
   const { tabs, noPlan, newestOnly, comparison, actors, version } = words.value;
   const path = sessionPath(view.name, '/plan/history');
@@ -109,14 +109,14 @@ function Changes({ changes }: { changes: readonly FieldChange[] }) {
   );
 }
 
-/** Whether it is something that a person reads in a plan; the rest are counters and times. */
+/** Whether a change is shown; counters and times are not. */
 const isVisible = ({ step, field, from }: FieldChange): boolean => {
-  // A plan that begins has all of its fields; its goal says enough.
+  // For a new plan all fields are changes; only its goal is shown.
   if (step === null && from === null && field !== 'goal') return false;
   return field === 'step' || field === 'order' || fieldName(step, field) !== undefined;
 };
 
-/** The words for a field; undefined for one that is not shown. */
+/** The label of a field; undefined for one that is not shown. */
 function fieldName(step: string | null, field: string): string | undefined {
   const { planFields, stepFields, changeKinds, evidence, result, error, notes, needs, files } = words.value;
   const ofStep = { ...stepFields, evidence, result, error, notes, needs, attachments: files };
