@@ -53,7 +53,7 @@ function besieged() {
   return { ...at, escapes };
 }
 
-test('no way out is read, listed, searched, written or edited', async () => {
+test('no path outside is read, listed, searched, written or edited', async () => {
   const { use, outside, escapes } = besieged();
   for (const path of escapes) {
     const calls = [
@@ -72,7 +72,7 @@ test('no way out is read, listed, searched, written or edited', async () => {
   expect(readdirSync(outside)).toEqual(['secret']);
 });
 
-test('what is beyond the fence is not even asked about', async () => {
+test('paths outside are not even checked for existence', async () => {
   const { use, outside } = besieged();
   const paths = ['../outside/secret/x', '../outside/not-there', join(outside, 'secret/x'), join(outside, 'not-there')];
   for (const path of paths) {
@@ -110,7 +110,7 @@ test('an error that already says what to do is passed on as it is', () => {
   });
 });
 
-test('a search and a listing pass links by', async () => {
+test('a search and a listing skip links', async () => {
   const { use } = besieged();
   expect((await use('search_files', { pattern: MARK })).text).toBe('no hits in 0 files');
   const listed = await use('list_files', { depth: 5 });
@@ -168,7 +168,7 @@ test('a folder the person named is read and not written', async () => {
   expect(() => setup({ readAlso: ['notes'] })).toThrow(UserError);
 });
 
-test('whatever the words of a path, it is refused or lies inside', async () => {
+test('any path is refused or lies inside', async () => {
   const { work } = besieged();
   mkdirSync(join(work, 'a/b'), { recursive: true });
   const fence = await openWorkPaths(work, []);
@@ -212,13 +212,13 @@ test('whatever the words of a path, it is refused or lies inside', async () => {
   );
 });
 
-test('a folder swapped for a link while a tool is at it lets nothing in or out', async () => {
+test('a folder swapped for a link during a call lets nothing in or out', async () => {
   const { use, work, outside } = setup();
   writeFileSync(join(outside, 'x'), MARK);
   mkdirSync(join(work, 'd'));
   writeFileSync(join(work, 'd/x'), 'inside');
   symlinkSync(outside, join(work, 'link'));
-  // A write may make the folder again in the moment before a rename; then it is taken away again.
+  // A write may recreate the folder just before a rename; then it is removed again.
   const put = (from: string, to: string) => {
     for (let done = false; !done; ) {
       rmSync(join(work, to), { recursive: true, force: true });
@@ -234,7 +234,7 @@ test('a folder swapped for a link while a tool is at it lets nothing in or out',
   const turns = async (count: number) => {
     for (let turn = 0; turn < count; turn++) await nextTurn();
   };
-  // Uneven times, lest the swaps keep step with the tool's own.
+  // Uneven times, so that the swaps do not run in step with the tool.
   const swapping = (async () => {
     for (let round = 0; open; round++) {
       put('d', 'aside');

@@ -28,7 +28,7 @@ const PRIVATE = [
   ...['64:ff9b::7f00:1', '2002:7f00:1::', '2001:0:1::1', '2001:db8::1', '::7f00:1', 'words'],
 ];
 
-test('addresses that are not of the public network are told from those that are', () => {
+test('addresses outside the public network are distinguished from public ones', () => {
   expect(PRIVATE.filter(isPublicAddress)).toEqual([]);
   const open = ['1.1.1.1', '93.184.215.14', '172.32.0.1', '100.128.0.1', '2606:4700::1111', '::ffff:8.8.8.8'];
   expect(open.filter((address) => !isPublicAddress(address))).toEqual([]);
@@ -68,7 +68,7 @@ test.each([
   await expect(resolveAllowedAddresses(new URL('http://nowhere.test/'), ALLOW_ALL, resolve)).rejects.toThrow(says);
 });
 
-test('redirects are followed, and the answer names where it came from in the end', async () => {
+test('redirects are followed, and the answer names the final URL', async () => {
   const { url, asked } = await server({
     '/1': sendsOn('/2', 301),
     '/2': sendsOn('3?x=y#z', 308),
@@ -107,11 +107,11 @@ test.each([
   expect(inside.asked).toEqual([]);
 });
 
-test('the connection goes to the address that was checked, whatever the name answers a moment later', async () => {
+test('the connection goes to the checked address, whatever the name resolves to later', async () => {
   const outside = await server({ '/': respondWith('outside', 'text/plain'), '/on': sendsOn('/') });
   const inside = await server({ '/': respondWith('inside', 'text/plain') }, { host: '127.0.0.2', port: outside.port });
   let asked = 0;
-  // 127.0.0.1 is allowed here and stands for the public network, 127.0.0.2 for the private one.
+  // 127.0.0.1 is allowed here and represents the public network, 127.0.0.2 the private one.
   const resolve = async () => [{ address: asked++ === 0 ? '127.0.0.1' : '127.0.0.2', family: 4 }];
   const { use } = fetchSetup({ resolve });
   const url = (path: string) => `http://rebinding.example:${outside.port}${path}`;
@@ -149,7 +149,7 @@ test.each([
   expect((await use('web_fetch', { url: `http://intern.example:${port}/` })).ok).toBe(reached);
 });
 
-test('a redirect to another host is followed only where that one would not be asked about', async () => {
+test('a redirect to another host is followed only if that host needs no approval', async () => {
   const other = await server({ '/': respondWith('the other', 'text/plain') });
   const front = await server({ '/': sendsOn(other.url('/')) });
   const asks = { mode: 'ask', workspace: [] } as const;
@@ -180,7 +180,7 @@ test('a redirect on the same host, from an allowed path to a denied one or to on
   expect(front.asked).not.toContain('/private/x');
 });
 
-test('a page that was kept is not shown again once a rule denies the way it came by', async () => {
+test('a cached page is not shown again once a rule denies a redirect on its way', async () => {
   const front = await server({ '/': sendsOn('/new'), '/new': respondWith('the page', 'text/plain') });
   const permissions: Permissions = { mode: 'auto', session: [], workspace: [] };
   const { use } = fetchSetup({ permissions });
@@ -192,7 +192,7 @@ test('a page that was kept is not shown again once a rule denies the way it came
   });
 });
 
-test('what a fetch saves is held to the rules for files', async () => {
+test('a file saved by a fetch is subject to the rules for files', async () => {
   const { box, root } = fetchSetup({
     permissions: { mode: 'auto', session: [{ deny: 'write_file(secret/*)' }], workspace: [] },
   });

@@ -107,8 +107,8 @@ export function clearIntakeTrouble(loop: SessionLoop): void {
 }
 
 /**
- * Takes in what has arrived, and schedules another check for the rest. Returns the rules for what was taken in: settings
- * that were saved before a message apply to it.
+ * Takes in what has arrived, and schedules another check for the rest. Returns the rules for what was taken in:
+ * settings that were saved before a message apply to it.
  */
 export async function takeIn(
   { intake, signal, alarm, sessionLog, readRules }: SessionLoop,

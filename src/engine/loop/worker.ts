@@ -149,8 +149,8 @@ async function runUntilIdle(loop: SessionLoop): Promise<void> {
 }
 
 /**
- * One decision, and carrying it out unless it is a call. `known`: the rules as last read. `areEditsIn`: the last edits of
- * the plan have just been taken in. Returns the rules by which it decided.
+ * One decision, and carrying it out unless it is a call. `known`: the rules as last read. `areEditsIn`: the last edits
+ * of the plan have just been taken in. Returns the rules by which it decided.
  */
 async function iterate(
   loop: SessionLoop,
