@@ -93,13 +93,13 @@ test('a path that cannot be says why, as does a work folder that is gone', async
   const paths = await openWorkPaths(work, []);
   await expect(paths.resolveForRead('a\0b')).rejects.toThrow('A path cannot contain a NUL character.');
   await expect(paths.resolveForRead('file/x')).rejects.toThrow(
-    '`file/x` has a file on its way where a folder is needed.',
+    '`file/x` has a file in its path where a folder is needed.',
   );
   await expect(paths.resolveForRead('loop')).rejects.toThrow(
     '`loop` goes through a link, or through too many of them.',
   );
   rmSync(work, { recursive: true });
-  await expect(openWorkPaths(work, [])).rejects.toThrow('The work folder is not there.');
+  await expect(openWorkPaths(work, [])).rejects.toThrow('The work folder does not exist.');
 });
 
 test('an error that already says what to do is passed on as it is', () => {

@@ -60,7 +60,7 @@ test.each([
 });
 
 test.each([
-  ['EAI_AGAIN', 'The address of `nowhere.test` could not be found now: no answer of the name servers.'],
+  ['EAI_AGAIN', 'The address of `nowhere.test` could not be found: the name servers do not answer at the moment.'],
   ['ENOTFOUND', 'There is no host `nowhere.test`. Is its name right?'],
   ['ESERVFAIL', 'The address of `nowhere.test` could not be found: it broke.'],
 ])('a name that cannot be looked up (%s) is an error that says why', async (code, says) => {
