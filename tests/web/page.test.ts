@@ -1,4 +1,5 @@
 import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { ask } from '../http/serving.ts';
@@ -259,6 +260,10 @@ webTest(
     await page.getByRole('navigation').getByRole('heading', { name: 'Needs you' }).waitFor();
     await eventually(() => page.title()).toBe('(1) demo – agentd');
     await eventually(notifications.shown).toEqual([['demo', 'Export it: waits for you', 'Which **format**?']]);
+    // The log grows, and the page sees it: that is no news to the person.
+    writeFileSync(join(setup.on.session('demo'), 'inbox', 'how.msg.md'), '/status');
+    await setup.on.file('demo', 'outbox/how.msg.md');
+    for (let polls = 0; polls < 2; polls++) await page.waitForResponse('**/api/sessions');
     await expectAccessible(page);
     await page.evaluate('location.hash = "#/new"');
     await notifications.click();

@@ -89,6 +89,9 @@ export function startNotifications(): void {
 const needOf = ({ standing, changed }: SessionEntry): string =>
   NEEDS_PERSON.has(standing) ? `${standing} ${changed}` : '';
 
+/** What each session has been notified of. Its log also grows for other reasons, such as the reply to a `/status`. */
+const notified = new Map<string, string>();
+
 /** Shows what a session needs now, or removes the notification if it no longer needs anything. */
 async function update(entry: SessionEntry): Promise<void> {
   const { name, label, title, standing, problem } = entry;
@@ -96,6 +99,9 @@ async function update(entry: SessionEntry): Promise<void> {
   if (isInFront || needOf(entry) === '') return takeBack(name);
   const { run_end: runEnd, question } = await requestJson<SessionView>(sessionPath(name));
   if (standing !== 'waiting' && runEnd && ASKED_FOR.has(runEnd.reason)) return;
+  const need = JSON.stringify([standing, problem, runEnd]);
+  if (notified.get(name) === need) return;
+  notified.set(name, need);
   const { standings, wantsApproval } = words.value;
   const isCall = standing === 'waiting' && runEnd?.reason === 'approval';
   const why = problem ?? question?.text ?? (isCall ? wantsApproval : runEnd?.text);
@@ -107,6 +113,7 @@ async function update(entry: SessionEntry): Promise<void> {
 }
 
 async function takeBack(name: string): Promise<void> {
+  notified.delete(name);
   const registration = await navigator.serviceWorker.ready;
   for (const shown of await registration.getNotifications({ tag: name })) shown.close();
 }
