@@ -115,6 +115,7 @@ export const TESTS: Array<[place: string, lists: string[][]]> = [
   ['src/tools/mcp/', [['tests/tools/mcp']]],
   ['src/tools/process/fork-server', [['tests/tools/fork-server'], ['tests/tools/shell']]],
   ['src/tools/process/', [['tests/tools/supervisor'], ['tests/tools/shell', 'tests/tools/fork-server']]],
+  ['src/tools/files/write-file', [['tests/tools/durability'], ['tests/tools/paths', 'tests/tools/files']]],
   [
     'src/tools/',
     [

@@ -1,5 +1,12 @@
 import fs from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
+
+/** What all handles of `fs/promises` have their methods from. */
+const FILE_HANDLE: FileHandle = await fs.promises.open('/dev/null').then(async (handle) => {
+  await handle.close();
+  return Object.getPrototypeOf(handle);
+});
 
 /**
  * What is done to a disk, in order: `sync <path>` when that sync has ended, `link`, `rename` and `remove` with the name that comes or
@@ -51,6 +58,16 @@ export function diskLog() {
         () =>
           note(name.replace('Sync', ''), to),
     );
+  const { rename } = fs.promises;
+  fs.promises.rename = async (from, to) => {
+    await rename(from, to);
+    note('rename', to);
+  };
+  const { sync } = FILE_HANDLE;
+  FILE_HANDLE.sync = async function (this: FileHandle) {
+    await sync.call(this);
+    note('sync', pathOf(this.fd));
+  };
   syncBuiltinESMExports();
   return {
     /** What was done below `folder` while `job` ran. */

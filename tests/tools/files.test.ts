@@ -269,6 +269,17 @@ test('a listing is sorted, with sizes, two levels deep, and does not follow link
   expect(await use('list_files', { path: 'gone' })).toMatchObject({ ok: false });
 });
 
+test('reading makes no folder, and writing makes each that is missing', async () => {
+  const { use, work } = setup();
+  expect((await use('read_file', { path: 'a/b/c.txt' })).text).toBe(
+    '`a/b/c.txt` is not there; list_files shows what is.',
+  );
+  expect(await use('edit_file', { path: 'a/b/c.txt', old: 'x', new: 'y' })).toMatchObject({ ok: false });
+  expect(readdirSync(work)).toEqual([]);
+  expect(await use('write_file', { path: 'a/b/c.txt', content: 'x' })).toMatchObject({ ok: true });
+  expect((await use('read_file', { path: 'a/b/c.txt' })).text).toBe('x');
+});
+
 test('a long listing says how many are not shown', async () => {
   const { use, work } = setup();
   for (let at = 0; at < 520; at++) writeFileSync(join(work, `f${at}`), '');

@@ -222,3 +222,29 @@ test('the names that settings may use are those of all tools', () => {
   const own = [PLAN_TOOL, ASK_USER_TOOL, SPAWN_TOOL].map(({ name }) => name);
   expect([...TOOL_NAMES].sort()).toEqual([...all, 'browser', ...own].sort());
 });
+
+test('finding out what became of a call ends with the reason for which it was aborted, and is unknown if it fails', async () => {
+  const control = new AbortController();
+  const box = createToolbox([
+    defineTool({
+      ...{ name: 'slow', description: 'Takes its time.', args: z.strictObject({}), replay: 'never', touches: [] },
+      run: async () => ({ ok: true, text: '' }),
+      resume: async (_args, { signal }) => {
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        throw new Error('nobody knows');
+      },
+    }),
+    defineTool({
+      ...{ name: 'lost', description: 'Fails.', args: z.strictObject({}), replay: 'never', touches: [] },
+      run: async () => ({ ok: true, text: '' }),
+      resume: async () => {
+        throw new Error('nobody knows');
+      },
+    }),
+  ]);
+  const context = { work: async () => '/ws/work', signal: control.signal };
+  expect(await box.resume({ name: 'lost', args: '{}' }, context)).toBeNull();
+  const resumed = box.resume({ name: 'slow', args: '{}' }, context);
+  control.abort(new Error('stopped by a person'));
+  await expect(resumed).rejects.toThrow('stopped by a person');
+});

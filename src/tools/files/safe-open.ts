@@ -202,11 +202,8 @@ function openChild(childPath: string, path: string, make: boolean): number {
     }
     if (code !== 'ENOENT' || !make) throw error;
   }
-  try {
-    fs.mkdirSync(childPath);
-  } catch (error) {
-    if (errorCode(error) !== 'EEXIST') throw error;
-  }
+  // Somebody else may have made it meanwhile.
+  fs.mkdirSync(childPath, { recursive: true });
   return openChild(childPath, path, false);
 }
 
