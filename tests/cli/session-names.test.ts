@@ -115,6 +115,17 @@ test('reply prints the newest reply of a session; what is not UTF-8 is not sent'
   expect([none.code, none.err]).toEqual([1, 'silent has no reply yet. To follow its run: agentctl watch silent\n']);
 });
 
+test('a session that was archived is not taken for a mistyped name, and the message says how to get it back', async () => {
+  const at = await withSessions('done', 'gone');
+  await at.here(['archive', 'gone']);
+  const why = 'It was archived: to use it again, move its folder from .archive/ to .sessions/.';
+  for (const command of ['show', 'continue', 'archive'])
+    expect(await at.here([command, 'gone'])).toEqual({
+      ...{ code: 4, out: '', err: `No session "gone". ${why} Known: done.\n` },
+    });
+  expect((await at.here(['list'])).out).not.toContain('gone');
+});
+
 test('a name with other letters is shown as it was given, in every list and command line, and the folder is escaped', async () => {
   const at = await withSessions('Büro-🚀', 'Büro:a');
   const [folder = ''] = readdirSync(at.path('.sessions')).filter((name) => name.includes('1f680'));

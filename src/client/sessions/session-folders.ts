@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { join } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { isSessionFolder, sessionFolder } from '../../protocol/workspace/session-names.ts';
 import { listNames, statIfExists } from '../../store/fs/file-reads.ts';
@@ -40,6 +41,8 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   const statOf = (name: string) => (isSessionFolder(name) ? read(() => statIfExists(paths.session(name))) : undefined);
   const isThere = (name: string) => statOf(name)?.isDirectory() === true;
   const isLink = (name: string) => statOf(name)?.isSymbolicLink() === true;
+  const isArchived = (name: string) =>
+    isSessionFolder(name) && statIfExists(join(paths.archive, name))?.isDirectory() === true;
   const list = () => read(() => listNames(paths.sessions));
   const names = () => list().filter(isThere).sort(compareAsTree);
   const nameOf = (key: string) => {
@@ -50,7 +53,7 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   const get = (key: string) => {
     const name = nameOf(key);
     if (!isThere(name) && isLink(name)) throw new UserError(notAFolder(paths.session(name)));
-    if (!isThere(name)) throw new NoSuchSession(key, names());
+    if (!isThere(name)) throw new NoSuchSession(key, names(), isArchived(name));
     return { ...sessionPaths(paths.session(name)), name, known };
   };
   return {
