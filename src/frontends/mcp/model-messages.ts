@@ -1,6 +1,6 @@
 import type { ElicitRequestFormParams } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { escapeInvisible, formatUtcTime } from '../../base/strings.ts';
+import { escapeInvisible, formatUtcTime, quoteForShell } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { approvalMessage } from '../../client/actions/messaging.ts';
 import type { Client, SentMessage } from '../../client/index.ts';
@@ -42,7 +42,7 @@ async function refuseAnswer(client: Client, key: string, message: ModelMessage):
     );
   if (answered)
     throw new UserError(
-      `Nothing was sent: call ${answered.id} of ${answered.session} waits for a person, and a message would answer it. A person answers with: agentctl approve ${answered.session} ${answered.id}, or deny.`,
+      `Nothing was sent: call ${answered.id} of ${answered.session} waits for a person, and a message would answer it. A person answers with: agentctl approve ${quoteForShell(answered.session)} ${answered.id}, or deny.`,
     );
 }
 

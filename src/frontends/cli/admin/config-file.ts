@@ -1,7 +1,9 @@
 import { resolve } from 'node:path';
+import { quoteForShell } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { SettingsFile, SettingsFileCheck } from '../../../client/actions/settings-edit.ts';
 import type { Client } from '../../../client/index.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
   defineCommand,
   EXIT_CODES,
@@ -92,7 +94,9 @@ async function selectFile(client: Client, args: ConfigArgs): Promise<SettingsFil
   const { session: name } = await openSession({ workspace, session });
   const [root = name] = client.sessions().filter((other) => name === other || name.startsWith(`${other}~`));
   if (root !== name)
-    throw new UserError(`${name} uses the settings of ${root}. Use: agentctl config … --session ${root}`);
+    throw new UserError(
+      `${readableName(name)} uses the settings of ${readableName(root)}. Use: agentctl config … --session ${quoteForShell(readableName(root))}`,
+    );
   return sessionFile(client, name);
 }
 

@@ -1,4 +1,5 @@
 import { UserError } from '../../../base/user-error.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
   addSettingsOptions,
   modelSettingsFromFlags,
@@ -105,7 +106,7 @@ export const rename = defineCommand({
       .positional('name', { type: 'string', demandOption: true, describe: 'The new name' }),
   async run(args) {
     checkNewName(args.name);
-    printDone(`Renamed to ${await (await openWorkspaceClient(args)).rename(args.session, args.name)}`);
+    printDone(`Renamed to ${readableName(await (await openWorkspaceClient(args)).rename(args.session, args.name))}`);
     return 'ok';
   },
 });

@@ -6,6 +6,7 @@ import {
   type CliServices,
   defineCommand,
   type ExitName,
+  formatCommand,
   type GlobalOptions,
   type JobListing,
   JSON_OPTION,
@@ -198,10 +199,4 @@ function commandsWhenIdle({ name: folder, session: { question, runEnd }, standin
     default:
       return standing satisfies never;
   }
-}
-
-/** A command line to copy, for the workspace that was named on this one. */
-export function formatCommand([command = '', ...words]: readonly string[], { workspace }: GlobalOptions): string {
-  const flag = workspace === undefined ? [] : ['--workspace', workspace];
-  return ['agentctl', command, ...[...flag, ...words].map((word) => quoteForShell(stripControls(word)))].join(' ');
 }

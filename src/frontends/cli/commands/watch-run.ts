@@ -6,6 +6,7 @@ import {
   defineCommand,
   EXIT_OF_STATUS,
   type ExitName,
+  formatCommand,
   type GlobalOptions,
   openSession,
   SESSION_PREFIX_ARG,
@@ -78,7 +79,8 @@ function screenView(screen: Screen): View {
 }
 
 /** Ends with the run; at once if nothing runs and nothing can run. */
-async function watchUntilEnd(client: Client, view: View, { session, follow }: WatchArgs): Promise<ExitName> {
+async function watchUntilEnd(client: Client, view: View, args: WatchArgs): Promise<ExitName> {
+  const { session, follow } = args;
   const { summary, session: before, inbox } = await client.show(session);
   let last: ShownSession = before;
   view.begin(summary);
@@ -89,7 +91,7 @@ async function watchUntilEnd(client: Client, view: View, { session, follow }: Wa
     if (follow) continue;
     if (sight.is === 'event' ? isOver(sight) : isIdle(last, last.seq === before.seq ? inbox : 0)) break;
     if (sight.is === 'state' && !client.daemon()) {
-      printNote('No daemon is running, so nothing will happen until: agentctl start');
+      printNote(`No daemon is running, so nothing will happen until: ${formatCommand(['start'], args)}`);
       return 'daemon';
     }
   }

@@ -1,11 +1,12 @@
 import type { ArgumentsCamelCase, Argv } from 'yargs';
-import { firstFew } from '../../../base/strings.ts';
+import { firstFew, quoteForShell } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
 import type { ModelSettings } from '../../../protocol/settings/config.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { workspaceRoot } from '../../command-line.ts';
+import { stripControls } from './terminal.ts';
 
 /** Options every command has. */
 export type GlobalOptions = { workspace: string | undefined };
@@ -140,6 +141,12 @@ export function parseWholeNumber(flag: string): (value: number | undefined) => n
     if (value === undefined || (Number.isSafeInteger(value) && value > 0)) return value;
     throw new Error(`${flag} takes a whole number of 1 or more.`);
   };
+}
+
+/** A command line to copy, for the workspace that was named on this one. */
+export function formatCommand([command = '', ...words]: readonly string[], { workspace }: GlobalOptions): string {
+  const flag = workspace === undefined ? [] : ['--workspace', workspace];
+  return ['agentctl', command, ...[...flag, ...words].map((word) => quoteForShell(stripControls(word)))].join(' ');
 }
 
 /** Every exit code of agentctl, once: the code, `--help` and the docs read this table. */
