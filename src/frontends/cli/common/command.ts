@@ -156,9 +156,9 @@ export const EXIT_CODES = {
   usage: { code: 2, when: 'invalid command line' },
   daemon: { code: 3, when: 'wrong daemon state: not running, already running, or busy with the session' },
   session: { code: 4, when: 'no such session, or several match the prefix' },
-  paused: { code: 5, when: 'with --wait or watch: the run is paused' },
-  waiting: { code: 6, when: 'with --wait or watch: the run is waiting for an answer' },
-  failed: { code: 7, when: 'with --wait or watch: the run failed or was cancelled' },
+  paused: { code: 5, when: 'with --wait, watch or reply: the run is paused' },
+  waiting: { code: 6, when: 'with --wait, watch or reply: the run is waiting for an answer' },
+  failed: { code: 7, when: 'with --wait, watch or reply: the run failed or was cancelled' },
   approval: { code: 8, when: 'approve, deny: no call is waiting, or it is unclear which one is meant' },
   timeout: { code: 124, when: 'timed out waiting' },
 } as const;
