@@ -11,6 +11,7 @@ import {
   openSession,
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
+import { noteUnserved } from '../common/send-and-wait.ts';
 import {
   colorize,
   openScreen,
@@ -37,9 +38,13 @@ export const watch = defineCommand({
   async run(args) {
     const { client, session } = await openSession(args);
     const view = args.json ? jsonView() : screenView(openScreen(process.stdout));
+    const over = new AbortController();
+    const notes = noteUnserved(client, client.sessionName(session), over.signal).catch(() => undefined);
     try {
       return await watchUntilEnd(client, view, { ...args, session });
     } finally {
+      over.abort();
+      await notes;
       view.end();
     }
   },

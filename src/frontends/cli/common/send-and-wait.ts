@@ -145,11 +145,11 @@ async function noteModelFailures(client: Client, session: string, signal: AbortS
   }
 }
 
-/** Says why no reply can come as long as the daemon does not serve the session. */
-async function noteUnserved(client: Client, session: string, signal: AbortSignal): Promise<void> {
+/** Says why nothing happens as long as the daemon does not serve the session, named by its folder. */
+export async function noteUnserved(client: Client, session: string, signal: AbortSignal): Promise<void> {
   for (let noted: string | undefined; !signal.aborted; ) {
     const why = client.status()?.trouble.sessions.find((one) => one.session === session)?.why;
-    if (why !== undefined && why !== noted) printNote(`The session is not served, and the message waits: ${why}`);
+    if (why !== undefined && why !== noted) printNote(`The session is not served, and its messages wait: ${why}`);
     noted = why;
     await setTimeout(1000, undefined, { signal });
   }
