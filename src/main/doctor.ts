@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { formatLocalTime } from '../base/strings.ts';
+import { errorText } from '../base/user-error.ts';
 import { type Client, openClient } from '../client/index.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
 import { resolveSettings } from '../protocol/settings/effective-settings.ts';
@@ -22,12 +23,13 @@ import {
 
 /** Checks everything a daemon needs and changes nothing. Only with `ask` is anything sent over the network. */
 export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
-  const client = openClient(question.root);
+  const { client, sessions } = openForChecks(question.root);
   const config = checkConfiguration(question, client);
   const effective = resolveSettings({ flags: question.flags, env: question.env, workspace: config.value });
   return [
     checkNode(),
     ...checkWorkspace(client),
+    ...sessions,
     ...config.findings,
     ...checkDisk(client.paths),
     ...checkMcpServers(config.value.mcpServers, question.env),
@@ -43,6 +45,18 @@ export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
     checkBrowser(config.value.browser?.executable, question.env),
     ...(await checkSandbox(question, effective.sandbox)),
   ];
+}
+
+/** Where the sessions cannot be read, that is a finding, and everything else is checked without them. */
+function openForChecks(root: string): { client: Client; sessions: Finding[] } {
+  const client = openClient(root);
+  try {
+    client.sessions();
+    return { client, sessions: [] };
+  } catch (error) {
+    const sessions: Finding[] = [{ what: 'sessions', is: 'wrong', text: errorText(error) }];
+    return { client: { ...client, sessions: () => [], async *list() {} }, sessions };
+  }
 }
 
 function checkWorkspace({ paths: { root } }: Client): Finding[] {

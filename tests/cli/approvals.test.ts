@@ -77,13 +77,16 @@ test('approvals lists the calls that wait in all sessions, and the commands it n
   expect((await waitForCalls(at, 2)).map(({ session }) => session)).toEqual(['My report', 'other']);
 });
 
-test('approvals says so where no call waits, and a corrupt record hides no other session', async () => {
+test('approvals says so where no call waits, and a record that cannot be read hides no other session', async () => {
   const idle = setup();
   expect(await idle.here(['approvals'])).toEqual({ code: 0, out: '', err: 'No call is waiting for approval.\n' });
   expect((await idle.here(['approvals', '--json'])).out).toBe('[]\n');
   const at = await asked();
-  mkdirSync(at.path('.sessions/broken/approvals'), { recursive: true });
-  writeFileSync(at.path('.sessions/broken/approvals/1.json'), '{}');
+  for (const name of ['broken', 'odd']) {
+    mkdirSync(at.path('.sessions', name, 'approvals'), { recursive: true });
+    writeFileSync(at.path('.sessions', name, 'approvals/1.json'), '{}');
+  }
+  mkdirSync(at.path('.sessions/odd/events.jsonl'));
   const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
   writeFileSync(at.path('.sessions/broken/events.jsonl'), record.replace(/^.*\n/, 'no event\n'));
   expect((await at.here(['show', 'broken'])).code).toBe(1);

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { script, setup } from '../support/agentctl.ts';
+import { bench } from '../support/agentctl-here.ts';
 
 const steps = { text: 'A plan:\n[Step] Look around\n[Step] Tell what is there' };
 
@@ -97,6 +98,38 @@ test('with --json an error is also one line of JSON on standard output, with the
   }
   const word = await at.here(['plan', 'nobody', 'add', '--', '--json']);
   expect([word.code, word.out]).toEqual([4, '']);
+});
+
+test('where the folder of sessions cannot be read, every command says so in one line, and doctor still checks the rest', async () => {
+  const at = bench();
+  at.write('.sessions', 'no folder');
+  const wanted = `Could not read ${at.path('.sessions')}: a part of the path is not a folder. Move that file away (ENOTDIR).`;
+  const lines = [
+    'list',
+    'status',
+    'usage',
+    'approvals',
+    'config validate',
+    'show demo',
+    'send demo hello',
+    'pause demo',
+  ];
+  for (const line of lines) {
+    const { code, out, err } = await at.ctl(...line.split(' '), '--json');
+    expect([line, code, JSON.parse(out)]).toEqual([line, 1, { error: { code: 'error', exit: 1, message: wanted } }]);
+    expect(err, line).toBe(`${wanted}\n`);
+  }
+  const findings = JSON.parse((await at.ctl('doctor', '--json')).out);
+  expect(findings).toContainEqual({ what: 'sessions', is: 'wrong', text: wanted });
+  expect(findings).toContainEqual(expect.objectContaining({ what: 'disk', is: 'ok' }));
+});
+
+test('an error about a file that nothing foresaw is one line too, and no stack', async () => {
+  const at = bench();
+  at.write('.agentd', 'no folder');
+  const { code, out, err } = await at.ctl('token', 'list', '--json');
+  expect([code, err]).toEqual([1, expect.stringMatching(/^ENOTDIR: .*tokens\.json'\n$/)]);
+  expect(JSON.parse(out)).toEqual({ error: { code: 'error', exit: 1, message: err.trimEnd() } });
 });
 
 test('output that cannot be written, as on a full disk, ends with 1 and says why in one line', () => {

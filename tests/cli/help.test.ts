@@ -73,7 +73,7 @@ test('what is not understood names the fault and says where to look', async () =
     [['approve', 'demo', 'x'], 'id takes a whole number of 1 or more.\nSee: agentctl approve --help'],
     [['deny'], 'Usage: agentctl deny <session> [id]\nSee: agentctl deny --help'],
     [['rename', 'demo', ''], 'The new name of the session is empty.'],
-    [['stop', 'demo'], 'agentctl stop-run demo'],
+    [['stop', 'demo'], 'To stop the run of a session: agentctl stop-run '],
     [['plan', 'history', 'demo'], 'The session comes first: "demo history".'],
     [['plan', 'demo', 'histroy'], 'Did you mean "history"?'],
   ] as const) {

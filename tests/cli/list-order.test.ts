@@ -3,8 +3,9 @@ import { getOwn } from '../../src/base/collections.ts';
 import type { SessionDetails, SessionOverview } from '../../src/client/index.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import { formatSessions, sortByUrgency } from '../../src/frontends/cli/commands/list.ts';
-import { formatCommand, nextCommands } from '../../src/frontends/cli/commands/show.ts';
+import { nextCommands } from '../../src/frontends/cli/commands/show.ts';
 import { formatStatusLine } from '../../src/frontends/cli/commands/watch-run.ts';
+import { formatCommand } from '../../src/frontends/cli/common/command.ts';
 import { formatChatStatus } from '../../src/frontends/cli/live/chat-transcript.ts';
 import { liveWording } from '../../src/frontends/cli/live/live-wording.ts';
 import { topRow } from '../../src/frontends/cli/live/top-frame.ts';
@@ -173,8 +174,8 @@ function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Pa
   return { name: 'demo', standing: 'none', ...rest, children: [], ...more, session };
 }
 
-const next = (more: Parameters<typeof details>[0], isServed = true) =>
-  nextCommands(details(more), isServed).map((words) => words.join(' '));
+const next = (more: Parameters<typeof details>[0], isServed = true, fault: string | null = null) =>
+  nextCommands(details(more), isServed, fault).map((words) => words.join(' '));
 
 test('the next command answers what waits, else starts, watches or resumes, else sends', () => {
   const endedAs = (status: 'done' | 'waiting' | 'failed' | 'cancelled', reason: string): Partial<Session> => ({
@@ -184,6 +185,7 @@ test('the next command answers what waits, else starts, watches or resumes, else
   expect(next({ settingsProblem: 'line 1' })).toEqual(['config validate --session demo']);
   expect(next({ standing: 'running', children: [child] })).toEqual(['approve demo~1 2', 'deny demo~1 2']);
   expect(next({ inbox: 1 }, false)).toEqual(['start']);
+  expect(next({ inbox: 1 }, false, 'agentd.json is not JSON')).toEqual(['config validate']);
   expect(next({ inbox: 1 })).toEqual(['watch demo']);
   expect(next({ standing: 'paused' })).toEqual(['continue demo']);
   const question = { text: 'Where?', choices: ['Paris', 'Rome'], call: '1.0' };

@@ -112,7 +112,39 @@ test('reply prints the newest reply of a session; what is not UTF-8 is not sent'
   expect(JSON.parse((await at.here(['reply', 'demo', '--json'])).out)).toMatchObject({ text: 'Hello again.' });
   const fresh = await withSessions('silent');
   const none = await fresh.here(['reply', 'silent']);
-  expect([none.code, none.err]).toEqual([1, 'silent has no reply yet. To follow its run: agentctl watch silent\n']);
+  const watch = `agentctl watch --workspace ${fresh.root} silent`;
+  expect([none.code, none.err]).toEqual([1, `silent has no reply yet. To follow its run: ${watch}\n`]);
+});
+
+test('a command that a message names is ready to copy, also for a name with spaces', async () => {
+  const at = await withSessions('My büro');
+  writeFileSync(at.path('agentd.json'), '{}');
+  mkdirSync(at.path('templates'), { recursive: true });
+  writeFileSync(at.path('templates', 'weekly.md'), '1. Look: `ls`\n');
+  mkdirSync(at.path('.sessions', 'My plan~step_1'), { recursive: true });
+  mkdirSync(at.path('.sessions', 'My plan'));
+  const place = `--workspace ${at.root}`;
+  for (const [words, named] of [
+    [['reply', 'My b'], `agentctl watch ${place} 'My büro'`],
+    [['jobs', 'My b', 'stop'], `agentctl jobs ${place} 'My büro' lists`],
+    [['stop', 'My büro'], `agentctl stop-run ${place} 'My büro'`],
+    [['run', 'weekly', 'My büro'], "agentctl run 'My büro' weekly"],
+    [['watch', 'My b'], `agentctl start ${place}`],
+    [['config', 'set', 'mode', 'dag', '--session', 'My plan~step_1'], "agentctl config … --session 'My plan'"],
+  ] as const)
+    expect((await at.here([...words])).err, words.join(' ')).toContain(named);
+  expect(await at.here(['rename', 'My büro', 'Größe & Co'])).toMatchObject({ out: 'Renamed to Größe & Co\n' });
+});
+
+test('a session that was archived is not taken for a mistyped name, and the message says how to get it back', async () => {
+  const at = await withSessions('done', 'gone');
+  await at.here(['archive', 'gone']);
+  const why = 'It was archived: to use it again, move its folder from .archive/ to .sessions/.';
+  for (const command of ['show', 'continue', 'archive'])
+    expect(await at.here([command, 'gone'])).toEqual({
+      ...{ code: 4, out: '', err: `No session "gone". ${why} Known: done.\n` },
+    });
+  expect((await at.here(['list'])).out).not.toContain('gone');
 });
 
 test('a name with other letters is shown as it was given, in every list and command line, and the folder is escaped', async () => {

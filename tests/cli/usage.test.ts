@@ -24,8 +24,11 @@ test('usage sums the calls of each session with its child sessions, and those of
   const lines = fs.readFileSync(paths('torn').events, 'utf8').split('\n');
   fs.writeFileSync(paths('torn').events, [lines[0], ...lines.slice(2)].join('\n'));
 
+  fs.mkdirSync(paths('odd').events, { recursive: true });
+
   const { code, out, err } = await at.ctl('usage');
   expect([code, err]).toEqual([1, expect.stringContaining('Not counted: torn: ')]);
+  expect(err).toContain('Not counted: odd: ');
   const rows = out.split('\n').map((line) => line.split(/ {2,}/));
   expect(rows).toContainEqual(['demo', '3', '1150', '0.7500 and 1 calls of unknown cost']);
   expect(rows).toContainEqual(['small', '1', '7', 'unknown']);

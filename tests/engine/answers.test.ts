@@ -42,7 +42,7 @@ describe('what a message does', () => {
     ['/status', 'running', 'done', 'Working on'],
     ['/nonsense', 'paused', 'rejected', 'Unknown command "/nonsense"'],
     ['/contine', 'paused', 'rejected', 'Unknown command "/contine". Did you mean "/continue"?'],
-    ['/undo', 'none', 'done', 'No step'],
+    ['/undo', 'none', 'done', 'There is no plan'],
   ] as const)('%s while the session is %s is answered %s at once', async (text, state, status, part) => {
     const it = await standingAt(state);
     const before = it.requests.length;

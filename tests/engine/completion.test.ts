@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
 import { unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import fc from '../support/property.ts';
 import { type Move, moves, type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
@@ -347,6 +349,29 @@ describe('reversible', () => {
     it.drop('x.md', '/plan fly away');
     await it.settle();
     expect(it.reply('x.md')).toContain('status: rejected');
+  });
+
+  test('an order to change a plan is rejected where there is none, and nothing is asked to be undone', async () => {
+    const it = await rig({ script: moves({ hold: true }) });
+    const say = async (name: string, command: string, text = '') => {
+      it.drop(name, JSON.stringify({ command, text }));
+      await it.settle();
+      return JSON.parse(it.reply(name) ?? '{}');
+    };
+    for (const order of ['done 1', 'add Draw it', 'move 1 2'])
+      expect(await say(`${order}.json`, 'plan', order)).toMatchObject({
+        status: 'rejected',
+        text: 'There is no plan.',
+      });
+    for (const [command, text] of [
+      ['plan', ''],
+      ['plan', 'undo'],
+      ['undo', ''],
+    ] as const)
+      expect(await say(`${command} ${text}.json`, command, text)).toMatchObject({
+        ...{ status: 'done', text: 'There is no plan.' },
+      });
+    expect(it.events().reduce(reduceEvent, emptySession('demo')).title).toBeNull();
   });
 
   test('undo after any advance restores the step and the one that was begun after it', async () => {

@@ -242,7 +242,7 @@ test('finding out what became of a call ends with the reason for which it was ab
       },
     }),
   ]);
-  const context = { work: async () => '/ws/work', signal: control.signal };
+  const context = { work: '/ws/work', folder: '/ws/call', signal: control.signal, blob: async () => undefined };
   expect(await box.resume({ name: 'lost', args: '{}' }, context)).toBeNull();
   const resumed = box.resume({ name: 'slow', args: '{}' }, context);
   control.abort(new Error('stopped by a person'));

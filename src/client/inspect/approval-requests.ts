@@ -1,10 +1,10 @@
 import { basename } from 'node:path';
+import { UserError } from '../../base/user-error.ts';
 import { parseApprovalFile, parseConsent } from '../../core/messages/approval-answers.ts';
 import { parseCommand, textWithoutCommand } from '../../core/messages/commands.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
-import { CorruptLogError } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { listApprovalIds } from '../../store/session/approval-files.ts';
 import { NoSuchApproval, NoSuchSession } from '../sessions/client-errors.ts';
@@ -62,7 +62,7 @@ async function readApprovalRequests(sessions: readonly NamedSession[]) {
   return { open, early };
 }
 
-/** The waiting calls of these sessions, except those with a corrupt event log, where nothing can be answered. */
+/** The waiting calls of these sessions, except those whose event log cannot be read, where nothing can be answered. */
 export async function listAllApprovalRequests(sessions: readonly NamedSession[]): Promise<ApprovalRequest[]> {
   const open: ApprovalRequest[] = [];
   for (const paths of sessions) {
@@ -70,7 +70,7 @@ export async function listAllApprovalRequests(sessions: readonly NamedSession[])
     try {
       open.push(...(await listApprovalRequests([paths])));
     } catch (error) {
-      if (!(error instanceof CorruptLogError)) throw error;
+      if (!(error instanceof UserError)) throw error;
     }
   }
   return open;

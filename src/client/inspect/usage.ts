@@ -1,6 +1,5 @@
-import { errorText } from '../../base/user-error.ts';
+import { errorText, UserError } from '../../base/user-error.ts';
 import { readEventLog } from '../../store/event-log/log-reader.ts';
-import { CorruptLogError } from '../../store/fs/store-errors.ts';
 import { sessionPaths } from '../../store/layout/layout.ts';
 import { countRemovedEvents } from '../../store/session/retention.ts';
 
@@ -36,7 +35,9 @@ async function readSessionUsage(
   const paths = sessionPaths(folder);
   const days = new Map<string, DayUsage>();
   let problem: string | null = null;
+  let removed = 0;
   try {
+    removed = countRemovedEvents(paths);
     await readEventLog(
       paths,
       (event) => {
@@ -49,12 +50,12 @@ async function readSessionUsage(
       'oldest',
     );
   } catch (error) {
-    if (!(error instanceof CorruptLogError)) throw error;
+    if (!(error instanceof UserError)) throw error;
     problem = errorText(error);
     days.clear();
   }
   const all = [...days.values()].sort((a, b) => (a.day < b.day ? -1 : 1));
-  return { session: name, ...sumUsage(all), days: all, removed_events: countRemovedEvents(paths), problem };
+  return { session: name, ...sumUsage(all), days: all, removed_events: removed, problem };
 }
 
 /** Of several sessions: of each, by day, and in all. */

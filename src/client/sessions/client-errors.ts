@@ -7,10 +7,15 @@ export class NotFound extends UserError {}
 
 /** There is no session of this name. */
 export class NoSuchSession extends NotFound {
-  constructor(name: string, folders: string[]) {
+  /** `archived`: a session of that name is in `.archive/`. */
+  constructor(name: string, folders: string[], archived?: boolean) {
     const known = folders.map(readableName);
     const near = nearestName(name.slice(0, 80), known);
-    const meant = near === undefined ? '' : ` Did you mean ${JSON.stringify(near)}?`;
+    const meant = archived
+      ? ' It was archived: to use it again, move its folder from .archive/ to .sessions/.'
+      : near === undefined
+        ? ''
+        : ` Did you mean ${JSON.stringify(near)}?`;
     super(`No session ${JSON.stringify(name)}.${meant} Known: ${firstFew(known).join(', ') || 'none yet'}.`);
     this.name = 'NoSuchSession';
   }

@@ -1,7 +1,9 @@
 import * as fs from 'node:fs';
+import { join } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { isSessionFolder, readableName, sessionFolder } from '../../protocol/workspace/session-names.ts';
-import { notAFolder } from '../../store/fs/store-errors.ts';
+import { listNames, statIfExists } from '../../store/fs/file-reads.ts';
+import { notAFolder, wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import { existingRootOf, type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { NoSuchSession } from './client-errors.ts';
 import type { KnownStates } from './read-session.ts';
@@ -36,12 +38,14 @@ export type SessionFolders = {
  */
 export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   const known: KnownStates = new Map();
-  const isThere = (name: string) =>
-    isSessionFolder(name) && fs.lstatSync(paths.session(name), { throwIfNoEntry: false })?.isDirectory() === true;
-  const isLink = (name: string) =>
-    isSessionFolder(name) && fs.lstatSync(paths.session(name), { throwIfNoEntry: false })?.isSymbolicLink() === true;
-  const names = () =>
-    fs.existsSync(paths.sessions) ? fs.readdirSync(paths.sessions).filter(isThere).sort(compareAsTree) : [];
+  const read = <T>(job: () => T): T => wrapDiskErrors('read', paths.sessions, job);
+  const statOf = (name: string) => (isSessionFolder(name) ? read(() => statIfExists(paths.session(name))) : undefined);
+  const isThere = (name: string) => statOf(name)?.isDirectory() === true;
+  const isLink = (name: string) => statOf(name)?.isSymbolicLink() === true;
+  const isArchived = (name: string) =>
+    isSessionFolder(name) && statIfExists(join(paths.archive, name))?.isDirectory() === true;
+  const list = () => read(() => listNames(paths.sessions));
+  const names = () => list().filter(isThere).sort(compareAsTree);
   const nameOf = (key: string) => {
     const escaped = sessionFolder(key);
     if (isThere(key) || !(isThere(escaped) || !isPlainKey(key))) return key;
@@ -52,12 +56,12 @@ export function openSessionFolders(paths: WorkspacePaths): SessionFolders {
   const get = (key: string) => {
     const name = nameOf(key);
     if (!isThere(name) && isLink(name)) throw new UserError(notAFolder(paths.session(name)));
-    if (!isThere(name)) throw new NoSuchSession(key, names());
+    if (!isThere(name)) throw new NoSuchSession(key, names(), isArchived(name));
     return { ...sessionPaths(paths.session(name)), name, known };
   };
   return {
     names,
-    links: () => (fs.existsSync(paths.sessions) ? fs.readdirSync(paths.sessions).filter(isLink).sort() : []),
+    links: () => list().filter(isLink).sort(),
     has: isThere,
     newest(most) {
       const changed = (name: string) =>

@@ -162,9 +162,13 @@ function answerAlreadyPaused(session: Session, message: Message, rules: Rules): 
 function answerPlanCommand(session: Session, message: Message, rules: Rules): EventBody[] {
   const { plan } = session;
   const command = (parseCommand(message)?.rest ?? '').trim();
-  if (!plan) return replyInWords(session, message, rules, (words) => words.noPlan);
+  const isUndo = command.toLowerCase() === 'undo';
+  if (!plan) {
+    const isOrder = command !== '' && !isUndo;
+    return replyInWords(session, message, rules, (words) => words.noPlan, isOrder ? 'rejected' : 'done');
+  }
   if (command === '') return replyInWords(session, message, rules, (_, language) => formatPlanSummary(plan, language));
-  if (command.toLowerCase() === 'undo') return reopenLastStep(session, message, rules);
+  if (isUndo) return reopenLastStep(session, message, rules);
   const done = runPlanCommand(plan, session.lastStepNumber, command);
   return [
     ...(done?.events ?? []),
@@ -224,7 +228,8 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
   if (session.claim && session.runEnd?.reason === RUN_END.check) return resumeRunEvents(session, message, rules);
   const last = session.closedSteps.findLast((id) => session.plan?.steps.some((step) => step.id === id));
   const step = session.plan?.steps.find((one) => one.id === last);
-  if (!step) return replyInWords(session, message, rules, (words) => words.nothingToUndo);
+  if (!step)
+    return replyInWords(session, message, rules, (words) => (session.plan ? words.nothingToUndo : words.noPlan));
   const runs = session.run !== null;
   const events: EventBody[] = [{ type: 'step.reopened', step: step.id, by: 'person', message: message.id }];
   return [

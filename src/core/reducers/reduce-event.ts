@@ -99,8 +99,11 @@ const noteBrowserUse = ({ notices }: Session, seq: number): Session['notices'] =
   { seq, about: 'browser' },
 ];
 
-/** The subject of a message, in about a line. */
-const goalOfMessage = ({ text, template }: Message): string => (template && 'goal' in template ? template.goal : text);
+/** The subject of a message, in about a line; '' for a command, as `titleFromMessage` has it of one with a slash. */
+function goalOfMessage({ text, command, template }: Message): string {
+  if (template && 'goal' in template) return template.goal;
+  return command === undefined ? text : '';
+}
 
 /** Starts the conversation over, without a plan. */
 function resetConversation(session: Session): Session {

@@ -40,13 +40,18 @@ export async function runAgentctl(given: string[], parts: CliServices): Promise<
     }).parseAsync();
     return EXIT_CODES[exit].code;
   } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    const exit = exitCodeOf(error);
-    printError(error.message);
-    if (isJsonWanted(argv)) print(escapeInvisible(JSON.stringify(errorEnvelope(error, exit))));
+    const isForPeople = error instanceof UserError || isFileError(error);
+    const exit = error instanceof UserError ? exitCodeOf(error) : EXIT_CODES.error.code;
+    if (isForPeople) printError(error.message);
+    if (isJsonWanted(argv)) print(escapeInvisible(JSON.stringify(errorEnvelope(errorText(error), exit))));
+    if (!isForPeople) throw error;
     return exit;
   }
 }
+
+/** Of the system, about a file or folder that its text names: a stack tells a person nothing more. */
+const isFileError = (error: unknown): error is Error =>
+  error instanceof Error && errorCode(error) !== undefined && 'syscall' in error && 'path' in error;
 
 const QUIET_FLAGS: readonly string[] = ['-q', '--quiet'];
 const NO_COLOR_FLAG = '--no-color';
@@ -84,7 +89,7 @@ function isJsonWanted(argv: readonly string[]): boolean {
 }
 
 /** What `--json` prints in place of a result. `code` is the name of the exit code, as the table has it. */
-function errorEnvelope({ message }: UserError, exit: number) {
+function errorEnvelope(message: string, exit: number) {
   const code = Object.entries(EXIT_CODES).find(([, one]) => one.code === exit)?.[0] ?? 'error';
   return { error: { code, exit, message } };
 }

@@ -10,7 +10,7 @@ import {
   daemonArgv,
   readDaemonFlags,
 } from '../../command-line.ts';
-import { defineCommand, EXIT_CODES, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
+import { defineCommand, EXIT_CODES, formatCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
 import { formatTable, print, printDone, printError, printJson, printNote } from '../common/terminal.ts';
 
 export const start = defineCommand({
@@ -83,7 +83,7 @@ export const stop = defineCommand({
     const [, session] = args._;
     if (session !== undefined) {
       throw new UserError(
-        `"agentctl stop" stops the daemon. To stop the run of a session: agentctl stop-run ${session}`,
+        `"agentctl stop" stops the daemon. To stop the run of a session: ${formatCommand(['stop-run', `${session}`], args)}`,
         EXIT_CODES.usage.code,
       );
     }
@@ -121,7 +121,7 @@ export const takeover = defineCommand({
     const how = by === 'SIGTERM' ? 'ended on SIGTERM' : `did not end within ${args.grace} s and was killed`;
     print(`Process ${pid}, owner since ${localTime(since)}, ${how}.`);
     if (next) print(`The workspace already has a new daemon: process ${next.pid}, since ${localTime(next.at)}.`);
-    else print('The workspace is free. Work resumes with the next daemon: agentctl start');
+    else print(`The workspace is free. Work resumes with the next daemon: ${formatCommand(['start'], args)}`);
     return 'ok';
   },
 });

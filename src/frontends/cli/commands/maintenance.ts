@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { UserError } from '../../../base/user-error.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
   addSettingsOptions,
   modelSettingsFromFlags,
@@ -106,7 +107,7 @@ export const rename = defineCommand({
       .positional('name', { type: 'string', demandOption: true, describe: 'The new name' }),
   async run(args) {
     checkNewName(args.name);
-    printDone(`Renamed to ${await (await openWorkspaceClient(args)).rename(args.session, args.name)}`);
+    printDone(`Renamed to ${readableName(await (await openWorkspaceClient(args)).rename(args.session, args.name))}`);
     return 'ok';
   },
 });

@@ -6,6 +6,7 @@ import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ExitName } from '../common/command.ts';
 import {
   defineCommand,
+  formatCommand,
   type GlobalOptions,
   type JobListing,
   JSON_OPTION,
@@ -16,7 +17,6 @@ import {
 } from '../common/command.ts';
 import { addSendOptions, defineMessageCommand, sendAndWait } from '../common/send-and-wait.ts';
 import { colorize, formatTable, print, printJson, printNote, stripControls, toSingleLine } from '../common/terminal.ts';
-import { formatCommand } from './show.ts';
 
 export const continueRun = defineCommand({
   usage: 'continue <session> [note..]',
@@ -147,7 +147,9 @@ export const jobs = defineCommand({
   async run(args, parts) {
     const { client, session } = await openSession(args);
     if (args.action === 'stop' && args.job === undefined)
-      throw new UserError(`Which job? agentctl jobs ${session} lists them; end one with: stop job_1`);
+      throw new UserError(
+        `Which job? ${formatCommand(['jobs', readableName(session)], args)} lists them; end one with: stop job_1`,
+      );
     const found = await parts.jobs(client.folder(session), args.action && args.job);
     if (args.json) printJson(found);
     else if (found.length === 0) printNote('No jobs.');

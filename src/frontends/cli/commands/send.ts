@@ -3,10 +3,12 @@ import { buffer as readAll } from 'node:stream/consumers';
 import { UserError } from '../../../base/user-error.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import { MODES } from '../../../protocol/settings/run-options.ts';
+import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
   defineCommand,
   EXIT_CODES,
   type ExitName,
+  formatCommand,
   type GlobalOptions,
   JSON_OPTION,
   openSession,
@@ -111,7 +113,8 @@ export const reply = defineCommand({
     let newest: Reply | undefined;
     for await (const { event } of client.events(session)) if (event.type === 'reply.committed') newest = event.reply;
     if (newest) return printReply(newest, args);
-    throw new UserError(`${session} has no reply yet. To follow its run: agentctl watch ${session}`);
+    const name = readableName(session);
+    throw new UserError(`${name} has no reply yet. To follow its run: ${formatCommand(['watch', name], args)}`);
   },
 });
 

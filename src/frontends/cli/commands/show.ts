@@ -6,6 +6,7 @@ import {
   type CliServices,
   defineCommand,
   type ExitName,
+  formatCommand,
   type GlobalOptions,
   type JobListing,
   JSON_OPTION,
@@ -41,7 +42,7 @@ export async function showSession(
       ...formatRunningJobs(running),
       ...(fault === null ? [] : ['', colorize('yellow', stripControls(fault))]),
       '',
-      ...formatNext(nextCommands(shown, isServed), args),
+      ...formatNext(nextCommands(shown, isServed, fault), args),
     ];
     print(lines.join('\n'));
   }
@@ -149,9 +150,9 @@ const MOST_CALLS = 3;
 
 /**
  * What a person can do next about a session: command lines as words behind `agentctl`, the likeliest first. `isServed`:
- * whether a daemon is running.
+ * whether a daemon is running; `fault`: why `agentd.json` is invalid, with which a first daemon does not start.
  */
-export function nextCommands(details: SessionDetails, isServed: boolean): string[][] {
+export function nextCommands(details: SessionDetails, isServed: boolean, fault: string | null): string[][] {
   const { session, settingsProblem, unserved, inbox } = details;
   const name = readableName(details.name);
   if (settingsProblem !== null) return [['config', 'validate', '--session', name]];
@@ -161,7 +162,7 @@ export function nextCommands(details: SessionDetails, isServed: boolean): string
     return calls
       .slice(0, MOST_CALLS)
       .flatMap(([at, id]) => ['approve', 'deny'].map((answer) => [answer, readableName(at), `${id}`]));
-  if (!isServed && (session.run || inbox > 0)) return [['start']];
+  if (!isServed && (session.run || inbox > 0)) return [fault === null ? ['start'] : ['config', 'validate']];
   if (session.run || inbox > 0) return [['watch', name]];
   return commandsWhenIdle(details);
 }
@@ -198,10 +199,4 @@ function commandsWhenIdle({ name: folder, session: { question, runEnd }, standin
     default:
       return standing satisfies never;
   }
-}
-
-/** A command line to copy, for the workspace that was named on this one. */
-export function formatCommand([command = '', ...words]: readonly string[], { workspace }: GlobalOptions): string {
-  const flag = workspace === undefined ? [] : ['--workspace', workspace];
-  return ['agentctl', command, ...[...flag, ...words].map((word) => quoteForShell(stripControls(word)))].join(' ');
 }

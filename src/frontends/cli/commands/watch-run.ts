@@ -6,10 +6,12 @@ import {
   defineCommand,
   EXIT_OF_STATUS,
   type ExitName,
+  formatCommand,
   type GlobalOptions,
   openSession,
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
+import { noteUnserved } from '../common/send-and-wait.ts';
 import {
   colorize,
   openScreen,
@@ -36,9 +38,13 @@ export const watch = defineCommand({
   async run(args) {
     const { client, session } = await openSession(args);
     const view = args.json ? jsonView() : screenView(openScreen(process.stdout));
+    const over = new AbortController();
+    const notes = noteUnserved(client, client.sessionName(session), over.signal).catch(() => undefined);
     try {
       return await watchUntilEnd(client, view, { ...args, session });
     } finally {
+      over.abort();
+      await notes;
       view.end();
     }
   },
@@ -78,7 +84,8 @@ function screenView(screen: Screen): View {
 }
 
 /** Ends with the run; at once if nothing runs and nothing can run. */
-async function watchUntilEnd(client: Client, view: View, { session, follow }: WatchArgs): Promise<ExitName> {
+async function watchUntilEnd(client: Client, view: View, args: WatchArgs): Promise<ExitName> {
+  const { session, follow } = args;
   const { summary, session: before, inbox } = await client.show(session);
   let last: ShownSession = before;
   view.begin(summary);
@@ -89,7 +96,7 @@ async function watchUntilEnd(client: Client, view: View, { session, follow }: Wa
     if (follow) continue;
     if (sight.is === 'event' ? isOver(sight) : isIdle(last, last.seq === before.seq ? inbox : 0)) break;
     if (sight.is === 'state' && !client.daemon()) {
-      printNote('No daemon is running, so nothing will happen until: agentctl start');
+      printNote(`No daemon is running, so nothing will happen until: ${formatCommand(['start'], args)}`);
       return 'daemon';
     }
   }

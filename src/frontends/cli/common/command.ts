@@ -1,11 +1,12 @@
 import type { ArgumentsCamelCase, Argv } from 'yargs';
-import { firstFew } from '../../../base/strings.ts';
+import { firstFew, quoteForShell } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
 import type { ModelSettings } from '../../../protocol/settings/config.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { workspaceRoot } from '../../command-line.ts';
+import { stripControls } from './terminal.ts';
 
 /** Options every command has. */
 export type GlobalOptions = { workspace: string | undefined };
@@ -142,6 +143,12 @@ export function parseWholeNumber(flag: string): (value: number | undefined) => n
   };
 }
 
+/** A command line to copy, for the workspace that was named on this one. */
+export function formatCommand([command = '', ...words]: readonly string[], { workspace }: GlobalOptions): string {
+  const flag = workspace === undefined ? [] : ['--workspace', workspace];
+  return ['agentctl', command, ...[...flag, ...words].map((word) => quoteForShell(stripControls(word)))].join(' ');
+}
+
 /** Every exit code of agentctl, once: the code, `--help` and the docs read this table. */
 export const EXIT_CODES = {
   ok: { code: 0, when: 'done; with --wait: the message was answered, or joined a run' },
@@ -149,9 +156,9 @@ export const EXIT_CODES = {
   usage: { code: 2, when: 'invalid command line' },
   daemon: { code: 3, when: 'wrong daemon state: not running, already running, or busy with the session' },
   session: { code: 4, when: 'no such session, or several match the prefix' },
-  paused: { code: 5, when: 'with --wait or watch: the run is paused' },
-  waiting: { code: 6, when: 'with --wait or watch: the run is waiting for an answer' },
-  failed: { code: 7, when: 'with --wait or watch: the run failed or was cancelled' },
+  paused: { code: 5, when: 'with --wait, watch or reply: the run is paused' },
+  waiting: { code: 6, when: 'with --wait, watch or reply: the run is waiting for an answer' },
+  failed: { code: 7, when: 'with --wait, watch or reply: the run failed or was cancelled' },
   approval: { code: 8, when: 'approve, deny: no call is waiting, or it is unclear which one is meant' },
   timeout: { code: 124, when: 'timed out waiting' },
 } as const;

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Argv } from 'yargs';
-import { nearestName } from '../../../base/strings.ts';
+import { nearestName, quoteForShell } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { checkTemplateRun } from '../../../client/actions/saved-templates.ts';
 import type { Client, SentMessage } from '../../../client/index.ts';
@@ -12,6 +12,7 @@ import {
   EXIT_CODES,
   EXIT_OF_STATUS,
   type ExitName,
+  formatCommand,
   type GlobalOptions,
   openSession,
   SESSION_PREFIX_ARG,
@@ -102,7 +103,7 @@ export async function requireTemplate(client: Client, wanted: string, given: str
   const nearest = nearestName(wanted.slice(0, 80), known);
   const hint =
     session !== undefined && known.includes(session)
-      ? `The session comes first: agentctl run ${wanted} ${session}`
+      ? `The session comes first: agentctl run ${quoteForShell(wanted)} ${session}`
       : nearest
         ? `Did you mean "${nearest}"?`
         : known.length > 0
@@ -144,11 +145,11 @@ async function noteModelFailures(client: Client, session: string, signal: AbortS
   }
 }
 
-/** Says why no reply can come as long as the daemon does not serve the session. */
-async function noteUnserved(client: Client, session: string, signal: AbortSignal): Promise<void> {
+/** Says why nothing happens as long as the daemon does not serve the session, named by its folder. */
+export async function noteUnserved(client: Client, session: string, signal: AbortSignal): Promise<void> {
   for (let noted: string | undefined; !signal.aborted; ) {
     const why = client.status()?.trouble.sessions.find((one) => one.session === session)?.why;
-    if (why !== undefined && why !== noted) printNote(`The session is not served, and the message waits: ${why}`);
+    if (why !== undefined && why !== noted) printNote(`The session is not served, and its messages wait: ${why}`);
     noted = why;
     await setTimeout(1000, undefined, { signal });
   }
@@ -165,9 +166,8 @@ export function printReply(reply: Reply, { json }: { json?: boolean | undefined 
 }
 
 /** Printed when a message has to wait for a daemon. */
-function noDaemonText({ workspace }: GlobalOptions, root: string): string {
-  const flag = workspace === undefined ? '' : ` --workspace ${workspace}`;
-  return `No daemon is running for ${root}. The message waits in the inbox; start one with: agentctl start${flag}`;
+function noDaemonText(place: GlobalOptions, root: string): string {
+  return `No daemon is running for ${root}. The message waits in the inbox; start one with: ${formatCommand(['start'], place)}`;
 }
 
 /** A command that only sends one of the daemon's commands to a session. */
