@@ -202,8 +202,12 @@ function openChild(childPath: string, path: string, make: boolean): number {
     }
     if (code !== 'ENOENT' || !make) throw error;
   }
-  // Somebody else may have made it meanwhile.
-  fs.mkdirSync(childPath, { recursive: true });
+  try {
+    // Not `recursive`: Node retries without end if the folder of the descriptor has been deleted.
+    fs.mkdirSync(childPath);
+  } catch (error) {
+    if (errorCode(error) !== 'EEXIST') throw error;
+  }
   return openChild(childPath, path, false);
 }
 
