@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -98,11 +98,19 @@ type Report = {
   }>;
 };
 
+/** The exit code; after a time limit the process ends with all that it started: a mutation can make a worker run for ever. */
 function run(cwd: string, args: string[]): Promise<number | 'timeout'> {
-  return new Promise((resolve) => {
-    execFile(process.execPath, args, { cwd, timeout: LONGEST_MS, killSignal: 'SIGKILL' }, (error) => {
-      if (error?.killed) resolve('timeout');
-      else resolve(typeof error?.code === 'number' ? error.code : error ? 1 : 0);
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, args, { cwd, detached: true, stdio: 'ignore' });
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+    }, LONGEST_MS);
+    child.once('error', reject);
+    child.once('exit', (code) => {
+      clearTimeout(timer);
+      resolve(isLate ? 'timeout' : (code ?? 1));
     });
   });
 }

@@ -223,17 +223,29 @@ test('the names that settings may use are those of all tools', () => {
   expect([...TOOL_NAMES].sort()).toEqual([...all, 'browser', ...own].sort());
 });
 
-test('finding out what became of a call ends with the reason for which it was aborted, and is unknown if it fails', async () => {
-  const control = new AbortController();
+const CONTEXT = { work: '/ws/work', folder: '/ws/call', blob: async () => undefined };
+
+test('a call that was aborted ends with the reason of the abort, whatever the tool throws, and so does finding out its end', async () => {
+  const waitAndFail = async (_args: unknown, { signal }: { signal: AbortSignal }) => {
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    throw new Error('nobody knows');
+  };
   const box = createToolbox([
     defineTool({
       ...{ name: 'slow', description: 'Takes its time.', args: z.strictObject({}), replay: 'never', touches: [] },
-      run: async () => ({ ok: true, text: '' }),
-      resume: async (_args, { signal }) => {
-        await new Promise((resolve) => signal.addEventListener('abort', resolve));
-        throw new Error('nobody knows');
-      },
+      ...{ run: waitAndFail, resume: waitAndFail },
     }),
+  ]);
+  for (const way of [box.run, box.resume]) {
+    const control = new AbortController();
+    const ends = way({ name: 'slow', args: '{}' }, { ...CONTEXT, signal: control.signal });
+    control.abort(new Error('stopped by a person'));
+    await expect(ends).rejects.toThrow('stopped by a person');
+  }
+});
+
+test('the end of a call is unknown if finding it out fails', async () => {
+  const box = createToolbox([
     defineTool({
       ...{ name: 'lost', description: 'Fails.', args: z.strictObject({}), replay: 'never', touches: [] },
       run: async () => ({ ok: true, text: '' }),
@@ -242,9 +254,6 @@ test('finding out what became of a call ends with the reason for which it was ab
       },
     }),
   ]);
-  const context = { work: '/ws/work', folder: '/ws/call', signal: control.signal, blob: async () => undefined };
-  expect(await box.resume({ name: 'lost', args: '{}' }, context)).toBeNull();
-  const resumed = box.resume({ name: 'slow', args: '{}' }, context);
-  control.abort(new Error('stopped by a person'));
-  await expect(resumed).rejects.toThrow('stopped by a person');
+  const signal = new AbortController().signal;
+  expect(await box.resume({ name: 'lost', args: '{}' }, { ...CONTEXT, signal })).toBeNull();
 });
