@@ -84,8 +84,10 @@ export async function saveDraft(): Promise<void> {
   const text = draft?.text.trim() ?? '';
   if (!draft || (text === '' && draft.field === 'description')) return;
   const { session, base, step, field } = draft;
-  const isThere = openSession.value?.view?.plan?.steps.some(({ id }) => id === step);
-  const current = openSession.value?.view?.plan;
+  const { view } = openSession.value ?? {};
+  // A step that was just added may not be in the log yet.
+  const current = view && shownPlan(view);
+  const isThere = current?.steps.some(({ id }) => id === step);
   const isSaved =
     isThere || !current
       ? await savePlan(session, base, withStep(step, { [field]: text === '' ? undefined : text }))
