@@ -96,10 +96,10 @@ const beginnings = Object.entries(BEGINNINGS);
 describe.each([1, 3])('%i deep', (deep) => {
   const stories = beginnings.flatMap(([begun, beginning], at) =>
     Object.entries(WAYS).map(([ending, way], n) => {
-      // The story again with power cuts: each way with every fifth beginning.
-      const isCut = everything || deep === 3 || (at + n) % 5 === 0;
-      // Each way with every second beginning; deeper down with one in turn: what lies between the two is the same at each depth.
-      const often = deep === 1 ? isCut || (at + n) % 2 === 0 : (at + n) % beginnings.length === 0;
+      // The story again with power cuts: each way with every sixth beginning.
+      const isCut = everything || deep === 3 || (at + n) % 6 === 0;
+      // Each way with every third beginning; deeper down with one in turn: what lies between the two is the same at each depth.
+      const often = deep === 1 ? isCut || (at + n) % 3 === 0 : (at + n) % beginnings.length === 0;
       return { begun, beginning, rests: ending, way, often, isCut };
     }),
   );

@@ -26,7 +26,6 @@ const LONGEST = [
   'flow/daemon',
   'flow/jobs',
   'web/terminal',
-  'power/power',
   'tools/web-fetch',
   'web/page',
   'openai/chat-completions',

@@ -71,12 +71,12 @@ browserTest(
       await eventually(site.ticks).toBeGreaterThan(before + ticks);
       return ana.pictures().length;
     };
-    const unread = await laterBy(30);
+    const unread = await laterBy(10);
     expect(unread).toBeLessThanOrEqual(3);
-    expect(await laterBy(30)).toBe(unread);
+    expect(await laterBy(10)).toBe(unread);
     ana.say({ ack: true });
     await eventually(() => ana.pictures().length).toBe(unread + 1);
-    expect(await laterBy(30)).toBe(unread + 1);
+    expect(await laterBy(10)).toBe(unread + 1);
 
     // A call of the agent waits; one that is stopped leaves the queue without letting others in.
     const stop = new AbortController();
