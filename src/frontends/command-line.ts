@@ -1,9 +1,9 @@
-import { readFileSync, readlinkSync } from 'node:fs';
-import { homedir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { readFileSync, readlinkSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { Argv } from 'yargs';
 import { nearestName } from '../base/strings.ts';
 import { errorCode, UserError } from '../base/user-error.ts';
+import { defaultWorkspace } from '../client/sessions/command-line.ts';
 import type { ModelSettings } from '../protocol/settings/config.ts';
 import { isEnvVariableName, NOT_A_VARIABLE_NAME } from '../protocol/settings/env-variable.ts';
 
@@ -19,9 +19,25 @@ export const WORKSPACE_OPTION = {
   defaultDescription: '$AGENTD_WORKSPACE, else ~/.workspace',
 } as const;
 
-/** The absolute path of the workspace: flag, else environment, else `~/.workspace`. */
+/**
+ * The absolute path of the workspace: flag, else environment, else `~/.workspace`. Throws UserError if there is
+ * something else than a folder.
+ */
 export function workspaceRoot(flag: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
-  return resolve(flag || env['AGENTD_WORKSPACE'] || join(homedir(), '.workspace'));
+  const root = flag ? resolve(flag) : defaultWorkspace(env);
+  if (isOtherThanFolder(root))
+    throw new UserError(
+      `Expected a folder as the workspace, but ${root} is none. Name another one with --workspace, or move it away.`,
+    );
+  return root;
+}
+
+function isOtherThanFolder(path: string): boolean {
+  try {
+    return !statSync(path).isDirectory();
+  } catch {
+    return false;
+  }
 }
 
 /** The flags that say which configuration and model are meant, wherever a daemon is started or looked into. */

@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import { formatLocalTime } from '../base/strings.ts';
 import { errorText } from '../base/user-error.ts';
 import { type Client, openClient } from '../client/index.ts';
+import { commandLine } from '../client/sessions/command-line.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
 import { resolveSettings } from '../protocol/settings/effective-settings.ts';
 import { openSkillStore, sessionPaths } from '../store/index.ts';
@@ -63,7 +64,6 @@ function checkWorkspace({ paths: { root } }: Client): Finding[] {
   const finding = (is: Finding['is'], text: string): Finding[] => [{ what: 'workspace', is, text }];
   const stat = fs.statSync(root, { throwIfNoEntry: false });
   if (!stat) return finding('note', `${root} does not exist yet; it is created on first use`);
-  if (!stat.isDirectory()) return finding('wrong', `${root} is not a folder. Move it away, or name another workspace.`);
   const mode = (stat.mode & 0o777).toString(8);
   if ((stat.mode & 0o022) !== 0) {
     return finding(
@@ -115,6 +115,6 @@ function checkDaemon(client: Client): Finding {
   const owner = client.daemon();
   const text = owner
     ? `running: process ${owner.pid}, since ${formatLocalTime(owner.at)}`
-    : 'not running; start it with: agentctl start';
+    : `not running; start it with: ${commandLine(client.paths.root, ['start'])}`;
   return { what: 'daemon', is: owner ? 'ok' : 'note', text };
 }

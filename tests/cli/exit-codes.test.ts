@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { script, setup } from '../support/agentctl.ts';
-import { bench } from '../support/agentctl-here.ts';
+import { bench, runHere } from '../support/agentctl-here.ts';
 
 const steps = { text: 'A plan:\n[Step] Look around\n[Step] Tell what is there' };
 
@@ -122,6 +122,36 @@ test('where the folder of sessions cannot be read, every command says so in one 
   const findings = JSON.parse((await at.ctl('doctor', '--json')).out);
   expect(findings).toContainEqual({ what: 'sessions', is: 'wrong', text: wanted });
   expect(findings).toContainEqual(expect.objectContaining({ what: 'disk', is: 'ok' }));
+});
+
+test('a workspace that is a file is named by every command, and nothing else is said', async () => {
+  const at = bench();
+  at.write('notes', 'mine');
+  const wanted = `Expected a folder as the workspace, but ${at.path('notes')} is none. Name another one with --workspace, or move it away.\n`;
+  for (const line of [
+    'settings',
+    'list',
+    'status',
+    'doctor',
+    'start',
+    'serve',
+    'open',
+    'send demo hello',
+    'config path',
+  ])
+    expect(await runHere([...line.split(' '), '--workspace', at.path('notes')]), line).toEqual({
+      ...{ code: 1, out: '', err: wanted },
+    });
+});
+
+test('the plan of a run that failed is shown once', async () => {
+  const at = setup();
+  const answers = [{ text: '[Step] One\n[Step] Two' }, { text: 'It burns. [Failed: the disk is on fire]' }];
+  await at.serveHere('--model', script(at, answers));
+  expect((await at.here(['send', 'demo', 'go', '--wait'])).code).toBe(7);
+  const { out } = await at.here(['show', 'demo']);
+  expect(out.match(/^Progress: /gm)).toHaveLength(1);
+  expect(out).toMatch(/Why it failed:\n.+\n\nSay "continue" to try again\.\n\nNext: agentctl continue /);
 });
 
 test('an error about a file that nothing foresaw is one line too, and no stack', async () => {

@@ -128,7 +128,8 @@ test('a command that a message names is ready to copy, also for a name with spac
     [['reply', 'My b'], `agentctl watch ${place} 'My büro'`],
     [['jobs', 'My b', 'stop'], `agentctl jobs ${place} 'My büro' lists`],
     [['stop', 'My büro'], `agentctl stop-run ${place} 'My büro'`],
-    [['run', 'weekly', 'My büro'], "agentctl run 'My büro' weekly"],
+    [['run', 'weekly', 'My büro'], `agentctl run ${place} 'My büro' weekly`],
+    [['takeover'], `agentctl start ${place}`],
     [['watch', 'My b'], `agentctl start ${place}`],
     [['config', 'set', 'mode', 'dag', '--session', 'My plan~step_1'], "agentctl config … --session 'My plan'"],
   ] as const)

@@ -76,7 +76,7 @@ test('what cannot be run is refused with the reason before a session is made, wi
   const slip = await at.here(['run', 'demo', 'report', 'Paris']);
   expect([slip.code, slip.err]).toEqual([2, expect.stringContaining('Expected name=value, got "Paris"')]);
   const swapped = await at.here(['run', 'report', 'demo']);
-  const order = 'The session comes first: agentctl run demo report';
+  const order = `The session comes first: agentctl run --workspace ${at.root} demo report`;
   expect([swapped.code, swapped.err]).toEqual([2, `No template "demo". ${order}\n`]);
   expect((await at.here(['run', 'demo', 'reprot'])).err).toBe('No template "reprot". Did you mean "report"?\n');
   expect(fs.readdirSync(at.path('.sessions'))).toEqual([]);

@@ -25,7 +25,11 @@ test('agentctl open sends the token only to a server of its workspace, and the b
   const refused = await place.here(['open', '--print', '--port', new URL(its.url).port]);
   expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringContaining('not a server of the workspace') });
   const nobody = await place.here(['open', '--print', '--port', '1']);
-  expect(nobody).toMatchObject({ code: 1, out: '', err: expect.stringContaining('Start one: agentctl serve') });
+  expect(nobody).toMatchObject({
+    code: 1,
+    out: '',
+    err: expect.stringContaining(`Start one: agentctl serve --workspace ${place.root}`),
+  });
 
   const opener = place.path('..', 'bin');
   mkdirSync(opener);

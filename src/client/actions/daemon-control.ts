@@ -13,6 +13,7 @@ import {
   type WorkspaceOwner,
 } from '../../store/workspace/owner-file.ts';
 import { DaemonState, WaitedTooLong } from '../sessions/client-errors.ts';
+import { commandLine } from '../sessions/command-line.ts';
 
 /** Time limits for a daemon to check every inbox, and to end its calls and exit. */
 const START_MS = 60_000;
@@ -93,7 +94,7 @@ export async function stopDaemon(paths: WorkspacePaths): Promise<WorkspaceOwner>
   while (isProcessAlive(owner)) {
     if (performance.now() > deadline) {
       throw new WaitedTooLong(
-        `Process ${owner.pid} did not stop within ${STOP_MS / 1000} s. If it hangs, run agentctl takeover; nothing is lost.`,
+        `Process ${owner.pid} did not stop within ${STOP_MS / 1000} s. If it hangs: ${commandLine(paths.root, ['takeover'])}. Nothing is lost.`,
       );
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -150,7 +151,7 @@ function ownerToEnd(paths: WorkspacePaths): WorkspaceOwner {
   }
   if (isLockFree(paths)) {
     throw new DaemonState(
-      `No daemon owns ${paths.root}: there is nothing to take over. Start one with: agentctl start`,
+      `No daemon owns ${paths.root}: there is nothing to take over. Start one with: ${commandLine(paths.root, ['start'])}`,
     );
   }
   if (owner && owner.ended_at === undefined && owner.host !== hostname()) {

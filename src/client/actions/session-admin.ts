@@ -1,7 +1,6 @@
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
 import { getOwn, propertyOf } from '../../base/collections.ts';
-import { quoteForShell } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
@@ -29,6 +28,7 @@ import { openWorkspace, type Workspace } from '../../store/workspace/workspace.t
 import { planFileProblem } from '../inspect/session-details.ts';
 import { countWaitingMessages } from '../inspect/session-overview.ts';
 import { DaemonState } from '../sessions/client-errors.ts';
+import { commandLine } from '../sessions/command-line.ts';
 import { readSession } from '../sessions/read-session.ts';
 import { replayLog } from '../sessions/replay.ts';
 import type { SessionFolders } from '../sessions/session-folders.ts';
@@ -58,9 +58,10 @@ export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) 
 
   async function assertIdle(name: string, doing: string): Promise<void> {
     if (!(await isRunning(folders.get(name)))) return;
-    const start = readLiveOwner(workspace.paths) ? '' : ' once a daemon is running (agentctl start)';
+    const { root } = workspace.paths;
+    const start = readLiveOwner(workspace.paths) ? '' : ` once a daemon is running (${commandLine(root, ['start'])})`;
     throw new DaemonState(
-      `${readableName(name)} has an active run, so it is not ${doing}. Stop the run first${start}: agentctl stop-run ${quoteForShell(readableName(name))} --wait`,
+      `${readableName(name)} has an active run, so it is not ${doing}. Stop the run first${start}: ${commandLine(root, ['stop-run', readableName(name), '--wait'])}`,
     );
   }
 

@@ -3,7 +3,7 @@ import type { SessionOverview } from '../../../client/index.ts';
 import type { SessionStanding } from '../../../protocol/session/reply.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ExitName } from '../common/command.ts';
-import { defineCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
+import { defineCommand, formatCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
 import {
   colorize,
   formatTable,
@@ -46,7 +46,7 @@ export async function listSessions(args: JsonOptions & { all?: boolean | undefin
   const sessions = sortByUrgency(found);
   if (args.json) printJson(sessions);
   else if (sessions.length === 0)
-    printNote(`No sessions in ${client.paths.root}. Create one with: agentctl send demo "…"`);
+    printNote(`No sessions in ${client.paths.root}. Create one with: ${formatCommand(['send', 'demo'], args)} "…"`);
   else print(formatSessions(sessions, { isServed: client.daemon() !== undefined, all: args.all === true }));
   const fault = await client.settingsFault();
   if (fault !== null) printError(stripControls(fault));

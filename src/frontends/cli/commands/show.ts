@@ -1,5 +1,6 @@
-import { formatLocalTime, quoteForShell } from '../../../base/strings.ts';
+import { formatLocalTime } from '../../../base/strings.ts';
 import type { ApprovalRequest, ChildDetails, SessionDetails } from '../../../client/index.ts';
+import type { Plan } from '../../../protocol/session/plan.ts';
 import { RUN_END } from '../../../protocol/session/reply.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
@@ -37,7 +38,7 @@ export async function showSession(
     const fault = await client.settingsFault();
     const isServed = client.daemon() !== undefined;
     const lines = [
-      await formatDetails(shown, isServed),
+      await formatDetails(shown, isServed, args),
       ...formatRejected(shown.rejected, client.folder(session)),
       ...formatRunningJobs(running),
       ...(fault === null ? [] : ['', colorize('yellow', stripControls(fault))]),
@@ -64,19 +65,21 @@ async function formatDetails(
     children,
   }: SessionDetails,
   isServed: boolean,
+  place: GlobalOptions,
 ): Promise<string> {
   // A question of `ask_user` is already in the summary.
   const asked =
     standing === 'waiting' && session.runEnd && session.runEnd.reason !== RUN_END.settings && !session.question
       ? session.runEnd.text
       : null;
-  const failure = standing === 'failed' && session.runEnd?.status === 'failed' ? session.runEnd.text : null;
+  const hasFailed = standing === 'failed' && session.runEnd?.status === 'failed';
+  const failure = hasFailed ? await withoutPlan(session.runEnd?.text ?? '', session.plan) : null;
   return [
     colorize('bold', stripControls([readableName(name), ...(title ? [title] : [])].join(': '))),
     ...(session.at ? [`Last change: ${formatLocalTime(session.at)}`] : []),
     '',
     stripControls(summary),
-    ...(await formatChildren(children)),
+    ...(await formatChildren(children, place)),
     ...(asked ? ['', 'Waiting for an answer to:', stripControls(asked)] : []),
     ...(failure ? ['', 'Why it failed:', stripControls(failure)] : []),
     ...(approval?.problem ? ['', colorize('yellow', stripControls(approval.problem))] : []),
@@ -118,32 +121,47 @@ function formatRunningJobs(running: JobListing[]): string[] {
 
 type FormatStepLine = typeof import('../../../client/inspect/session-details.ts').formatStepLine;
 
+/** The text of a reply without the plan in it, which is shown above. */
+async function withoutPlan(text: string, plan: Plan | null): Promise<string> {
+  if (!plan) return text;
+  const { formatPlanSummary } = await import('../../../client/inspect/session-details.ts');
+  return (['en', 'zh'] as const).reduce(
+    (rest, language) => rest.replace(`\n\n${formatPlanSummary(plan, language)}`, () => ''),
+    text,
+  );
+}
+
 /** The child sessions, indented: the state of each, and its steps. */
-async function formatChildren(children: ChildDetails[]): Promise<string[]> {
+async function formatChildren(children: ChildDetails[], place: GlobalOptions): Promise<string[]> {
   if (children.length === 0) return [];
   const { formatStepLine } = await import('../../../client/inspect/session-details.ts');
-  return ['', colorize('bold', 'Child sessions'), ...children.flatMap((one) => formatChild(one, 1, formatStepLine))];
+  return [
+    '',
+    colorize('bold', 'Child sessions'),
+    ...children.flatMap((one) => formatChild(one, 1, formatStepLine, place)),
+  ];
 }
 
 function formatChild(
   { step, child, standing, shown }: ChildDetails,
   depth: number,
   stepLine: FormatStepLine,
+  place: GlobalOptions,
 ): string[] {
   const plan = shown?.session.plan;
   const steps = plan?.steps.map((one, n) => stepLine(plan, one, n + 1, 'en')) ?? [];
   const indent = '  '.repeat(depth);
   return [
     `${indent}${stripControls(step)} → ${stripControls(readableName(child))}: ${standing === 'none' ? 'idle' : standing}`,
-    ...(shown?.asked ? [`${indent}  ${formatApproval(shown.asked)}`] : []),
+    ...(shown?.asked ? [`${indent}  ${formatApproval(shown.asked, place)}`] : []),
     ...steps.map((line) => `${indent}  ${toSingleLine(line, 200)}`),
-    ...(shown?.children ?? []).flatMap((one) => formatChild(one, depth + 2, stepLine)),
+    ...(shown?.children ?? []).flatMap((one) => formatChild(one, depth + 2, stepLine, place)),
   ];
 }
 
 /** A child that waits sends no reply: this line says what it is waiting for. */
-const formatApproval = ({ session, id, tool, display, why }: ApprovalRequest): string =>
-  `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${display}`, 200)} (${toSingleLine(why, 80)}); agentctl approve ${quoteForShell(stripControls(readableName(session)))} ${id}`;
+const formatApproval = ({ session, id, tool, display, why }: ApprovalRequest, place: GlobalOptions): string =>
+  `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${display}`, 200)} (${toSingleLine(why, 80)}); ${formatCommand(['approve', readableName(session), `${id}`], place)}`;
 
 /** How many waiting calls are named; `agentctl approvals` lists all. */
 const MOST_CALLS = 3;

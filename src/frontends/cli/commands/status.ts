@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import type { DaemonStatus } from '../../../protocol/workspace/daemon-files.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ExitName } from '../common/command.ts';
-import { defineCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
+import { defineCommand, formatCommand, JSON_OPTION, type JsonOptions, openWorkspaceClient } from '../common/command.ts';
 import { formatDuration, print, printJson, stripControls, toSingleLine } from '../common/terminal.ts';
 
 export const status = defineCommand({
@@ -58,7 +58,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
     print(
       owner
         ? `The daemon is running: process ${owner.pid}, for ${formatDuration(uptimeMs ?? 0)}.`
-        : `No daemon is running. Start one with: agentctl start${args.workspace === undefined ? '' : ` --workspace ${args.workspace}`}`,
+        : `No daemon is running. Start one with: ${formatCommand(['start'], args)}`,
     );
     print(`Workspace: ${workspace}`);
     print(`Log:       ${log}`);

@@ -1,8 +1,9 @@
 import type { ArgumentsCamelCase, Argv } from 'yargs';
-import { firstFew, quoteForShell } from '../../../base/strings.ts';
+import { firstFew } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
+import { commandLine } from '../../../client/sessions/command-line.ts';
 import type { ModelSettings } from '../../../protocol/settings/config.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { workspaceRoot } from '../../command-line.ts';
@@ -144,9 +145,8 @@ export function parseWholeNumber(flag: string): (value: number | undefined) => n
 }
 
 /** A command line to copy, for the workspace that was named on this one. */
-export function formatCommand([command = '', ...words]: readonly string[], { workspace }: GlobalOptions): string {
-  const flag = workspace === undefined ? [] : ['--workspace', workspace];
-  return ['agentctl', command, ...[...flag, ...words].map((word) => quoteForShell(stripControls(word)))].join(' ');
+export function formatCommand(words: readonly string[], { workspace }: GlobalOptions): string {
+  return commandLine(workspaceRoot(workspace), words.map(stripControls));
 }
 
 /** Every exit code of agentctl, once: the code, `--help` and the docs read this table. */

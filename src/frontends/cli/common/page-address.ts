@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { quoteForShell } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
+import { commandLine } from '../../../client/sessions/command-line.ts';
 import { createLoginCode, proofOf } from '../../http/access/credentials.ts';
 
 /** Programs that open an address in the browser of the desktop. */
@@ -31,7 +31,7 @@ export async function pageAddress(client: Client, port: number): Promise<{ addre
 /** The token is for a server of this workspace alone: whatever else listens on the port does not get it. */
 async function checkServer(url: string, token: string, root: string): Promise<void> {
   const challenge = randomBytes(32).toString('base64url');
-  const todo = `Start one: agentctl serve${root === process.cwd() ? '' : ` --workspace ${quoteForShell(root)}`}, or name its port: --port`;
+  const todo = `Start one: ${commandLine(root, ['serve'])}, or name its port: --port`;
   let answer: unknown;
   try {
     const response = await fetch(`${url}login?challenge=${challenge}`, { signal: AbortSignal.timeout(ANSWER_MS) });

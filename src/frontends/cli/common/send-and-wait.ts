@@ -1,9 +1,10 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Argv } from 'yargs';
-import { nearestName, quoteForShell } from '../../../base/strings.ts';
+import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { checkTemplateRun } from '../../../client/actions/saved-templates.ts';
 import type { Client, SentMessage } from '../../../client/index.ts';
+import { commandLine } from '../../../client/sessions/command-line.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
@@ -103,7 +104,7 @@ export async function requireTemplate(client: Client, wanted: string, given: str
   const nearest = nearestName(wanted.slice(0, 80), known);
   const hint =
     session !== undefined && known.includes(session)
-      ? `The session comes first: agentctl run ${quoteForShell(wanted)} ${session}`
+      ? `The session comes first: ${commandLine(client.paths.root, ['run', wanted, session])}`
       : nearest
         ? `Did you mean "${nearest}"?`
         : known.length > 0

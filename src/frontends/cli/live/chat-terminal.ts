@@ -1,6 +1,6 @@
-import { quoteForShell } from '../../../base/strings.ts';
 import { errorText } from '../../../base/user-error.ts';
 import type { ApprovalRequest } from '../../../client/index.ts';
+import { commandLine } from '../../../client/sessions/command-line.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ShownSession } from '../commands/watch-run.ts';
 import { checkNewSession, type MessageContent } from '../common/send-and-wait.ts';
@@ -18,7 +18,7 @@ const TICK_MS = 1000;
  * it was.
  */
 export async function chatInTerminal(terminal: ChatTerminal): Promise<void> {
-  const { session, output, words } = terminal;
+  const { client, session, output, words } = terminal;
   const area = openLiveArea(output);
   const leaving = new AbortController();
   const left = new Promise((done) => leaving.signal.addEventListener('abort', done));
@@ -39,7 +39,8 @@ export async function chatInTerminal(terminal: ChatTerminal): Promise<void> {
     prompt.close();
     area.close();
   }
-  if (conversation.isRunning()) output.write(`${words.left(quoteForShell(readableName(session)))}\n`);
+  if (conversation.isRunning())
+    output.write(`${words.left(commandLine(client.paths.root, ['chat', stripControls(readableName(session))]))}\n`);
 }
 
 /** The session and how to get help. */

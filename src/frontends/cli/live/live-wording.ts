@@ -17,7 +17,7 @@ const EN = {
   answerCall: 'allow, deny or always?',
   answerQuestion: 'your answer?',
   leaveHint: 'Press Ctrl-C again to leave; the run goes on.',
-  left: (name: string) => `The run goes on. Come back with: agentctl chat ${name}`,
+  left: (command: string) => `The run goes on. Come back with: ${command}`,
   approval: (id: number, session: string) => `Call ${id} of ${session} needs your approval`,
   approvalEnds: (time: string, rule: string | null) =>
     `allow, deny${rule === null ? '' : `, or always (adds the rule ${rule})`}. Without an answer it is denied at ${time}.`,
@@ -82,7 +82,7 @@ const ZH: LiveWording = {
   answerCall: '允许（allow）、拒绝（deny）还是总是（always）？',
   answerQuestion: '你的回答？',
   leaveHint: '再按一次 Ctrl-C 离开；运行会继续。',
-  left: (name) => `运行会继续。回来请用：agentctl chat ${name}`,
+  left: (command) => `运行会继续。回来请用：${command}`,
   approval: (id, session) => `${session} 的调用 ${id} 需要你批准`,
   approvalEnds: (time, rule) =>
     `allow 允许，deny 拒绝${rule === null ? '' : `，always 总是（加入规则 ${rule}）`}。到 ${time} 无人回答则拒绝。`,
