@@ -50,7 +50,7 @@ export type SessionOverview = {
 /** Why the running daemon does not serve sessions, by name. */
 export type UnservedReasons = ReadonlyMap<string, string>;
 
-/** What the running daemon says of the sessions that it does not serve; empty if none is running. */
+/** What the running daemon says about the sessions it does not serve; empty if none is running. */
 export const readUnservedReasons = (paths: WorkspacePaths): UnservedReasons =>
   new Map(readDaemonStatus(paths)?.trouble.sessions.map(({ session, why }) => [session, why]));
 
