@@ -121,7 +121,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
 
   /**
    * Applies and reports a change even if no session asks for settings; a session left without valid settings has to
-   * report that. Compares with what was announced, since another reader, such as a child session, may have seen it first.
+   * report that. Compares with what was announced: another reader, such as a child session, may have seen it first.
    */
   function everySecond(): void {
     const isUsable = config.reload().from !== 'nothing';

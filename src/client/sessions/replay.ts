@@ -15,7 +15,7 @@ type NamedSession = SessionPaths & { name: string };
 /** A state, and its position in the event log. */
 export type KnownState = { session: Session; mark: LogPosition };
 
-/** The same as `readSession`, for an event log that has to be read: from `known` on if the log still has its position. */
+/** Like `readSession`, for an event log that has to be read: from `known` on if the log still has its position. */
 export async function readSessionFromLog(paths: NamedSession, known?: KnownState): Promise<KnownState> {
   const later = known && (await readOn(paths, known));
   if (later) return later;

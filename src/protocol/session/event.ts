@@ -21,7 +21,7 @@ export type FileIdentity = z.infer<typeof FileIdentity>;
 export const ToolCall = z.object({
   id: z.string(),
   name: z.string(),
-  args: z.string().describe('The arguments as the model wrote them: JSON, unless it made a mistake.'),
+  args: z.string().describe('The arguments as the model wrote them, usually JSON.'),
   provider_fields: ProviderFields.optional().describe(
     'Fields that the endpoint expects back with the call, unchanged.',
   ),
@@ -98,10 +98,7 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('run.resumed', {
     message: z.string(),
-    name: z
-      .string()
-      .optional()
-      .describe('Name of the reply of a run that resumes by itself, because its settings are valid again.'),
+    name: z.string().optional().describe('Name of the reply, if the run resumes because its settings are valid again.'),
     by: Actor,
     limits: Limits,
     plan: z.string().optional().describe('The plan that is resumed, if the message names one.'),
@@ -123,10 +120,7 @@ const EVENT_SCHEMAS = [
     delivered: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),
     seen: z.int().describe('The event log up to this seq was in the request.'),
     step: z.string().optional().describe('The current step when the model was called.'),
-    truncated: z
-      .literal(true)
-      .optional()
-      .describe('It reached the length limit of the endpoint and ends in the middle.'),
+    truncated: z.literal(true).optional().describe('It was cut off at the length limit of the endpoint.'),
     planner_query: LoggedPlannerQuery.optional().describe('Its answer is not part of the conversation.'),
   }),
   eventSchema('model.failed', {

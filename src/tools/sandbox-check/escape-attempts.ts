@@ -130,13 +130,13 @@ type EscapeAttempt = {
 export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
   {
     name: 'dots',
-    tries: 'a path with `..` to another session and to the own record',
+    tries: 'a path with `..` to another session and to its own event log',
     command: () => 'cat ../../other/work/secret ../events.jsonl',
     isHarmless: true,
   },
   {
     name: 'absolute paths',
-    tries: 'the whole path of another session, of the own record and of `.agentd/`',
+    tries: 'the absolute path of another session, of its own event log and of `.agentd/`',
     command: ({ root, mine, other }) => `cat ${other}/work/secret ${mine}/events.jsonl ${root}/.agentd/owner.json`,
     isHarmless: true,
   },
@@ -148,7 +148,7 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
   },
   {
     name: 'old links',
-    tries: 'a symbolic link that lies in `work/` before the command begins',
+    tries: 'a symbolic link that is in `work/` before the command begins',
     command: () => 'cat old-link/work/secret',
     isHarmless: true,
   },
@@ -255,7 +255,7 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
   },
   {
     name: 'limits',
-    tries: 'a file of 8 GiB, and what is said of memory, time and crash dumps',
+    tries: 'a file of 8 GiB, and the limits of memory, time and core dumps',
     command: () =>
       [
         'dd if=/dev/zero of=large bs=1 count=1 seek=8G 2>/dev/null && echo ESCAPED',
