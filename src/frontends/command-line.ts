@@ -167,7 +167,7 @@ const FLAG_NAMES = {
 } as const;
 
 /**
- * A command line of `agentd` in its plainest form: each flag once, its value behind it, as `agentctl start` gives them.
+ * A command line of `agentd` in its plainest form: each flag once, then its value, as `agentctl start` gives them.
  * Undefined: yargs reads this line, and finds what is wrong with it; loading it takes longer than all else that is done
  * before the daemon's own code.
  */

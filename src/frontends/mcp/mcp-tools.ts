@@ -97,7 +97,7 @@ export function addReadTools(server: McpServer, { client }: McpContext): void {
     'get_plan',
     {
       title: 'Show a plan',
-      description: "Gives a session's plan with its steps and its id, which edit_plan wants.",
+      description: "Gives a session's plan with its steps and its id, which edit_plan needs.",
       inputSchema: z.object({ session: SessionArgument }),
       outputSchema: PlanView,
       annotations: READS,

@@ -79,7 +79,7 @@ export const Step = z.object({
     .enum(['fail', 'continue'])
     .optional()
     .describe(
-      'What a failed part means for a step with `each`: "fail" (as without this) fails it, "continue" goes on without.',
+      'What a failed part means for a step with `each`: "fail" (the default) fails it, "continue" leaves the part out.',
     ),
   part: z
     .array(z.string())

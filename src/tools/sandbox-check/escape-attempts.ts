@@ -142,7 +142,7 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
   },
   {
     name: 'home',
-    tries: 'a file in the home folder of the person',
+    tries: 'a file in your home folder',
     command: ({ home }) => `cat ${home}/.ssh/id; cat ~/.ssh/id`,
     isHarmless: true,
   },
@@ -185,8 +185,8 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
     isHarmless: true,
   },
   {
-    name: 'the record',
-    tries: 'writing `events.jsonl`, and putting another in its place',
+    name: 'the event log',
+    tries: 'writing `events.jsonl`, and replacing it',
     command: ({ mine }) => `echo forged >> ${mine}/events.jsonl; echo forged > x; mv x ${mine}/events.jsonl`,
     isHarmless: true,
   },
@@ -217,7 +217,7 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
     isHarmless: true,
   },
   {
-    name: 'powers',
+    name: 'privileges',
     tries: 'setuid programs, capabilities, mounts and namespaces of its own',
     command: () =>
       [
