@@ -93,7 +93,7 @@ export function daemonArgv(
   return [...given, ...(allowNetworkFs ? ['--allow-network-fs'] : []), '--log-level', logLevel];
 }
 
-/** A flag given twice where one is meant is a slip, not a list. */
+/** A single-valued flag given twice is a mistake, not a list. */
 export function rejectRepeatedFlags(args: Record<string, unknown>, lists: readonly string[] = []): void {
   for (const [name, value] of Object.entries(args)) {
     if (Array.isArray(value) && name !== '_' && !lists.includes(name)) {

@@ -68,7 +68,7 @@ export async function writeSetting(file: SettingsFile, key: string, value: unkno
   return warnings;
 }
 
-/** Takes the text of an argument as JSON where that gives valid settings, else as a string. */
+/** Takes the text of an argument as JSON if that gives valid settings, else as a string. */
 export async function writeSettingFromText(file: SettingsFile, key: string, text: string): Promise<string[]> {
   const parsed = parseJson(text);
   if (!parsed.ok) return writeSetting(file, key, text);
@@ -140,7 +140,7 @@ function changeAt(all: JsonObject, path: readonly string[], value: unknown): voi
 const define = (object: JsonObject, key: string, value: unknown) =>
   Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
 
-/** One setting that is in force, and which file it comes from; `default` where no file has it. */
+/** One setting that is in force, and which file it comes from; `default` if no file has it. */
 export type ReportedSetting = { name: string; value: unknown; from: string };
 
 /**
@@ -176,7 +176,7 @@ export function reportSettings(paths: WorkspacePaths, session: SessionPaths | un
 
 type ReadSettings<T> = { value: T; fault: string | null };
 
-/** The file, or its last valid copy where it is invalid. */
+/** The file, or its last valid copy if it is invalid. */
 function readChecked<T>(
   path: string,
   lastGood: string,
@@ -200,7 +200,7 @@ function readChecked<T>(
   }
 }
 
-/** What applies where no file says anything. */
+/** The defaults, for keys that no file sets. */
 const DEFAULTS = (() => {
   const { rules, sandbox, permissions, retention } = resolveSettings({});
   return {

@@ -67,7 +67,7 @@ export async function sendAndAwait(
   }
 }
 
-/** Null where nobody answered in time; the session keeps waiting. */
+/** Null if nobody answered in time; the session keeps waiting. */
 async function showForm(ctx: ServerContext, form: ElicitRequestFormParams, timeout: number) {
   try {
     return FormResponse.parse(await ctx.mcpReq.elicitInput(form, { timeout, signal: ctx.mcpReq.signal }));
@@ -87,7 +87,7 @@ function canShowForms({ server, ctx }: SendingCall): boolean {
   return elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined);
 }
 
-/** The reply; null where none came in time. Meanwhile the client receives progress: steps and tools that begin. */
+/** The reply; null if there was none in time. Meanwhile the client receives progress: steps and tools that begin. */
 export async function replyWithin(
   client: Client,
   { session, name }: Pick<SentMessage, 'session' | 'name'>,
