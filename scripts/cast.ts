@@ -67,7 +67,7 @@ function watchFromTheStart(): Promise<Line[]> {
 function cutWhilePaused(path: string): void {
   const events = readFileSync(path, 'utf8').split('\n');
   const answered = events.findIndex((event) => event.includes('"type":"reply.published"'));
-  if (answered < 0) throw new Error('the record has no published reply, so the demo did not pause half-way');
+  if (answered < 0) throw new Error('the event log has no published reply, so the demo did not pause half-way');
   writeFileSync(path, `${events.slice(0, answered + 1).join('\n')}\n`);
 }
 

@@ -87,7 +87,7 @@ function tableOf(all: ReadonlyMap<Mutation, Outcome>): string {
   }
   const lines = [...rows].sort(([a], [b]) => a.localeCompare(b));
   return [
-    '| file | kind | taken out | noticed | for one, by |',
+    '| file | kind | taken out | detected | for example, by |',
     '|---|---|---|---|---|',
     ...lines.map(
       ([key, { taken, noticed, by }]) => `| ${key} | ${taken} | ${noticed} | ${by.replaceAll('|', '\\|')} |`,

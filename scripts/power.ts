@@ -27,8 +27,8 @@ import { runWholeScenario } from './power/whole-scenario.ts';
 const ENOUGH = 4;
 /** Syncs without which something must break; if nothing does, this test is blind. */
 const TEETH: Array<[name: string, ignoredSyncs: string]> = [
-  ['the record', 'events\\.jsonl$'],
-  ['the names on the way to the record', 'sessions(?:/demo)?$|/workspace$'],
+  ['the event log', 'events\\.jsonl$'],
+  ['the names on the path to the event log', 'sessions(?:/demo)?$|/workspace$'],
   ['replies, and their folder', '/outbox(?:/.*)?$'],
   ['the inbox, as the sender syncs it', '/inbox$'],
   ['messages as they are taken', '/inbox/[^./][^/]*$'],

@@ -14,7 +14,7 @@ if (!url || !token || !session || !text)
 const path = `${url}/api/sessions/${encodeURIComponent(session)}`;
 const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
 
-/** A request; a refusal says what was wanted, what came and what to do. */
+/** A request; a refusal says what was expected, what was found and what to do. */
 async function request(rest: string, init: RequestInit = {}): Promise<Response> {
   const answer = await fetch(path + rest, { ...init, headers: { ...headers, ...init.headers } });
   if (!answer.ok) throw new Error(JSON.parse(await answer.text()).detail);
@@ -34,7 +34,7 @@ async function send(rest: string, body: object): Promise<string> {
   }
 }
 
-/** The event log as it grows. After a lost connection it goes on behind the last event that came. */
+/** The event log as it grows. After a lost connection it continues after the last event. */
 async function* follow() {
   for (let after = 0; ; await pause(1000)) {
     try {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Kills the daemon with SIGKILL in the middle of a command, starts another, and shows that every line was written once.
-# Usage: kill-9.sh [workspace]; by default a new folder below /tmp. Wants agentctl on the PATH; uses no AI and no network.
+# Usage: kill-9.sh [workspace]; by default a new folder below /tmp. Needs agentctl on the PATH; uses no AI and no network.
 set -eu
 AGENTD_WORKSPACE=${1:-$(mktemp -d /tmp/agentd-kill-XXXXXX)}
 export AGENTD_WORKSPACE

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sends one message, waits for its reply, prints the text of it and marks it as read.
+"""Sends one message, waits for its reply, prints its text and marks it as read.
 
 Usage: send.py <session folder> <text>
 """
@@ -20,7 +20,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def send(session: Path, text: str) -> str:
-    """Drops a message. When this returns it is whole and durable. Returns the name its reply will have."""
+    """Drops a message, complete and durable when this returns. Returns the name of its reply."""
     message_id = uuid.uuid4().hex
     name = f"{message_id}.msg.json"
     inbox = session / "inbox"
@@ -30,16 +30,16 @@ def send(session: Path, text: str) -> str:
         json.dump({"id": message_id, "text": text}, file, ensure_ascii=False)
         file.flush()
         os.fsync(file.fileno())
-    # A link fails where the name is taken; a rename would replace another sender's message.
+    # A link fails if the name is taken; a rename would replace another sender's message.
     os.link(staged, inbox / name)
-    # The daemon may have taken this name away already.
+    # The daemon may have removed this name already.
     staged.unlink(missing_ok=True)
     sync_folder(inbox)
     return name
 
 
 def wait_for_reply(session: Path, name: str, seconds: float) -> dict:
-    """The reply of that name. Replies come whole or not at all, so one that is there can be read at once."""
+    """The reply of that name. Replies appear atomically, so an existing one can be read at once."""
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -1,22 +1,22 @@
 #!/bin/sh
-# Sends one message, waits for its reply, prints the text of it and marks it as read.
+# Sends one message, waits for its reply, prints its text and marks it as read.
 # Usage: send.sh <session folder> <text>
 set -eu
 session=$1
 text=$2
 inbox=$session/inbox
 outbox=$session/outbox
-# ".msg." promises that the file comes in whole; the reply gets the same name.
+# ".msg." promises that the file is complete; the reply gets the same name.
 name=$(date +%s)-$$.msg.md
 
-# The session is made here if it is not there yet.
+# Creates the session if it does not exist.
 mkdir -p "$inbox/.tmp"
 printf '%s\n' "$text" > "$inbox/.tmp/$name"
-# With GNU coreutils this waits for these two only; a `sync` that takes no names waits for the whole disk.
+# GNU `sync` syncs only the named file; a `sync` that ignores names waits for the whole disk.
 sync "$inbox/.tmp/$name"
-# `ln` fails where the name is taken; `mv` would replace another sender's message.
+# `ln` fails if the name is taken; `mv` would replace another sender's message.
 ln "$inbox/.tmp/$name" "$inbox/$name"
-# The daemon may have taken this name away already.
+# The daemon may have removed this name already.
 rm -f "$inbox/.tmp/$name"
 sync "$inbox"
 

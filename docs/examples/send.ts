@@ -1,5 +1,5 @@
 /**
- * Sends one message, waits for its reply, prints the text of it and marks it as read.
+ * Sends one message, waits for its reply, prints its text and marks it as read.
  * Usage: npx tsx send.ts <session folder> <text>
  */
 import { randomUUID } from 'node:crypto';
@@ -7,7 +7,7 @@ import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** Drops a message. When this returns it is whole and durable. Answers the name its reply will have. */
+/** Drops a message, complete and durable when this returns. Returns the name of its reply. */
 async function send(session: string, text: string): Promise<string> {
   const id = randomUUID();
   const name = `${id}.msg.json`;
@@ -21,9 +21,9 @@ async function send(session: string, text: string): Promise<string> {
   } finally {
     await file.close();
   }
-  // A link fails where the name is taken; a rename would replace another sender's message.
+  // A link fails if the name is taken; a rename would replace another sender's message.
   await link(staged, join(inbox, name));
-  // The daemon may have taken this name away already.
+  // The daemon may have removed this name already.
   await rm(staged, { force: true });
   await syncFolder(inbox);
   return name;
@@ -38,10 +38,10 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** What these examples need of a reply; docs/formats.md has all of it. */
+/** The part of a reply that these examples need; docs/formats.md has all of it. */
 type Reply = { status: string; text: string };
 
-/** The reply of that name. Replies come whole or not at all, so one that is there can be read at once. */
+/** The reply of that name. Replies appear atomically, so an existing one can be read at once. */
 async function waitForReply(session: string, name: string, seconds: number): Promise<Reply> {
   const path = join(session, 'outbox', name);
   const deadline = performance.now() + seconds * 1000;

@@ -110,7 +110,7 @@ function calls(paths: ScenarioPaths, events: Event[]): string[] {
       const well = end?.type === 'tool.finished' && end.ok;
       if (ran > 1) return [`${line} ran ${ran} times`];
       if (call && !end) return [`${line} has no end on record`];
-      return ran === 0 && well ? [`${line} did not run, but the record says it went well`] : [];
+      return ran === 0 && well ? [`${line} did not run, but the event log says it succeeded`] : [];
     }),
   ];
 }
@@ -122,7 +122,7 @@ async function projections(paths: ScenarioPaths, events: Event[]): Promise<strin
   const text = fs.existsSync(paths.plan) ? fs.readFileSync(paths.plan, 'utf8') : undefined;
   const wrong: string[] = [];
   if (!plan || !text) wrong.push(`no plan ${plan ? 'in plan.json' : 'on record'}`);
-  else if (text !== formatPlanFile(plan)) wrong.push('plan.json is not the plan of the record');
+  else if (text !== formatPlanFile(plan)) wrong.push('plan.json is not the plan in the event log');
   else if (!Plan.safeParse(JSON.parse(text)).success) wrong.push('plan.json is not a plan');
   const edited = sessions.some((session) => session.plan?.steps.some((step) => step.description.includes(TOKEN)));
   if (!edited) wrong.push('the hand edit is lost');

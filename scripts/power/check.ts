@@ -82,15 +82,15 @@ function blobs(paths: ScenarioPaths, events: Event[]): string[] {
   const hashes = [...JSON.stringify(events).matchAll(/"blob":"([0-9a-f]{64})"/g)].map(([, hash = '']) => hash);
   return hashes.flatMap((hash) => {
     const path = join(paths.blobs, hash);
-    if (!fs.existsSync(path)) return ['a long text of the record is not there'];
-    return sha256Hex(fs.readFileSync(path)) === hash ? [] : ['a long text of the record is damaged'];
+    if (!fs.existsSync(path)) return ['a blob of the event log is missing'];
+    return sha256Hex(fs.readFileSync(path)) === hash ? [] : ['a blob of the event log is damaged'];
   });
 }
 
 function record(paths: ScenarioPaths, known: Known): string[] {
   const bytes = fs.existsSync(paths.events) ? fs.readFileSync(paths.events) : Buffer.alloc(0);
   const kept = bytes.subarray(0, known.record.length).equals(known.record);
-  return kept ? [] : ['what was synced of the record is not there any more'];
+  return kept ? [] : ['a synced part of the event log is gone'];
 }
 
 /** Each message is logged at most once and answered as often; safe messages are logged; no answer without a message. */
@@ -160,7 +160,7 @@ async function plan(paths: ScenarioPaths, events: Event[], found: Map<string, st
   const wrong: string[] = [];
   if (!isTorn && text !== (session.plan ? formatPlanFile(session.plan) : undefined))
     wrong.push(
-      `plan.json is not the plan of the record (${text === undefined ? 'missing' : `${text.length} characters`})`,
+      `plan.json is not the plan in the event log (${text === undefined ? 'missing' : `${text.length} characters`})`,
     );
   const edits = ofType(events, 'plan.edited').filter((event) => event.by === 'person');
   const invented = edits.flatMap((event) => event.changes.map((change) => JSON.stringify(change)));

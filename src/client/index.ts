@@ -97,7 +97,7 @@ export type Client = {
   saveTemplate(key: string, name: string, options?: { force?: boolean }): Promise<string>;
   /** The socket of what a person has of a session, by the sender of their messages. Throws `DaemonState`. */
   heldSocket(key: string, what: 'browser' | 'terminal', from?: string): Promise<string>;
-  /** The token that a program presents to a server of this workspace; created with it where there is none. */
+  /** The token that a program presents to a server of this workspace; created if there is none. */
   accessToken(): Promise<string>;
   /** The running daemon. */
   daemon(): WorkspaceOwner | undefined;

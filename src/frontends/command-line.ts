@@ -109,7 +109,7 @@ export function daemonArgv(
   return [...given, ...(allowNetworkFs ? ['--allow-network-fs'] : []), '--log-level', logLevel];
 }
 
-/** A flag given twice where one is meant is a slip, not a list. */
+/** A single-valued flag given twice is a mistake, not a list. */
 export function rejectRepeatedFlags(args: Record<string, unknown>, lists: readonly string[] = []): void {
   for (const [name, value] of Object.entries(args)) {
     if (Array.isArray(value) && name !== '_' && !lists.includes(name)) {
@@ -183,7 +183,7 @@ const FLAG_NAMES = {
 } as const;
 
 /**
- * A command line of `agentd` in its plainest form: each flag once, its value behind it, as `agentctl start` gives them.
+ * A command line of `agentd` in its plainest form: each flag once, then its value, as `agentctl start` gives them.
  * Undefined: yargs reads this line, and finds what is wrong with it; loading it takes longer than all else that is done
  * before the daemon's own code.
  */

@@ -57,9 +57,7 @@ function checkWritable(own: string): Finding[] {
   }
 }
 
-/**
- * Where commands run by this configuration; in a sandbox, what became of every way out that was tried just now.
- */
+/** Where commands run with this configuration; for a sandbox, the result of each escape attempt made just now. */
 export async function checkSandbox({ env }: DoctorOptions, settings: SandboxSettings): Promise<Finding[]> {
   const finding = (is: Finding['is'], text: string): Finding => ({ what: 'sandbox', is, text });
   const status = openSandbox({ env, hidden: [] }).statusFor(settings);
@@ -173,7 +171,7 @@ export function checkSessionSettingsFiles(client: Client, { flags, env }: Doctor
   });
 }
 
-/** Without a key in the environment, an endpoint that gets none is as it should be. */
+/** If the environment has no key, sending none to the endpoint is correct. */
 function checkKey(file: string, { no_key: why }: EffectiveModel, key: string | undefined): Finding[] {
   if (why === undefined || (why === 'unnamed' && !key)) return [];
   return [{ what: 'settings', is: why === 'unlisted' ? 'warning' : 'note', text: `${file}: ${WHY_NO_KEY[why]}` }];

@@ -52,8 +52,8 @@ export type LiveSettings = {
   /** Reads `agentd.json` again if it changed. */
   reload(): void;
   /**
-   * Of one session: a family goes by the `session.json` of its root. The files are read again where they changed, each
-   * time this is asked. Wakes nobody.
+   * The settings of one session; a child session uses the `session.json` of its root. Files that changed are read again
+   * at each call. Wakes no session.
    */
   forSession(name: string): () => SessionSettings;
   /** State of the settings files, for the status file. */
@@ -99,7 +99,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
         last = { from: current, value: withFaults(value, current) };
         sessions.warnOnce(root, unknownServers(root, value));
       }
-      // Wakes nobody: the caller may be the session's own loop, in the middle of an iteration.
+      // Wakes no session: the caller may be that session's own loop, in the middle of an iteration.
       if (last.value.waits !== null) waiting.set(name, now);
       return last.value;
     };
@@ -120,8 +120,8 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   }
 
   /**
-   * Takes and reports a change while nobody asks for it; a session that has nothing to go by from now on has to say so.
-   * Compares with what was announced, because another reader, such as a child session, may have seen the change first.
+   * Applies and reports a change even if no session asks for settings; a session left without valid settings has to
+   * report that. Compares with what was announced: another reader, such as a child session, may have seen it first.
    */
   function everySecond(): void {
     const isUsable = config.reload().from !== 'nothing';
@@ -163,7 +163,7 @@ function workspaceSettings(options: LiveSettingsOptions): HotReloadedSettings<Co
   });
 }
 
-/** The `session.json` of each root session, which holds for its children too. */
+/** The `session.json` of each root session, which also applies to its child sessions. */
 function openSessionFiles({ workspace, learn, clock, log, runGuarded }: LiveSettingsOptions) {
   const files = new Map<string, SettingsEntry>();
   const reload = (owner: string, { file }: SettingsEntry): SettingsState<Settings> =>

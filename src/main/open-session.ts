@@ -48,7 +48,7 @@ type SessionDeps = {
 export async function openSessionWorld(name: string, deps: SessionDeps): Promise<OpenedSession | null> {
   const { workspace, owner, settings, config, log } = deps;
   if (!workspace.has(name)) return null;
-  // A session that waits for a file has to see its repair in the turn that wakes it.
+  // A session that waits for a file to be fixed has to see the fix in the turn that wakes it.
   const effective = oncePerTurn(settings.forSession(name), ({ waits }) => waits === null);
   const model = () => deps.models(effective().model);
   const root = rootSessionOf(name);
@@ -132,10 +132,7 @@ function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: Se
   return withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name));
 }
 
-/**
- * A line that readers would void must not be written, nor believed: what follows from it is moved files and sent
- * replies.
- */
+/** A line that readers would void must be neither written nor acted upon: files would be moved and replies sent. */
 function withFencingToken(store: SessionStore, owner: SessionPorts['owner']): SessionStore {
   const append: SessionStore['eventLog']['append'] = async (events) => {
     owner.check();
@@ -177,10 +174,7 @@ function withApprovalHook(store: SessionStore, asks: () => void): SessionStore {
   return { ...store, approvals: watched };
 }
 
-/**
- * Settings may name a model that cannot be had, such as a script that is not there: news for the run, not for the
- * daemon.
- */
+/** Settings may name a model that is not available, such as a missing script: that fails the run, not the daemon. */
 function buildModel(model: () => Model): Model {
   try {
     return model();

@@ -8,9 +8,9 @@ import { SECRET_NAME_PATTERN, VARIABLE_REFERENCE } from '../protocol/settings/en
 import type { McpServer } from '../protocol/settings/mcp-config.ts';
 
 /**
- * Keeps configured secrets out of what the daemon writes and tells: record, blobs, replies, `live`, its log, results of
- * tools. What any settings have named stays secret for all sessions until the daemon ends, also after a setting is
- * taken back.
+ * Keeps configured secrets out of everything the daemon writes: event log, blobs, replies, `live`, its own log and tool
+ * results. A secret named by any settings stays secret for all sessions until the daemon ends, even after the setting
+ * is removed.
  */
 export type SecretRedaction = {
   /** Adds the secrets that these settings name. */
@@ -42,8 +42,8 @@ export function openSecretRedaction(env: NodeJS.ProcessEnv): SecretRedaction {
 }
 
 /**
- * Every event passes here, so none can be forgotten. Long texts do so before they are cut: a cut must not leave half of
- * a secret.
+ * Every event passes through here, so none is missed. Long texts are redacted before they are cut: a cut must not leave
+ * half a secret.
  */
 function redactStore(store: SessionStore, redact: () => Redactor): SessionStore {
   const { eventLog, blobs, inbox, live } = store;
@@ -100,10 +100,7 @@ function redactTools(tools: Toolbox, text: Redactor['text']): Toolbox {
   };
 }
 
-/**
- * What things are called, and words of the formats: a record in which one of them is another word would not be
- * understood.
- */
+/** Names, and keywords of the formats: an event in which one of them was replaced could not be read. */
 const UNREDACTED_KEYS: ReadonlySet<string> = new Set([
   ...['type', 'key', 'id', 'in_reply_to', 'session', 'message', 'name', 'call', 'plan', 'step', 'child', 'delivered'],
   ...[
@@ -151,20 +148,18 @@ const UNREDACTED_KEYS: ReadonlySet<string> = new Set([
 ]);
 const REDACTION_MARK = /\[redacted: [^\]]*\]/g;
 
-/**
- * An event with no secret in any text of it. One that has none comes back as it is, and costs one look at each text.
- */
+/** The event without secrets in any of its texts. An event that has none is returned unchanged. */
 export function redactEvent(body: EventBody, { text }: Redactor): EventBody {
   const changed = mapTexts(body, text);
   if (changed === body) return body;
   const read = EventBody.safeParse(changed);
-  // Where only a plain word fits, such as in an address.
+  // Some fields, such as addresses, allow only a plain word.
   return read.success
     ? read.data
     : EventBody.parse(mapTexts(changed, (one) => one.replace(REDACTION_MARK, 'redacted')));
 }
 
-/** The same value, with every text but names given to `change`; the very same where nothing changed. */
+/** The value with `change` applied to every text except names; the same object if nothing changed. */
 function mapTexts(value: unknown, change: (text: string) => string): unknown {
   if (typeof value === 'string') return change(value);
   if (typeof value !== 'object' || value === null) return value;
@@ -180,7 +175,7 @@ function mapTexts(value: unknown, change: (text: string) => string): unknown {
   return all.some(([, one], place) => one !== entries[place]?.[1]) ? Object.fromEntries(all) : value;
 }
 
-/** `from` and `to` are texts in a change of the goal, and a `from` beside no change is a sender. */
+/** `from` and `to` are texts in a change of the goal; a `from` outside a change is a sender. */
 function isUnredactedKey(key: string, value: unknown, what: unknown): boolean {
   if (key === 'to') return what !== 'goal';
   if (key === 'from') return what !== undefined && what !== 'goal';
@@ -192,8 +187,8 @@ function isUnredactedKey(key: string, value: unknown, what: unknown): boolean {
 const DEFAULT_KEY_VARIABLES = ['OPENAI_API_KEY', 'BRAVE_API_KEY', 'TAVILY_API_KEY'];
 
 /**
- * The secrets that settings name: the variables of keys, those of `secrets`, and what looks like a secret in what MCP
- * servers are given. Each under the name it has there.
+ * The secrets that settings name: the variables of keys, those in `secrets`, and whatever looks like a secret in the
+ * entries of MCP servers. Each has the name it has there.
  */
 export function findSecrets(
   env: Readonly<Record<string, string | undefined>>,

@@ -105,7 +105,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
       models,
       sandbox,
       log,
-      // A disk that has become full meanwhile refuses the write itself.
+      // If the disk has become full meanwhile, the write itself fails.
       room: oncePerTurn(disk.capacity, (capacity) => capacity === 'ok'),
       parents,
       skills,
@@ -189,7 +189,7 @@ function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOpt
         } catch (error) {
           if (!isDiskFull(error)) throw error;
           disk().reportFull(error);
-          // Somebody else may take what was freed: then there is more of it.
+          // Another program may take what was freed; then more of the reserve is freed.
           if (!disk().freeReserve(bytes.length - offset)) throw error;
         }
       }
@@ -240,12 +240,12 @@ function createLogger(
   };
 }
 
-/** The generated pages of every format; a test holds them to the code. `dist/agentd/` is as deep as this folder. */
+/** The generated schemas; a test compares them with the code. `dist/agentd/` is as deep as this folder. */
 const SCHEMA_PAGES = new URL('../../docs/schemas/', import.meta.url);
 
 /**
- * Brings the JSON Schemas in a folder up to date, for editors. They are copied, and only where they differ: making all
- * of them took a daemon 0.1 to 0.2 s of its first second.
+ * Updates the JSON Schemas in a folder, for editors. They are copied, and only if they differ: generating them took 0.1
+ * to 0.2 s of a daemon's first second.
  */
 async function publishSchemas(folder: string): Promise<void> {
   for (const name of fs.readdirSync(SCHEMA_PAGES)) {

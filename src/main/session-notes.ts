@@ -87,7 +87,9 @@ export function openSessionNotes(
         if (how === 'off') throw new UserError('Nothing is searched here: the setting `recall` is "off".');
         const ranks = createSearchRanking(query);
         if (ranks.wordCount === 0)
-          throw new UserError('Wanted words that say what it was about; came none that are rare enough.');
+          throw new UserError(
+            'Expected words that say what it was about, got none that are rare enough. Use more specific words.',
+          );
         const ours = (session: string) => session === name || rootSessionOf(session) === root;
         const among = (session: string) => how === 'workspace' || ours(session);
         const may = (session: string, settings: string | undefined) =>
@@ -104,10 +106,7 @@ export function openSessionNotes(
   };
 }
 
-/**
- * What the settings of another session say of a topic; of ones that cannot be read nobody knows whom they were to
- * protect.
- */
+/** What the settings of another session say about a topic. Unreadable settings may have forbidden everything. */
 function scopeIn(settings: string | undefined, topic: ScopedSetting): SharingScope | undefined {
   if (settings === undefined) return undefined;
   try {

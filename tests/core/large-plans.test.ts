@@ -24,8 +24,8 @@ const SHAPES: Record<string, (n: number) => Partial<Step>> = {
   'in a chain from last to first': (n) => (n < N - 1 ? { needs: [`s${n + 1}`] } : {}),
   'in one group': (n) => (n > 0 ? { parent: 's0' } : {}),
   'that all undo with one': (n) => (n > 0 ? { rollback: 's0' } : {}),
-  'in rings of two': (n) => ({ needs: [`s${n ^ 1}`] }),
-  'in one ring': (n) => ({ needs: [`s${(n + 1) % N}`] }),
+  'in cycles of two': (n) => ({ needs: [`s${n ^ 1}`] }),
+  'in one cycle': (n) => ({ needs: [`s${(n + 1) % N}`] }),
   'that need what is not there': () => ({ needs: ['nothing'] }),
 };
 
@@ -105,10 +105,10 @@ test.each([
   ['of 4,900 steps that need 300 others each', needing(4900, 300)],
   ['of 1,500 steps with 10,000 characters each', wordy(1500)],
   ['with more steps than there may be', needing(N + 1, 0)],
-])('a save %s is refused, with what was wanted and what came', (_what, steps) => {
+])('a save %s is refused, with what was expected and what was found', (_what, steps) => {
   const read = parseEditedPlan(JSON.stringify({ steps }));
   expect('fault' in read ? read.fault : '').toMatch(
-    /^plan\.json is not a plan: line 1, column \d+, at steps: wanted at most \d+ (characters in all steps|steps), came \d+/,
+    /^plan\.json is not a plan: line 1, column \d+, at steps: expected at most \d+ (characters in all steps|steps), got \d+/,
   );
 });
 

@@ -208,7 +208,7 @@ test.each([
     'two groups whose parts need the other',
     [step('g'), step('h'), step('p', { parent: 'g', needs: ['h'] }), step('q', { parent: 'h', needs: ['g'] })],
   ],
-])('%s is a ring, and nothing loops over it', (_what, steps) => {
+])('%s is a cycle, and nothing loops over it', (_what, steps) => {
   expect(findCycle(dependencyNodes(steps))).toBeDefined();
   expect(readySteps(steps)).toEqual([]);
 });

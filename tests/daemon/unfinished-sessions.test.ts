@@ -46,7 +46,7 @@ test('expired data is removed in the next hour where the sessions could not be l
     (_, text) => logged.push(text),
   );
   vi.advanceTimersByTime(3_600_000);
-  await expect.poll(() => logged).toEqual(['expired data could not be looked for: EACCES']);
+  await expect.poll(() => logged).toEqual(['could not check for expired data: EACCES']);
   names = () => ['demo'];
   vi.advanceTimersByTime(3_600_000);
   await expect.poll(() => swept).toEqual(['demo']);

@@ -204,7 +204,7 @@ describe('the plan tool', () => {
     [{ command: 'complete_step', step: 'step_9' }, 'There is no step "step_9"'],
     [{ command: 'add_step', description: 'x', needs: ['step_9'] }, 'Unknown in "needs": step_9'],
     [{ command: 'fly' }, 'The arguments of `plan` do not fit'],
-    [{ command: 'mark_step' }, 'mark_step wants "status"'],
+    [{ command: 'mark_step' }, 'mark_step needs "status"'],
   ])('%j is answered with what was wanted', async (args, part) => {
     const it = await run([{ text: '', calls: [planCall(args)] }]);
     expect(toolTexts(it).at(-1)).toContain(part);

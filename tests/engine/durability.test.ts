@@ -229,7 +229,7 @@ test('what is on record is durable when a session that an error ended has been l
   expect(it.unsynced()).toBe(0);
 });
 
-test('whoever tidies up makes the end of a call and of a job durable by itself', async () => {
+test('cleaning up makes the end of a call and of a job durable by itself', async () => {
   let world: SessionPorts | undefined;
   const it = await watched({
     script: moves({ text: 'Hello.' }),

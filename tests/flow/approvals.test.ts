@@ -125,7 +125,7 @@ test('a rule of the workspace that denies holds against session.json, and agains
   expect(readdirSync(on.session('demo'))).not.toContain('approvals');
 });
 
-test('bad rules are named by their line, with what was wanted and what came', async () => {
+test('bad rules are named by their line, with what was expected and what was found', async () => {
   const on = askingGround([]);
   on.config({ permissions: [{ allow: 'shell' }, { forbid: 'x' }, { allow: 'she ll(' }] });
   const daemon = on.launch(on.flags);

@@ -20,7 +20,7 @@ test('a todo list that grows while a real daemon works on it ends with all items
   expect(await on.ctl('show', 'demo')).toContain('4/4 steps done');
 });
 
-test('a ring that a person wrote into plan.json is named by agentctl show and by the reply', async () => {
+test('a cycle that a person wrote into plan.json is named by agentctl show and by the reply', async () => {
   const on = ground();
   const script = join(on.root, 'script.json');
   const steps = '[Step] One\n[Step] Two\n[Step] Three';
@@ -45,6 +45,6 @@ test('a ring that a person wrote into plan.json is named by agentctl show and by
   on.sh('demo', 'touch work/ring');
   const reply = await on.file('demo', 'outbox/1.md');
   expect(statusOf(reply)).toBe('waiting');
-  expect(reply).toContain('step_2 → step_3 → step_2 need each other in a ring');
-  expect(await on.ctl('show', 'demo')).toContain('step_2 → step_3 → step_2 need each other in a ring');
+  expect(reply).toContain('step_2 → step_3 → step_2 need each other in a cycle');
+  expect(await on.ctl('show', 'demo')).toContain('step_2 → step_3 → step_2 need each other in a cycle');
 });

@@ -38,7 +38,7 @@ export async function bench(answers: Answers = {}, before?: EventBody[]): Promis
   const adapt = [...(answers.adapt ?? [])];
   const script = ({ messages }: { messages: ReadonlyArray<{ content: string | null }> }): Move => {
     const asked = messages.at(-1)?.content ?? '';
-    if (asked.includes('Look at what has come of the plan')) return { text: text(adapt.shift() ?? { keep: true }) };
+    if (asked.includes('Look at the results of the plan')) return { text: text(adapt.shift() ?? { keep: true }) };
     if (asked.includes('All steps have ended')) return { text: 'That is what came of it.' };
     return { text: text(answers.plan ?? 'no plan') };
   };

@@ -213,7 +213,7 @@ test(caseOf('G8').fact, () => {
   const steps = caseOf('G8').input.given.plan?.steps ?? [];
   const text = JSON.stringify({ steps: steps.map(({ id, needs }) => ({ id, description: id, needs })) });
   const read = readProposal(text, { agents: {} });
-  expect(read).toMatchObject({ is: 'fault', why: expect.stringContaining('ring') });
+  expect(read).toMatchObject({ is: 'fault', why: expect.stringContaining('cycle') });
   for (const id of ['a', 'b', 'c']) expect(JSON.stringify(read)).toContain(id);
 });
 

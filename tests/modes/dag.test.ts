@@ -221,7 +221,7 @@ describe('questions and people', () => {
     expect(b.plan()).toMatchObject({ status: 'completed' });
   });
 
-  test('conditions, rollbacks and groups are read from plan.json, and a ring made by hand is named', async () => {
+  test('conditions, rollbacks and groups are read from plan.json, and a cycle written by a person is named', async () => {
     const b = await bench({ plan: { steps: [step('a'), step('b', { needs: ['a'] }), step('c', { needs: ['b'] })] } });
     const plan = b.plan();
     const edited = plan.steps.map((one) => {
@@ -236,7 +236,7 @@ describe('questions and people', () => {
       { what: 'step', step: 'b', set: { needs: ['c'], rollback: 'c' }, unset: [] },
       { what: 'step', step: 'c', set: { when: [{ step: 'a', exit: 0 }], parent: 'a', agent: 'x' }, unset: [] },
     ]);
-    expect(edit?.ignored.join()).toMatch(/the steps (?=.*b)(?=.*c).* wait for each other in a ring/);
+    expect(edit?.ignored.join()).toMatch(/the steps (?=.*b)(?=.*c).* wait for each other in a cycle/);
   });
 
   test('steps that can never begin have the run wait for a person, who is told which', async () => {
@@ -325,7 +325,7 @@ describe('between super-steps', () => {
   test.each([
     ['prose', 'I would keep it', 'no whole JSON object'],
     ['a step that nobody knows', { remove: ['zzz'] }, 'no step is called zzz'],
-    ['a ring', { change: [{ id: 'b', needs: ['d'] }] }, 'ring'],
+    ['a cycle', { change: [{ id: 'b', needs: ['d'] }] }, 'cycle'],
     ['itself', { change: [{ id: 'b', needs: ['b'] }] }, 'b names itself'],
     ['an unknown agent', { change: [{ id: 'b', agent: 'zzz' }] }, 'no agent is called "zzz"'],
     [
@@ -339,7 +339,7 @@ describe('between super-steps', () => {
     await b.work();
     expect(b.looks()).toMatchObject([{ reason: expect.stringContaining(why), changes: [] }]);
     const asked = b.on.requests.filter(({ messages }) =>
-      messages.at(-1)?.content?.includes('Look at what has come of the plan'),
+      messages.at(-1)?.content?.includes('Look at the results of the plan'),
     );
     expect(asked).toHaveLength(3);
     expect(asked[1]?.messages.at(-1)?.content).toContain(why);
@@ -385,7 +385,7 @@ describe('a planner that cannot be used', () => {
   test.each([
     ['prose', 'I would first look around.'],
     ['half a JSON', '{"steps": ['],
-    ['a ring', { steps: [step('a', { needs: ['b'] }), step('b', { needs: ['a'] })] }],
+    ['a cycle', { steps: [step('a', { needs: ['b'] }), step('b', { needs: ['a'] })] }],
     ['a need on itself', { steps: [step('a', { needs: ['a'] })] }],
     ['500 steps', { steps: Array.from({ length: 500 }, (_, n) => `step ${n}`) }],
     ['an unknown agent', { steps: [step('a', { agent: 'nobody' })] }],

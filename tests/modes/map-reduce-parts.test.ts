@@ -202,7 +202,7 @@ test('parts that are skipped or removed by hand are left out, and do not come ba
   expect(on.plan()?.steps.find((step) => step.id === 'map')?.result).toContain('5 of 6 parts done');
 });
 
-test('parts that cannot begin because their step was made to wait by hand say what they wait for', async () => {
+test('parts that cannot start because a person made their step wait say what they wait for', async () => {
   const on = await run(['in/a', 'in/b'], { config: { mode: 'map-reduce', limits: { steps: 1 } } });
   const plan = on.plan();
   const steps = plan?.steps.map((step) => (step.id === 'map' ? { ...step, needs: ['map'] } : step));

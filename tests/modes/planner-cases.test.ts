@@ -139,9 +139,9 @@ describe('how a plan comes to be', () => {
       'names itself in "needs"',
     ],
     [
-      'a ring',
+      'a cycle',
       '{"steps": [{"id": "a", "description": "x", "needs": ["b"]}, {"id": "b", "description": "y", "needs": ["a"]}]}',
-      'a → b need each other in a ring',
+      'a → b need each other in a cycle',
     ],
     ['an unknown need', '{"steps": [{"description": "x", "needs": ["z"]}]}', 'no step has that id'],
     ['an unknown agent', '{"steps": [{"description": "x", "agent": "pilot"}]}', 'the agent "pilot". Agents: none'],
@@ -274,7 +274,7 @@ describe('the plan tool, called wrongly or twice', () => {
   each('E9')('%s', async () => {
     const it = await on(four, [{ calls: [tool({ command: 'create', steps: ['Begin', 'Anew'] })] }]);
     expect(it.events().findLast((event) => event.type === 'tool.finished')).toMatchObject({ ok: false });
-    expect(reported(it)).toContain('plan_1 is there already');
+    expect(reported(it)).toContain('plan_1 already exists');
     expect(it.plan()?.steps.map((step) => step.description)).toEqual(['Find', 'Fetch', 'Extract', 'Draw']);
     expect(it.plan()?.status).toBe('running');
   });
@@ -285,9 +285,9 @@ describe('the plan tool, called wrongly or twice', () => {
     ]);
     const results = it.requests.at(-1)?.messages.filter((message) => message.role === 'tool') ?? [];
     // A title is not wanted here; what is wanted and missing is named.
-    expect(results[0]?.content).toContain('create wants "steps"');
+    expect(results[0]?.content).toContain('create needs "steps"');
     expect(results[1]?.content).toMatch(
-      /plan_1 is there already|there is no key `title`.* Wanted one JSON object: { command, steps\?,/,
+      /plan_1 already exists|there is no key `title`.* Expected one JSON object: { command, steps\?,/,
     );
     expect(it.plan()?.steps).toHaveLength(4);
   });
@@ -355,7 +355,7 @@ describe('a step that fails, and a plan that is revised', () => {
       config: { mode: 'plan-act' },
       script: (request) => {
         if (request.tools.length > 0) return { text: '[Failed: boom]' };
-        const revise = String(request.messages.at(-1)?.content).includes('Look at what has come of the plan');
+        const revise = String(request.messages.at(-1)?.content).includes('Look at the results of the plan');
         return revise ? { text: JSON.stringify({ add: [`Try again ${++plans}`] }) } : { text: 'It failed.' };
       },
     });

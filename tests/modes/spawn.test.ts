@@ -70,7 +70,7 @@ test('the failure of a spawned step is reported to the model, and does not fail 
 
 test.each([
   ['no task', { name: 'spawn', args: {} }, 'task'],
-  ['a text for an object', { name: 'spawn', args: 'find x' }, 'wanted object, came "find x"'],
+  ['a text for an object', { name: 'spawn', args: 'find x' }, 'expected object, got "find x"'],
   ['an agent nobody has', spawn('x', { agent: 'ghost' }), 'There is no agent "ghost". Agents: search.'],
 ])('a spawn call with %s is refused in words that help to fix it', async (_, call, words) => {
   const on = await rig({

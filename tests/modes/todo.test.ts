@@ -417,22 +417,22 @@ describe('needs that a person broke', () => {
   }
 
   test.each(modes)(
-    'in %s a ring is named in the prompt, in the reply and in the summary, and the run waits',
+    'in %s a cycle is named in the prompt, in the reply and in the summary, and the run waits',
     async (mode) => {
       const it = await broken(mode, { step_2: ['step_3'], step_3: ['step_2'] });
-      const ring = 'step_2 → step_3 → step_2 need each other in a ring';
-      expect(block(it)).toContain(ring);
+      const cycle = 'step_2 → step_3 → step_2 need each other in a cycle';
+      expect(block(it)).toContain(cycle);
       expect(it.plan()).toMatchObject({ status: 'waiting', reason: 'needs' });
       expect(it.plan()?.steps.map((step) => step.status)).toEqual(['completed', 'pending', 'pending']);
       expect(it.reply('m0.md')).toMatch(/^status: waiting$/m);
-      expect(it.reply('m0.md')).toContain(ring);
+      expect(it.reply('m0.md')).toContain(cycle);
       const asked = it.requests.length;
       it.drop('2.md', '/status');
       it.drop('3.md', '/continue');
       await it.settle();
       await it.pass(300);
-      expect(it.reply('2.md')).toContain(ring);
-      expect(it.reply('3.md')).toContain(ring);
+      expect(it.reply('2.md')).toContain(cycle);
+      expect(it.reply('3.md')).toContain(cycle);
       expect(it.requests).toHaveLength(asked);
     },
   );

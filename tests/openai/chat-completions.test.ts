@@ -142,7 +142,7 @@ test('when the server stops, a stream says so, and the same request to the next 
   const read = async () => {
     for await (const { choices } of stream) if (choices[0]?.delta.content) void place.serving.close();
   };
-  await expect(read()).rejects.toThrow(/the end of the server; the run goes on/);
+  await expect(read()).rejects.toThrow(/the end of the server; the run continues/);
   writeFileSync(place.path('.sessions', 'demo', 'work', 'go'), '');
   const next = clientOf(await serveHere(place, 'openai'));
   expect((await ask({ openai: next }, userMessages('Wait'), { model: 'agentd/demo' })).text).toBe('It is done.');

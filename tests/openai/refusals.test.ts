@@ -74,12 +74,12 @@ test('a late answer reports the progress of the run; a full inbox makes clients 
   const server = await serveHttp(client, { port: 0, complain: (text) => complaints.push(text), protocols });
   const openai = clientOf({ url: server.url, token: await client.accessToken() });
   const late = await ask({ openai }, userMessages('hi'), { model: 'agentd/demo' });
-  expect(late.text).toMatch(/The run goes on in the session "demo"\. Say "\/status"/);
+  expect(late.text).toMatch(/The run continues in the session "demo"\. Send "\/status"/);
   for (let n = 0; n < 256; n++) await client.send('demo', { text: String(n) });
   const more = ask({ openai }, userMessages('one more'), { model: 'agentd/demo' });
   await expect(more).rejects.toMatchObject({ status: 429, type: 'rate_limit_error' });
   const same = await ask({ openai }, userMessages('hi'), { model: 'agentd/demo' });
-  expect(same.text).toContain('The run goes on');
+  expect(same.text).toContain('The run continues');
   expect(client.sessions()).toEqual(['demo']);
   await server.close();
   expect(complaints).toEqual([]);

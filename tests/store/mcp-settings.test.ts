@@ -22,7 +22,7 @@ test.each([
   [{ type: 'http', command: 'x' }, 'wrong `type`'],
   [
     { type: 'sse', url: 'http://x' },
-    'mcpServers.bad.type: SSE is not spoken any more: let `url` name its streamable HTTP endpoint',
+    'mcpServers.bad.type: SSE is no longer supported: let `url` name its streamable HTTP endpoint',
   ],
   [{ command: 'x', timeout_s: 0 }, 'mcpServers.bad.timeout_s'],
   ['npx', 'mcpServers.bad'],

@@ -198,7 +198,7 @@ describe('faults of a template are reported by their lines', () => {
       '---\nparameters: {city: }\n---\n1. One: `echo {{city}}`\n',
       'templates/t.md, line 4: {{city}} is in a command; write "$city" there',
     ],
-    ['1. One\n   - needs: 2\n2. Two\n   - needs: 1\n', 'the items 1 → 2 need each other in a ring'],
+    ['1. One\n   - needs: 2\n2. Two\n   - needs: 1\n', 'the items 1 → 2 need each other in a cycle'],
     ['nothing here', 'templates/t.md, line 1: there is no step'],
   ])('text: %j', (text, fault) => {
     expect(findTemplateFaults(template(text)).join('\n')).toContain(fault);

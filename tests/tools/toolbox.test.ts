@@ -68,9 +68,9 @@ test('arguments that are not JSON are refused with the place and what is there',
   const { use } = setup({ tools });
   expect(await use('echo', '{"text": "a", }')).toEqual({
     ok: false,
-    text: 'The arguments of `echo` are not JSON: at line 1, column 15, after `{"text": "a", `, came `}`. Wanted one JSON object: { text, times? }.',
+    text: 'The arguments of `echo` are not JSON: at line 1, column 15, after `{"text": "a", `, got `}`. Expected one JSON object: { text, times? }.',
   });
-  expect((await use('echo', '{"text": "a')).text).toContain('end too early, after `{"text": "a` (11 characters came)');
+  expect((await use('echo', '{"text": "a')).text).toContain('end too early, after `{"text": "a` (11 characters)');
   expect((await use('echo', '{"text": "a\nb"}')).text).toContain('written \\n');
   expect((await use('bare', '{"deep": }')).ok).toBe(false);
 });
@@ -83,21 +83,22 @@ test('no text at all is an empty object only where nothing is required', async (
 
 test('invalid arguments are refused by key, with what was expected and what was found', async () => {
   const { use } = setup({ tools });
-  expect((await use('echo', { text: 5 })).text).toContain('`text`: wanted string, came 5');
-  expect((await use('echo', { text: 'a', times: 12 })).text).toMatch(/`times`: .*<=9, came 12/);
+  expect((await use('echo', { text: 5 })).text).toContain('`text`: expected string, got 5');
+  expect((await use('echo', { text: 'a', times: 12 })).text).toMatch(/`times`: .*<=9, got 12/);
   expect((await use('echo', { text: 'a', tmies: 2 })).text).toContain('there is no key `tmies`, the nearest is times');
-  expect((await use('echo', [1])).text).toContain('the whole: wanted object, came [1]');
+  expect((await use('echo', [1])).text).toContain('the whole: expected object, got [1]');
   expect((await use('broken', { a: 1 })).text).toContain('there is no key `a`, the nearest is none');
 });
 
 test('a fault inside a list is reported with its place, in the tools of the daemon too', () => {
   const plan = (args: object | string) =>
     parseOwnArgs(PLAN_TOOL, PlanToolArgs, typeof args === 'string' ? args : JSON.stringify(args));
-  const wrong = (text: string) => `The arguments of \`plan\` do not fit: ${text}. Wanted one JSON object: { command, `;
+  const wrong = (text: string) =>
+    `The arguments of \`plan\` do not fit: ${text}. Expected one JSON object: { command, `;
   expect(plan({ command: 'create', steps: [{ title: 'x' }] })).toContain(
     wrong('`steps.0.description` is missing; `steps.0`: there is no key `title`'),
   );
-  expect(plan({ command: 'create', steps: ['x', 5] })).toContain(wrong('`steps.1`: Invalid input, came 5'));
+  expect(plan({ command: 'create', steps: ['x', 5] })).toContain(wrong('`steps.1`: Invalid input, got 5'));
   expect(plan({ command: 'update', done_when: [{ file: '' }] })).toContain('`done_when.0.file`: Too small');
   expect(plan({ command: 'update', done_when: [{ cmd: 'make' }] })).toContain(
     '`done_when.0.file` is missing, or `done_when.0.command` is missing, or `done_when.0.url` is missing, or ' +
@@ -105,7 +106,7 @@ test('a fault inside a list is reported with its place, in the tools of the daem
   );
   expect(plan({ action: 'get' })).toContain('`command`');
   expect(plan('')).toContain(wrong('`command` is missing'));
-  expect(plan('{"command":"get",}')).toContain('not JSON: at line 1, column 18, after `{"command":"get",`, came `}`');
+  expect(plan('{"command":"get",}')).toContain('not JSON: at line 1, column 18, after `{"command":"get",`, got `}`');
 });
 
 test('an unknown tool is answered with the known ones, nearest first', async () => {

@@ -3,12 +3,12 @@ import type { Session } from '../../core/session/session-state.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
 import { DaemonState } from '../sessions/client-errors.ts';
 
-/** What of a session a person may have for themselves, and use over a socket. */
+/** What a person may take over in a session and use through a socket. */
 export type Held = 'browser' | 'terminal';
 
 /**
- * What a message gives to a person, or takes from them: who may not use it may not keep it from others either.
- * Undefined if it does nothing of the kind.
+ * What a message gives to a person or takes from them: people who may not use it may not keep it from others either.
+ * Undefined for other messages.
  */
 export function findHoldOrder({
   text = '',

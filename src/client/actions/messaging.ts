@@ -53,7 +53,7 @@ export function approvalMessage(asked: ApprovalRequest, hash: string, decision: 
   const { id, session } = asked;
   if (asked.hash !== hash)
     throw new NoSuchApproval(
-      `Call ${id} of ${readableName(session)} is another one by now: the answer has the hash ${hash}.`,
+      `Call ${id} of ${readableName(session)} is a different one now: the answer has the hash ${hash}.`,
     );
   const command = decision === 'deny' ? `deny ${id}` : `approve ${id}`;
   return { command: decision === 'always' ? `${command} always` : command };
@@ -166,9 +166,7 @@ function readReply(paths: SessionPaths, name: string): Reply | undefined {
     if (text === undefined) continue;
     const reply = Reply.safeParse(/\.json$/i.test(name) ? parseJsonOrUndefined(text) : parseMarkdownReply(text));
     if (reply.success) return reply.data;
-    throw new UserError(
-      `${path} is not a reply written by agentd: ${reply.error.issues[0]?.message}. Was it changed by hand?`,
-    );
+    throw new UserError(`${path} is not a reply written by agentd: ${reply.error.issues[0]?.message}. Was it edited?`);
   }
   return undefined;
 }

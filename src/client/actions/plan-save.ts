@@ -19,7 +19,7 @@ import { replayLog } from '../sessions/replay.ts';
 /** How often, and after how many ms, a missing `plan.json` is read again. */
 const MISSING_TRIES = 5;
 const MISSING_RETRY_MS = 10;
-/** How long an edit waits for the daemon to record the one before it, and between two looks, in ms. */
+/** How long an edit waits for the daemon to record the one before it, and between two checks, in ms. */
 const RECORD_WAIT_MS = 2000;
 const RECORD_RETRY_MS = 20;
 
@@ -37,7 +37,7 @@ export type PlanSaveResult = {
 };
 
 export type PlanSaveOptions = {
-  /** The edit began from the answer of this save. */
+  /** The edit started from the answer of this save. */
   save?: string | undefined;
   /** Whether a daemon will record what is in `plan.json` soon. */
   isServed?: () => boolean;

@@ -68,7 +68,7 @@ export async function writeSetting(file: SettingsFile, key: string, value: unkno
   return warnings;
 }
 
-/** Takes the text of an argument as JSON where that gives valid settings, else as a string. */
+/** Takes the text of an argument as JSON if that gives valid settings, else as a string. */
 export async function writeSettingFromText(file: SettingsFile, key: string, text: string): Promise<string[]> {
   const parsed = parseJson(text);
   if (!parsed.ok) return writeSetting(file, key, text);
@@ -76,7 +76,7 @@ export async function writeSettingFromText(file: SettingsFile, key: string, text
     return await writeSetting(file, key, parsed.value);
   } catch (error) {
     if (!(error instanceof UserError) || typeof parsed.value === 'string') throw error;
-    // `model.name 7` means a model of that name. What is wrong with it as JSON is the better complaint.
+    // `model.name 7` means a model of that name. Its fault as JSON is the more useful message.
     return await writeSetting(file, key, text).catch(() => Promise.reject(error));
   }
 }
@@ -117,7 +117,7 @@ function valueAt(value: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((at, part) => (isContainer(at) && Object.hasOwn(at, part) ? at[part] : undefined), value);
 }
 
-/** Makes the objects on the way. Keys are defined, never assigned: `__proto__` is a key like any other. */
+/** Creates missing objects along the path. Keys are defined, never assigned: `__proto__` is a key like any other. */
 function changeAt(all: JsonObject, path: readonly string[], value: unknown): void {
   let here: JsonObject = all;
   for (const part of path.slice(0, -1)) {
@@ -127,7 +127,7 @@ function changeAt(all: JsonObject, path: readonly string[], value: unknown): voi
     here = next;
   }
   const last = path.at(-1) ?? '';
-  // A list has no other keys: one would be lost without a word.
+  // A list has no other keys: one would be lost silently.
   if (Array.isArray(here) && !(/^\d+$/.test(last) && Number(last) <= here.length))
     throw new UserError(
       `Expected the number of an item, from 0 to ${here.length}, got "${last}" in ${path.join('.')}.`,
@@ -140,7 +140,7 @@ function changeAt(all: JsonObject, path: readonly string[], value: unknown): voi
 const define = (object: JsonObject, key: string, value: unknown) =>
   Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
 
-/** One setting that is in force, and which file it comes from; `default` where no file has it. */
+/** One setting that is in force, and which file it comes from; `default` if no file has it. */
 export type ReportedSetting = { name: string; value: unknown; from: string };
 
 /**
@@ -176,7 +176,7 @@ export function reportSettings(paths: WorkspacePaths, session: SessionPaths | un
 
 type ReadSettings<T> = { value: T; fault: string | null };
 
-/** The file, or its last valid copy where it is invalid. */
+/** The file, or its last valid copy if it is invalid. */
 function readChecked<T>(
   path: string,
   lastGood: string,
@@ -200,7 +200,7 @@ function readChecked<T>(
   }
 }
 
-/** What applies where no file says anything. */
+/** The defaults, for keys that no file sets. */
 const DEFAULTS = (() => {
   const { rules, sandbox, permissions, retention } = resolveSettings({});
   return {

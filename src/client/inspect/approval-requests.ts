@@ -137,8 +137,8 @@ type SessionReads = {
 };
 
 /**
- * The call that a session would take a message for an answer to; or `words`, where none waits yet, but the words could
- * allow or deny one that begins to wait before they are read. Undefined: the message decides about no call.
+ * The call that a session would take this message to answer; or `words`, if no call waits yet but the words could allow
+ * or deny one that starts to wait before they are read. Undefined: the message decides about no call.
  */
 export async function findAnsweredCall(
   sessions: SessionReads,

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 
 /**
  * How long a change that the system did not report goes unnoticed, in ms: where it reports changes, and where it
- * cannot. With a thousand readers that wait, each look costs.
+ * cannot. With a thousand waiting readers, each check costs.
  */
 const POLL_MS = { watched: 2000, unwatched: 500 };
 

@@ -79,7 +79,7 @@ export async function* watchSession(
         yield { is: 'event', event, session };
       }
       if (words.text !== '' && words.began && !isReported) yield { is: 'text', text: words.text };
-      // What came of that call since its text was read is in the event.
+      // The event has everything the call produced after its text was read.
       if (answeredAt !== undefined && wasWrittenBefore(paths.live, answeredAt)) live.skipToEnd();
       await changes.next(signal);
     }
@@ -140,7 +140,7 @@ export function openLogTail(paths: SessionPaths, from = 1): LogTail {
 
   return {
     async *readNew() {
-      // Most changes in a session's folder are none of its event log, and most looks of an idle reader find none.
+      // Most changes in a session's folder do not touch its event log, and most checks of an idle reader find nothing.
       const now = versionOf(paths.events);
       if (now === readUpTo) return;
       yield* fresh();
@@ -187,7 +187,7 @@ const NOTHING: Buffer = Buffer.alloc(0);
 export function openLiveTail(path: string): LiveTail {
   let offset = 0;
   let head = NOTHING;
-  // Made where there is text: most of a thousand readers wait for none.
+  // Created once there is text: most of a thousand readers never need it.
   let decoder: StringDecoder | undefined;
   let readUpTo = '';
   const readNew = () => {
@@ -197,7 +197,7 @@ export function openLiveTail(path: string): LiveTail {
     readUpTo = now;
     try {
       const { size } = fs.fstatSync(fd);
-      // Where nothing was read yet, this may already be the text of the call after the one that was expected.
+      // If nothing was read yet, this may already be the text of the call after the expected one.
       const began = offset === 0 || size < offset || !readBytes(fd, 0, head.length).equals(head);
       if (began) {
         offset = 0;

@@ -94,7 +94,7 @@ function isBrowserOpen(running: string): boolean {
 const REASON_ENDING = '.why.json';
 /** Files named with their reasons. */
 const MAX_REJECTED_SHOWN = 3;
-/** Beyond so many files only their number is told: the page reads it several times a second. */
+/** With more files than this, only their number is given: the page reads it several times a second. */
 const MAX_REJECTED_COMPARED = 2000;
 
 /** A file that a person took away to correct it is not counted, although its reason stays. */
@@ -111,7 +111,7 @@ function readRejectedFiles(folder: string): SessionDetails['rejected'] {
       const { data } = RejectionReason.safeParse(json.ok ? json.value : undefined);
       return data ? [{ ...data, file }] : [];
     })
-    // A file system's clock may not tell apart what came within a few milliseconds.
+    // Files that arrived within a few milliseconds may have the same timestamp.
     .sort((one, other) => (one.at < other.at ? 1 : one.at > other.at ? -1 : 0));
   return { total: files.length, newest };
 }

@@ -26,7 +26,7 @@ type NamedSession = SessionPaths & { name: string };
 /** One session in a list. */
 export type SessionOverview = {
   name: string;
-  /** Its name as people read it, where the name of the folder is escaped. */
+  /** Its name as people read it; the name of the folder is escaped. */
   label: string;
   /** The parent of this session. */
   parent: string | null;
@@ -50,7 +50,7 @@ export type SessionOverview = {
 /** Why the running daemon does not serve sessions, by name. */
 export type UnservedReasons = ReadonlyMap<string, string>;
 
-/** What the running daemon says of the sessions that it does not serve; empty if none is running. */
+/** What the running daemon says about the sessions it does not serve; empty if none is running. */
 export const readUnservedReasons = (paths: WorkspacePaths): UnservedReasons =>
   new Map(readDaemonStatus(paths)?.trouble.sessions.map(({ session, why }) => [session, why]));
 
@@ -121,7 +121,7 @@ function planProgress(plan: Plan): SessionOverview['plan'] {
   return { id: plan.id, status: plan.status, completed: countCompletedSteps(plan), total: plan.steps.length };
 }
 
-/** What stands in the place of a session's folder and is none: nothing in it is served. */
+/** The overview of an entry in place of a session's folder that is not a folder: nothing in it is served. */
 function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
   const problem = notAFolder(folder);
   const label = readableName(name);

@@ -60,7 +60,7 @@ export async function* streamSession(
         else if (event.seq <= after) continue;
         if (before !== undefined && event.seq >= before) return;
         if (event.type === 'model.answered' || event.type === 'model.failed') answeredAt = event.at;
-        // The event of a call that began and ended since the last look has the whole text.
+        // The event of a call that began and ended since the last check has the whole text.
         if (
           event.type === 'model.answered' &&
           liveText?.from === 0 &&
@@ -85,14 +85,14 @@ export async function* streamSession(
   }
 }
 
-/** The seq of the event before the first that is wanted. */
+/** The seq of the event before the first one to send. */
 function seqBefore(paths: SessionPaths, before: number | undefined, { after = 0, last }: StreamOptions): number {
   if (last === undefined) return after;
   const newest = before === undefined ? (readLastEvent(paths)?.seq ?? 0) : before - 1;
   return Math.max(after, newest - last);
 }
 
-/** Whether the text that is there may be of a call that goes on; of one that is over, the event has it. */
+/** Whether the current text may belong to a call in flight; for a call that is over, the event has the text. */
 async function isInCall(paths: SessionPaths & { name: string }): Promise<boolean> {
   const { run, at } = await readSession(paths);
   return run !== null && !wasWrittenBefore(paths.live, at);

@@ -3,7 +3,7 @@ import { readEventLog } from '../../store/event-log/log-reader.ts';
 import { sessionPaths } from '../../store/layout/layout.ts';
 import { countRemovedEvents } from '../../store/session/retention.ts';
 
-/** What model calls came to. */
+/** Totals of model calls. */
 export type UsageTotal = {
   calls: number;
   tokens: number;
@@ -25,7 +25,7 @@ export type SessionUsage = UsageTotal & {
 };
 
 /**
- * What the model calls of one session came to, by day, from its event log; those of its child sessions are in theirs.
+ * The totals of one session's model calls, by day, from its event log; its child sessions have their own.
  * `dayOf`: the day of a time (ISO 8601, UTC) where the reader is, as 2026-01-31.
  */
 async function readSessionUsage(
@@ -58,10 +58,10 @@ async function readSessionUsage(
   return { session: name, ...sumUsage(all), days: all, removed_events: removed, problem };
 }
 
-/** Of several sessions: of each, by day, and in all. */
+/** Of several sessions: each session, each day, and the total. */
 export type UsageReport = { sessions: SessionUsage[]; days: DayUsage[]; total: UsageTotal };
 
-/** What the model calls of these sessions came to, by day where this machine is. */
+/** The totals of these sessions' model calls, by day in this machine's time zone. */
 export async function reportUsage(sessions: ReadonlyArray<{ name: string; folder: string }>): Promise<UsageReport> {
   const all: SessionUsage[] = [];
   for (const session of sessions) all.push(await readSessionUsage(session, localDay));

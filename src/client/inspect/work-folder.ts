@@ -17,7 +17,7 @@ export type WorkEntry = {
   modified: string;
 };
 
-/** A folder below `work/`; '' is `work/` itself. `complete` is false where it has more entries than are listed. */
+/** A folder below `work/`; '' is `work/` itself. `complete` is false if it has more entries than are listed. */
 export type WorkFolder = { folder: string; entries: WorkEntry[]; complete: boolean };
 
 /** The entries of a folder, sorted by name. Throws `NoSuchFile` if there is no such folder. */

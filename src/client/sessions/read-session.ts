@@ -7,11 +7,11 @@ import type { KnownState } from './replay.ts';
 
 /**
  * What a client read last, by folder: a server asks for the same sessions with every request. A state is used only if
- * the event log still has its place, and then what was appended since is all that is read.
+ * the event log still has its position; then only what was appended since is read.
  */
 export type KnownStates = Map<string, KnownState>;
 const MAX_KNOWN = 16;
-/** From this many bytes on the snapshot is nearer. */
+/** With more bytes than this, reading the snapshot is faster. */
 const MAX_APPENDED = 256 * 1024;
 
 type NamedSession = SessionPaths & { name: string; known?: KnownStates };
@@ -36,8 +36,8 @@ export async function readSession(paths: NamedSession): Promise<Session> {
 }
 
 /**
- * The state that a client has read already, if nothing that was appended since has this text: for who asks for what is
- * named by it. Undefined where the session has to be read.
+ * The state that a client has already read, if nothing appended since contains this text: for callers that look for
+ * something named by it. Undefined if the session has to be read.
  */
 export function readUnlessMentioned(paths: NamedSession, text: string): Session | undefined {
   const earlier = paths.known?.get(paths.folder);

@@ -12,10 +12,10 @@ import { snapshotsNewestFirst, snapshotsOldestFirst } from '../../store/event-lo
 import type { SessionPaths } from '../../store/layout/layout.ts';
 
 type NamedSession = SessionPaths & { name: string };
-/** A state, and the place in the event log that it stands for. */
+/** A state, and its position in the event log. */
 export type KnownState = { session: Session; mark: LogPosition };
 
-/** The same as `readSession`, for an event log that has to be read: from `known` on if the log still has its place. */
+/** Like `readSession`, for an event log that has to be read: from `known` on if the log still has its position. */
 export async function readSessionFromLog(paths: NamedSession, known?: KnownState): Promise<KnownState> {
   const later = known && (await readOn(paths, known));
   if (later) return later;
@@ -26,7 +26,7 @@ export async function readSessionFromLog(paths: NamedSession, known?: KnownState
   return read ?? replayLog(paths, () => {});
 }
 
-/** A state with the events after its place; undefined if the log does not have that. */
+/** A state with the events after its position; undefined if the log does not have that position. */
 async function readOn(paths: NamedSession, { session: from, mark }: KnownState): Promise<KnownState | undefined> {
   let session = from;
   const extent = await readEventLog(

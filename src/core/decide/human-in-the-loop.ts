@@ -122,7 +122,7 @@ export function outdatedBrowserCallEvents({ browserHold, notices }: Session, cal
 const BROWSER_WAS_USED =
   'a person used the browser meanwhile, so its pages may have changed; look again (snapshot) before you act';
 
-/** `/terminal` says who has a terminal open in `work/`; `open` and `close` change that. The agent goes on meanwhile. */
+/** `/terminal` says who has a terminal open in `work/`; `open` and `close` change that. The agent does not wait. */
 export function answerTerminalCommand(session: Session, message: Message, rules: Rules): EventBody[] {
   const { terminal: hold } = session;
   const { from } = message;

@@ -60,7 +60,7 @@ function onStep(plan: Plan, name: string | null | undefined, act: (step: Step) =
   const known = plan.steps.map((one) => one.id).join(', ') || 'none yet';
   if (!step)
     return refuse(
-      name ? `There is no step "${name}". Steps: ${known}.` : `No step is at work. Name one with "step": ${known}.`,
+      name ? `There is no step "${name}". Steps: ${known}.` : `No step is running. Name one with "step": ${known}.`,
     );
   return act(step);
 }
@@ -72,7 +72,7 @@ function completeStep(session: Session, step: Step, result: string): PlanCallOut
   if (step.status === 'completed') return accept(`${step.id} is completed already; nothing changed.`);
   if (!isStepOpen(step)) return refuse(`${step.id} is ${step.status}; only a person can open it again.`);
   if (hasLastToolFailed(session.turn))
-    return refuse('A tool call of this answer failed. Mend it first, or use mark_step.');
+    return refuse('A tool call of this answer failed. Fix it first, or use mark_step.');
   if (session.plan && runningStep(session.plan)?.id === step.id && hasDoneNoWork(session, session.plan, session.turn))
     return refuse(`No tool was used in ${step.id} yet. Do the work first, or use mark_step with status failed.`);
   const missing = (step.needs ?? []).filter(
@@ -93,7 +93,7 @@ function completeStep(session: Session, step: Step, result: string): PlanCallOut
 }
 
 function markStep(plan: Plan, step: Step, { status, reason }: PlanToolArgs): PlanCallOutcome {
-  if (!status) return refuse('mark_step wants "status": failed, skipped or blocked.');
+  if (!status) return refuse('mark_step needs "status": failed, skipped or blocked.');
   if (!isStepOpen(step)) return refuse(`${step.id} is ${step.status} and stays so.`);
   const why = truncate(reason ?? '', 400);
   if (status === 'skipped')
@@ -125,7 +125,7 @@ function cycleWith(plan: Plan | null, id: string, needs: string[]): string[] | u
 
 /** A model may not reword what a person wrote, nor change a step that has ended. */
 function applyStepUpdate(session: Session, step: Step, call: PlanToolArgs): PlanCallOutcome {
-  if (!isStepOpen(step)) return refuse(`${step.id} is ${step.status}; what has ended is not changed.`);
+  if (!isStepOpen(step)) return refuse(`${step.id} is ${step.status}; a step that has ended cannot be changed.`);
   const given = (['description', 'needs', 'notes', 'done_when'] as const).filter((field) => call[field]);
   const theirs = given.filter((field) => session.editedByPerson.includes(`${step.id}:${field}`));
   if (theirs.length > 0)
@@ -140,7 +140,7 @@ function applyStepUpdate(session: Session, step: Step, call: PlanToolArgs): Plan
       `"needs" cannot name ${unknown.join(', ')}. Steps: ${session.plan?.steps.map((one) => one.id).join(', ')}.`,
     );
   const cycle = call.needs ? cycleWith(session.plan, step.id, call.needs) : undefined;
-  if (cycle) return refuse(`"needs" would make a ring (cycle): ${cycle.join(' → ')} would need each other.`);
+  if (cycle) return refuse(`"needs" would make a cycle: ${cycle.join(' → ')} would need each other.`);
   const set = {
     ...(call.description && { description: call.description }),
     ...(call.needs && { needs: call.needs }),
@@ -157,18 +157,18 @@ function applyStepUpdate(session: Session, step: Step, call: PlanToolArgs): Plan
   ];
   return events.length > 0
     ? accept(`${step.id} is updated.`, ...events)
-    : refuse('update wants "description", "needs", "done_when", "notes" or "progress".');
+    : refuse('update needs "description", "needs", "done_when", "notes" or "progress".');
 }
 
 /** A plan with steps is not created twice: new steps go through add_step, and the result says so. */
 function createPlan(session: Session, plan: Plan, steps: PlanToolArgs['steps']): PlanCallOutcome {
   const wanted = toWantedSteps(steps);
-  if (wanted.length === 0) return refuse('create wants "steps": the list of what is to be done.');
+  if (wanted.length === 0) return refuse('create needs "steps": the list of steps.');
   const added = addWantedSteps(session, plan, wanted, false);
   if (plan.steps.length === 0) return addingOutcome(added);
   if (added.events.length + added.skipped.length === 0) return accept('The plan has these steps already.');
   return refuse(
-    `${plan.id} is there already and stays as it is. Add to it with add_step ("steps" for several), change a step with update.`,
+    `${plan.id} already exists and stays as it is. Add to it with add_step ("steps" for several), change a step with update.`,
   );
 }
 
@@ -182,7 +182,7 @@ function addStep(
 ): PlanCallOutcome {
   const one = description ? [{ description, needs, done_when }] : [];
   const wanted = [...one, ...toWantedSteps(steps)];
-  if (wanted.length === 0) return refuse('add_step wants "description", or "steps" for several.');
+  if (wanted.length === 0) return refuse('add_step needs "description", or "steps" for several.');
   return addingOutcome(addWantedSteps(session, plan, wanted, !steps));
 }
 
@@ -243,7 +243,7 @@ function judgeWantedStep(
   const open = openSteps({ ...plan, steps });
   const known = open.map((step) => step.description);
   const [description] = parseStepDeclarations(`[Step] ${wantedStep.description.replace(/\s+/g, ' ')}`, known, Infinity);
-  if (wantedStep.description.trim() === '') return skip('empty_description: a step wants words');
+  if (wantedStep.description.trim() === '') return skip('empty_description: a step needs a description');
   if (description === undefined) return null;
   const { maxOpenSteps } = MODE_POLICIES[plan.mode];
   if (open.length >= maxOpenSteps)
@@ -265,5 +265,5 @@ function judgeWantedStep(
     ...(wantedStep.done_when && { done_when: wantedStep.done_when }),
   };
   const cycle = findCycle([...steps, step]);
-  return cycle ? skip(`cycle: with ${named} the steps ${cycle.join(' → ')} would need each other in a ring`) : step;
+  return cycle ? skip(`cycle: with ${named} the steps ${cycle.join(' → ')} would need each other`) : step;
 }

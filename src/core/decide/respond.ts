@@ -58,8 +58,8 @@ function endEarlierTask(session: Session): EventBody[] {
 }
 
 /**
- * Before a message leaves the plan for something else while a child session asks, the others are told to stop: nobody
- * would ask for what they do. The message stays in the queue meanwhile.
+ * Before a message leaves the plan for something else while a child session asks, the others are ordered to stop:
+ * nobody would use their results. The message stays in the queue meanwhile.
  */
 function stopAbandonedChildren(session: Session, message: Message, action: MessageAction): EventBody[] {
   const leaves =

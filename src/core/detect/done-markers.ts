@@ -292,7 +292,7 @@ function withoutMarker(line: string, marker: Marker): string {
     const leads = withoutLeadingMarks(before).trim() === '';
     return leads ? before + after.replace(/^[ \t:：]+/, '') : joinWords(before.trimEnd(), after);
   }
-  // "[Done: Count the lines] 3" says what came of which step.
+  // "[Done: Count the lines] 3" gives the result of a named step.
   const said = line.slice(marker.words, marker.end - 1).replace(/^\s+|\s*\\?$/g, '');
   return `${joinWords(before, said)}${/^\s*[^\s.,;:!?。，；：！？)]/u.test(after) ? ':' : ''}${after}`;
 }

@@ -89,7 +89,7 @@ export const TRANSITION_SIGNALS: readonly TransitionSignal[] = [
     value: ({ target, toolKinds, currentKind }) =>
       flag(target?.kind === 'run' && currentKind !== 'run' && toolKinds.has('run') && !toolKinds.has('edit')),
   },
-  // Most steps are short; one that has gone on for long will mostly go on.
+  // Most steps are short; one that has taken long usually continues.
   { name: 'long in this step', weight: -1.25, value: (turn) => Math.min(turn.context.iterationInStep, 8) / 8 },
 ];
 

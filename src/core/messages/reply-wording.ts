@@ -97,12 +97,12 @@ const en = {
   },
   terminal: {
     opened:
-      'The terminal is open in work/: use it on the page (agentctl open). The agent goes on in the same folder. To close it: /terminal close',
+      'The terminal is open in work/: use it on the page (agentctl open). The agent continues in the same folder. To close it: /terminal close',
     closed: 'The terminal is closed.',
     notOpen: 'No terminal is open. To open one in work/: /terminal open',
     heldBy: (from: string | null, since: string) =>
       `${from ?? 'The owner of the workspace'} has had a terminal open since ${formatUtcTime(since)}. To close it: /terminal close`,
-    refused: (why: string) => `No terminal was opened. It wants the sandbox of the agent's commands; ${why}`,
+    refused: (why: string) => `No terminal was opened. It needs the sandbox of the agent's commands; ${why}`,
     usage: 'Usage: /terminal, /terminal open, /terminal close.',
   },
   nothingAsked: 'No call is waiting for approval.',

@@ -20,7 +20,7 @@ export const STATUS_MARKS: Readonly<Record<Step['status'], string>> = {
   blocked: '⚑',
   skipped: '–',
 };
-/** The mark of a step that goes on where it was once its plan is resumed. */
+/** The mark of a step that continues once its plan is resumed. */
 const PAUSED_MARK = '‖';
 /** The mark of a step that was worked on when its plan was cancelled. */
 const CANCELLED_MARK = '⊘';
@@ -35,7 +35,7 @@ const SUMMARY_WORDING = {
     current: 'Current step',
     spent: 'Iterations',
     assumed: 'assumed done',
-    by: 'done by hand',
+    by: 'marked done by a person',
     planned: 'Planned by',
     undone: 'Undone',
     more: (count: number) => `… ${count} more steps; plan.json has them all`,
@@ -146,7 +146,7 @@ function runningLines(session: Session, language: Language): string[] {
   const { run, plan } = session;
   if (!run) return [];
   const words = REPLY_WORDING[language];
-  // A command has no words of its own: it goes on with the plan.
+  // A command has no text of its own: it resumes the plan.
   const goal = mapGet(session.messages, run.message)?.text.trim() || plan?.goal || run.message;
   const failure = run.failure?.last;
   const { iterations, tokens, cost } = run.spent;
@@ -163,7 +163,7 @@ function restingLines(session: Session, language: Language): string[] {
   const standing = sessionStanding(session);
   const isOfRun =
     !runEnd || standing === 'none' || standing === (runEnd.status === 'done' ? 'completed' : runEnd.status);
-  // What the run waited for, a person has settled in the plan.
+  // A person has settled in the plan what the run waited for.
   const isOver = !isOfRun && (runEnd.status === 'waiting' || runEnd.status === 'paused');
   return [
     words.idle,

@@ -32,7 +32,7 @@ ${DAG_PLAN_FORM}
 Every field but "description" may be left out.
 - Steps that do not need each other are done at the same time, each by a worker of its own that knows only its step, the goal, and the results of the steps it needs. Put into "needs" every step whose result a step uses, and no other.
 - A goal or sub-goal is a step too: its parts name it as "parent". It is not worked on itself and ends with its parts; a need on it, and a need or condition of it, holds for each of its parts.
-- "when": the step runs only if all of these hold, else it and what needs it are skipped: {"step": id} with "status" ("completed", "failed", "skipped"), "result" (words its result must state) or "exit" (exit status of its last command); "not": true turns one round.
+- "when": the step runs only if all of these hold, else it and what needs it are skipped: {"step": id} with "status" ("completed", "failed", "skipped"), "result" (words its result must state) or "exit" (exit status of its last command); "not": true inverts one.
 - "rollback": the id of another step that undoes this one. That step runs only if this one has failed.
 - "done_when": checks that must pass before the step counts as done.
 - 2 to 12 steps for most tasks, each of them one piece of work that can be checked. Where figures, files or sources are missing, the first step finds them; never invent them.

@@ -37,7 +37,7 @@ ${MAP_REDUCE_PLAN_FORM}
 - The steps run one after the other. "each" makes a step run once for each part, all parts at the same time, each by a worker of its own that sees only its part. One of:
   {"folder": "work/in", "match": "*.md"}: each file in it and below ("match" may be left out); {"file": "work/list.txt"}: each line of the file; {"list": ["…", "…"]}: each entry.
 - Where the parts are not there yet, a step before it makes them: files in a folder, or a file with one part a line. Leave it out where they are.
-- "gather" makes a step put together what the parts of the step named in "from" came to. Large outcomes come to it in several batches; a step after it joins these where needed.
+- "gather" makes a step combine the results of the parts of the step named in "from". Large results are combined in several batches; a step after it joins these where needed.
 - "on_failed_part": "fail" where every part matters, "continue" where the result is worth having without those that failed.
 - A step may have "agent" and "done_when" ([{"file": "work/x"}]). Few steps: leave out what is not needed. Write in the language of the message.
 - Where no plan is needed (a greeting, a question you can answer), answer {"answer": "the whole answer"}.`,

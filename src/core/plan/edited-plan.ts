@@ -31,7 +31,11 @@ export function parseEditedPlan(bytes: string, current: readonly Step[] = []): E
   const deep = findTooDeepStep(parsed.data);
   if (deep !== undefined)
     return {
-      fault: faultAt(bytes, ['steps', deep, 'parent'], `wanted at most ${PLAN_BOUNDS.depth} groups within each other`),
+      fault: faultAt(
+        bytes,
+        ['steps', deep, 'parent'],
+        `expected at most ${PLAN_BOUNDS.depth} groups within each other`,
+      ),
     };
   const long = textFault(stepsText(parsed.data.steps), stepsText(current));
   if (long) return { fault: faultAt(bytes, ['steps'], long) };
@@ -43,11 +47,13 @@ export const planSizeFault = (steps: readonly Step[], current: readonly Step[]):
   stepsFault(steps.length, current.length) ?? textFault(stepsText(steps), stepsText(current));
 
 const stepsFault = (count: number, current: number): string | undefined =>
-  count > Math.max(current, PLAN_BOUNDS.steps) ? `wanted at most ${PLAN_BOUNDS.steps} steps, came ${count}` : undefined;
+  count > Math.max(current, PLAN_BOUNDS.steps)
+    ? `expected at most ${PLAN_BOUNDS.steps} steps, got ${count}`
+    : undefined;
 
 const textFault = (length: number, current: number): string | undefined =>
   length > Math.max(current, PLAN_BOUNDS.text)
-    ? `wanted at most ${PLAN_BOUNDS.text} characters in all steps, came ${length} (each entry of "needs" counts with its line)`
+    ? `expected at most ${PLAN_BOUNDS.text} characters in all steps, got ${length} (each entry of "needs" counts with its line)`
     : undefined;
 
 /** The overhead of a line in the file: its indentation, quotes and comma. */
@@ -77,7 +83,7 @@ function stepsText(steps: ReadonlyArray<Omit<SavedStep, 'id'> & { id?: string | 
 function describeJsonFault(bytes: string): string {
   const fault = findJsonSyntaxError(bytes);
   return fault
-    ? `line ${fault.line}, column ${fault.column}: wanted ${fault.expected}, came ${fault.found}`
+    ? `line ${fault.line}, column ${fault.column}: expected ${fault.expected}, got ${fault.found}`
     : 'it is no JSON';
 }
 

@@ -113,7 +113,7 @@ function describeDeadlocks(now: Plan, changes: readonly PlanChange[]): string[] 
   );
   return [
     ...(cycle
-      ? [`the steps ${firstFew(cycle).join(' → ')} wait for each other in a ring; none of them can begin`]
+      ? [`the steps ${firstFew(cycle).join(' → ')} wait for each other in a cycle; none of them can start`]
       : []),
     ...firstFew(unknown),
   ];

@@ -37,7 +37,7 @@ export function runPlanCommand(plan: Plan, lastStepNumber: number, command: stri
               set: { description: text },
               unset: [],
             }))
-          : refuse('reword wants a text: reword <step> <text>'),
+          : refuse('reword needs a text: reword <step> <text>'),
       );
     case 'move':
       return withNamedStep(plan, rest, (step, text) => moveStepByHand(plan, step, Number(text)));
@@ -91,7 +91,7 @@ function closeStepByHand(step: Step, to: 'completed' | 'skipped', note: string):
 
 function moveStepByHand(plan: Plan, step: Step, position: number): PlanCommandResult {
   if (!Number.isInteger(position) || position < 1 || position > plan.steps.length)
-    return refuse(`move wants a position from 1 to ${plan.steps.length}.`);
+    return refuse(`move needs a position from 1 to ${plan.steps.length}.`);
   const others = plan.steps.map((one) => one.id).filter((id) => id !== step.id);
   return editResult(`${step.id} is at place ${position}.`, {
     what: 'order',
@@ -104,7 +104,7 @@ function addStepByHand(plan: Plan, lastStepNumber: number, rest: string): PlanCo
   // "after lunch: eat" is plain text if no step is called lunch.
   const before = findStep(plan, after);
   const text = before ? behind : rest;
-  if (text.trim() === '') return refuse('add wants a text: add [after <step>:] <text>');
+  if (text.trim() === '') return refuse('add needs a text: add [after <step>:] <text>');
   const unfit = refuseTooLong(text.trim());
   if (unfit) return unfit;
   const step: Step = { id: `step_${lastStepNumber + 1}`, description: text.trim(), status: 'pending' };

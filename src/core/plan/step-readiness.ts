@@ -177,10 +177,10 @@ function describeCondition({ step, status, result, exit, not = false }: StepCond
 
 const NEEDS_WORDING = {
   en: {
-    ring: (cycle: string) => `The steps ${cycle} need each other in a ring (cycle): none of them can begin.`,
-    unknown: (step: string, need: string) => `${step} needs ${need}, and no step has that id: it cannot begin.`,
+    ring: (cycle: string) => `The steps ${cycle} need each other in a cycle: none of them can start.`,
+    unknown: (step: string, need: string) => `${step} needs ${need}, and no step has that id: it cannot start.`,
     needLost: (step: string, need: string, status: string) => `${step} needs ${need}, which is ${status}.`,
-    more: (count: number) => `So it is with ${count} more.`,
+    more: (count: number) => `The same is true of ${count} more.`,
   },
   zh: {
     ring: (cycle: string) => `步骤 ${cycle} 互相需要，形成循环：都无法开始。`,

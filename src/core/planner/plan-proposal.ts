@@ -114,7 +114,7 @@ export function assignStepIds(
     steps.push({ ...made, ...(agent && { agent: findAgentName(agents, agent) ?? agent }) });
   }
   const cycle = findCycle(dependencyNodes([...kept, ...steps]));
-  return cycle ? { why: `the steps ${cycle.join(' → ')} need each other in a ring` } : { steps };
+  return cycle ? { why: `the steps ${cycle.join(' → ')} need each other in a cycle` } : { steps };
 }
 
 /** A proposed step in the format of plan.json, with the new ids. */

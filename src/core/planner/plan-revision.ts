@@ -99,7 +99,7 @@ function grantedChanges(
   for (const id of ids) detachRemoved(draft, id);
   for (const group of emptiedGroups(plan, draft.plan)) skipStep(draft, group.id, 'all its parts were removed');
   const cycle = findCycle(dependencyNodes(draft.plan.steps));
-  if (cycle) throw new RefusedRevision(`the steps ${cycle.join(' → ')} would wait for each other in a ring`);
+  if (cycle) throw new RefusedRevision(`the steps ${cycle.join(' → ')} would wait for each other in a cycle`);
   if (draft.plan.steps.length > Math.max(MAX_PLAN_STEPS, plan.steps.length))
     throw new RefusedRevision(`that makes ${draft.plan.steps.length} steps; ${MAX_PLAN_STEPS} are the most`);
   return draft.changes;

@@ -42,7 +42,7 @@ export const DEFAULT_FIRST_PLAN: FirstPlanRules = {
 
 /**
  * The first plan in the planner's last answer. The decision and the feedback to the planner use the same parse, so that
- * it is told every fault that counts.
+ * it gets every fault that counts.
  */
 export function readFirstPlan(
   { run }: Session,

@@ -82,7 +82,7 @@ const en = {
   choose: `What kind of work does the last message ask for? Answer with one of these words, or with {"choice": "…", "reason": "…"}, and nothing else:
 - simple: talk, a question, or one piece of work
 - complex: several steps that can be named now
-- emergent: the steps can only be found on the way (research, a cause that is looked for)
+- emergent: the steps can only be found on the way (research, finding a cause)
 - parts: the same work on many parts of one kind, put together at the end`,
   plan: `Make the plan for the last message. Answer with one JSON object and nothing else:
 ${PLAN_FORM}
@@ -92,9 +92,9 @@ A step is a text, or an object with "description" and, where needed, "id", "need
 - Where figures, files or sources are missing, the first step finds them; never invent them.
 - Write in the language of the message.
 - Where no plan is needed (a greeting, a question you can answer), answer {"answer": "the whole answer"}.`,
-  revise: `Look at what has come of the plan so far: should the steps that have not begun be different? Answer with one JSON object and nothing else. Where the plan still leads to the goal: {"keep": true}. Else:
+  revise: `Look at the results of the plan so far: should the steps that have not begun be different? Answer with one JSON object and nothing else. Where the plan still leads to the goal: {"keep": true}. Else:
 ${REVISION_FORM}
-Leave out what does not apply. Only steps that have not begun can be removed or changed. "change" gives new values (null takes one away); "add" has new steps, which come before those that have not begun. Steps that failed or were skipped stay so: add others in their place if the goal can still be reached, else remove what is left. What needs a step that failed, was skipped or is removed is skipped, unless you change its "needs".`,
+Leave out what does not apply. Only steps that have not begun can be removed or changed. "change" gives new values (null removes one); "add" has new steps, which come before those that have not begun. Steps that failed or were skipped stay so: add others in their place if the goal can still be reached, else remove what is left. What needs a step that failed, was skipped or is removed is skipped, unless you change its "needs".`,
   changeable: 'Steps that have not begun, whole:',
   summary:
     'All steps have ended. Answer the person now: what came out of the task, with the figures and file names of the results below, and what did not work, if anything. No tool, no JSON.',

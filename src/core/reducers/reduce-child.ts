@@ -63,7 +63,7 @@ function childSent(session: Session, known: ChildSession | undefined, event: Eve
   };
 }
 
-/** The time a child has for its step is that in which a daemon runs: from the next daemon on it is counted afresh. */
+/** The time limit of a child's step counts only while a daemon runs: the next daemon starts counting from zero. */
 export function giveTimeAgain(children: Session['children'], at: string): Session['children'] {
   const entries = Object.entries(children).map(([step, child]): [string, ChildSession] => [
     step,
@@ -116,7 +116,7 @@ export function restartChild(children: Session['children'], step: string): Sessi
   return { ...children, [step]: { ...child, state: 'over', reply: null, earlierAttempts: child.attempt } };
 }
 
-/** Fields of a step that its child was told. */
+/** Fields of a step that were sent to its child. */
 const TASK_FIELDS: readonly string[] = ['description', 'notes', 'done_when', 'agent'];
 
 /** Children whose step, or the step whose item they work on, a person has changed. */

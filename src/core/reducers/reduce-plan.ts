@@ -190,7 +190,7 @@ const outdatedChecks = ({ checks }: StepClaim): StepClaim['checks'] =>
 /**
  * What a hand edit does to an idle plan: with an open step again it can be continued; with none left it is completed,
  * and a completed one fails if a person says of a step that it was not done after all. A plan with a call that waits
- * for approval goes on with the answer, whatever its steps are by then.
+ * for approval continues with the answer, whatever its steps are by then.
  */
 function planAfterEdit({ approvals }: Session, plan: Plan, event: EventOf<'plan.edited'>): Plan {
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';

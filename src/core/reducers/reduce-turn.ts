@@ -76,7 +76,7 @@ const hasAnsweredQuestion = (turn: Turn | null): boolean =>
 
 /**
  * An answer to a planner query: the persons' messages it received join the conversation, its own text does not. News
- * for the model stays: a planner is not told of it.
+ * for the model stays, since a planner does not get it.
  */
 function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>, ask: LoggedPlannerQuery): Session {
   const { run, plan } = session;

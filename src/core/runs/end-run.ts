@@ -76,7 +76,7 @@ export function interruptOpenCalls(session: Session, why: string, but?: string):
 /** A child session outlives the run's end: its answer comes as the result of its step, in the plan. */
 function leaveChildRunning({ plan }: Session, { key, args }: TurnCall): EventBody {
   const step = plan?.steps.find((one) => one.call === key);
-  const text = `[${step?.id ?? truncate(args, 80)} has not ended yet; when it has, the plan says what came of it]`;
+  const text = `[${step?.id ?? truncate(args, 80)} has not ended yet; its result will be in the plan]`;
   return { type: 'tool.finished', call: key, ok: true, output: { text }, ms: 0 };
 }
 
@@ -243,7 +243,7 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   return { status: 'done', reason: plan && plan.steps.length > 0 ? RUN_END.completed : RUN_END.answered, text: said };
 }
 
-/** What the model said of the task itself, where no step is there to bear it. The step of a child is its parent's. */
+/** The status the model gave the task itself, if there are no steps. The step of a child is its parent's. */
 function endStatedWithoutSteps({ name }: Session, turn: Turn, text: string): RunEndReason | null {
   const tags = sessionDepth(name) > 0 ? [] : readStatusTags(textOfJsonAnswer(turn.text));
   const tag = tags.findLast((one) => one.kind === 'failed' || one.kind === 'blocked');
@@ -262,7 +262,7 @@ function textWithRefusal(session: Session, rules: Rules): string {
   const said = turn ? answerForPeople(turn, language) : '';
   if (!turn?.refusedClaim || !step) return said;
   const { veto, evidence } = turn.refusedClaim;
-  // Of a claim without any work the evidence is what was just said.
+  // For a claim without any work, the evidence is the text above.
   return `${said}\n\n${words.refused(step.description, veto === 'no_work' ? words.noWork : evidence)}`;
 }
 
@@ -270,7 +270,7 @@ function textWithRefusal(session: Session, rules: Rules): string {
 export function planEndEvent(session: Session): EventBody | null {
   const { plan, runEnd, run } = session;
   if (run || !plan || plan.status !== 'running' || !runEnd) return null;
-  // A power cut came between the end of the run and that of the plan.
+  // A power cut came between the end of the run and the end of the plan.
   if ((runEnd.status === 'failed' || runEnd.status === 'cancelled') && runEnd.plan === plan.id)
     return { type: 'plan.ended', plan: plan.id, status: runEnd.status, reason: runEnd.reason };
   if (runEnd.status !== 'done') return null;

@@ -157,13 +157,13 @@ export function deadLetterEvents(session: Session, rules: Rules): EventBody[] {
 
 /**
  * A run whose settings are invalid calls no model and no tool: it ends and says why. A child session waits silently,
- * since its root is held up by the same file and resumes it.
+ * since its root waits for the same file and resumes it.
  */
 export function waitForSettings(session: Session, rules: Rules): Decision | null {
   if (rules.settingsFault === null) return null;
   if (sessionDepth(session.name) > 0) return { do: 'idle' };
   const text = REPLY_WORDING[sessionLanguage(session, rules)].settingsWait(rules.settingsFault);
-  const cut = 'the settings do not hold';
+  const cut = 'the settings are invalid';
   return {
     do: 'record',
     events: endRunEvents(session, rules, { status: 'waiting', reason: RUN_END.settings, text, whyInterrupted: cut }),

@@ -16,7 +16,7 @@ export type Run = {
   /** Why the daemon chose this mode; undefined if a person did. */
   modeReason: string | undefined;
   model: string | undefined;
-  /** That model, if the message that began the run named it: it goes on with the run. */
+  /** That model, if the message that began the run named it: it stays with the run. */
   ownModel?: string | undefined;
   limits: ResolvedLimits;
   /** Those of the limits that its message or template named, or a person set in the plan since. */
@@ -142,7 +142,7 @@ export type Notice = { seq: number } & (
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
 
-/** Whether it concerns the plan: a run that leaves a paused plan alone is not told, and the plan's next run is. */
+/** Whether it concerns the plan: the plan's next run gets it, a run that leaves the paused plan alone does not. */
 export const isAboutPlan = ({ about }: Notice): boolean => about !== 'browser' && about !== 'truncated';
 
 /**

@@ -51,13 +51,13 @@ export function planLeftPaused({ plan, runEnd }: Session): string | undefined {
   return open && runEnd?.wasBeside && runEnd.status !== 'done' ? plan.id : undefined;
 }
 
-/** Whether a run has ended until settings are valid: its session has to be checked again without being asked. */
+/** Whether a run has ended until its settings are valid: the session has to be checked again without a wake. */
 export const isWaitingForSettings = ({ run, runEnd }: Session): boolean =>
   !run && runEnd?.status === 'waiting' && runEnd.reason === RUN_END.settings;
 
 /**
- * The limits of its own that a run has when this message resumes it, or the plan that the message names. What held up
- * the run for its settings was no end of it: it keeps those it had.
+ * The run's own limits when this message resumes it, or resumes the plan that the message names. A run that waited for
+ * valid settings keeps the limits it had.
  */
 export function ownLimitsWhenResumed(session: Session, message: Message | undefined, plan: string | undefined): Limits {
   const before = isWaitingForSettings(session) && plan === undefined ? session.runEnd?.ownLimits : undefined;
@@ -78,7 +78,7 @@ export type Standing = Exclude<SessionStanding, 'unreadable'>;
 
 /**
  * The state of a session, the same for every frontend. A stopped run determines it until another one ends with an
- * answer; an open plan outlives runs that leave it alone, and what people do to a plan at rest counts from then on.
+ * answer; an open plan outlives runs that leave it alone, and what people do to an idle plan counts from then on.
  */
 export function sessionStanding({ run, plan, runEnd }: Session): Standing {
   if (run) return 'running';

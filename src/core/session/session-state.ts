@@ -138,14 +138,14 @@ export type Session = PlanProgress & {
   browserHold: PersonHold | null;
   /** The person who has a terminal open in `work/`. */
   terminal: PersonHold | null;
-  /** The last event at which a daemon stopped in order and left something open; 0: none. */
+  /** The last event at which a daemon stopped normally and left something open; 0: none. */
   lastStopSeq: number;
 };
 
-/** Who has something of the session for themselves, and since when; `from`: null for a message without a sender. */
+/** Who holds the browser or the terminal, and since when; `from`: null for a message without a sender. */
 export type PersonHold = { from: string | null; since: string };
 
-/** Whether a person has its browser or a terminal: it must stay open then. */
+/** Whether a person holds its browser or a terminal: it must stay open then. */
 export const isHeld = ({ browserHold, terminal }: Session): boolean => browserHold !== null || terminal !== null;
 
 /** What is known of daemons lost over the current work. */

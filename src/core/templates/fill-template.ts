@@ -43,7 +43,7 @@ export function findTemplateFaults({ name, head, body, frontMatterLines }: Templ
     ),
     ...(cycle
       ? [
-          `templates/${name}.md: the items ${cycle.map((id) => id.replace('step_', '')).join(' → ')} need each other in a ring`,
+          `templates/${name}.md: the items ${cycle.map((id) => id.replace('step_', '')).join(' → ')} need each other in a cycle`,
         ]
       : []),
   ];

@@ -105,7 +105,7 @@ export function linesWithTags(text: string): string[] {
 const TRANSCRIPT = /^\s{0,9}(?:\$ \S|(?:tool|command|build|console|shell|program) (?:output|log)\s?[:：]\s{0,9}$)/i;
 const withoutTranscript = (lines: readonly string[]): string[] => lines.filter(outsideTranscript());
 
-/** Tells of one line of a text after the other whether it stands outside of pasted program output. */
+/** Returns a function that tells, line by line, whether a line is outside pasted program output. */
 export function outsideTranscript(): (line: string) => boolean {
   let isPrinted = false;
   return (line) => {

@@ -33,7 +33,7 @@ export function linesOutsideCode(text: string): string[] {
 export class FencedCode {
   #fence = '';
 
-  /** Whether the next line is a part of it, as the fences are. */
+  /** Whether the next line belongs to it; the fences do. */
   includes(line: string): boolean {
     const wasOpen = this.isOpen;
     if (!wasOpen) this.#fence = openingFence(line);
@@ -92,7 +92,7 @@ export function splitSentences(line: string): string[] {
   });
 }
 
-/** Two words do not become one, nor a quotation or code a part of the word beside it. */
+/** Adds a space if two words would otherwise become one, or a quotation or code part of the word beside it. */
 export const joinWords = (one: string, other: string): string =>
   `${one}${/^[\p{Script=Latin}\p{N}"'`]{2}$/u.test(one.slice(-1) + other.charAt(0)) ? ' ' : ''}${other}`;
 

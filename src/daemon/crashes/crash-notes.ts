@@ -70,8 +70,8 @@ export type WatchdogOptions = {
 
 /**
  * Ends the process with SIGKILL when its event loop has been blocked for a minute: it would keep the workspace without
- * serving anyone. Whoever started it may restart it; its work then continues, and the file it leaves names the session
- * whose step blocked.
+ * serving anyone. A supervisor may restart it; its work then continues, and the file it leaves names the session whose
+ * step blocked.
  */
 export function startWatchdog({ patienceMs = STALL_LIMIT_MS, path, of, slow }: WatchdogOptions = {}): Watchdog {
   const tickMs = patienceMs / TICKS_PER_LIMIT;

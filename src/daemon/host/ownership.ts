@@ -133,7 +133,7 @@ async function claimWorkspace(
     try {
       check();
     } catch {
-      // It has been told.
+      // `onLost` has been called.
     }
     // Tried again a second later.
     if (readOwnerCached() === undefined) inOrder(restoreName).catch(() => undefined);

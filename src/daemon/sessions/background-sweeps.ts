@@ -110,7 +110,7 @@ export function scheduleRetention(
     try {
       await sweepEach();
     } catch (error) {
-      log('warn', `expired data could not be looked for: ${errorText(error)}`);
+      log('warn', `could not check for expired data: ${errorText(error)}`);
     }
     isAtIt = false;
   }

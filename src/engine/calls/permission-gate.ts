@@ -186,7 +186,7 @@ function requiredTool(session: Session, { key, name, args }: TurnCall): string |
   return wants('matches') ? 'read_file' : undefined;
 }
 
-/** The check in the arguments of a call; undefined if it is none, which the tool itself then says. */
+/** The check in the arguments of a call; undefined if it is not a check, which the tool itself reports. */
 function readCheck(args: string): StepCheck | undefined {
   try {
     return StepCheck.safeParse(JSON.parse(args)).data;

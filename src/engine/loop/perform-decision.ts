@@ -112,7 +112,7 @@ async function takeInDuringCall(loop: SessionLoop): Promise<void> {
   await writePlanIfDue(loop);
 }
 
-/** A `plan.json` that cannot be written now is late, and delays nothing else. */
+/** A `plan.json` that cannot be written now is written later, and delays nothing else. */
 async function writePlanIfDue({ planSync, ports }: SessionLoop): Promise<void> {
   await planSync
     .writePlanIfDue()

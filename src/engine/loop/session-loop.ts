@@ -87,7 +87,7 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
   };
 }
 
-/** Whoever has the browser or the terminal by the log has it in fact. */
+/** Gives the browser and the terminal to the person who holds them in the log, or takes them back. */
 export function giveToHolders({ sessionLog: { session }, ports }: SessionLoop): void {
   if (session.browserHold) ports.browser?.give();
   else ports.browser?.takeBack();

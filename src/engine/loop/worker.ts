@@ -204,7 +204,7 @@ async function bringFilesUpToDate({ planSync, approvalSync, sessionLog, ports }:
 function endIfStalled(loop: SessionLoop, decision: Decision, rules: Rules): Decision {
   const { session } = loop.sessionLog;
   if (loop.isRepeating(decision)) return endIfRepeating(loop, decision, rules);
-  // A child session waits for settings silently; whoever reads the settings wakes it.
+  // A child session waits for settings silently; the code that reads the settings wakes it.
   if (decision.do !== 'idle' || !session.run || rules.settingsFault !== null) return decision;
   if (!isStalled(session, decision)) {
     loop.alarm.wakeIn(CHILDREN_POLL_MS);

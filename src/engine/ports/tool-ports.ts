@@ -88,9 +88,9 @@ export type Permission =
  */
 export type ToolCaller = { work: () => Promise<string>; top?: () => Promise<string>; signal: AbortSignal };
 
-/** Something of the session that a person may have for themselves: they use it over a socket. */
+/** The browser or the terminal of a session, which a person may take over and use through a socket. */
 type PersonControl<State> = {
-  /** What is known of it now. */
+  /** Its current state. */
   readonly state: State;
   /** Opens it to the person who has it, over a socket. Nothing happens if it is open to them already. */
   give(): void;

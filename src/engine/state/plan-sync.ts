@@ -186,7 +186,7 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
   };
 
   return {
-    /** Takes in what a look at the file found. */
+    /** Takes in what a check of the file found. */
     take,
     written: () => written,
     setWritten(content: string | null): void {
@@ -194,7 +194,7 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
     },
     /** The file holds a save that cannot be read, and is not replaced. */
     hasUnreadable: () => unreadableSave !== null,
-    /** That save may be unfinished, and is looked at again. */
+    /** That save may be unfinished, and is checked again. */
     isPending: () => unreadableSave !== null && !unreadableSave.reported,
   };
 }

@@ -189,7 +189,7 @@ async function replayPlanAt(
   let session = emptySession(name);
   let found: Plan | undefined;
   await journal.read((event) => {
-    session = step('reading the record again', () => reduceEvent(session, event));
+    session = step('reading the event log again', () => reduceEvent(session, event));
     if (session.plan?.id === id && session.plan.revision === revision) found = session.plan;
   }, 'oldest');
   return found;

@@ -202,7 +202,7 @@ async function* runFrames(
     isDelivered = !signal.aborted;
   } catch (error) {
     if (closing.aborted) {
-      const message = 'The server ends, and the run goes on. Ask for the same run again to follow it.';
+      const message = 'The server ends, and the run continues. Ask for the same run again to follow it.';
       yield frame({ type: 'RUN_ERROR', message, code: 'server_closing' });
     } else if (!signal.aborted) {
       const { message, status } = problemOf(error, complain);

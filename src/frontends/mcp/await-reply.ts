@@ -67,7 +67,7 @@ export async function sendAndAwait(
   }
 }
 
-/** Null where nobody answered in time; the session goes on waiting. */
+/** Null if nobody answered in time; the session keeps waiting. */
 async function showForm(ctx: ServerContext, form: ElicitRequestFormParams, timeout: number) {
   try {
     return FormResponse.parse(await ctx.mcpReq.elicitInput(form, { timeout, signal: ctx.mcpReq.signal }));
@@ -87,7 +87,7 @@ function canShowForms({ server, ctx }: SendingCall): boolean {
   return elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined);
 }
 
-/** The reply; null where none came in time. Meanwhile the client receives progress: steps and tools that begin. */
+/** The reply; null if there was none in time. Meanwhile the client receives progress: steps and tools that begin. */
 export async function replyWithin(
   client: Client,
   { session, name }: Pick<SentMessage, 'session' | 'name'>,
@@ -123,7 +123,7 @@ async function reportProgress(updates: AsyncGenerator<SessionUpdate>, ctx: Serve
   }
 }
 
-/** The step that begins, or is at work when the wait begins; or the tool. */
+/** The step that starts, or that is running when the wait starts; or the tool. */
 function progressText(update: SessionUpdate): string | undefined {
   if (update.is === 'text') return undefined;
   if (update.is === 'event' && update.event.type === 'tool.started') return `runs ${update.event.name}`;

@@ -37,7 +37,7 @@ const structured = (structuredContent: Record<string, unknown>): CallToolResult 
   structuredContent,
 });
 
-/** The tools that look and change nothing. */
+/** The tools that only read. */
 export function addReadTools(server: McpServer, { client }: McpContext): void {
   server.registerTool(
     'list_sessions',
@@ -97,7 +97,7 @@ export function addReadTools(server: McpServer, { client }: McpContext): void {
     'get_plan',
     {
       title: 'Show a plan',
-      description: "Gives a session's plan with its steps and its id, which edit_plan wants.",
+      description: "Gives a session's plan with its steps and its id, which edit_plan needs.",
       inputSchema: z.object({ session: SessionArgument }),
       outputSchema: PlanView,
       annotations: READS,
@@ -109,7 +109,7 @@ export function addReadTools(server: McpServer, { client }: McpContext): void {
 const WORKS: ToolAnnotations = { readOnlyHint: false, destructiveHint: false, openWorldHint: true };
 const STEERS: ToolAnnotations = { ...WORKS, idempotentHint: true, openWorldHint: false };
 
-/** The tools that send messages and edit plans; `answer_approval` only where it is switched on. */
+/** The tools that send messages and edit plans; `answer_approval` only if it is switched on. */
 export function addWriteTools(server: McpServer, context: McpContext, states: RequestStateCodec<RoundState>): void {
   const { client } = context;
   const call: MakeCall = (ctx, seconds) => ({ context, server: server.server, ctx, states, seconds });

@@ -65,7 +65,7 @@ export type FormSubject = z.infer<typeof FormSubject>;
 
 type PersonForm = { subject: FormSubject; form: ElicitRequestFormParams };
 
-/** The form for what a reply asks; null where it asks nothing, or several calls wait at once. */
+/** The form for what a reply asks; null if it asks nothing, or several calls wait at once. */
 export async function formFor({ client }: McpContext, reply: Reply): Promise<PersonForm | null> {
   if (reply.status !== 'waiting') return null;
   const { question, session } = reply;
@@ -108,7 +108,7 @@ const Decision = z.object({ decision: z.enum(['allow', 'deny']) });
 const Words = z.object({ answer: z.string().trim().min(1) });
 
 /**
- * Sends the person's answer. Null where they gave none that fits the form. Throws UserError where what was asked is
+ * Sends the person's answer. Null if they gave none that fits the form. Throws UserError if what was asked is
  * over: a file, a chat or another client was faster.
  */
 export async function sendAnswer(

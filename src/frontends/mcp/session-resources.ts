@@ -93,7 +93,7 @@ function entryOf(event: Event): string | undefined {
   return `## ${event.from ?? 'Message'}, ${event.at}\n\n${command}${inlineText(event.body)}`;
 }
 
-/** Who wants to hear of which plans. A holder is a subscription of the client, by any name of its own. */
+/** Who is subscribed to which plans. A holder is a subscription of the client, by any name of its own. */
 export type PlanSubscriptions = {
   add(holder: string | number, uris: readonly string[]): void;
   remove(holder: string | number): void;

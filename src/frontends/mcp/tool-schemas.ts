@@ -13,7 +13,7 @@ export const WaitArgument = z
   .min(0)
   .max(MAX_WAIT_S)
   .default(DEFAULT_WAIT_S)
-  .describe(`Seconds to wait for the reply, at most ${MAX_WAIT_S}. The run goes on however long this is.`);
+  .describe(`Seconds to wait for the reply, at most ${MAX_WAIT_S}. The run continues however long this is.`);
 export const MessageIdArgument = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'expected letters, digits, ".", "_" and "-", a letter or digit first')

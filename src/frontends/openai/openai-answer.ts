@@ -17,7 +17,7 @@ export const isCutShort = ({ reason }: Reply): boolean => LIMIT_REASONS.has(reas
 
 /** Sent when a run takes longer than a client waits. Clients send it back as part of the history. */
 export const runGoesOn = (session: string): string =>
-  `The run goes on in the session ${JSON.stringify(session)}. Say "/status" to hear how far it is, or anything else to wait on.`;
+  `The run continues in the session ${JSON.stringify(session)}. Send "/status" for its progress, or anything else to keep waiting.`;
 
 /** The session and the message that a request becomes. */
 export type ChosenSession = {

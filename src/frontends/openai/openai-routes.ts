@@ -152,7 +152,7 @@ async function* streamed(
 const serverEnds = (): HttpProblem =>
   new HttpProblem(503, {
     wanted: 'an answer',
-    came: 'the end of the server; the run goes on',
+    came: 'the end of the server; the run continues',
     todo: 'Send the same again: it is the same message, and gets its reply.',
   });
 

@@ -25,7 +25,7 @@ const RETRY_WITHIN_MS = 120_000;
 
 export type Asked = { request: OpenAiRequest; header: (name: string) => string | undefined };
 
-/** Finds the session of a request, in the order of docs/openai.md. Throws OpenAiProblem where there is none. */
+/** Finds the session of a request, in the order of docs/openai.md. Throws OpenAiProblem if there is none. */
 export async function chooseSession(client: Client, asked: Asked): Promise<ChosenSession> {
   const { request } = asked;
   const named = namedSession(client, asked);

@@ -13,16 +13,18 @@ export const FileIdentity = z.object({
   ino: z.string(),
   mtime_ns: z.string(),
   sha256: z.string(),
-  ctime_ns: z.string().optional().describe('Records of earlier versions have none.'),
-  name: z.string().optional().describe('Its name in `inbox/`, where its reply has another.'),
+  ctime_ns: z.string().optional().describe('Missing in events of earlier versions.'),
+  name: z.string().optional().describe('Its name in `inbox/`, if its reply has another name.'),
 });
 export type FileIdentity = z.infer<typeof FileIdentity>;
 
 export const ToolCall = z.object({
   id: z.string(),
   name: z.string(),
-  args: z.string().describe('The arguments as the model wrote them: JSON, if it kept to the form.'),
-  provider_fields: ProviderFields.optional().describe('What the endpoint wants back with the call, as it came.'),
+  args: z.string().describe('The arguments as the model wrote them, usually JSON.'),
+  provider_fields: ProviderFields.optional().describe(
+    'Fields that the endpoint expects back with the call, unchanged.',
+  ),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 
@@ -33,11 +35,11 @@ export const RenderedTemplate = z.union([
   z.object({
     name: z.string(),
     goal: z.string(),
-    text: z.string().describe('Its steps and what stands around them, filled in, as Markdown.'),
+    text: z.string().describe('Its steps and the text around them, filled in, as Markdown.'),
     mode: Mode.optional(),
     limits: Limits.optional(),
   }),
-  z.object({ fault: z.string().describe('Why it cannot be run; the reply says it.') }),
+  z.object({ fault: z.string().describe('Why it cannot be run, as the reply says.') }),
 ]);
 export type RenderedTemplate = z.infer<typeof RenderedTemplate>;
 
@@ -53,12 +55,12 @@ const PromptNonce = z
   .string()
   .regex(/^[0-9a-f]{12}$/)
   .optional()
-  .describe('Drawn by chance: what marks data and the daemon in the requests from here on.');
+  .describe('Random digits that mark data and the text of the daemon in the requests from here on.');
 
 export const RunEndStatus = z.enum(['done', 'paused', 'waiting', 'failed', 'cancelled']);
 export type RunEndStatus = z.infer<typeof RunEndStatus>;
 
-/** Who or what caused it: a person (by message id or by hand), the model, or a rule of the daemon. */
+/** Who or what caused it: a person (by a message or an edited file), the model, or a rule of the daemon. */
 export const Actor = z.enum(['person', 'model', 'daemon']);
 export type Actor = z.infer<typeof Actor>;
 
@@ -79,56 +81,58 @@ const EVENT_SCHEMAS = [
     as: z
       .literal('data')
       .optional()
-      .describe('Its sender is not in `senders`: the model sees it as data, and it gives no orders.'),
+      .describe('Its sender is not in `senders`: the model sees it as data, not as an instruction.'),
     template: RenderedTemplate.optional(),
     file: FileIdentity,
   }),
   eventSchema('run.started', {
     message: z.string(),
     limits: Limits,
-    paused_plan: z.string().optional().describe('The paused plan this run leaves as it is.'),
+    paused_plan: z.string().optional().describe('The paused plan that this run leaves unchanged.'),
     model: z.string().optional(),
     mode: Mode.describe('`auto`: not chosen yet, the model is asked first.'),
-    mode_reason: z.string().optional().describe('Why this mode, where the daemon chose it.'),
+    mode_reason: z.string().optional().describe('Why this mode, if the daemon chose it.'),
     agent: z.string().optional().describe('The profile that does the work.'),
-    folder: z.string().optional().describe('The folder under `work/` its tools see as theirs.'),
+    folder: z.string().optional().describe('The folder under `work/` that its tools see as `work/`.'),
     nonce: PromptNonce,
   }),
   eventSchema('run.resumed', {
     message: z.string(),
-    name: z.string().optional().describe('Name of the reply of a run that goes on by itself: settings hold again.'),
+    name: z.string().optional().describe('Name of the reply, if the run resumes because its settings are valid again.'),
     by: Actor,
     limits: Limits,
-    plan: z.string().optional().describe('The plan that is resumed, where the message names one.'),
-    paused_plan: z.string().optional().describe('The paused plan this run still leaves as it is.'),
+    plan: z.string().optional().describe('The plan that is resumed, if the message names one.'),
+    paused_plan: z.string().optional().describe('The paused plan that this run still leaves unchanged.'),
     model: z.string().optional(),
     nonce: PromptNonce,
   }),
   eventSchema('mode.chosen', { mode: Mode, mode_reason: z.string() }),
-  eventSchema('mode.set', { mode: Mode.nullable().describe('Null: that of the settings again.'), message: z.string() }),
+  eventSchema('mode.set', { mode: Mode.nullable().describe('Null: the mode of the settings.'), message: z.string() }),
   eventSchema('model.answered', {
     text: z.string(),
     calls: z.array(ToolCall),
-    provider_fields: ProviderFields.optional().describe('What the endpoint wants back with the calls, as it came.'),
+    provider_fields: ProviderFields.optional().describe(
+      'Fields that the endpoint expects back with the calls, unchanged.',
+    ),
     usage: Usage.omit({ iterations: true, ms: true }),
     model: z.string(),
     ms: z.number(),
     delivered: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),
-    seen: z.int().describe('The record up to this seq was in the request.'),
-    step: z.string().optional().describe('The step that was at work when the model was asked.'),
-    truncated: z.literal(true).optional().describe('It reached the length limit of the endpoint: the rest is missing.'),
-    planner_query: LoggedPlannerQuery.optional().describe('Its answer is no turn of the conversation.'),
+    seen: z.int().describe('The event log up to this seq was in the request.'),
+    step: z.string().optional().describe('The current step when the model was called.'),
+    truncated: z.literal(true).optional().describe('It was cut off at the length limit of the endpoint.'),
+    planner_query: LoggedPlannerQuery.optional().describe('Its answer is not part of the conversation.'),
   }),
   eventSchema('model.failed', {
     error: z.string(),
     kind: z.enum(['unreachable', 'overloaded', 'rejected', 'too_long', 'malformed', 'aborted', 'unconfigured']),
     attempt: z.int().min(1),
     ms: z.number().optional().describe('How long the call took to fail.'),
-    retry_at: z.string().nullable().describe('When it is tried again; null: it is not.'),
-    window: z.int().min(1).optional().describe('Tokens the model takes at most, as far as this refusal shows.'),
+    retry_at: z.string().nullable().describe('When it is retried; null: never.'),
+    window: z.int().min(1).optional().describe('The context window in tokens, as far as this refusal shows.'),
   }),
   eventSchema('tool.started', {
-    call: z.string().describe('`<seq of the answer>.<place in it>`: never used twice.'),
+    call: z.string().describe('`<seq of the answer>.<position in it>`: never used twice.'),
     name: z.string(),
     args: z.string(),
     replay: z.enum(['safe', 'never']),
@@ -138,8 +142,8 @@ const EVENT_SCHEMAS = [
     ok: z.boolean(),
     output: StoredText,
     ms: z.number(),
-    images: z.array(ImageFile).optional().describe('Images that the model is shown behind the output.'),
-    exit: z.int().nullish().describe('Of a command: its exit status; null where it did not end by itself.'),
+    images: z.array(ImageFile).optional().describe('Images shown to the model after the output.'),
+    exit: z.int().nullish().describe('The exit status of a command; null if it did not end by itself.'),
   }),
   eventSchema('tool.interrupted', {
     call: z.string(),
@@ -153,21 +157,21 @@ const EVENT_SCHEMAS = [
     name: z.string().describe('The tool.'),
     args: z.string(),
     folder: z.string().optional(),
-    hash: z.string().describe('Of tool, arguments and folder; an answer holds for these alone.'),
+    hash: z.string().describe('Hash of tool, arguments and folder; an answer applies only to these.'),
     why: z.string(),
     display: z.string(),
-    always: z.string().nullable().describe('The rule that is offered.'),
+    always: z.string().nullable().describe('The rule that "always" would add.'),
     expires_at: z.iso.datetime(),
   }),
   eventSchema('approval.answered', {
     call: z.string(),
-    id: z.int().min(1).optional().describe('Without it nobody was asked: a rule denied the call.'),
+    id: z.int().min(1).optional().describe('Missing if nobody was asked because a rule denied the call.'),
     decision: z.enum(['allow', 'deny']),
     by: ApprovedBy,
     why: z.string().describe('The reason that the model sees for a denied call.'),
     always: z.string().optional().describe('The rule that was added to session.json.'),
-    message: z.string().optional().describe('The message that answered, or stands for the answer: its reply is next.'),
-    name: z.string().optional().describe('Name of the reply, where the answer was no message.'),
+    message: z.string().optional().describe('The message that answered, or a stand-in for it; its reply is next.'),
+    name: z.string().optional().describe('Name of the reply, if the answer was not a message.'),
     joins: z.boolean().optional().describe('The text of the message is delivered to the model.'),
   }),
   eventSchema('browser.taken', BrowserTaken.shape),
@@ -181,17 +185,17 @@ const EVENT_SCHEMAS = [
     limits: z.object({ iterations: z.int(), step_iterations: z.int() }),
     title: z.string().optional(),
     planned_by: z.string().optional(),
-    steps: z.array(Step).optional().describe('The steps it begins with, where a planner or a template made it.'),
+    steps: z.array(Step).optional().describe('Its first steps, if a planner or a template made it.'),
   }),
   eventSchema('plan.revised', {
     reason: z.string(),
-    changes: z.array(PlanChange).describe('Open steps that go, change or come; what has ended stays.'),
+    changes: z.array(PlanChange).describe('Open steps that are removed, changed or added; ended steps stay.'),
   }),
   eventSchema('plan.edited', {
     by: Actor,
     changes: z.array(PlanChange),
-    ignored: z.array(z.string()).describe('What the daemon did not take over, in words.'),
-    save: PlanSave.optional().describe('The save of `plan.json` it came from, where it could be read.'),
+    ignored: z.array(z.string()).describe('What the daemon did not accept, in words.'),
+    save: PlanSave.optional().describe('The save of `plan.json` that caused it, if it could be read.'),
   }),
   eventSchema('plan.ended', { plan: z.string(), status: PlanStatus, reason: z.string() }),
   eventSchema('step.added', { step: Step, by: Actor }),
@@ -201,7 +205,7 @@ const EVENT_SCHEMAS = [
     step: z.string(),
     tier: CompletedBy,
     evidence: z.string(),
-    veto: z.string().optional().describe('Why it was not believed; without it its checks are tried.'),
+    veto: z.string().optional().describe('Why it was rejected; if missing, its checks are run.'),
     result: z.string().optional(),
     attachments: z.array(z.string()).optional(),
     next_step: z.string().optional(),
@@ -211,10 +215,10 @@ const EVENT_SCHEMAS = [
     step: z.string(),
     by: CompletedBy,
     evidence: z.string(),
-    markers: z.int().optional().describe('Markers in this answer, where there was more than one.'),
+    markers: z.int().optional().describe('Number of markers in this answer, if more than one.'),
     result: z.string(),
     attachments: z.array(z.string()).optional().describe('Files under `work/` that the step wrote.'),
-    next_step: z.string().optional().describe('The step the answer named as the one it goes on with.'),
+    next_step: z.string().optional().describe('The step that the answer named as the next one.'),
   }),
   eventSchema('step.failed', { step: z.string(), error: z.string(), by: Actor }),
   eventSchema('step.blocked', { step: z.string(), error: z.string(), by: Actor }),
@@ -225,8 +229,8 @@ const EVENT_SCHEMAS = [
     child: z.string().describe('The child session.'),
     attempt: z.int().min(1),
     message: z.string().describe('Id of the message it was sent.'),
-    command: z.string().optional().describe('The command that it was sent instead of its task.'),
-    folder: z.string().optional().describe('The folder under `work/` that it was given as its own.'),
+    command: z.string().optional().describe('The command it was sent instead of its task.'),
+    folder: z.string().optional().describe('Its own folder under `work/`.'),
     limits: Limits.optional().describe('What it may spend.'),
   }),
   eventSchema('child.replied', {
@@ -237,13 +241,13 @@ const EVENT_SCHEMAS = [
     reply: Reply,
   }),
   eventSchema('context.compacted', {
-    upto: z.int().describe('The record so far.'),
-    summary: z.string().describe('Empty: a fresh conversation. Else what stands in the place of the turns left out.'),
+    upto: z.int().describe('The last event it covers.'),
+    summary: z.string().describe('Replaces the turns left out; empty: a new conversation.'),
     kept: z
       .int()
       .min(1)
       .optional()
-      .describe('How many of the last messages of the conversation stay as they are; without it, none.'),
+      .describe('How many of the last messages of the conversation stay unchanged; if missing, none.'),
   }),
   eventSchema('run.ended', {
     message: z.string(),
@@ -251,18 +255,15 @@ const EVENT_SCHEMAS = [
     reason: z.string(),
     text: z.string().describe('What the reply says.'),
     spent: Usage,
-    files: z
-      .array(z.string())
-      .optional()
-      .describe('Files under `work/` that its reply brings along: they were there then.'),
+    files: z.array(z.string()).optional().describe('Files under `work/` attached to its reply; they existed then.'),
     question: UserQuestion.extend({ call: z.string().describe('The call whose result the answer is.') })
       .optional()
-      .describe('What `ask_user` asks: the next message is the answer.'),
+      .describe('The question of `ask_user`: the next message is the answer.'),
   }),
   eventSchema('reply.committed', { message: z.string(), reply: Reply, file: FileIdentity.optional() }),
   eventSchema('reply.published', {
     message: z.string(),
-    idle: z.boolean().describe('Nothing was open in the session after this.'),
+    idle: z.boolean().describe('Nothing was left to do in the session after this.'),
     plan_behind: z
       .literal(true)
       .optional()
@@ -273,18 +274,18 @@ const EVENT_SCHEMAS = [
     after: z
       .enum(['crash', 'error', 'trouble', 'stop'])
       .optional()
-      .describe('How it was left: a daemon that died, an error of its code, trouble with the disk, a stop in order.'),
+      .describe('How the last daemon ended: it died, an error in its code, a disk error, a normal stop.'),
     error: z.string().optional(),
     crashes: z
       .int()
       .min(1)
       .optional()
       .describe(
-        'Daemons lost in a row with evidence against this session: the event loop stood still in a step of it, or an error in its work was not caught. Without it there is no evidence.',
+        'Consecutive crashes with evidence against this session: the event loop hung in a step of it, or an error in its work was not caught. Missing without evidence.',
       ),
   }),
   eventSchema('daemon.stopped', {
-    open: z.array(z.string()).describe('What a daemon that ended in order left for the next one, in words.'),
+    open: z.array(z.string()).describe('What a daemon that stopped normally left for the next one, in words.'),
   }),
 ] as const;
 

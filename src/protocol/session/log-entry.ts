@@ -3,8 +3,8 @@ import { z } from 'zod';
 /** A position in a session's event log: the end of event `seq`. It matches a log only if that very line ends there. */
 export const LogPosition = z.object({
   seq: z.int().min(0).describe('The last event before it; 0: the beginning.'),
-  segment: z.int().min(1).describe('The file of the record it is in, counted from 1.'),
-  offset: z.int().min(0).describe('Bytes of that file before it.'),
+  segment: z.int().min(1).describe('The segment of the event log it is in, counted from 1.'),
+  offset: z.int().min(0).describe('Bytes of that segment before it.'),
   crc: z.string().describe('The checksum of the line that ends there.'),
 });
 export type LogPosition = z.infer<typeof LogPosition>;

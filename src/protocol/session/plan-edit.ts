@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { EachSource, ReduceInput, Step, StepCheck, StepCondition, StepStatus } from './plan.ts';
 
-/** The bounds of a `plan.json`: a larger one nobody reads, and each change of it would delay all sessions. */
+/** The bounds of a `plan.json`: nobody reads a larger one, and each change of it would delay all sessions. */
 export const PLAN_BOUNDS = {
   /** Of the file: all steps of the largest plan, with their results. */
   bytes: 64 * 1024 * 1024,
@@ -18,7 +18,7 @@ export const PLAN_BOUNDS = {
 const tooMany = (what: string, most: number) => ({
   error: ({ input }: { input?: unknown }) => {
     const is = typeof input === 'string' ? input.length : Array.isArray(input) ? input.length : 0;
-    return `wanted at most ${most} ${what}, came ${is}`;
+    return `expected at most ${most} ${what}, got ${is}`;
   },
 });
 
@@ -39,7 +39,7 @@ const SavedLimits = z.object({ iterations: z.int().min(1).optional(), step_itera
 
 const { id, description, notes } = PLAN_BOUNDS;
 
-/** The description of a step, whoever writes it. */
+/** The description of a step, written by a person, a planner or the model. */
 export const StepText = z.string().trim().min(1).max(description, tooMany('characters', description));
 const EditedStep = SavedStep.extend({
   id: z.string().min(1).max(id, tooMany('characters', id)).optional(),
@@ -69,16 +69,16 @@ export type EditedPlan = z.infer<typeof EditedPlan>;
  */
 export const PlanSave = z.object({
   sha256: z.string().describe('Of its text.'),
-  revision: z.int().optional().describe('The version of the plan its buffer began from.'),
+  revision: z.int().optional().describe('The version of the plan that the edit started from.'),
   goal: z.string().optional(),
   limits: SavedLimits.optional(),
-  status: z.unknown().optional().describe('As the file had it, like the two below; not taken over.'),
+  status: z.unknown().optional().describe('As in the file, like the two below; not applied.'),
   current_step_index: z.unknown().optional(),
   iteration_count: z.unknown().optional(),
   steps: z.array(
     SavedStep.extend({
       id: z.string().describe('The id it has in the plan.'),
-      written: z.string().nullable().optional().describe('The id it had in the file, where it is another; null: none.'),
+      written: z.string().nullable().optional().describe('Its id in the file, if different; null: none.'),
     }),
   ),
 });
@@ -96,7 +96,7 @@ export const PlanChange = z.discriminatedUnion('what', [
     step: z.string(),
     from: StepStatus,
     to: StepStatus,
-    note: z.string().optional().describe('What came out of it, or why.'),
+    note: z.string().optional().describe('Its result, or the reason.'),
   }),
   z.object({
     what: z.literal('step'),
@@ -121,7 +121,7 @@ export type PlanChange = z.infer<typeof PlanChange>;
 const ProposedStepFields = z.strictObject({
   id: z
     .string()
-    .regex(/^[A-Za-z0-9_-]{1,60}$/, 'wanted letters, digits, "_" and "-"')
+    .regex(/^[A-Za-z0-9_-]{1,60}$/, 'expected letters, digits, "_" and "-"')
     .optional(),
   description: StepText,
   needs: z.array(z.string()).nullish(),
@@ -144,7 +144,7 @@ export const PlanProposal = z.object({
   title: z.string().trim().nullish(),
   language: z.string().nullish(),
   steps: z.array(ProposedStep).nullish(),
-  answer: z.string().nullish().describe('The whole answer, where no plan is needed.'),
+  answer: z.string().nullish().describe('The whole answer, if no plan is needed.'),
 });
 export type PlanProposal = z.infer<typeof PlanProposal>;
 
@@ -156,7 +156,7 @@ export const PlanRevision = z.object({
   change: z
     .array(ProposedStepFields.partial().extend({ id: z.string(), status: StepStatus.nullish() }))
     .nullish()
-    .describe('New values by step; null takes one away.'),
+    .describe('New values by step; null removes one.'),
   add: z.array(ProposedStep).nullish(),
 });
 export type PlanRevision = z.infer<typeof PlanRevision>;

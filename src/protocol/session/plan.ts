@@ -30,9 +30,9 @@ export const StepCondition = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe('Its result says this. Where the result denies it ("no error" for "error"), it does not hold.'),
+    .describe('Its result states this. A result that denies it ("no error" for "error") does not count.'),
   exit: z.int().optional().describe('Exit status of the last command that ran in it.'),
-  not: z.boolean().optional().describe('true: the step runs where the rest does not hold.'),
+  not: z.boolean().optional().describe('true: the step runs if the rest does not hold.'),
 });
 export type StepCondition = z.infer<typeof StepCondition>;
 
@@ -50,7 +50,7 @@ export type EachSource = z.infer<typeof EachSource>;
 /** What a step combines: the outcomes of another step's items, in batches. */
 export const ReduceInput = z.strictObject({
   from: z.string().min(1).describe('Id of the step with `each`.'),
-  batch_chars: z.int().min(1).optional().describe('Characters of outcomes that are put together at once.'),
+  batch_chars: z.int().min(1).optional().describe('Characters of results that are combined at once.'),
 });
 export type ReduceInput = z.infer<typeof ReduceInput>;
 
@@ -59,9 +59,9 @@ export const StepProgress = z.object({ current: z.int().min(0), total: z.int().m
 export const Step = z.object({
   id: z.string().min(1),
   description: z.string().min(1).describe('What is to be done. A tag like [CHART] at its beginning may name an agent.'),
-  command: z.string().optional().describe('The command that does it, where it comes from a template that names one.'),
+  command: z.string().optional().describe('The command that does it, if its template names one.'),
   status: StepStatus,
-  result: z.string().optional().describe('What came out of it, in a few words.'),
+  result: z.string().optional().describe('Its result, in a few words.'),
   completed_by: CompletedBy.optional().describe('What decided that it is done; `timeout` means assumed.'),
   evidence: z.string().optional().describe('The words that decided it.'),
   error: z.string().optional(),
@@ -74,23 +74,23 @@ export const Step = z.object({
     .describe('Id of the step that undoes this one. That other step runs only after this one has failed.'),
   parent: z.string().optional().describe('Id of the step this one is a part of.'),
   each: EachSource.optional().describe('It is done once for each of these, each time by a step of its own.'),
-  gather: ReduceInput.optional().describe('It puts together what the parts of another step came to.'),
+  gather: ReduceInput.optional().describe('It combines the results of the parts of another step.'),
   on_failed_part: z
     .enum(['fail', 'continue'])
     .optional()
     .describe(
-      'What a failed part means for a step with `each`: "fail" (as without this) fails it, "continue" goes on without.',
+      'What a failed part means for a step with `each`: "fail" (the default) fails it, "continue" leaves the part out.',
     ),
   part: z
     .array(z.string())
     .optional()
-    .describe('What a part is done for: paths as its `parent` found them, or entries.'),
+    .describe('The items of this part: paths as its `parent` found them, or entries.'),
   done_when: z.array(StepCheck).optional(),
   notes: z.string().optional(),
-  agent: z.string().optional().describe('The profile of `agents` that does it; named by a tag such as [CHART] too.'),
+  agent: z.string().optional().describe('The profile of `agents` that does it; a tag such as [CHART] names one too.'),
   child: z.string().optional().describe('The child session that works on it.'),
-  call: z.string().optional().describe('The `spawn` call that asked for it, by its place in the record.'),
-  attempts: z.int().min(1).optional().describe('How often it was begun, where more than once.'),
+  call: z.string().optional().describe('The key of the `spawn` call that asked for it.'),
+  attempts: z.int().min(1).optional().describe('How often it was started, if more than once.'),
   attachments: z.array(z.string()).optional().describe('Files under `work/` it wrote.'),
   exit: z.int().optional().describe('Exit status of the last command that ran in it.'),
   iterations: z.int().min(0).optional().describe('Model calls spent in this step.'),
@@ -112,7 +112,7 @@ export const Plan = z.object({
   id: z.string().min(1),
   goal: z.string().describe('What the person asked for, as typed.'),
   mode: Mode,
-  mode_reason: z.string().optional().describe('Why this mode, where the daemon chose it.'),
+  mode_reason: z.string().optional().describe('Why this mode, if the daemon chose it.'),
   title: z.string().optional(),
   planned_by: z
     .string()
@@ -127,7 +127,7 @@ export const Plan = z.object({
   revision: z
     .int()
     .min(0)
-    .describe('Goes up with every change; says which version of the plan a hand edit began from.'),
+    .describe('Incremented with every change; shows which version of the plan a hand edit started from.'),
   created_at: z.string(),
   updated_at: z.string(),
 });

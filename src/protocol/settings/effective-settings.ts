@@ -104,7 +104,7 @@ export type EffectiveModel = ModelSettings & {
   no_key?: 'unnamed' | 'unlisted';
 };
 
-/** OpenAI's own address and key apply where nothing names another. */
+/** OpenAI's own address and key apply if nothing names another. */
 export const OPENAI_URL = 'https://api.openai.com/v1';
 export const OPENAI_KEY = 'OPENAI_API_KEY';
 

@@ -12,7 +12,7 @@ export const McpServer = z
   .strictObject({
     type: z
       .enum(['stdio', 'http', 'streamable-http', 'streamableHttp'], {
-        error: ({ input }) => (input === 'sse' ? `SSE is not spoken any more: ${WITHOUT_SSE}` : undefined),
+        error: ({ input }) => (input === 'sse' ? `SSE is no longer supported: ${WITHOUT_SSE}` : undefined),
       })
       .optional()
       .describe('Optional: a program or an endpoint, as `command` and `url` say anyway.'),

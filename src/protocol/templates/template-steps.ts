@@ -89,7 +89,7 @@ function parseNote({ key, value }: ItemNote, own: number, count: number): Partia
     case 'command':
       return value === 'none'
         ? {}
-        : 'command: expected "none"; a command stands at the end of its item, as code, or in a fenced block';
+        : 'command: expected "none"; a command is written as code at the end of its item, or in a fenced block';
     case 'done when':
       return parseCheck(value);
     case 'when':

@@ -20,7 +20,7 @@ export const TemplateHead = z.strictObject({
   goal: z.string().optional().describe('The goal of its plans; default: the description.'),
   parameters: z
     .record(
-      z.string().regex(/^[a-z][a-z0-9_]{0,40}$/, 'expected a name of small letters, digits and "_"'),
+      z.string().regex(/^[a-z][a-z0-9_]{0,40}$/, 'expected a name of lower-case letters, digits and "_"'),
       z.preprocess(
         (given) => (given === null ? {} : typeof given === 'object' ? given : { default: given }),
         TemplateParameter,

@@ -30,18 +30,18 @@ function describeJsonFault(text: string): string {
   const line = before.split('\n').length;
   const column = at - before.lastIndexOf('\n');
   const excerpt = [...before].slice(-40).join('');
-  if (at >= text.length) return `they end too early, after \`${excerpt}\` (${text.length} characters came).`;
-  const came = String.fromCodePoint(text.codePointAt(at) ?? 0);
-  const control = came < ' ';
+  if (at >= text.length) return `they end too early, after \`${excerpt}\` (${text.length} characters).`;
+  const got = String.fromCodePoint(text.codePointAt(at) ?? 0);
+  const control = got < ' ';
   const hint = control ? ' Inside a string a line break is written \\n, a tab \\t.' : '';
-  return `at line ${line}, column ${column}, after \`${excerpt}\`, came ${control ? JSON.stringify(came) : `\`${came}\``}.${hint}`;
+  return `at line ${line}, column ${column}, after \`${excerpt}\`, got ${control ? JSON.stringify(got) : `\`${got}\``}.${hint}`;
 }
 
 function describeExpectedArgs(schema: z.ZodObject): string {
   const keys = Object.entries(schema.shape).map(([key, value]) =>
     value.safeParse(undefined).success ? `${key}?` : key,
   );
-  return `Wanted one JSON object: { ${keys.join(', ')} }.`;
+  return `Expected one JSON object: { ${keys.join(', ')} }.`;
 }
 
 function describeIssue(issue: z.core.$ZodIssue, args: unknown, schema: z.ZodObject): string {
@@ -60,9 +60,9 @@ function describeIssue(issue: z.core.$ZodIssue, args: unknown, schema: z.ZodObje
   const value = valueAtPath(args, issue.path);
   const key = issue.path.length === 0 ? 'the whole' : `\`${issue.path.join('.')}\``;
   if (value === undefined) return `${key} is missing`;
-  const came = truncate(JSON.stringify(value), 60);
-  if (issue.code === 'invalid_type') return `${key}: wanted ${issue.expected}, came ${came}`;
-  return `${key}: ${issue.message}, came ${came}`;
+  const got = truncate(JSON.stringify(value), 60);
+  if (issue.code === 'invalid_type') return `${key}: expected ${issue.expected}, got ${got}`;
+  return `${key}: ${issue.message}, got ${got}`;
 }
 
 function nearestKey(key: string, known: readonly string[] | undefined): string {
@@ -78,7 +78,7 @@ function fittingChoices(errors: z.core.$ZodIssue[][]): z.core.$ZodIssue[][] {
   return ofType.filter((issues) => issues.length === least);
 }
 
-/** What is wrong by each choice; keys that none of them has are said once. */
+/** What is wrong by each choice; keys that none of them has are listed once. */
 function describeChoices(
   choices: z.core.$ZodIssue[][],
   at: PropertyKey[],

@@ -12,7 +12,7 @@ const SettingsStatus = z.object({
     .describe(
       'What is in force: the file; the last valid version, because the file is invalid; "nothing": there is no valid version.',
     ),
-  since: z.string().nullable().describe('When it came into force, ISO 8601, UTC; null if there is no file.'),
+  since: z.string().nullable().describe('When it took effect, ISO 8601, UTC; null if there is no file.'),
   fault: z.string().nullable().describe('Why the current file is invalid.'),
   warnings: z.array(z.string()).describe('What was ignored in it.'),
 });
@@ -52,7 +52,7 @@ export const DaemonStatus = z.object({
     total: z.int().describe('Sessions whose settings have a fault or a warning.'),
     sessions: z
       .array(SettingsStatus.extend({ session: z.string() }))
-      .describe(`These, as far as they were looked at, the first ${MAX_LISTED}.`),
+      .describe(`These sessions, as far as they were checked; the first ${MAX_LISTED}.`),
   }).describe('State of the settings.'),
   trouble: z.object({
     total: z.int(),

@@ -16,11 +16,11 @@ export type BrowserLost = z.infer<typeof BrowserLost>;
 /** Event `browser.returned`. */
 export const BrowserReturned = z.object({
   by: z.enum(['person', 'daemon']),
-  from: z.string().optional().describe('Who said so, where it was by a message.'),
+  from: z.string().optional().describe('The sender of the message, if a message caused it.'),
   reason: z.enum(['given_back', ...BrowserLost.options]),
 });
 
-/** What the daemon knows of a session's browser; no part of the event log. */
+/** What the daemon knows about a session's browser; not part of the event log. */
 export type BrowserState = {
   isOpen: boolean;
   /** Why the person who took it over no longer has it; null while they have. */
@@ -36,7 +36,7 @@ const Distance = z.number().min(-10_000).max(10_000);
 
 /** What a person does in a browser, one JSON object to a line. */
 export const BrowserInput = z.union([
-  z.strictObject({ ack: z.literal(true).describe('A picture was shown: another one may come.') }),
+  z.strictObject({ ack: z.literal(true).describe('A picture was shown; another one may be sent.') }),
   z.strictObject({ move: z.strictObject(at) }),
   z.strictObject({ down: z.strictObject({ ...at, button: Button, clicks: z.int().min(1).max(3) }) }),
   z.strictObject({ up: z.strictObject({ ...at, button: Button, clicks: z.int().min(1).max(3) }) }),
@@ -66,15 +66,15 @@ export type TerminalLost = z.infer<typeof TerminalLost>;
 /** Event `terminal.closed`. */
 export const TerminalClosed = z.object({
   by: z.enum(['person', 'daemon']),
-  from: z.string().optional().describe('Who said so, where it was by a message.'),
+  from: z.string().optional().describe('The sender of the message, if a message caused it.'),
   reason: z
     .enum(['closed', 'work_ended', ...TerminalLost.options])
     .describe('`work_ended`: the run was cancelled, or a new conversation began.'),
 });
 
-/** What the daemon knows of a session's terminal; no part of the event log. */
+/** What the daemon knows about a session's terminal; not part of the event log. */
 export type TerminalState = {
-  /** Why none can be opened, with what to do; null if one can be. It is found out when it is asked for. */
+  /** Why none can be opened, with what to do; null if one can be. Checked when a terminal is requested. */
   readonly problem: string | null;
   /** Why the person who opened it no longer has it; null while they have. */
   readonly lost: TerminalLost | null;
@@ -85,9 +85,9 @@ export const NO_TERMINAL: TerminalState = { problem: 'this session has none.', l
 export const TerminalInput = z.union([
   z.strictObject({ type: z.string().min(1).max(4000).describe('What the terminal sends for keys and pasted text.') }),
   z.strictObject({ size: z.strictObject({ rows: z.int().min(1).max(500), cols: z.int().min(2).max(1000) }) }),
-  z.strictObject({ ack: z.int().min(1).max(1_000_000).describe('So many bytes were shown: more may come.') }),
+  z.strictObject({ ack: z.int().min(1).max(1_000_000).describe('Number of bytes that were shown; more may be sent.') }),
 ]);
 export type TerminalInput = z.infer<typeof TerminalInput>;
 
-/** What the daemon shows of it, bytes in base64: at the begin of a connection the latest output, then what follows. */
+/** What the daemon shows of it, bytes in base64: the latest output when a connection starts, then what follows. */
 export type TerminalShown = { screen: string } | { output: string };

@@ -109,7 +109,7 @@ function epochAt(segments: SegmentFiles, { seq, segment, offset, crc }: LogPosit
 const missingBeginning = ({ oldest, current, open }: SegmentFiles) =>
   corruptLog(
     current.path,
-    `the snapshot that stands for events 1 to ${open(oldest).start.seq}, which retention removed, cannot be used`,
+    `the snapshot that replaces events 1 to ${open(oldest).start.seq}, which retention removed, cannot be used`,
   );
 
 /**

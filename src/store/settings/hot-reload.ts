@@ -19,7 +19,7 @@ export type SettingsState<T> = {
   fault: string | null;
   /** Parts of the file that were not understood and left out. */
   warnings: readonly string[];
-  /** When these came into force, ISO 8601; null if there is no file. */
+  /** When these took effect, ISO 8601; null if there is no file. */
   since: string | null;
 };
 

@@ -17,7 +17,7 @@ const loadTemplateParser = () => import('./template-file.ts');
 /** A source of template texts. */
 type TemplateSource = { names(): string[]; text(name: string): string | undefined };
 
-/** Templates by name. An invalid template is a result, not an exception, so that a person is told what is wrong. */
+/** Templates by name. An invalid template is a result, not an exception, so that people can see what is wrong. */
 export function templatesFromSource({ names, text }: TemplateSource): Templates {
   return {
     names: async () => names(),

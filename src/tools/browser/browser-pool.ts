@@ -127,7 +127,7 @@ async function makeRoom(entries: readonly PoolEntry[], most: number): Promise<vo
   const [oldest] = open.filter(({ calls }) => calls === 0).sort((one, other) => one.usedAt - other.usedAt);
   if (!oldest) {
     throw new UserError(
-      `All ${open.length} browsers are at work for other sessions. Try again in a while; a person can allow more with ` +
+      `All ${open.length} browsers are in use by other sessions. Try again in a while; a person can allow more with ` +
         '`browser.max_open` in agentd.json.',
     );
   }

@@ -19,7 +19,7 @@ function isExecutable(file: string): boolean {
   }
 }
 
-/** Whether a path is a folder or lies below it. Both must be absolute and normalized. */
+/** Whether a path is a folder or below it. Both must be absolute and normalized. */
 export function isInside(folder: string, path: string): boolean {
   return path === folder || path.startsWith(folder.endsWith('/') ? folder : `${folder}/`);
 }

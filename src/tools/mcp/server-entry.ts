@@ -162,8 +162,8 @@ function checkFolders(
       if (isWork) return undefined;
       if (isModels(path) || isModels(real ?? path)) {
         throw new UserError(
-          `mcpServers.${name}.${key}: \`${text}\` lies in a session's folder. Of those a server is only given the \`work/\` ` +
-            `of its own session, whole: \`\${${WORK_VARIABLE}}\`.`,
+          `mcpServers.${name}.${key}: \`${text}\` is in a session's folder. A server can only be given the whole \`work/\` ` +
+            `of its own session: \`\${${WORK_VARIABLE}}\`.`,
         );
       }
       if (real === undefined && key === 'read') throw missingFolder(name, key, text);
@@ -185,14 +185,14 @@ function checkFolders(
     const { path, real } = place('cwd', cwd);
     if (isModels(path) || isModels(real ?? path)) {
       throw new UserError(
-        `mcpServers.${name}.cwd: \`${cwd}\` lies in a session's folder, where the model writes: what it puts there ` +
+        `mcpServers.${name}.cwd: \`${cwd}\` is in a session's folder, where the model writes: what it puts there ` +
           '(node_modules, .npmrc, a module) would be run. Name a folder of your own, or leave it out.',
       );
     }
     if (real === undefined || !fs.statSync(real).isDirectory()) throw missingFolder(name, 'cwd', cwd);
     if (isWritten(real)) {
       throw new UserError(
-        `mcpServers.${name}.cwd: \`${cwd}\` lies in a folder of its \`write\`: what the server was made to write there would ` +
+        `mcpServers.${name}.cwd: \`${cwd}\` is in a folder of its \`write\`: what the server was made to write there would ` +
           'be run at its next start. Leave `cwd` out, and give it the folder as an argument.',
       );
     }
@@ -204,8 +204,8 @@ function checkFolders(
 function checkPrograms(name: string, command: string, own: Record<string, string>): void {
   const refuse = (key: string, text: string) => {
     throw new UserError(
-      `mcpServers.${name}.${key}: \`${text}\` lies in a session's folder, where the model writes. ` +
-        'Keep what is run in a folder of your own.',
+      `mcpServers.${name}.${key}: \`${text}\` is in a session's folder, where the model writes. ` +
+        'Keep programs in a folder of your own.',
     );
   };
   if (isAbsolute(command) && (isInSessionFolder(command) || isInSessionFolder(realPathOrNone(command) ?? '')))

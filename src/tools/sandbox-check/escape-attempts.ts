@@ -130,25 +130,25 @@ type EscapeAttempt = {
 export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
   {
     name: 'dots',
-    tries: 'a path with `..` to another session and to the own record',
+    tries: 'a path with `..` to another session and to its own event log',
     command: () => 'cat ../../other/work/secret ../events.jsonl',
     isHarmless: true,
   },
   {
     name: 'absolute paths',
-    tries: 'the whole path of another session, of the own record and of `.agentd/`',
+    tries: 'the absolute path of another session, of its own event log and of `.agentd/`',
     command: ({ root, mine, other }) => `cat ${other}/work/secret ${mine}/events.jsonl ${root}/.agentd/owner.json`,
     isHarmless: true,
   },
   {
     name: 'home',
-    tries: 'a file in the home folder of the person',
+    tries: 'a file in your home folder',
     command: ({ home }) => `cat ${home}/.ssh/id; cat ~/.ssh/id`,
     isHarmless: true,
   },
   {
     name: 'old links',
-    tries: 'a symbolic link that lies in `work/` before the command begins',
+    tries: 'a symbolic link that is in `work/` before the command begins',
     command: () => 'cat old-link/work/secret',
     isHarmless: true,
   },
@@ -185,8 +185,8 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
     isHarmless: true,
   },
   {
-    name: 'the record',
-    tries: 'writing `events.jsonl`, and putting another in its place',
+    name: 'the event log',
+    tries: 'writing `events.jsonl`, and replacing it',
     command: ({ mine }) => `echo forged >> ${mine}/events.jsonl; echo forged > x; mv x ${mine}/events.jsonl`,
     isHarmless: true,
   },
@@ -217,7 +217,7 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
     isHarmless: true,
   },
   {
-    name: 'powers',
+    name: 'privileges',
     tries: 'setuid programs, capabilities, mounts and namespaces of its own',
     command: () =>
       [
@@ -255,7 +255,7 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
   },
   {
     name: 'limits',
-    tries: 'a file of 8 GiB, and what is said of memory, time and crash dumps',
+    tries: 'a file of 8 GiB, and the limits of memory, time and core dumps',
     command: () =>
       [
         'dd if=/dev/zero of=large bs=1 count=1 seek=8G 2>/dev/null && echo ESCAPED',

@@ -115,7 +115,7 @@ export function assertMayBeShown({ hidden }: SandboxPaths, read: string[], write
 const isHidden = (path: string, hidden: HiddenFolder[]): boolean =>
   hidden.some(({ named, real }) => isWithin(named, path) || isWithin(real, path));
 
-/** Whether a path is a folder or lies in it. */
+/** Whether a path is a folder or in it. */
 const isWithin = (folder: string, path: string): boolean => path === folder || path.startsWith(join(folder, '/'));
 
 function homeToCover(env: NodeJS.ProcessEnv, hidden: HiddenFolder[]): string {

@@ -75,7 +75,7 @@ export const config = defineCommand({
   },
 });
 
-/** How many words each action takes behind it. */
+/** How many arguments each action takes. */
 const WORDS: Record<Action, [least: number, most: number]> = {
   get: [0, 1],
   set: [2, 2],

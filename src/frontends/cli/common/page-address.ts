@@ -19,7 +19,7 @@ const Proof = z.object({ proof: z.string() });
 
 /**
  * The address at which the page of a workspace logs in by itself: to keep, and to hand to a program, which holds once.
- * Throws UserError where no server of the workspace answers.
+ * Throws UserError if no server of the workspace answers.
  */
 export async function pageAddress(client: Client, port: number): Promise<{ address: string; once: string }> {
   const token = await client.accessToken();
@@ -43,7 +43,7 @@ async function checkServer(url: string, token: string, root: string): Promise<vo
     throw new UserError(`What answers at ${url} is not a server of the workspace ${root}. ${todo}`);
 }
 
-/** Opens an address in the browser of the desktop; false where there is nothing to open it with. */
+/** Opens an address in the browser of the desktop; false if there is nothing to open it with. */
 export function openInBrowser(address: string): Promise<boolean> {
   const [program = '', ...words] = OPENERS[process.platform] ?? OPENER;
   return new Promise((done) => {

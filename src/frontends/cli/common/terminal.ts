@@ -74,7 +74,7 @@ export function toSingleLine(text: string, max: number): string {
   return points.length <= max ? line : `${points.slice(0, max - 1).join('')}…`;
 }
 
-/** Colours only on a terminal that wants them: not in a pipe, not with `--no-color`, NO_COLOR or TERM=dumb. */
+/** Colours only on a terminal that supports them: not in a pipe, not with `--no-color`, NO_COLOR or TERM=dumb. */
 export function colorize(format: Parameters<typeof styleText>[0], text: string): string {
   const wanted = output.color && process.stdout.isTTY && !process.env['NO_COLOR'] && process.env['TERM'] !== 'dumb';
   return wanted ? styleText(format, text, { validateStream: false }) : text;

@@ -10,7 +10,7 @@ import { type ChatTerminal, openPrompt } from './chat-prompt.ts';
 import { formatChatStatus, openTranscript } from './chat-transcript.ts';
 import { type LiveArea, openLiveArea } from './live-area.ts';
 
-/** How often the clock of the status line, the daemon and the calls of child sessions are looked at, in ms. */
+/** How often the clock of the status line, the daemon and the calls of child sessions are checked, in ms. */
 const TICK_MS = 1000;
 
 /**

@@ -9,7 +9,7 @@ type LiveView = { status: string; hint: string; prompt: string; draft: string; c
 
 /**
  * Text that stays, and below it lines that change: the unfinished end of streamed text, a status line, a hint and the
- * prompt. What was printed is never painted again, so the scrollback of the terminal has it once.
+ * prompt. What was printed is never printed again, so the scrollback of the terminal has it once.
  */
 export type LiveArea = {
   /** Prints lines that stay; streamed text that ended in the middle of a line is ended first. May have colours. */

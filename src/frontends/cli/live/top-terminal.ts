@@ -11,7 +11,7 @@ import { BEGIN_FRAME, END_FRAME } from './live-area.ts';
 import type { LiveWording } from './live-wording.ts';
 import { compareTopRows, type TopLine, type TopRow, topFrame, topRow, unreadableRow } from './top-frame.ts';
 
-/** Shortest time between two looks at the sessions, and the share of the time that looking may take. */
+/** Shortest time between two checks of the sessions, and the share of the time that checking may take. */
 const REFRESH_MS = 250;
 const MOST_SHARE = 4;
 /** A session without new events is read again after so many looks: messages may wait in its inbox. */

@@ -35,7 +35,7 @@ import { chat, top } from '../live/live-commands.ts';
 /** Options that may be given several times, and positionals of several words. */
 const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params', 'sessions', 'allow-host', 'allowHost'];
 
-/** Options that are there or not. yargs takes any value of theirs for "no". */
+/** Options that are set or not. yargs reads any value of theirs as "no". */
 const BOOLEAN_FLAGS = new Set([
   'wait',
   'json',
@@ -131,7 +131,7 @@ const COMPLETION_COMMAND = 'completion';
 
 type DefaultCompletion = (found: (error: Error | null, words: string[] | undefined) => void) => void;
 
-/** Completes commands and options as yargs does, and the names of sessions where one is wanted. */
+/** Completes commands and options as yargs does, and the names of sessions where one is expected. */
 function addCompletion(cli: Argv<GlobalOptions>, sessions: string[]): void {
   cli.completion(
     COMPLETION_COMMAND,

@@ -72,7 +72,7 @@ export const derive = (secret: string, purpose: string): string =>
   createHmac('sha256', secret).update(purpose).digest('base64url');
 
 /**
- * A code that logs in once, within a minute. It stands in the URL in place of the token, because every user of the
+ * A code that logs in once, within a minute. It is used in the URL instead of the token, because every user of the
  * machine can see the arguments of the program that opens the URL.
  */
 export const createLoginCode = (token: string): string =>

@@ -228,15 +228,15 @@ export const InSession = z.object({
 export const wholeNumber = (minimum: number, maximum: number) =>
   z
     .string()
-    .regex(/^(?:0|[1-9]\d{0,9})$/, `wanted a whole number from ${minimum} to ${maximum}`)
+    .regex(/^(?:0|[1-9]\d{0,9})$/, `expected a whole number from ${minimum} to ${maximum}`)
     .transform(Number)
-    .refine((it) => it >= minimum && it <= maximum, `wanted a whole number from ${minimum} to ${maximum}`)
+    .refine((it) => it >= minimum && it <= maximum, `expected a whole number from ${minimum} to ${maximum}`)
     .meta({ type: 'integer', minimum, maximum, pattern: undefined });
 
 /** One plain file name, so that it cannot lead out of its folder. */
 export const FileName = z
   .string()
-  .regex(/^[^./\\\x00][^/\\\x00]*$/, 'wanted one plain file name that does not begin with a dot')
+  .regex(/^[^./\\\x00][^/\\\x00]*$/, 'expected one plain file name that does not begin with a dot')
   .max(255);
 
 /** A path below `work/`, with `/` between its parts. */
@@ -248,7 +248,7 @@ export const WorkPath = z
 export const IdempotencyKey = z.object({
   'idempotency-key': z
     .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'wanted letters, digits, ".", "_" and "-", a letter or digit first')
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'expected letters, digits, ".", "_" and "-", a letter or digit first')
     .max(200)
     .optional()
     .describe('Id of the message: if sent again with the same content, it is the same message and runs once.'),

@@ -10,7 +10,7 @@ export const stepState = (plan: Pick<Plan, 'status'>, { status }: Step): StepSta
 export const EDGE_KINDS = ['needs', 'when', 'gather', 'order', 'rollback', 'child'] as const;
 export type EdgeKind = (typeof EDGE_KINDS)[number];
 
-/** `more` stands for the parts of a step that are left out, with how many there are in each state. */
+/** `more` represents the parts of a step that are left out, with how many there are in each state. */
 export type GraphNode = { id: string; group: string | undefined } & (
   | { kind: 'step'; step: Step; state: StepState; place: number }
   | { kind: 'child'; session: string }
