@@ -175,7 +175,7 @@ function spokenText(node: GraphNode, { nodes, edges }: PlanGraph): string {
 
 function Legend({ kinds }: { kinds: readonly EdgeKind[] }) {
   return (
-    <ul class="legend quiet" aria-hidden="true">
+    <ul class="row legend quiet" aria-hidden="true">
       {kinds.map((kind) => (
         <li key={kind}>
           <svg aria-hidden="true" class={`edge ${kind}`} viewBox="0 0 32 8" width="2rem" height="0.5rem">

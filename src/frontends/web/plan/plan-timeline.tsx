@@ -43,7 +43,7 @@ export function PlanTimeline({ session, plan, selected }: { session: string; pla
         <time dateTime={new Date(scale.from).toISOString()}>{formatTime(new Date(scale.from).toISOString())}</time>
         <time dateTime={new Date(scale.to).toISOString()}>{formatTime(new Date(scale.to).toISOString())}</time>
       </p>
-      <ul class="legend quiet" aria-hidden="true">
+      <ul class="row legend quiet" aria-hidden="true">
         {kinds.map((kind) => (
           <li key={kind}>
             <svg class="bars" aria-hidden="true" viewBox="0 0 32 10" width="2rem" height="0.6rem">

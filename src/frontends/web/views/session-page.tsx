@@ -68,7 +68,10 @@ function RejectedFiles({ total, newest }: SessionView['rejected']) {
             <ul>
               {newest.map(({ file, why, at }) => (
                 <li key={file}>
-                  <b>{file}</b>: {why} <time dateTime={at}>{formatTime(at)}</time>
+                  <b>{file}</b>: {why}{' '}
+                  <time class="quiet" dateTime={at}>
+                    {formatTime(at)}
+                  </time>
                 </li>
               ))}
             </ul>
