@@ -3,7 +3,10 @@ import type { ComponentChildren, TargetedEvent } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { hrefOf } from '../data/overview.ts';
 import { describeProblem } from '../data/session.ts';
+import type { Words } from '../text/english.ts';
 import { words } from '../text/wording.ts';
+
+export type State = keyof Words['states'];
 
 /** Returns a handler that sets a signal. */
 export const set =
@@ -134,7 +137,7 @@ export function Notice({ children, isProblem = false }: { children: ComponentChi
 }
 
 /** One symbol for each state, always shown with the word. */
-const SIGNS: Readonly<Record<string, string>> = {
+export const SIGNS: Readonly<Record<State, string>> = {
   pending: '○',
   none: '○',
   running: '▶',
@@ -151,13 +154,11 @@ const SIGNS: Readonly<Record<string, string>> = {
   skipped: '–',
 };
 
-export const signOf = (state: string): string => SIGNS[state] ?? '○';
-
 /** A state as symbol, colour and word. */
-export function StateLabel({ state, text }: { state: string; text: string }) {
+export function StateLabel({ state, text = words.value.states[state] }: { state: State; text?: string | undefined }) {
   return (
     <span class={`state ${state}`}>
-      <span aria-hidden="true">{signOf(state)}</span> {text}
+      <span aria-hidden="true">{SIGNS[state]}</span> {text}
     </span>
   );
 }

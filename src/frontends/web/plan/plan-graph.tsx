@@ -12,7 +12,7 @@ import {
   type PlanGraph,
   planGraph,
 } from '../data/plan-graph.ts';
-import { Notice, signOf, useAnswer } from '../parts/controls.tsx';
+import { Notice, SIGNS, type State, useAnswer } from '../parts/controls.tsx';
 import { words } from '../text/wording.ts';
 import type { DrawnGraph, drawGraph } from './graph-layout.ts';
 
@@ -138,22 +138,22 @@ const nodeElementId = (id: string): string => `node ${id}`;
 function nodeText(node: GraphNode): string {
   if (node.kind === 'step') return node.step.description;
   if (node.kind === 'child') return node.session;
-  return node.counts.map(([state, count]) => `${count} ${words.value.stepStatuses[state]}`).join(', ');
+  return node.counts.map(([state, count]) => `${count} ${words.value.states[state]}`).join(', ');
 }
 
 /** A node's state and its head line, with the state's symbol if `sign`. */
-function headOf(node: GraphNode, sign = true): { state: string; head: string } {
-  const { stepStatuses, child, standings, moreParts } = words.value;
-  const withSign = (state: string) => (sign ? `${signOf(state)} ` : '');
+function headOf(node: GraphNode, sign = true): { state: State; head: string } {
+  const { states, child, moreParts } = words.value;
+  const withSign = (state: State) => (sign ? `${SIGNS[state]} ` : '');
   if (node.kind === 'more') return { state: 'pending', head: moreParts(node.total) };
   if (node.kind === 'child') {
     const standing = sessions.value?.find(({ name }) => name === node.session)?.standing ?? 'none';
-    return { state: standing, head: `${withSign(standing)}${child}: ${standings[standing]}` };
+    return { state: standing, head: `${withSign(standing)}${child}: ${states[standing]}` };
   }
   const { state, place } = node;
   const { progress } = node.step;
   const done = progress ? ` ${progress.current}/${progress.total}` : '';
-  return { state, head: `${place} ${withSign(state)}${stepStatuses[state]}${done}` };
+  return { state, head: `${place} ${withSign(state)}${states[state]}${done}` };
 }
 
 /** The accessible name of a node: its text, and what its lines mean. */

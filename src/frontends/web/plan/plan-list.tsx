@@ -27,7 +27,8 @@ function choosePlanView(view: PlanView): void {
 
 /** The plan, as a list, graph or timeline. Each step expands to its details and what can be changed. */
 export function PlanPanel({ view }: { view: SessionView }) {
-  const { plan: title, noPlan, stepActions, planViews } = words.value;
+  const { tabs, noPlan, stepActions, planViews } = words.value;
+  const title = tabs.run;
   const { name } = view;
   const plan = shownPlan(view);
   const shown = planView.value;
@@ -86,10 +87,9 @@ type StepProps = { session: string; plan: Plan; step: Step };
 
 function StepEntry({ session, plan, step }: StepProps) {
   const { progress } = step;
-  const state = stepState(plan, step);
   const summary = (
     <>
-      <StateLabel state={state} text={words.value.stepStatuses[state]} />
+      <StateLabel state={stepState(plan, step)} />
       <span class="description">{step.description}</span>
       {progress && <span class="quiet">{`${progress.current}/${progress.total}`}</span>}
     </>
@@ -107,7 +107,7 @@ function StepEntry({ session, plan, step }: StepProps) {
 }
 
 function StepDetails({ session, step }: { session: string; step: Step }) {
-  const { decidedBy, completedBy, evidence, result, error, notes, files, child, needs, took, attempts } = words.value;
+  const { decidedBy, completedBy, evidence, result, error, notes, tabs, child, needs, took, attempts } = words.value;
   const { started_at: began, completed_at: ended } = step;
   const facts: Array<[string, string | undefined]> = [
     [decidedBy, step.completed_by && completedBy[step.completed_by]],
@@ -131,7 +131,7 @@ function StepDetails({ session, step }: { session: string; step: Step }) {
         ))}
       {step.attachments && (
         <div>
-          <dt>{files}</dt>
+          <dt>{tabs.files}</dt>
           <dd>
             <FileLinks session={session} files={step.attachments} />
           </dd>

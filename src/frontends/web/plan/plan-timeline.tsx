@@ -76,7 +76,7 @@ function StepBar({ session, plan, scale, now, times: { step, place, tries, waits
   };
   return (
     <>
-      <span class="quiet">{place}</span> <StateLabel state={state} text={words.value.stepStatuses[state]} />{' '}
+      <span class="quiet">{place}</span> <StateLabel state={state} />{' '}
       <a href={hrefOf(session, 'run', step.id)} aria-current={isSelected ? 'true' : undefined}>
         {step.description}
       </a>
