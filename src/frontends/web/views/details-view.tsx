@@ -1,9 +1,8 @@
 import type { SettingsReport } from '../../../client/actions/settings-edit.ts';
 import type { UsageReport, UsageTotal } from '../../../client/inspect/usage.ts';
-import { requestJson } from '../data/api.ts';
 import { hrefOf } from '../data/overview.ts';
 import { openSession } from '../data/session.ts';
-import { Notice, PageHeader, Table, Unfold, useAnswer } from '../parts/controls.tsx';
+import { Facts, Notice, PageHeader, Table, Unfold, useJson } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatCost, formatNumber, words } from '../text/wording.ts';
 
@@ -36,7 +35,7 @@ function UsageTables({ session }: { session: string | undefined }) {
   const path = `/api/usage${ofSession(session)}`;
   const { run, run_end: runEnd } = openSession.value?.view ?? {};
   const spent = (run?.spent ?? runEnd?.spent)?.tokens;
-  const { value, problem } = useAnswer<UsageReport>((signal) => requestJson(path, { signal }), [path, spent]);
+  const { value, problem } = useJson<UsageReport>(path, spent);
   const called = value?.sessions.filter(({ calls }) => calls > 0).sort((a, b) => b.tokens - a.tokens) ?? [];
   return (
     <>
@@ -45,18 +44,14 @@ function UsageTables({ session }: { session: string | undefined }) {
       {value?.total.calls === 0 && <p class="quiet">{noCalls}</p>}
       {value && value.total.calls > 0 && (
         <>
-          <dl class="tiles">
-            {[
+          <Facts
+            kind="tiles"
+            facts={[
               [usageColumns.calls, formatNumber(value.total.calls)],
               [usageColumns.tokens, formatNumber(value.total.tokens)],
               [usageColumns.cost, costText(value.total)],
-            ].map(([name, text]) => (
-              <div key={name}>
-                <dt>{name}</dt>
-                <dd>{text}</dd>
-              </div>
-            ))}
-          </dl>
+            ]}
+          />
           <UsageTable head={periods.day} rows={value.days.map((one) => ({ ...one, name: one.day })).reverse()} />
           {(session === undefined || called.length > 1) && (
             <UsageTable
@@ -116,7 +111,7 @@ function costText({ calls, cost, unpriced }: UsageTotal): string {
 function SettingsTable({ session }: { session: string | undefined }) {
   const { settings: title, defaults } = words.value;
   const path = `/api/settings${ofSession(session)}`;
-  const { value, problem } = useAnswer<SettingsReport>((signal) => requestJson(path, { signal }), [path]);
+  const { value, problem } = useJson<SettingsReport>(path);
   const set = value?.settings.filter(({ from }) => from !== 'default') ?? [];
   const others = value?.settings.filter(({ from }) => from === 'default') ?? [];
   return (

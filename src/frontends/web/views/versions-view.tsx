@@ -4,7 +4,7 @@ import type { Step } from '../../../protocol/session/plan.ts';
 import { requestJson, sessionPath } from '../data/api.ts';
 import { restoreVersion, shownPlan } from '../data/plan-edits.ts';
 import type { SessionView } from '../data/session.ts';
-import { Button, Notice, Unfold, useAnswer } from '../parts/controls.tsx';
+import { Button, Notice, Unfold, useAnswer, useJson } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { EditOutcomeNotice } from '../plan/plan-editor.tsx';
 import { formatTime, words } from '../text/wording.ts';
@@ -57,10 +57,7 @@ function Difference({ view, revision, now }: { view: SessionView; revision: numb
   const { comparison, noDifference, restore, restoreHint } = words.value;
   const isSaving = useSignal(false);
   const path = sessionPath(view.name, `/plan/diff?from=${revision}`);
-  const { value, problem } = useAnswer<{ changes: FieldChange[] }>(
-    (signal) => requestJson(path, { signal }),
-    [path, now],
-  );
+  const { value, problem } = useJson<{ changes: FieldChange[] }>(path, now);
   const plan = shownPlan(view);
   const run = async () => {
     if (!plan) return;
