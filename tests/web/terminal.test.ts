@@ -78,8 +78,8 @@ async function connect({ url }: PageSetup, token: string) {
   return { ...it, status };
 }
 
-const COLOR_OF_OWN = `getComputedStyle(
-  [...document.querySelectorAll('.screen span')].find(({ textContent }) => textContent === 'own')).color`;
+const colorOf = (text: string): string => `getComputedStyle(
+  [...document.querySelectorAll('.screen span')].find(({ textContent }) => textContent === '${text}')).color`;
 const PASTE = `(() => {
   const clipboardData = new DataTransfer();
   clipboardData.setData('text/plain', 'echo pasted\\n');
@@ -143,8 +143,9 @@ terminalTest(
     };
     await type('echo hi > made.txt; printf "\\033[31;1mred\\033[0m \\033[38;5;208mown\\033[0m 好\\n"');
     await eventually(() => on.sh('demo', 'cat work/made.txt 2>/dev/null')).toBe('hi\n');
-    await view.locator('.fg-1.bold', { hasText: 'red' }).waitFor();
-    expect(await page.evaluate(COLOR_OF_OWN)).toBe('rgb(255, 135, 0)');
+    await view.locator('.bold', { hasText: 'red' }).waitFor();
+    expect(await page.evaluate(colorOf('red'))).toBe('rgb(255, 123, 114)');
+    expect(await page.evaluate(colorOf('own'))).toBe('rgb(255, 135, 0)');
     await eventually(() => view.locator('.wide', { hasText: '好' }).count()).toBe(2);
     // New lines are announced some time after they are drawn.
     await eventually(() => view.getByRole('log', { name: 'Latest lines' }).textContent()).toMatch(/work [$#]/);

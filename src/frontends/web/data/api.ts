@@ -74,9 +74,7 @@ export async function requestJson<T>(path: string, options?: ApiRequest): Promis
 
 /** Sends something exactly once: retries use the same idempotency key, so a lost connection causes no duplicate. */
 export async function sendOnce(path: string, body: unknown, attempts = 5): Promise<void> {
-  const key = Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, '0')).join(
-    '',
-  );
+  const key = crypto.getRandomValues(new Uint32Array(3)).join('-');
   for (let attempt = 1; ; attempt++) {
     try {
       await request(path, { method: 'POST', body, headers: { 'Idempotency-Key': `web-${key}` } });

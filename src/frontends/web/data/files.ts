@@ -3,7 +3,7 @@ import { formatBytes, words } from '../text/wording.ts';
 import { request, requestJson, sessionPath } from './api.ts';
 import { describeProblem } from './session.ts';
 
-/** An entry of `GET …/files`, with the fields that the page uses. */
+/** An entry of `GET …/files`. */
 export type ListedFile = {
   name: string;
   path: string;
@@ -11,7 +11,6 @@ export type ListedFile = {
   bytes: number | null;
   modified: string;
 };
-type ListedFolder = { entries: readonly ListedFile[]; complete: boolean };
 
 /** A preview of a file. Text is shown unchanged, and never as HTML. */
 export type Preview = { bytes: number } & (
@@ -35,7 +34,11 @@ const IMAGE_NAME = /\.(?:png|jpe?g|gif|webp)$/i;
 const fileAddress = (session: string, path: string): string =>
   sessionPath(session, `/files/${path.split('/').map(encodeURIComponent).join('/')}`);
 
-export const readFolder = (session: string, path: string, ends: AbortSignal): Promise<ListedFolder> =>
+export const readFolder = (
+  session: string,
+  path: string,
+  ends: AbortSignal,
+): Promise<{ entries: readonly ListedFile[]; complete: boolean }> =>
   requestJson(
     sessionPath(session, `/files${path === '' ? '' : `?folder=${encodeURIComponent(path.replace(/\/$/, ''))}`}`),
     { signal: ends },

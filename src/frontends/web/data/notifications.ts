@@ -1,8 +1,9 @@
 import { effect, signal } from '@preact/signals';
+import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import type { SessionStanding } from '../../../protocol/session/reply.ts';
 import { words } from '../text/wording.ts';
 import { requestJson, sessionPath } from './api.ts';
-import { goTo, hrefOf, type SessionEntry, sessions } from './overview.ts';
+import { goTo, hrefOf, sessions } from './overview.ts';
 import type { SessionView } from './session.ts';
 
 /** `blocked`: they are blocked in the browser's settings. `insecure`: the page is not on localhost or HTTPS. */
@@ -86,14 +87,14 @@ export function startNotifications(): void {
  * Identifies why a session needs a person; '' if it does not. It includes the time of the change, because between two
  * polls the session may have been answered and asked again.
  */
-const needOf = ({ standing, changed }: SessionEntry): string =>
+const needOf = ({ standing, changed }: SessionOverview): string =>
   NEEDS_PERSON.has(standing) ? `${standing} ${changed}` : '';
 
 /** What each session has been notified of. Its log also grows for other reasons, such as the reply to a `/status`. */
 const notified = new Map<string, string>();
 
 /** Shows what a session needs now, or removes the notification if it no longer needs anything. */
-async function update(entry: SessionEntry): Promise<void> {
+async function update(entry: SessionOverview): Promise<void> {
   const { name, label, title, standing, problem } = entry;
   const isInFront = !document.hidden && document.hasFocus();
   if (isInFront || needOf(entry) === '') return takeBack(name);
@@ -102,11 +103,11 @@ async function update(entry: SessionEntry): Promise<void> {
   const need = JSON.stringify([standing, problem, runEnd]);
   if (notified.get(name) === need) return;
   notified.set(name, need);
-  const { standings, wantsApproval } = words.value;
+  const { states, wantsApproval } = words.value;
   const isCall = standing === 'waiting' && runEnd?.reason === 'approval';
   const why = problem ?? question?.text ?? (isCall ? wantsApproval : runEnd?.text);
   const registration = await navigator.serviceWorker.ready;
-  await registration.showNotification(`${title ?? label}: ${standings[standing]}`, {
+  await registration.showNotification(`${title ?? label}: ${states[standing]}`, {
     ...{ tag: name, lang: words.value.tag, icon: '/icon.svg', data: { session: name } },
     ...(why !== undefined && { body: why.slice(0, MOST_CHARS) }),
   });

@@ -1,25 +1,8 @@
 import { computed, effect, signal } from '@preact/signals';
-import type { SessionStanding } from '../../../protocol/session/reply.ts';
+import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import { words } from '../text/wording.ts';
 import { isLoggedIn, requestJson } from './api.ts';
 import { openSession } from './session.ts';
-
-/** An entry of `GET /api/sessions`, with the fields that the page uses. */
-export type SessionEntry = {
-  name: string;
-  /** The name for people. */
-  label: string;
-  parent: string | null;
-  title: string | null;
-  standing: SessionStanding;
-  plan: { completed: number; total: number } | null;
-  asks: { text: string } | null;
-  changed: string | null;
-  inbox: number;
-  problem: string | null;
-  settings: string | null;
-  unserved: string | null;
-};
 
 /** The views of a session, in the order of their tabs. */
 export const TABS = ['run', 'files', 'versions', 'details', 'browser', 'terminal'] as const;
@@ -34,7 +17,7 @@ export type Route =
   | { page: 'session'; name: string; tab: SessionTab; path: string };
 
 export const route = signal<Route>(readRoute());
-export const sessions = signal<readonly SessionEntry[] | undefined>(undefined);
+export const sessions = signal<readonly SessionOverview[] | undefined>(undefined);
 export const hasDaemon = signal(true);
 export const filter = signal('');
 
@@ -56,7 +39,7 @@ export function togglePin(name: string): void {
 export type SessionGroup = 'needsYou' | 'pinned' | 'running' | 'others';
 
 /** The sessions grouped by what they need from a person, last changed first; child sessions only if they wait. */
-export const groups = computed<ReadonlyArray<readonly [SessionGroup, readonly SessionEntry[]]>>(() => {
+export const groups = computed<ReadonlyArray<readonly [SessionGroup, readonly SessionOverview[]]>>(() => {
   const wanted = filter.value.toLowerCase().split(/\s+/);
   const listed = (sessions.value ?? [])
     .filter((one) => one.parent === null || groupOf(one) === 'needsYou')
@@ -71,17 +54,17 @@ export const groups = computed<ReadonlyArray<readonly [SessionGroup, readonly Se
 export const waitingCount = computed(() => (sessions.value ?? []).filter((one) => groupOf(one) === 'needsYou').length);
 
 /** The text that is searched: everything the list shows of a session. */
-const searchText = ({ label, title, standing, asks, problem, unserved, settings }: SessionEntry): string =>
-  [label, title, words.value.standings[standing], asks?.text, problem, unserved, settings].join('\n').toLowerCase();
+const searchText = ({ label, title, standing, asks, problem, unserved, settings }: SessionOverview): string =>
+  [label, title, words.value.states[standing], asks?.text, problem, unserved, settings].join('\n').toLowerCase();
 
-function groupOf({ name, standing, settings, unserved }: SessionEntry): SessionGroup {
+function groupOf({ name, standing, settings, unserved }: SessionOverview): SessionGroup {
   const isHeldUp = settings !== null || unserved !== null;
   if (standing === 'waiting' || standing === 'unreadable' || isHeldUp) return 'needsYou';
   if (pins.value.has(name)) return 'pinned';
   return standing === 'running' ? 'running' : 'others';
 }
 
-export const isUnread = ({ name, changed }: SessionEntry): boolean =>
+export const isUnread = ({ name, changed }: SessionOverview): boolean =>
   changed !== null && (seen.value[name] ?? '') < changed;
 
 /** The label of a session, or its name if the label is unknown. */
@@ -154,7 +137,7 @@ async function look(): Promise<void> {
   const began = performance.now();
   if (isLoggedIn.value) {
     try {
-      const [all, ready] = await Promise.all([requestJson<SessionEntry[]>('/api/sessions'), fetch('/readyz')]);
+      const [all, ready] = await Promise.all([requestJson<SessionOverview[]>('/api/sessions'), fetch('/readyz')]);
       sessions.value = all;
       hasDaemon.value = ready.ok;
     } catch {

@@ -1,4 +1,6 @@
 import { signal } from '@preact/signals';
+import type { ApprovalRequest } from '../../../client/inspect/approval-requests.ts';
+import type { SessionDetails } from '../../../client/inspect/session-details.ts';
 import type { Plan } from '../../../protocol/session/plan.ts';
 import type { SessionStanding, Usage, UserQuestion } from '../../../protocol/session/reply.ts';
 import { words } from '../text/wording.ts';
@@ -14,40 +16,21 @@ import {
 } from './api.ts';
 import { createTranscript, type Transcript } from './transcript.ts';
 
-/** Which person controls the browser or terminal; `from` is null for the owner of the workspace. */
-export type Hold = { from: string | null; since: string };
-
 /** The fields of `GET /api/sessions/{session}` that the page uses. */
-export type SessionView = {
-  name: string;
-  title: string | null;
+export type SessionView = Pick<SessionDetails, 'name' | 'title' | 'unserved' | 'inbox' | 'rejected'> & {
   standing: SessionStanding;
   plan: Plan | null;
   plan_problem: string | null;
   settings_problem: string | null;
-  unserved: string | null;
   run: { since: string; spent: Usage; limits: { iterations: number } } | null;
   run_end: { status: string; reason: string; text: string; spent: Usage } | null;
   question: UserQuestion | null;
-  browser: { open: boolean; taken: Hold | null };
-  terminal: Hold | null;
-  inbox: number;
-  /** Files in `rejected/`: how many, and the last ones, newest first. */
-  rejected: { total: number; newest: ReadonlyArray<{ file: string; why: string; at: string }> };
+  browser: { open: boolean; taken: SessionDetails['session']['browserHold'] };
+  terminal: SessionDetails['session']['terminal'];
 };
 
 /** A call that waits for approval, in the session or one of its child sessions. */
-export type WaitingCall = {
-  session: string;
-  id: number;
-  tool: string;
-  display: string;
-  why: string;
-  always: string | null;
-  expires_at: string;
-  hash: string;
-  problem: string | null;
-};
+export type WaitingCall = ApprovalRequest;
 
 /** The session on screen. */
 export type OpenSession = {

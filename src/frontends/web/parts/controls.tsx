@@ -1,9 +1,13 @@
 import { type Signal, useSignal } from '@preact/signals';
 import type { ComponentChildren, TargetedEvent } from 'preact';
 import { useEffect } from 'preact/hooks';
+import { requestJson } from '../data/api.ts';
 import { hrefOf } from '../data/overview.ts';
 import { describeProblem } from '../data/session.ts';
+import type { Words } from '../text/english.ts';
 import { words } from '../text/wording.ts';
+
+export type State = keyof Words['states'];
 
 /** Returns a handler that sets a signal. */
 export const set =
@@ -50,17 +54,12 @@ export function PageHeader({ title, children }: { title: string; children?: Comp
   );
 }
 
-/**
- * Loads a value, and loads it again when one of `reasons` changes; the previous value stays meanwhile. `problem`: why
- * loading failed.
- */
-export function useAnswer<T>(
-  load: (ends: AbortSignal) => Promise<T>,
-  reasons: readonly unknown[],
-): { value: T | undefined; problem: string | undefined } {
-  const answer = useSignal<{ value: T | undefined; problem: string | undefined }>({
-    ...{ value: undefined, problem: undefined },
-  });
+/** `problem`: why loading failed. */
+type Answer<T> = { value: T | undefined; problem: string | undefined };
+
+/** Loads a value, and loads it again when one of `reasons` changes; the previous value stays meanwhile. */
+export function useAnswer<T>(load: (ends: AbortSignal) => Promise<T>, reasons: readonly unknown[]): Answer<T> {
+  const answer = useSignal<Answer<T>>({ value: undefined, problem: undefined });
   useEffect(() => {
     const ends = new AbortController();
     load(ends.signal).then(
@@ -75,6 +74,10 @@ export function useAnswer<T>(
   }, reasons);
   return answer.value;
 }
+
+/** Loads what the API answers at a path, and again when the path or `reason` changes. */
+export const useJson = <T,>(path: string, reason?: unknown): Answer<T> =>
+  useAnswer((signal) => requestJson<T>(path, { signal }), [path, reason]);
 
 type ButtonProps = {
   onClick: () => unknown;
@@ -134,7 +137,7 @@ export function Notice({ children, isProblem = false }: { children: ComponentChi
 }
 
 /** One symbol for each state, always shown with the word. */
-const SIGNS: Readonly<Record<string, string>> = {
+export const SIGNS: Readonly<Record<State, string>> = {
   pending: '○',
   none: '○',
   running: '▶',
@@ -151,13 +154,11 @@ const SIGNS: Readonly<Record<string, string>> = {
   skipped: '–',
 };
 
-export const signOf = (state: string): string => SIGNS[state] ?? '○';
-
 /** A state as symbol, colour and word. */
-export function StateLabel({ state, text }: { state: string; text: string }) {
+export function StateLabel({ state, text = words.value.states[state] }: { state: State; text?: string | undefined }) {
   return (
     <span class={`state ${state}`}>
-      <span aria-hidden="true">{signOf(state)}</span> {text}
+      <span aria-hidden="true">{SIGNS[state]}</span> {text}
     </span>
   );
 }
@@ -185,6 +186,26 @@ export function Unfold({ summary, children, kind, id, label }: UnfoldProps) {
       </summary>
       {isOpen.value && children()}
     </details>
+  );
+}
+
+/** Names with their values. */
+export function Facts({
+  facts,
+  kind,
+}: {
+  facts: ReadonlyArray<[name: string, value: ComponentChildren]>;
+  kind?: string;
+}) {
+  return (
+    <dl class={kind}>
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }
 

@@ -9,6 +9,11 @@ const PROBE_LETTERS = 10;
 /** The levels of the 6 x 6 x 6 colour cube, and the first index of the cube and of the greys. */
 const LEVELS = [0, 95, 135, 175, 215, 255];
 const [CUBE, GREYS] = [16, 232];
+/** The colours before the cube. */
+const NAMED = [
+  ...['#3b4252', '#ff7b72', '#6fd08c', '#f3bd64', '#8ab4ff', '#e0a0f0', '#6fd3d8', '#d5dae2'],
+  ...['#98a2b3', '#ff9d96', '#8fe0a6', '#ffd58a', '#adcaff', '#efbdf8', '#98e6ea', '#ffffff'],
+];
 
 /** A terminal, drawn into elements: a row is a `div`, and a run of cells with the same style in it a `span`. */
 export type TerminalScreen = {
@@ -20,7 +25,7 @@ export type TerminalScreen = {
 
 /**
  * Draws into `rows` as much as fits, and writes the latest lines to `said` for screen readers. Calls `resized` when the
- * size changes, which a larger font does too. Colours are classes or set by script, because the page's policy forbids
+ * size changes, which a larger font does too. Colours are set by script, because the page's policy forbids
  * the inline styles that the renderer of xterm.js writes.
  */
 export function openTerminalScreen(rows: HTMLElement, said: HTMLElement, resized: () => void): TerminalScreen {
@@ -107,7 +112,7 @@ function sizeOf(rows: HTMLElement, probe: HTMLElement): { rows: number; cols: nu
   return { rows: within(height / lineHeight, 4, 200), cols: within((PROBE_LETTERS * width) / letters.width, 20, 400) };
 }
 
-/** Cells with the same style. `fg` and `bg` are colours without a class. */
+/** Cells with the same style. */
 type Stretch = { text: string; look: string; fg?: string | undefined; bg?: string | undefined };
 
 function stretchesOf(line: IBufferLine | undefined, cols: number, cursor: number | undefined): Stretch[] {
@@ -132,8 +137,6 @@ function stretchOf(cell: IBufferCell | undefined, isCursor: boolean): Stretch {
   const own = { fg: colorOf(cell, 'Fg'), bg: colorOf(cell, 'Bg') };
   const [fg, bg] = isInverse ? [own.bg, own.fg] : [own.fg, own.bg];
   const look = [
-    fg.index !== undefined && `fg-${fg.index}`,
-    bg.index !== undefined && `bg-${bg.index}`,
     isInverse && 'inverse',
     cell.isBold() && 'bold',
     cell.isDim() && 'dim',
@@ -144,29 +147,29 @@ function stretchOf(cell: IBufferCell | undefined, isCursor: boolean): Stretch {
     cell.getWidth() === 2 && 'wide',
     isCursor && 'cursor',
   ];
-  return { text: cell.getChars() || ' ', look: look.filter(Boolean).join(' '), fg: fg.css, bg: bg.css };
+  return { text: cell.getChars() || ' ', look: look.filter(Boolean).join(' '), fg, bg };
 }
 
-/** An index of the sixteen colours in the style sheet, any other colour as CSS, or neither for the default. */
-function colorOf(cell: IBufferCell, ground: 'Fg' | 'Bg'): { index?: number; css?: string } {
+/** A colour as CSS; undefined for the default. */
+function colorOf(cell: IBufferCell, ground: 'Fg' | 'Bg'): string | undefined {
   const value = cell[`get${ground}Color`]();
-  if (cell[`is${ground}RGB`]()) return { css: `rgb(${value >> 16}, ${(value >> 8) & 255}, ${value & 255})` };
-  if (!cell[`is${ground}Palette`]()) return {};
-  if (value < CUBE) return { index: value };
+  if (cell[`is${ground}RGB`]()) return `rgb(${value >> 16}, ${(value >> 8) & 255}, ${value & 255})`;
+  if (!cell[`is${ground}Palette`]()) return undefined;
+  if (value < CUBE) return NAMED[value];
   if (value >= GREYS) {
     const grey = 8 + 10 * (value - GREYS);
-    return { css: `rgb(${grey}, ${grey}, ${grey})` };
+    return `rgb(${grey}, ${grey}, ${grey})`;
   }
   const place = value - CUBE;
   const levels = [Math.floor(place / 36), Math.floor(place / 6) % 6, place % 6].map((level) => LEVELS[level] ?? 0);
-  return { css: `rgb(${levels.join(', ')})` };
+  return `rgb(${levels.join(', ')})`;
 }
 
 function elementOf({ text, look, fg, bg }: Stretch): HTMLSpanElement {
   const span = document.createElement('span');
   span.textContent = text;
   if (look !== '') span.className = look;
-  if (fg !== undefined) span.style.color = fg;
-  if (bg !== undefined) span.style.backgroundColor = bg;
+  if (fg !== undefined) span.style.setProperty('--fg', fg);
+  if (bg !== undefined) span.style.setProperty('--bg', bg);
   return span;
 }

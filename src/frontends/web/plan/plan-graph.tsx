@@ -1,4 +1,4 @@
-import { useSignal } from '@preact/signals';
+import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { isConnected } from '../data/api.ts';
@@ -12,7 +12,7 @@ import {
   type PlanGraph,
   planGraph,
 } from '../data/plan-graph.ts';
-import { Notice, signOf, useAnswer } from '../parts/controls.tsx';
+import { Notice, SIGNS, type State, useAnswer } from '../parts/controls.tsx';
 import { words } from '../text/wording.ts';
 import type { DrawnGraph, drawGraph } from './graph-layout.ts';
 
@@ -21,7 +21,11 @@ const NODE = { width: 208, padding: 8, line: 16 };
 const MOST = { nodes: 120, edges: 300 };
 const PART = { nodes: 60, edges: 150 };
 /** Screens this wide have room for a graph from left to right. */
-const WIDE = '(min-width: 48rem)';
+const wideScreen = matchMedia('(min-width: 48rem)');
+const hasRoom = signal(wideScreen.matches);
+wideScreen.addEventListener('change', () => {
+  hasRoom.value = wideScreen.matches;
+});
 
 type GraphProps = { session: string; plan: Plan; selected: string };
 
@@ -49,7 +53,7 @@ type DrawingProps = GraphProps & { graph: PlanGraph; isPart: boolean; draw: type
  * name of a step says what its lines show.
  */
 function Drawing({ session, graph, isPart, selected, draw }: DrawingProps) {
-  const isWide = useMedia(WIDE);
+  const isWide = hasRoom.value;
   const scroller = useRef<HTMLDivElement>(null);
   const { nodes, edges } = graph;
   const shape = JSON.stringify([isWide, edges, nodes.map((node) => [node.id, node.group, nodeText(node)])]);
@@ -67,7 +71,7 @@ function Drawing({ session, graph, isPart, selected, draw }: DrawingProps) {
           viewBox={`0 0 ${width} ${height}`}
           width={`${width / 16}rem`}
           height={`${height / 16}rem`}
-          onKeyDown={(event) => moveFocus(event, scroller.current, drawn)}
+          onKeyDown={(event) => moveFocus(event, drawn)}
         >
           {drawn.groups.map((group) => (
             <rect key={group.id} class="group" rx={8} {...cornerOf(group)} />
@@ -124,10 +128,9 @@ function Node({ session, node, graph, drawn, isSelected }: NodeProps) {
 
 /** Scrolls a node to the middle, as far as possible. */
 function scrollTo(graph: HTMLElement | null, node: string | undefined): void {
-  const [outer, inner] = [graph, graph?.querySelector(`[id="${CSS.escape(nodeElementId(node ?? ''))}"]`)].map((one) =>
-    one?.getBoundingClientRect(),
-  );
-  if (!graph || !outer || !inner) return;
+  const inner = document.getElementById(nodeElementId(node ?? ''))?.getBoundingClientRect();
+  if (!graph || !inner) return;
+  const outer = graph.getBoundingClientRect();
   graph.scrollLeft += inner.x + inner.width / 2 - outer.x - outer.width / 2;
   graph.scrollTop += inner.y + inner.height / 2 - outer.y - outer.height / 2;
 }
@@ -138,22 +141,22 @@ const nodeElementId = (id: string): string => `node ${id}`;
 function nodeText(node: GraphNode): string {
   if (node.kind === 'step') return node.step.description;
   if (node.kind === 'child') return node.session;
-  return node.counts.map(([state, count]) => `${count} ${words.value.stepStatuses[state]}`).join(', ');
+  return node.counts.map(([state, count]) => `${count} ${words.value.states[state]}`).join(', ');
 }
 
 /** A node's state and its head line, with the state's symbol if `sign`. */
-function headOf(node: GraphNode, sign = true): { state: string; head: string } {
-  const { stepStatuses, child, standings, moreParts } = words.value;
-  const withSign = (state: string) => (sign ? `${signOf(state)} ` : '');
+function headOf(node: GraphNode, sign = true): { state: State; head: string } {
+  const { states, child, moreParts } = words.value;
+  const withSign = (state: State) => (sign ? `${SIGNS[state]} ` : '');
   if (node.kind === 'more') return { state: 'pending', head: moreParts(node.total) };
   if (node.kind === 'child') {
     const standing = sessions.value?.find(({ name }) => name === node.session)?.standing ?? 'none';
-    return { state: standing, head: `${withSign(standing)}${child}: ${standings[standing]}` };
+    return { state: standing, head: `${withSign(standing)}${child}: ${states[standing]}` };
   }
   const { state, place } = node;
   const { progress } = node.step;
   const done = progress ? ` ${progress.current}/${progress.total}` : '';
-  return { state, head: `${place} ${withSign(state)}${stepStatuses[state]}${done}` };
+  return { state, head: `${place} ${withSign(state)}${states[state]}${done}` };
 }
 
 /** The accessible name of a node: its text, and what its lines mean. */
@@ -175,7 +178,7 @@ function spokenText(node: GraphNode, { nodes, edges }: PlanGraph): string {
 
 function Legend({ kinds }: { kinds: readonly EdgeKind[] }) {
   return (
-    <ul class="legend quiet" aria-hidden="true">
+    <ul class="row legend quiet" aria-hidden="true">
       {kinds.map((kind) => (
         <li key={kind}>
           <svg aria-hidden="true" class={`edge ${kind}`} viewBox="0 0 32 8" width="2rem" height="0.5rem">
@@ -201,7 +204,7 @@ const DIRECTIONS: Readonly<Record<string, readonly [x: number, y: number]>> = {
 };
 
 /** Moves the focus to the nearest node in the direction of an arrow key. */
-function moveFocus(event: KeyboardEvent, graph: HTMLElement | null, { boxes }: DrawnGraph): void {
+function moveFocus(event: KeyboardEvent, { boxes }: DrawnGraph): void {
   const [dx, dy] = DIRECTIONS[event.key] ?? [0, 0];
   const from = boxes.get(document.activeElement?.id.replace(nodeElementId(''), '') ?? '');
   if (!from || (dx === 0 && dy === 0) || event.altKey) return;
@@ -211,22 +214,6 @@ function moveFocus(event: KeyboardEvent, graph: HTMLElement | null, { boxes }: D
     // Nodes straight ahead are preferred to nearer ones off to the side.
     return along > 1 ? [{ id, far: along + 2 * Math.abs(across) }] : [];
   });
-  const nodes = ahead
-    .sort((a, b) => a.far - b.far)
-    .map(({ id }) => graph?.querySelector(`[id="${CSS.escape(nodeElementId(id))}"]`));
-  const next = nodes.find((one) => one instanceof SVGAElement);
-  if (next instanceof SVGAElement) next.focus();
-}
-
-function useMedia(query: string): boolean {
-  const list = useMemo(() => matchMedia(query), [query]);
-  const matches = useSignal(list.matches);
-  useEffect(() => {
-    const follow = () => {
-      matches.value = list.matches;
-    };
-    list.addEventListener('change', follow);
-    return () => list.removeEventListener('change', follow);
-  }, [list]);
-  return matches.value;
+  const nodes = ahead.sort((a, b) => a.far - b.far).map(({ id }) => document.getElementById(nodeElementId(id)));
+  nodes.find((one) => one !== null)?.focus();
 }

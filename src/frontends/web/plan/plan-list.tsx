@@ -1,12 +1,13 @@
 import { signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
-import { requestJson, sessionPath } from '../data/api.ts';
+import { sessionPath } from '../data/api.ts';
 import { hrefOf, labelOf, route } from '../data/overview.ts';
 import { shownPlan, stepDraft } from '../data/plan-edits.ts';
 import { stepState } from '../data/plan-graph.ts';
 import { type SessionView, sendCommand } from '../data/session.ts';
-import { Button, FileLinks, StateLabel, Unfold, useAnswer } from '../parts/controls.tsx';
+import { Button, Facts, FileLinks, StateLabel, Unfold, useJson } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatDuration, words } from '../text/wording.ts';
 import { AddStep, EditOutcomeNotice, StepActions, StepForm, stepElementId } from './plan-editor.tsx';
@@ -27,7 +28,8 @@ function choosePlanView(view: PlanView): void {
 
 /** The plan, as a list, graph or timeline. Each step expands to its details and what can be changed. */
 export function PlanPanel({ view }: { view: SessionView }) {
-  const { plan: title, noPlan, stepActions, planViews } = words.value;
+  const { tabs, noPlan, stepActions, planViews } = words.value;
+  const title = tabs.run;
   const { name } = view;
   const plan = shownPlan(view);
   const shown = planView.value;
@@ -86,10 +88,9 @@ type StepProps = { session: string; plan: Plan; step: Step };
 
 function StepEntry({ session, plan, step }: StepProps) {
   const { progress } = step;
-  const state = stepState(plan, step);
   const summary = (
     <>
-      <StateLabel state={state} text={words.value.stepStatuses[state]} />
+      <StateLabel state={stepState(plan, step)} />
       <span class="description">{step.description}</span>
       {progress && <span class="quiet">{`${progress.current}/${progress.total}`}</span>}
     </>
@@ -107,9 +108,10 @@ function StepEntry({ session, plan, step }: StepProps) {
 }
 
 function StepDetails({ session, step }: { session: string; step: Step }) {
-  const { decidedBy, completedBy, evidence, result, error, notes, files, child, needs, took, attempts } = words.value;
+  const { decidedBy, completedBy, evidence, result, error, notes, tabs, child, needs, took, attempts, why } =
+    words.value;
   const { started_at: began, completed_at: ended } = step;
-  const facts: Array<[string, string | undefined]> = [
+  const facts: Array<[string, ComponentChildren]> = [
     [decidedBy, step.completed_by && completedBy[step.completed_by]],
     [evidence, step.evidence],
     [result, step.result],
@@ -118,46 +120,16 @@ function StepDetails({ session, step }: { session: string; step: Step }) {
     [needs, step.needs?.join(', ')],
     [took, began && ended ? formatDuration(Date.parse(ended) - Date.parse(began)) : undefined],
     [attempts, step.attempts?.toString()],
+    [tabs.files, step.attachments && <FileLinks session={session} files={step.attachments} />],
+    [child, step.child && <a href={hrefOf(step.child)}>{labelOf(step.child)}</a>],
+    [why, <Why key="why" session={session} step={step.id} />],
   ];
-  return (
-    <dl>
-      {facts
-        .filter(([, value]) => value)
-        .map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      {step.attachments && (
-        <div>
-          <dt>{files}</dt>
-          <dd>
-            <FileLinks session={session} files={step.attachments} />
-          </dd>
-        </div>
-      )}
-      {step.child && (
-        <div>
-          <dt>{child}</dt>
-          <dd>
-            <a href={hrefOf(step.child)}>{labelOf(step.child)}</a>
-          </dd>
-        </div>
-      )}
-      <Why session={session} step={step.id} />
-    </dl>
-  );
+  return <Facts facts={facts.filter(([, value]) => value)} />;
 }
 
 /** What closed a step and by which words, or what it waits for, as in `agentctl why`. */
 function Why({ session, step }: { session: string; step: string }) {
   const path = sessionPath(session, `/why?step=${encodeURIComponent(step)}`);
-  const { value, problem } = useAnswer<Array<{ text: string }>>((signal) => requestJson(path, { signal }), [path]);
-  return (
-    <div>
-      <dt>{words.value.why}</dt>
-      <dd>{value?.[0]?.text ?? problem ?? '…'}</dd>
-    </div>
-  );
+  const { value, problem } = useJson<Array<{ text: string }>>(path);
+  return <>{value?.[0]?.text ?? problem ?? '…'}</>;
 }

@@ -43,7 +43,7 @@ export function PlanTimeline({ session, plan, selected }: { session: string; pla
         <time dateTime={new Date(scale.from).toISOString()}>{formatTime(new Date(scale.from).toISOString())}</time>
         <time dateTime={new Date(scale.to).toISOString()}>{formatTime(new Date(scale.to).toISOString())}</time>
       </p>
-      <ul class="legend quiet" aria-hidden="true">
+      <ul class="row legend quiet" aria-hidden="true">
         {kinds.map((kind) => (
           <li key={kind}>
             <svg class="bars" aria-hidden="true" viewBox="0 0 32 10" width="2rem" height="0.6rem">
@@ -76,7 +76,7 @@ function StepBar({ session, plan, scale, now, times: { step, place, tries, waits
   };
   return (
     <>
-      <span class="quiet">{place}</span> <StateLabel state={state} text={words.value.stepStatuses[state]} />{' '}
+      <span class="quiet">{place}</span> <StateLabel state={state} />{' '}
       <a href={hrefOf(session, 'run', step.id)} aria-current={isSelected ? 'true' : undefined}>
         {step.description}
       </a>

@@ -188,11 +188,11 @@ function AttachedFiles({ session }: { session: string }) {
 
 /** Creates a session by sending its first message. */
 export function NewSession() {
-  const { newSession, sessionName, task } = words.value;
+  const { keys, sessionName, task } = words.value;
   const name = useSignal(freeName());
   return (
-    <main class="session" aria-label={newSession}>
-      <PageHeader title={newSession} />
+    <main class="session" aria-label={keys.create}>
+      <PageHeader title={keys.create} />
       <div class="new">
         <label>
           {sessionName}

@@ -1,21 +1,10 @@
-import { requestJson } from '../data/api.ts';
+import type { SettingsReport } from '../../../client/actions/settings-edit.ts';
+import type { UsageReport, UsageTotal } from '../../../client/inspect/usage.ts';
 import { hrefOf } from '../data/overview.ts';
 import { openSession } from '../data/session.ts';
-import { Notice, PageHeader, Table, Unfold, useAnswer } from '../parts/controls.tsx';
+import { Facts, Notice, PageHeader, Table, Unfold, useJson } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatCost, formatNumber, words } from '../text/wording.ts';
-
-type UsageTotal = { calls: number; tokens: number; cost: number; unpriced: number };
-
-/** The fields of `GET /api/usage` that the page uses. */
-type Usage = {
-  sessions: ReadonlyArray<UsageTotal & { session: string; removed_events: number; problem: string | null }>;
-  days: ReadonlyArray<UsageTotal & { day: string }>;
-  total: UsageTotal;
-};
-
-/** The fields of `GET /api/settings` that the page uses. */
-type Settings = { settings: ReadonlyArray<{ name: string; value: unknown; from: string }>; faults: readonly string[] };
 
 /** The usage of model calls, and the settings in force with the file of each. */
 export function DetailsView({ session }: { session?: string }) {
@@ -46,7 +35,7 @@ function UsageTables({ session }: { session: string | undefined }) {
   const path = `/api/usage${ofSession(session)}`;
   const { run, run_end: runEnd } = openSession.value?.view ?? {};
   const spent = (run?.spent ?? runEnd?.spent)?.tokens;
-  const { value, problem } = useAnswer<Usage>((signal) => requestJson(path, { signal }), [path, spent]);
+  const { value, problem } = useJson<UsageReport>(path, spent);
   const called = value?.sessions.filter(({ calls }) => calls > 0).sort((a, b) => b.tokens - a.tokens) ?? [];
   return (
     <>
@@ -55,18 +44,14 @@ function UsageTables({ session }: { session: string | undefined }) {
       {value?.total.calls === 0 && <p class="quiet">{noCalls}</p>}
       {value && value.total.calls > 0 && (
         <>
-          <dl class="tiles">
-            {[
+          <Facts
+            kind="tiles"
+            facts={[
               [usageColumns.calls, formatNumber(value.total.calls)],
               [usageColumns.tokens, formatNumber(value.total.tokens)],
               [usageColumns.cost, costText(value.total)],
-            ].map(([name, text]) => (
-              <div key={name}>
-                <dt>{name}</dt>
-                <dd>{text}</dd>
-              </div>
-            ))}
-          </dl>
+            ]}
+          />
           <UsageTable head={periods.day} rows={value.days.map((one) => ({ ...one, name: one.day })).reverse()} />
           {(session === undefined || called.length > 1) && (
             <UsageTable
@@ -126,7 +111,7 @@ function costText({ calls, cost, unpriced }: UsageTotal): string {
 function SettingsTable({ session }: { session: string | undefined }) {
   const { settings: title, defaults } = words.value;
   const path = `/api/settings${ofSession(session)}`;
-  const { value, problem } = useAnswer<Settings>((signal) => requestJson(path, { signal }), [path]);
+  const { value, problem } = useJson<SettingsReport>(path);
   const set = value?.settings.filter(({ from }) => from !== 'default') ?? [];
   const others = value?.settings.filter(({ from }) => from === 'default') ?? [];
   return (
@@ -144,7 +129,7 @@ function SettingsTable({ session }: { session: string | undefined }) {
   );
 }
 
-function SettingRows({ rows }: { rows: Settings['settings'] }) {
+function SettingRows({ rows }: { rows: SettingsReport['settings'] }) {
   return (
     <Table
       head={Object.values(words.value.settingColumns)}

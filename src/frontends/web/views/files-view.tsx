@@ -10,7 +10,7 @@ import { formatBytes, formatTime, words } from '../text/wording.ts';
 export function FilesView({ session, path }: { session: string; path: string }) {
   const Place = path === '' || path.endsWith('/') ? Folder : FileContent;
   return (
-    <section class="view" aria-label={words.value.files} {...FOCUSABLE}>
+    <section class="view" aria-label={words.value.tabs.files} {...FOCUSABLE}>
       <Trail session={session} path={path} />
       <Place key={path} session={session} path={path} />
     </section>
@@ -22,7 +22,7 @@ function Trail({ session, path }: { session: string; path: string }) {
   const parts = path.split('/').filter((part) => part !== '');
   const folders = ['work', ...parts];
   return (
-    <nav class="trail" aria-label={words.value.files}>
+    <nav class="trail" aria-label={words.value.tabs.files}>
       {folders.map((name, depth) => {
         const address = parts
           .slice(0, depth)

@@ -1,19 +1,19 @@
-import { effect, signal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { createRef } from 'preact';
 import { goTo, groups, hrefOf, route, type SessionTab, togglePin } from '../data/overview.ts';
 import { answerApproval, openSession, sendCommand } from '../data/session.ts';
-import { Button, set } from '../parts/controls.tsx';
+import { Button } from '../parts/controls.tsx';
 import { moveFocusedStep } from '../plan/plan-editor.tsx';
 import type { Words } from '../text/english.ts';
 import { words } from '../text/wording.ts';
 
-const isHelpOpen = signal(false);
+const dialog = createRef<HTMLDialogElement>();
+const showHelp = (): void => dialog.current?.showModal();
 
 type KeyAction = { key: string; name: keyof Words['keys']; run?: () => unknown };
 
 /** All keyboard shortcuts, which apply outside of fields. Each action has a button or link too. */
 const KEYS: readonly KeyAction[] = [
-  { key: '?', name: 'help', run: set(isHelpOpen, true) },
+  { key: '?', name: 'help', run: showHelp },
   { key: 'j', name: 'next', run: () => goToSession(1) },
   { key: 'k', name: 'previous', run: () => goToSession(-1) },
   { key: '/', name: 'filter', run: () => focusOn('filter') },
@@ -75,18 +75,8 @@ export function startKeyboard(): void {
 /** A dialog with the keyboard shortcuts. */
 export function KeyboardHelp() {
   const { keyboard, keys, forms } = words.value;
-  const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(
-    () =>
-      effect(() => {
-        if (isHelpOpen.value) dialog.current?.showModal();
-        else dialog.current?.close();
-      }),
-    [],
-  );
-  const hide = set(isHelpOpen, false);
   return (
-    <dialog ref={dialog} aria-label={keyboard} onClose={hide}>
+    <dialog ref={dialog} aria-label={keyboard}>
       <h2>{keyboard}</h2>
       <dl>
         {KEYS.map(({ key, name }) => (
@@ -98,12 +88,12 @@ export function KeyboardHelp() {
           </div>
         ))}
       </dl>
-      <Button onClick={hide}>{forms.close}</Button>
+      <Button onClick={() => dialog.current?.close()}>{forms.close}</Button>
     </dialog>
   );
 }
 
 /** A button that opens the help. */
 export function KeyboardButton() {
-  return <Button onClick={set(isHelpOpen, true)}>{words.value.keyboard}</Button>;
+  return <Button onClick={showHelp}>{words.value.keyboard}</Button>;
 }

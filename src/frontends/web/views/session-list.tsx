@@ -1,34 +1,24 @@
+import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import { logOut } from '../data/api.ts';
 import { notificationState, toggleNotifications } from '../data/notifications.ts';
-import {
-  filter,
-  groups,
-  hasDaemon,
-  hrefOf,
-  isUnread,
-  pins,
-  route,
-  type SessionEntry,
-  sessions,
-  togglePin,
-} from '../data/overview.ts';
+import { filter, groups, hasDaemon, hrefOf, isUnread, pins, route, sessions, togglePin } from '../data/overview.ts';
 import { Button, bound, Notice, StateLabel } from '../parts/controls.tsx';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
 import { KeyboardButton } from './keyboard.tsx';
 
 /** All sessions, grouped by what they need from a person. */
 export function SessionList() {
-  const { sessions: title, noSessions, noMatch, newSession, filter: filterLabel, noDaemon } = words.value;
+  const { sessions: title, noSessions, noMatch, keys, noDaemon } = words.value;
   return (
     <nav class="sessions" aria-label={title}>
       <div class="row">
         <h1>agentd</h1>
         <a class="button main" href="#/new" aria-current={route.value.page === 'new' ? 'page' : undefined}>
-          {newSession}
+          {keys.create}
         </a>
       </div>
       {!hasDaemon.value && <Notice>{noDaemon}</Notice>}
-      <input type="search" id="filter" aria-label={filterLabel} placeholder={filterLabel} {...bound(filter)} />
+      <input type="search" id="filter" aria-label={keys.filter} placeholder={keys.filter} {...bound(filter)} />
       {sessions.value?.length === 0 && <p class="quiet">{noSessions}</p>}
       {filter.value.trim() !== '' && groups.value.length === 0 && (
         <p class="quiet" role="status">
@@ -53,7 +43,7 @@ export function SessionList() {
   );
 }
 
-function Entry(entry: SessionEntry) {
+function Entry(entry: SessionOverview) {
   const { name, label, title, standing, plan, asks, changed, inbox, problem, settings, unserved } = entry;
   const isOpen = route.value.page === 'session' && route.value.name === name;
   const line = problem ?? unserved ?? settings ?? asks?.text ?? title;
@@ -64,7 +54,7 @@ function Entry(entry: SessionEntry) {
         {!isOpen && isUnread(entry) && <span class="unread">{words.value.unread}</span>}
       </span>
       <span class="row quiet">
-        <StateLabel state={standing} text={words.value.standings[standing]} />
+        <StateLabel state={standing} />
         {plan && plan.total > 0 && <span>{`${plan.completed}/${plan.total}`}</span>}
         {changed !== null && <time dateTime={changed}>{formatTime(changed)}</time>}
       </span>

@@ -68,7 +68,10 @@ function RejectedFiles({ total, newest }: SessionView['rejected']) {
             <ul>
               {newest.map(({ file, why, at }) => (
                 <li key={file}>
-                  <b>{file}</b>: {why} <time dateTime={at}>{formatTime(at)}</time>
+                  <b>{file}</b>: {why}{' '}
+                  <time class="quiet" dateTime={at}>
+                    {formatTime(at)}
+                  </time>
                 </li>
               ))}
             </ul>
@@ -81,18 +84,18 @@ function RejectedFiles({ total, newest }: SessionView['rejected']) {
 }
 
 function RunState(view: SessionView) {
-  const { standings, stepOf, calls, tokens, waitingMessages } = words.value;
+  const { tabs, stepOf, calls, tokens, waitingMessages } = words.value;
   const { standing, plan, run, run_end: runEnd, inbox } = view;
   const spent = run?.spent ?? runEnd?.spent;
   const completed = plan?.steps.filter(({ status }) => status === 'completed').length ?? 0;
   return (
     <div class="row run-state">
       <p role="status" class="row">
-        <StateLabel state={standing} text={standings[standing]} />
+        <StateLabel state={standing} />
         {plan && plan.steps.length > 0 && (
           <>
             <span>{stepOf(completed, plan.steps.length)}</span>
-            <progress max={plan.steps.length} value={completed} aria-label={words.value.plan} />
+            <progress max={plan.steps.length} value={completed} aria-label={tabs.run} />
           </>
         )}
       </p>

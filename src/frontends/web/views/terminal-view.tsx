@@ -11,7 +11,8 @@ const usedSince = signal<string | undefined>(undefined);
 
 /** A terminal in `work/`: who has it open, and for that person the terminal itself. */
 export function TerminalView({ view: { name, terminal } }: { view: SessionView }) {
-  const { title, open, close, useHere, hint, heldBy } = words.value.terminal;
+  const { title, open, close, hint, heldBy } = words.value.terminal;
+  const { useHere, owner } = words.value.browser;
   const isHere = terminal !== null && usedSince.value === `${name} ${terminal.since}`;
   const openHere = async () => {
     if (!(await orderHeld(name, 'terminal', 'open'))) return;
@@ -29,9 +30,7 @@ export function TerminalView({ view: { name, terminal } }: { view: SessionView }
         )}
         {terminal && <Button onClick={() => orderHeld(name, 'terminal', 'close')}>{close}</Button>}
       </div>
-      <p role="status">
-        {terminal ? heldBy(terminal.from ?? words.value.browser.owner, formatTime(terminal.since)) : hint}
-      </p>
+      <p role="status">{terminal ? heldBy(terminal.from ?? owner, formatTime(terminal.since)) : hint}</p>
       {isHere && <RemoteTerminal key={terminal.since} session={name} />}
     </section>
   );

@@ -143,17 +143,17 @@ function FileList({ files }: { files: readonly string[] }) {
   if (files.length === 0) return null;
   return (
     <p class="quiet">
-      {words.value.files}: <FileLinks session={openSession.value?.name ?? ''} files={files} />
+      {words.value.tabs.files}: <FileLinks session={openSession.value?.name ?? ''} files={files} />
     </p>
   );
 }
 
 /** A call, shown as one line until it is expanded. */
 function Call({ name, args, state, output, ms }: CallItem) {
-  const { callParts, callStates } = words.value;
+  const { callParts, waitsForApproval } = words.value;
   const summary = (
     <>
-      <StateLabel state={state} text={callStates[state]} />
+      <StateLabel state={state} text={state === 'waiting' ? waitsForApproval : undefined} />
       <code>{name}</code> <span class="line">{args}</span>
       {ms !== undefined && <span class="quiet">{formatDuration(ms)}</span>}
     </>

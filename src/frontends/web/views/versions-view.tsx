@@ -1,29 +1,16 @@
 import { useSignal } from '@preact/signals';
+import type { FieldChange, PlanVersion } from '../../../client/inspect/plan-history.ts';
 import type { Step } from '../../../protocol/session/plan.ts';
 import { requestJson, sessionPath } from '../data/api.ts';
 import { restoreVersion, shownPlan } from '../data/plan-edits.ts';
 import type { SessionView } from '../data/session.ts';
-import { Button, Notice, Unfold, useAnswer } from '../parts/controls.tsx';
+import { Button, Notice, Unfold, useAnswer, useJson } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { EditOutcomeNotice } from '../plan/plan-editor.tsx';
 import { formatTime, words } from '../text/wording.ts';
 
-/** A field that differs between two versions, as far as the page uses it. */
-type FieldChange = { step: string | null; description: string | null; field: string; from: unknown; to: unknown };
-
 /** The fields of `GET …/plan/history` that the page uses. */
-type PlanHistory = {
-  revision: number;
-  versions: ReadonlyArray<{
-    event: number;
-    at: string;
-    by: 'person' | 'model' | 'daemon';
-    from: number;
-    to: number;
-    changes: readonly FieldChange[];
-  }>;
-  complete: boolean;
-};
+type PlanHistory = { revision: number; versions: PlanVersion[]; complete: boolean };
 
 /** The versions of the plan, newest first, with their changes and a button to restore each. */
 export function VersionsView({ view }: { view: SessionView }) {
@@ -70,10 +57,7 @@ function Difference({ view, revision, now }: { view: SessionView; revision: numb
   const { comparison, noDifference, restore, restoreHint } = words.value;
   const isSaving = useSignal(false);
   const path = sessionPath(view.name, `/plan/diff?from=${revision}`);
-  const { value, problem } = useAnswer<{ changes: FieldChange[] }>(
-    (signal) => requestJson(path, { signal }),
-    [path, now],
-  );
+  const { value, problem } = useJson<{ changes: FieldChange[] }>(path, now);
   const plan = shownPlan(view);
   const run = async () => {
     if (!plan) return;
@@ -118,8 +102,8 @@ const isVisible = ({ step, field, from }: FieldChange): boolean => {
 
 /** The label of a field; undefined for one that is not shown. */
 function fieldName(step: string | null, field: string): string | undefined {
-  const { planFields, stepFields, changeKinds, evidence, result, error, notes, needs, files } = words.value;
-  const ofStep = { ...stepFields, evidence, result, error, notes, needs, attachments: files };
+  const { planFields, stepFields, changeKinds, evidence, result, error, notes, needs, tabs } = words.value;
+  const ofStep = { ...stepFields, evidence, result, error, notes, needs, attachments: tabs.files };
   const names: Readonly<Record<string, string>> =
     step === null ? planFields : { ...ofStep, description: changeKinds.reworded, status: '' };
   return names[field];
@@ -139,7 +123,7 @@ function Change({ step, description, field, from, to }: FieldChange) {
     );
   }
   const name = fieldName(step, field);
-  const [was = '', is = ''] = [from, to].map((value) => valueText(step, field, value));
+  const [was = '', is = ''] = [from, to].map((value) => valueText(field, value));
   const isShort = field === 'status' || field === 'limits';
   return (
     <>
@@ -153,11 +137,10 @@ function Change({ step, description, field, from, to }: FieldChange) {
 
 const MAX_VALUE_CHARS = 500;
 
-function valueText(step: string | null, field: string, value: unknown): string {
-  const { stepStatuses, standings } = words.value;
+function valueText(field: string, value: unknown): string {
+  const states: Readonly<Record<string, string>> = words.value.states;
   if (value === null) return '';
-  const statuses: Readonly<Record<string, string>> = step === null ? standings : stepStatuses;
-  if (field === 'status') return statuses[String(value)] ?? String(value);
+  if (field === 'status') return states[String(value)] ?? String(value);
   const text = typeof value === 'string' ? value : Array.isArray(value) ? value.map(plain).join(', ') : plain(value);
   return text.length > MAX_VALUE_CHARS ? `${text.slice(0, MAX_VALUE_CHARS)} …` : text;
 }
