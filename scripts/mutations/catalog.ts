@@ -83,7 +83,7 @@ export const patches: Patch[] = [
     file: 'src/store/workspace/owner-file.ts',
     code: 'return dev === folder.dev && ino === folder.ino;',
     replacement: 'return true;',
-    tests: [['tests/flow/ownership.test.ts'], ['tests/flow', 'tests/cli']],
+    tests: [['tests/cli/copied-workspace.test.ts']],
   },
   {
     file: 'src/store/session/outbox.ts',
@@ -123,6 +123,7 @@ export const TESTS: Array<[place: string, lists: string[][]]> = [
       ['tests/tools/flip', 'tests/tools/search', 'tests/tools/toolbox', 'tests/tools/check'],
     ],
   ],
+  ['src/main/', [['tests/store/durability', 'tests/daemon/live-settings'], ['tests/flow']]],
   ['src/', [['tests/flow']]],
 ];
 

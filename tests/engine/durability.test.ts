@@ -229,14 +229,19 @@ test('what is on record is durable when a session that an error ended has been l
   expect(it.unsynced()).toBe(0);
 });
 
-test('cleaning up makes the end of a call and of a job durable by itself', async () => {
+const jobs = { listUnreported: () => [], markAllReported: () => {}, listRunning: () => [], end: async () => [] };
+
+test.each([
+  ['of a call', {}, ['a call folder goes']],
+  ['of a job and of a call', { jobs }, ['jobs end', 'a call folder goes']],
+])('cleaning up makes the end %s durable by itself', async (_, given, effects) => {
   let world: SessionPorts | undefined;
   const it = await watched({
     script: moves({ text: 'Hello.' }),
     folders: ['ended-long-ago'],
-    jobs: { listUnreported: () => [], markAllReported: () => {}, listRunning: () => [], end: async () => [] },
-    seen: (given) => {
-      world = given;
+    ...given,
+    seen: (made) => {
+      world = made;
     },
   });
   it.drop('1.md', 'Say hello');
@@ -247,7 +252,7 @@ test('cleaning up makes the end of a call and of a job durable by itself', async
   const { seq } = sessionLog.session;
   await sessionLog.record([{ type: 'context.compacted', upto: seq, summary: '' }]);
   await cleanUpCalls(world, sessionLog);
-  expect(it.effects.slice(before)).toEqual(['jobs end', 'a call folder goes']);
+  expect(it.effects.slice(before)).toEqual(effects);
   expect(it.early).toEqual([]);
 });
 

@@ -276,6 +276,15 @@ test('~ in read_also is the home folder', () => {
   expect(readAlso).toEqual(['/home/ann/papers', '/home/ann', '/a/~']);
 });
 
+test('the rules of a session and of the workspace hold apart', () => {
+  const [session, workspace] = [[{ deny: 'shell' }], [{ allow: 'shell' }]];
+  const { permissions } = resolveSettings({
+    session: { permissions: session },
+    workspace: { approvals: 'auto', permissions: workspace },
+  });
+  expect(permissions).toEqual({ mode: 'auto', session, workspace });
+});
+
 test('where nothing is said, the defaults hold', () => {
   expect(resolveSettings({})).toMatchObject({
     sandbox: { mode: 'auto', network: false },

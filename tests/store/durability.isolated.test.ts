@@ -1,4 +1,5 @@
-import * as fs from 'node:fs';
+import builtin, * as fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { diskLog } from '../support/disk-log.ts';
@@ -6,10 +7,20 @@ import { diskLog } from '../support/disk-log.ts';
 // What is durable when a function of the store returns, and what had to be durable before others could see it. The log
 // records calls of `fs` functions, which the store captures when it is loaded; hence the late imports.
 const log = diskLog();
-const { openSessionFolder, openWorkspace, sessionTokens, sessionPaths, dropMessage, replaceFile } = await import(
-  '../../src/store/index.ts'
-);
+const {
+  applyRetention,
+  dropMessage,
+  openMemoryFile,
+  openSessionFolder,
+  openSettingsBackup,
+  openWorkspace,
+  replaceFile,
+  sessionPaths,
+  sessionTokens,
+} = await import('../../src/store/index.ts');
 const { tempFolder, opened, progressed } = await import('./rig.ts');
+const { replaceOrOverwriteFile } = await import('../../src/store/fs/replace-file.ts');
+const { serveHere, TEST_SETTINGS } = await import('../support/daemon-here.ts');
 const { attachFile } = await import('../../src/store/inbox/sender.ts');
 const {
   ensureFolderDurably: makeDurably,
@@ -130,6 +141,62 @@ test('a durably replaced file is on disk, with its name', async () => {
   const lines = await log.during(folder, () => replaceFile(join(folder, 'x.json'), '{}', { durable: true }));
   expect(lines[0]).toMatch(/^sync \.tmp-\*/);
   expect(lines.slice(-2)).toEqual(['rename x.json', 'sync .']);
+});
+
+test('a file that is overwritten in place, because the disk is full, is on disk', async () => {
+  const { folder } = session();
+  const path = join(folder, 'x.json');
+  fs.writeFileSync(path, '{"n":1}');
+  const real = builtin.renameSync;
+  builtin.renameSync = () => {
+    throw Object.assign(new Error('no space'), { code: 'ENOSPC' });
+  };
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    builtin.renameSync = real;
+    syncBuiltinESMExports();
+  });
+  const lines = await log.during(folder, () => replaceOrOverwriteFile(path, '{}'));
+  expect(lines.at(-1)).toBe('sync x.json');
+  expect(fs.readFileSync(path, 'utf8')).toBe('{}     ');
+});
+
+test('a note is on disk, with the name of its file', async () => {
+  const root = tempFolder();
+  const memory = openMemoryFile(join(root, 'MEMORY.md'), () => new Date());
+  expect(await log.during(root, () => memory.add('Tests run with make check.'))).toEqual(['sync MEMORY.md', 'sync .']);
+});
+
+test('settings that are kept to be used again are on disk, with their name', async () => {
+  const root = tempFolder();
+  const backup = openSettingsBackup(join(root, 'session.last-good.json'));
+  expect(await log.during(root, () => backup.save('{}'))).toEqual([
+    'sync .tmp-*',
+    'rename session.last-good.json',
+    'sync .',
+  ]);
+});
+
+test('when retention returns, the segments that it removed are gone from the disk, which has what replaces them', async () => {
+  const { folder, store, paths } = session({ segmentBytes: 600 });
+  for (let n = 0; n < 12; n++) await store.eventLog.append([n === 0 ? opened : progressed(n)]);
+  await store.eventLog.append([{ type: 'reply.published', message: '1.md', idle: true }]);
+  await store.snapshots.save(store.eventLog.position(), {});
+  await store.close();
+  const inYears = new Date(Date.now() + 400 * 86_400_000);
+  const sweep = () => applyRetention(paths, { recordDays: 90, filesDays: 0 }, inYears);
+  expect((await log.during(folder, sweep)).slice(-3)).toEqual([
+    'rename events/base.json',
+    'sync events',
+    'sync events',
+  ]);
+});
+
+test('a daemon that starts makes the name of `.sessions` durable, which an earlier one may not have done', async () => {
+  const root = tempFolder();
+  openWorkspace(root, { now: () => new Date() });
+  fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify(TEST_SETTINGS));
+  expect(await log.during(root, () => serveHere(root, [], {}))).toContain('sync .');
 });
 
 test('an approval is durable when it is asked, and when it is answered', async () => {

@@ -36,6 +36,17 @@ describe('a plan that is replaced', () => {
     expect(kept).not.toContain('version 1');
   });
 
+  test('stays, and is reported, if it is saved while the next version is being written', async () => {
+    const { plan, paths, text } = session();
+    await plan.write('A');
+    const writing = plan.write('B');
+    const isStaged = () => fs.readdirSync(paths.planHistory).some((name) => name.startsWith('.tmp-'));
+    while (!isStaged()) await Promise.resolve();
+    fs.writeFileSync(paths.plan, 'mine');
+    expect(await writing).toMatchObject({ is: 'edited', saves: ['mine'] });
+    expect(text()).toBe('mine');
+  });
+
   test('under an editor that still holds the old file tells what that editor saved', async () => {
     const { plan, paths, history } = session();
     await plan.write('A');
