@@ -138,7 +138,10 @@ test('a session with a run on is neither archived, renamed, removed nor rebuilt'
     ['rename', 'demo', 'other'],
     ['remove', 'demo', '--yes'],
   ]) {
-    expect(await at.here(words)).toMatchObject({ code: 3, err: expect.stringContaining(`agentctl stop-run --workspace ${at.root} demo --wait`) });
+    expect(await at.here(words)).toMatchObject({
+      code: 3,
+      err: expect.stringContaining(`agentctl stop-run --workspace ${at.root} demo --wait`),
+    });
   }
   expect((await at.here(['rebuild', 'demo'])).code).toBe(3);
   expect((await at.here(['stop-run', 'demo', '--wait'])).code).toBe(0);
