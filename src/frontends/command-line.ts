@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type { Argv } from 'yargs';
 import { nearestName } from '../base/strings.ts';
 import { errorCode, UserError } from '../base/user-error.ts';
-import { defaultWorkspace } from '../client/sessions/command-line.ts';
+import { defaultWorkspace } from '../client/sessions/client-errors.ts';
 import type { ModelSettings } from '../protocol/settings/config.ts';
 import { isEnvVariableName, NOT_A_VARIABLE_NAME } from '../protocol/settings/env-variable.ts';
 

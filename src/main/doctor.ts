@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { formatLocalTime } from '../base/strings.ts';
 import { errorText } from '../base/user-error.ts';
 import { type Client, openClient } from '../client/index.ts';
-import { commandLine } from '../client/sessions/command-line.ts';
+import { commandLine } from '../client/sessions/client-errors.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
 import { resolveSettings } from '../protocol/settings/effective-settings.ts';
 import { openSkillStore, sessionPaths } from '../store/index.ts';

@@ -12,8 +12,7 @@ import {
   readOwner,
   type WorkspaceOwner,
 } from '../../store/workspace/owner-file.ts';
-import { DaemonState, WaitedTooLong } from '../sessions/client-errors.ts';
-import { commandLine } from '../sessions/command-line.ts';
+import { commandLine, DaemonState, WaitedTooLong } from '../sessions/client-errors.ts';
 
 /** Time limits for a daemon to check every inbox, and to end its calls and exit. */
 const START_MS = 60_000;

@@ -1,4 +1,6 @@
-import { firstFew, nearestName } from '../../base/strings.ts';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { firstFew, nearestName, quoteForShell } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 
@@ -86,4 +88,14 @@ export class FileTooLarge extends UserError {
     super(`The file has more than ${most} bytes. Put it into work/ of the session yourself, or split it.`);
     this.name = 'FileTooLarge';
   }
+}
+
+/** The workspace of commands that name none: `$AGENTD_WORKSPACE`, else `~/.workspace`. An absolute path. */
+export const defaultWorkspace = (env: NodeJS.ProcessEnv = process.env): string =>
+  resolve(env['AGENTD_WORKSPACE'] || join(homedir(), '.workspace'));
+
+/** A command line of agentctl to copy. It names the workspace unless that is the default. */
+export function commandLine(root: string, [command = '', ...words]: readonly string[]): string {
+  const flag = root === defaultWorkspace() ? [] : ['--workspace', root];
+  return ['agentctl', command, ...[...flag, ...words].map(quoteForShell)].join(' ');
 }

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
-import { commandLine } from '../../../client/sessions/command-line.ts';
+import { commandLine } from '../../../client/sessions/client-errors.ts';
 import { createLoginCode, proofOf } from '../../http/access/credentials.ts';
 
 /** Programs that open an address in the browser of the desktop. */

@@ -4,7 +4,7 @@ import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { checkTemplateRun } from '../../../client/actions/saved-templates.ts';
 import type { Client, SentMessage } from '../../../client/index.ts';
-import { commandLine } from '../../../client/sessions/command-line.ts';
+import { commandLine } from '../../../client/sessions/client-errors.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {

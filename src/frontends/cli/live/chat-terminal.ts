@@ -1,6 +1,6 @@
 import { errorText } from '../../../base/user-error.ts';
 import type { ApprovalRequest } from '../../../client/index.ts';
-import { commandLine } from '../../../client/sessions/command-line.ts';
+import { commandLine } from '../../../client/sessions/client-errors.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ShownSession } from '../commands/watch-run.ts';
 import { checkNewSession, type MessageContent } from '../common/send-and-wait.ts';
