@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
+import { type Serving, serveHere } from '../http/serving.ts';
 import { filesIn, type Setup, script, setup } from '../support/agentctl.ts';
 import { until } from '../support/daemon.ts';
 
@@ -155,7 +156,40 @@ const READ: Readonly<Record<string, string>> = {
   d: '4 4 4 4 4 4 4 4 4 4 4 4',
 };
 
-test('what reads a session ends as documented in every state, with --json as one value, and changes nothing', async () => {
+const PARTS = [
+  '',
+  '/plan',
+  '/plan/history',
+  '/plan/diff',
+  '/plan?revision=99',
+  '/why',
+  '/files',
+  '/approvals',
+  '/replies/1.md',
+];
+const READS = [...PARTS.map((part) => `/sessions/@${part}`), '/usage?session=@', '/settings?session=@'];
+
+/** Over HTTP an error says what is expected, what is there and what to do, and is never an internal one. */
+async function checkAnswer(
+  { ask }: Serving,
+  session: string,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<void> {
+  const place = `/api${path.replace('@', encodeURIComponent(session))}`;
+  const { status, headers, json } = await ask(method, place, body && { body });
+  if (status < 400) return;
+  expect([place, status]).not.toEqual([place, 500]);
+  expect([place, headers['content-type']]).toEqual([place, 'application/problem+json']);
+  expect([place, json['detail'], json['do']]).toEqual([
+    place,
+    expect.stringMatching(/^Expected: .+\. Got: .+/s),
+    expect.stringMatching(/.\.$/),
+  ]);
+}
+
+test('what reads a session ends as documented in every state, with --json as one value or over HTTP, and changes nothing', async () => {
   const at = await everyState();
   const rows: Array<[string, string]> = [];
   for (const name of Object.keys(READ)) rows.push([name, await exitCodes(at, name, READING, true)]);
@@ -164,12 +198,20 @@ test('what reads a session ends as documented in every state, with --json as one
   expect((await at.here(['list'])).code).toBe(0);
   await at.stop();
   const before = filesIn(at.path('.sessions'));
+  const served = await serveHere(at);
+  expect((await served.ask('GET', '/api/sessions')).status).toBe(200);
+  for (const [name] of rows) for (const path of READS) await checkAnswer(served, name, 'GET', path);
   for (const [name, codes] of rows) {
     const [show, reply, watch] = [0, 8, 9].map((place) => codes.split(' ')[place]);
     const wanted = [show, reply, name === 'running' ? 3 : watch].join(' ');
     expect([name, await exitCodes(at, name, ['show @', 'reply @', 'watch @'], false)]).toEqual([name, wanted]);
   }
   expect(filesIn(at.path('.sessions'))).toEqual(before);
+  for (const [name] of rows) {
+    await checkAnswer(served, name, 'PUT', '/sessions/@/plan', { steps: [{ description: 'More' }] });
+    await checkAnswer(served, name, 'POST', '/sessions/@/approvals/9', { hash: 'x', decision: 'allow' });
+    await checkAnswer(served, name, 'POST', '/sessions/@/undo', {});
+  }
 });
 
 const ORDERS = [
