@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import type { SessionOverview } from '../../src/client/inspect/session-overview.ts';
+import { runHere } from '../support/agentctl-here.ts';
 import { ended, opened, planned, received, record, rig, started } from './rig.ts';
 
 test('a list has a line about each session: how it stands, how far it is, what waits in its inbox', async () => {
@@ -62,6 +63,30 @@ test('a broken session.json is reported at its session and its children; that of
   const fault = expect.stringContaining('demo/session.json is not JSON: line 1');
   expect(await reported()).toEqual([fault, fault]);
   for await (const { settings } of at.client.list()) expect(settings).toEqual(fault);
+});
+
+test('a broken plan.json, or a folder in its place, is in the list while the run is not over', async () => {
+  const at = rig();
+  const first = [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')];
+  for (const name of ['busy', 'done']) {
+    await at.client.send(name, { text: 'x' });
+    await record(at.session(name), name === 'busy' ? first : [...first, ...ended('1.md', 'plan_1')]);
+    fs.writeFileSync(at.session(name).plan, '{ "steps": [');
+  }
+  const listed = async () => {
+    const rows: Record<string, string | null> = {};
+    for await (const { name, plan_problem: problem } of at.client.list()) rows[name] = problem;
+    return rows;
+  };
+  expect(await listed()).toEqual({ busy: expect.stringContaining('plan.json does not parse: line 1'), done: null });
+  expect((await runHere(['list', '--workspace', at.client.paths.root])).out).toMatch(
+    /busy .*plan\.json does not parse/,
+  );
+  fs.writeFileSync(at.session('busy').plan, '[]');
+  expect(await listed()).toEqual({ busy: expect.stringContaining('plan.json'), done: null });
+  fs.rmSync(at.session('busy').plan);
+  fs.mkdirSync(at.session('busy').plan);
+  expect(await listed()).toEqual({ busy: expect.stringContaining('Move it away'), done: null });
 });
 
 test('a pipe or a folder in place of session.json is reported, and holds up no list', async () => {

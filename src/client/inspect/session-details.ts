@@ -1,20 +1,17 @@
 import { readFileSync } from 'node:fs';
-import { errorText } from '../../base/user-error.ts';
 import { formatStatus } from '../../core/messages/status-report.ts';
-import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { type Standing, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { RejectionReason } from '../../protocol/session/message.ts';
-import type { Step } from '../../protocol/session/plan.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
-import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
 import { readSession } from '../sessions/read-session.ts';
 import { type ApprovalRequest, approvalRequestOf } from './approval-requests.ts';
+import { planProblemOf } from './plan-check.ts';
 import {
   checkSessionSettings,
   countWaitingMessages,
@@ -74,7 +71,7 @@ export async function readSessionDetails(
     standing: sessionStanding(session),
     session,
     summary: formatStatus(session, 'en'),
-    planProblem: planFileProblem(paths.plan, session.plan?.steps) ?? session.planProblem,
+    planProblem: planProblemOf(paths.plan, session),
     settingsProblem: settings.problem,
     unserved: whyUnserved(paths, readUnservedReasons(workspace)),
     inbox: countWaitingMessages(paths),
@@ -189,19 +186,6 @@ export function detailsAsJson({
       session: one.shown && detailsAsJson(one.shown),
     })),
   };
-}
-
-/** Why the current `plan.json` cannot be read, with line and column; null if it can, or does not exist. */
-export function planFileProblem(path: string, current?: readonly Step[]): string | null {
-  let text: string | undefined;
-  try {
-    text = readPlanContent(path, undefined, 0)?.text;
-  } catch (error) {
-    return errorText(error);
-  }
-  if (text === undefined) return null;
-  const read = parseEditedPlan(text, current);
-  return 'fault' in read ? read.fault : null;
 }
 
 /** The session commands, with what each does. */

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
 import { countCompletedSteps } from '../../core/plan/step-graph.ts';
-import { sessionStanding } from '../../core/session/session-queries.ts';
+import { type Standing, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { SessionStanding, UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
@@ -43,6 +43,8 @@ export type SessionOverview = {
   problem: string | null;
   /** Why the settings that apply are invalid, and what is in force instead. */
   settings: string | null;
+  /** Why the `plan.json` of a plan that is not over cannot be read; that of an idle session is not looked at. */
+  plan_problem: string | null;
   /** Why its messages are not taken although its event log can be read. */
   unserved: string | null;
 };
@@ -98,6 +100,7 @@ async function readOverview(paths: NamedSession, reasons: UnservedReasons): Prom
       inbox,
       problem: null,
       settings,
+      plan_problem: await openPlanProblem(paths, standing, plan),
       unserved: whyUnserved(paths, reasons),
     };
   } catch (error) {
@@ -117,6 +120,13 @@ async function readOverview(paths: NamedSession, reasons: UnservedReasons): Prom
   }
 }
 
+/** Only where a saved plan would count now: a list of thousands of idle sessions reads none of their plans. */
+async function openPlanProblem({ plan: path }: SessionPaths, standing: Standing, plan: Plan | null) {
+  if (!plan || !(standing === 'running' || standing === 'waiting' || standing === 'paused')) return null;
+  const { planFileProblem } = await import('./plan-check.ts');
+  return planFileProblem(path, plan.steps);
+}
+
 function planProgress(plan: Plan): SessionOverview['plan'] {
   return { id: plan.id, status: plan.status, completed: countCompletedSteps(plan), total: plan.steps.length };
 }
@@ -128,7 +138,7 @@ function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
   return { name, label, parent: null, title: null, standing: 'unreadable', ...UNREADABLE, inbox: 0, problem };
 }
 
-const UNREADABLE = { plan: null, asks: null, changed: null, settings: null, unserved: null };
+const UNREADABLE = { plan: null, asks: null, changed: null, settings: null, plan_problem: null, unserved: null };
 
 /** Number of messages not taken yet; 0 if the inbox cannot be read. */
 export function countWaitingMessages({ inbox }: SessionPaths): number {

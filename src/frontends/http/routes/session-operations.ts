@@ -16,6 +16,11 @@ const SessionLine = z.looseObject({
   unserved: z.string().nullable().describe('Why its messages are not taken.'),
 });
 
+/** In a list only a plan that is not over is looked at. */
+const ListedSession = SessionLine.extend({
+  plan_problem: z.string().nullable().describe('Why its plan.json cannot be read; null if its run is over.'),
+});
+
 const SessionView = SessionLine.extend({ plan: Plan.nullable(), run: z.looseObject({}).nullable() });
 
 const WaitingCall = z.object({
@@ -41,7 +46,7 @@ const ExplainedStep = z.looseObject({
 export const SESSION_OPERATIONS: readonly HttpOperation[] = [
   defineOperation({
     ...{ method: 'get', path: '/api/sessions', id: 'listSessions', summary: 'All sessions, in short' },
-    answers: { 200: { describe: 'As agentctl list --json.', schema: z.array(SessionLine) } },
+    answers: { 200: { describe: 'As agentctl list --json.', schema: z.array(ListedSession) } },
     async run({ client }) {
       const sessions: object[] = [];
       for await (const one of client.list()) sessions.push(one);
