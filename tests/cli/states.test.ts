@@ -181,6 +181,7 @@ async function checkAnswer(
   const { status, headers, json } = await ask(method, place, body && { body });
   if (status < 400) return;
   expect([place, status]).not.toEqual([place, 500]);
+  expect([place, json['detail']]).not.toEqual([place, expect.stringMatching(/undefined|Invalid|Expected.*xpected/s)]);
   expect([place, headers['content-type']]).toEqual([place, 'application/problem+json']);
   expect([place, json['detail'], json['do']]).toEqual([
     place,
@@ -210,6 +211,7 @@ test('what reads a session ends as documented in every state, with --json as one
   for (const [name] of rows) {
     await checkAnswer(served, name, 'PUT', '/sessions/@/plan', { steps: [{ description: 'More' }] });
     await checkAnswer(served, name, 'POST', '/sessions/@/approvals/9', { hash: 'x', decision: 'allow' });
+    await checkAnswer(served, name, 'POST', '/sessions/@/approvals/9', {});
     await checkAnswer(served, name, 'POST', '/sessions/@/undo', {});
   }
 });

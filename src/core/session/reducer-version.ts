@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '24f6ccb7553c3965';
+export const REDUCER_VERSION = '78771cea2a40021e';

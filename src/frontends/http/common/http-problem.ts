@@ -84,7 +84,7 @@ export function problemOf(error: unknown, complain: (text: string) => void): Htt
     const why = 'why' in error && typeof error.why === 'string' ? getOwn(PLAN_FAULTS, error.why) : undefined;
     const other: Fault = isDiskFull(error)
       ? { status: 503, wanted: 'free disk space', todo: 'Free some space, then try again.' }
-      : { status: 422, wanted: 'a request that can be carried out', todo: 'The error above says why it cannot.' };
+      : { status: 422, wanted: 'a request that can be carried out', todo: 'Fix that, then try again.' };
     const { status, wanted, todo } = why ?? getOwn(FAULTS, error.name) ?? other;
     return new HttpProblem(status, { wanted, came: error.message, todo });
   }

@@ -123,13 +123,17 @@ function validate<T extends z.ZodType>(schema: T, value: unknown, place: string)
   if (result.success) return result.data;
   const [issue] = result.error.issues;
   const path = issue?.path ?? [];
-  const what = issue?.code === 'unrecognized_keys' ? knownKeys(schema, issue) : (issue?.message ?? 'something else');
+  const what = issue?.code === 'unrecognized_keys' ? knownKeys(schema, issue) : expectedBy(issue?.message ?? '');
   throw new HttpProblem(400, {
     wanted: `${[place, ...path.map(String)].join('.')}: ${what}`,
     came: shorten(path.reduce<unknown>((at, key) => Object(at)[key], value)),
     todo: 'GET /openapi.json describes the input of every operation.',
   });
 }
+
+/** What zod's message says was expected, without what it says around that. */
+const expectedBy = (message: string): string =>
+  message.replace(/^(?:Invalid (?:input|option): )?expected /, '').replace(/, received .*$/s, '') || 'something else';
 
 /** The fault text for unknown keys, with a suggestion if they are keys of the input itself. */
 function knownKeys(schema: z.ZodType, { keys, path }: z.core.$ZodIssueUnrecognizedKeys): string {

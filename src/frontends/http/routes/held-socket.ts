@@ -71,7 +71,7 @@ async function sendOrder(
   throw new HttpProblem(409, {
     wanted: WANTED[what],
     came: reply.text,
-    todo: 'The text above says what to do.',
+    todo: 'Then try again.',
   });
 }
 
