@@ -56,16 +56,16 @@ test('a session says its name for people and what holds it up, as `list --json` 
   writeFileSync(at.path('.sessions', folder, 'session.json'), '{ "mode": "sideways" }');
   const client = await clientHere(at);
   const [listed] = JSON.parse((await at.here(['list', '--json'])).out);
-  const { name, label, problem, settings, unserved } = listed;
+  const { name, label, problem, settings, plan_problem, unserved } = listed;
   expect([name, label]).toEqual([folder, 'Büro 🚀']);
   expect([unserved, settings]).toEqual([expect.stringContaining('inbox'), expect.stringContaining('mode')]);
   expect((await callTool(client, 'list_sessions', {})).data).toMatchObject({
-    sessions: [{ name, label, problem, settings, unserved }],
+    sessions: [{ name, label, problem, settings, plan_problem, unserved }],
   });
   const shown = JSON.parse((await at.here(['show', 'Büro', '--json'])).out);
   expect((await callTool(client, 'get_session', { session: folder })).data).toMatchObject({
     ...{ name, label, unserved },
-    settings_problem: shown.settings_problem,
+    ...{ settings_problem: shown.settings_problem, plan_problem: shown.plan_problem },
   });
 });
 

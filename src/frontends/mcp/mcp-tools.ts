@@ -81,11 +81,12 @@ export function addReadTools(server: McpServer, { client }: McpContext): void {
       const session = basename(client.folder(key));
       const reply =
         wanted === undefined ? null : await replyWithin(client, { session, name: wanted }, wait_seconds * 1000, ctx);
-      const { name, title, standing, summary, settingsProblem, unserved, session: state } = await client.show(session);
-      const { plan, question } = state;
+      const shown = await client.show(session);
+      const { name, title, standing, summary, settingsProblem, planProblem, unserved } = shown;
+      const { plan, question } = shown.session;
       return structured({
         ...{ name, label: readableName(name), title, standing, summary },
-        ...{ settings_problem: settingsProblem, unserved },
+        ...{ settings_problem: settingsProblem, plan_problem: planProblem, unserved },
         plan: plan && { id: plan.id, revision: plan.revision },
         question: question && { text: question.text, choices: [...question.choices] },
         approvals: await callsForPerson(client, session),

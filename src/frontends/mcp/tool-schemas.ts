@@ -38,6 +38,10 @@ const SessionName = {
   name: z.string().describe('The name of its folder.'),
   label: z.string().describe('The name for people.'),
 };
+const PlanProblem = z
+  .string()
+  .nullable()
+  .describe('Why plan.json cannot be read, or what of the last edit was not accepted.');
 const Unserved = z.string().nullable().describe('Why its messages are not taken.');
 
 const PlanCount = z.object({ id: z.string(), status: z.string(), completed: z.int(), total: z.int() });
@@ -53,6 +57,7 @@ export const SessionList = z.object({
       changed: z.string().nullable(),
       problem: z.string().nullable().describe('Why its event log cannot be read.'),
       settings: z.string().nullable().describe('Why its settings are invalid.'),
+      plan_problem: PlanProblem,
       unserved: Unserved,
     }),
   ),
@@ -65,6 +70,7 @@ export const SessionStanding = z.object({
   standing: z.enum(SESSION_STANDINGS),
   summary: z.string(),
   settings_problem: z.string().nullable().describe('Why its settings are invalid.'),
+  plan_problem: PlanProblem,
   unserved: Unserved,
   plan: z.object({ id: z.string(), revision: z.int() }).nullable(),
   question: UserQuestion.nullable().describe('What it asks: the next message is the answer.'),
