@@ -13,6 +13,13 @@ export class UserError extends Error {
   }
 }
 
+/** What was given with a command, such as a name or a parameter, is invalid: an invalid command line. */
+export class InvalidArgument extends UserError {
+  constructor(message: string) {
+    super(message, 2);
+  }
+}
+
 /** The text of anything thrown. */
 export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

@@ -2,7 +2,7 @@ import { readFileSync, readlinkSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Argv } from 'yargs';
 import { nearestName } from '../base/strings.ts';
-import { errorCode, UserError } from '../base/user-error.ts';
+import { errorCode, InvalidArgument, UserError } from '../base/user-error.ts';
 import { defaultWorkspace } from '../client/sessions/client-errors.ts';
 import type { ModelSettings } from '../protocol/settings/config.ts';
 import { isEnvVariableName, NOT_A_VARIABLE_NAME } from '../protocol/settings/env-variable.ts';
@@ -85,7 +85,8 @@ export function modelSettingsFromFlags({ model, baseUrl, apiKeyEnv }: SettingsFl
 
 /** A key that was pasted where its name is wanted is not repeated, nor given to another process. */
 function checkKeyVariable(name: string | undefined): void {
-  if (name !== undefined && !isEnvVariableName(name)) throw new UserError(`--api-key-env: ${NOT_A_VARIABLE_NAME}.`);
+  if (name !== undefined && !isEnvVariableName(name))
+    throw new InvalidArgument(`--api-key-env: ${NOT_A_VARIABLE_NAME}.`);
 }
 
 const SCRIPTED_PREFIX = 'scripted:';

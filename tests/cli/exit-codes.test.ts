@@ -88,6 +88,8 @@ test('with --json an error is also one line of JSON on standard output, with the
     [['list', '--json', '--zork'], 'usage', 2],
     [['usage', '--sesion', 'demo', '--json'], 'usage', 2, 'Did you mean "--session"?'],
     [['save-template', 'demo', 'weekly', '--json'], 'error', 1],
+    [['doctor', '--api-key-env', 'sk-1', '--json'], 'usage', 2, '--api-key-env: expected the name'],
+    [['token', 'add', '', '--json'], 'usage', 2, 'No token was added'],
   ] as const) {
     const ran = await at.here([...words]);
     expect([words, ran.code]).toEqual([words, exit]);

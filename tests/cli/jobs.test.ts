@@ -28,7 +28,8 @@ test('jobs are listed and stopped without a daemon; show and doctor name those t
   );
   expect((await at.here(['show', 'demo'])).out).toContain('Background jobs\n  job_1: echo hi; sleep 300\n');
   expect((await at.here(['doctor', '--model', 'runbook'])).out).toContain('demo: job_1 runs: echo hi; sleep 300');
-  expect((await at.here(['jobs', 'demo', 'stop'])).err).toContain('Which job?');
+  const unnamed = await at.here(['jobs', 'demo', 'stop']);
+  expect([unnamed.code, unnamed.err]).toEqual([2, expect.stringContaining('Which job?')]);
   expect((await at.here(['jobs', 'demo', 'stop', 'job_2'])).err).toContain('There is no job job_2. There are: job_1.');
   expect(runs()).toBe(true);
   expect((await at.ctl(['jobs', 'demo', 'stop', 'job_1'])).out).toContain('stopped by a person');

@@ -38,7 +38,8 @@ test('a template is run, its plan kept as another one, and that one is run again
   const again = await at.here(['save-template', 'demo', 'mine']);
   expect([again.code, again.err]).toEqual([1, expect.stringContaining('There is already a template mine')]);
   expect((await at.here(['save-template', 'demo', 'mine', '--force', '--json'])).out).toContain('mine.md');
-  expect((await at.here(['save-template', 'demo', '../mine'])).err).toContain('cannot be the name of a template');
+  const path = await at.here(['save-template', 'demo', '../mine']);
+  expect([path.code, path.err]).toEqual([2, expect.stringContaining('cannot be the name of a template')]);
   expect((await at.here(['save-template', 'nobody', 'x'])).code).toBe(4);
 
   expect((await at.here(['run', 'other', 'mine', '--wait'])).out).toBe('written\n');
@@ -68,11 +69,12 @@ test('what cannot be run is refused with the reason before a session is made, wi
   }
   const missing = await at.here(['run', 'demo', 'report', '--wait']);
   expect([missing.code, missing.err]).toEqual([
-    1,
+    2,
     'report requires city (which one). Usage: /run report city=… [weeks=1]\n',
   ]);
+  expect((await at.here(['send', 'demo', '/run report'])).code).toBe(2);
   const unknown = await at.here(['run', 'demo', 'report', '--param', 'citi=x', '--param', 'weeks=2', '--wait']);
-  expect([unknown.code, unknown.err]).toEqual([1, expect.stringContaining('did you mean "city"?')]);
+  expect([unknown.code, unknown.err]).toEqual([2, expect.stringContaining('did you mean "city"?')]);
   const slip = await at.here(['run', 'demo', 'report', 'Paris']);
   expect([slip.code, slip.err]).toEqual([2, expect.stringContaining('Expected name=value, got "Paris"')]);
   const swapped = await at.here(['run', 'report', 'demo']);

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
-import { UserError } from '../../base/user-error.ts';
+import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import { AccessToken, TokenFile } from '../../protocol/workspace/access-tokens.ts';
 import { placeNewFile, stagingName } from '../../store/fs/durable-write.ts';
 import { cachedRead, readTextFile, sha256Hex, statIfExists } from '../../store/fs/file-reads.ts';
@@ -62,7 +62,7 @@ export function openAccessTokens({ tokens: path }: WorkspacePaths): AccessTokens
       const token = newToken();
       const entry = { ...given, sha256: sha256Hex(token), created_at: clocks.now().toISOString() };
       const checked = AccessToken.safeParse(entry);
-      if (!checked.success) throw new UserError(`No token was added: ${describeIssue(checked.error)}.`);
+      if (!checked.success) throw new InvalidArgument(`No token was added: ${describeIssue(checked.error)}.`);
       await save([...known, checked.data]);
       return token;
     },

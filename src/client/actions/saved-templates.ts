@@ -1,4 +1,4 @@
-import { UserError } from '../../base/user-error.ts';
+import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import { fillTemplate, findTemplateFaults, templateUsage } from '../../core/templates/fill-template.ts';
 import { templateFromPlan } from '../../core/templates/template-plan.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
@@ -55,14 +55,14 @@ function summarizeHead({
   return { description: description ?? null, parameters: named, mode: mode ?? null };
 }
 
-/** Throws UserError if a template cannot be run with these arguments, with its faults or what is wrong with them. */
+/** Throws UserError if a template cannot be run: its faults; `InvalidArgument` if these arguments are wrong. */
 export async function checkTemplateRun(folder: string, name: string, args: string): Promise<void> {
   const read = await openTemplates(folder).read(name);
   const faults = read.ok ? findTemplateFaults(read.template).join('\n') : read.why;
   if (faults !== '')
     throw new UserError(`The template ${name} cannot be run:\n${faults}\nFix its file, then run it again.`);
   const filled = read.ok && fillTemplate(read.template, args);
-  if (filled && 'fault' in filled) throw new UserError(filled.fault);
+  if (filled && 'fault' in filled) throw new InvalidArgument(filled.fault);
 }
 
 /** Saves a completed plan as a template; returns the path of its file. Throws UserError if that is not possible. */

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { nearestName } from '../../base/strings.ts';
-import { UserError } from '../../base/user-error.ts';
+import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import type { Templates } from '../../engine/ports/store-ports.ts';
 import { isTemplateName, type TemplateHead } from '../../protocol/templates/template.ts';
 import { ensureFolder, placeNewFile, stagingName } from '../fs/durable-write.ts';
@@ -84,7 +84,7 @@ export async function saveTemplate(
   { force = false } = {},
 ): Promise<string> {
   if (!isTemplateName(name))
-    throw new UserError(
+    throw new InvalidArgument(
       `${JSON.stringify(name)} cannot be the name of a template. Expected letters, digits, "_" and "-", at most 80.`,
     );
   const path = join(ensureFolder(folder), name + EXTENSION);

@@ -1,6 +1,6 @@
 import type { Argv } from 'yargs';
 import { formatLocalTime } from '../../../base/strings.ts';
-import { UserError } from '../../../base/user-error.ts';
+import { InvalidArgument } from '../../../base/user-error.ts';
 import type { ApprovalRequest } from '../../../client/index.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ExitName } from '../common/command.ts';
@@ -147,7 +147,7 @@ export const jobs = defineCommand({
   async run(args, parts) {
     const { client, session } = await openSession(args);
     if (args.action === 'stop' && args.job === undefined)
-      throw new UserError(
+      throw new InvalidArgument(
         `Which job? ${formatCommand(['jobs', readableName(session)], args)} lists them; end one with: stop job_1`,
       );
     const found = await parts.jobs(client.folder(session), args.action && args.job);
