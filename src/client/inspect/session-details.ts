@@ -5,7 +5,6 @@ import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { type Standing, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { RejectionReason } from '../../protocol/session/message.ts';
-import type { Step } from '../../protocol/session/plan.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
@@ -18,9 +17,11 @@ import { type ApprovalRequest, approvalRequestOf } from './approval-requests.ts'
 import {
   checkSessionSettings,
   countWaitingMessages,
+  planProblem,
   readUnservedReasons,
   type SessionOverview,
   whyUnserved,
+  workspaceSettingsProblem,
 } from './session-overview.ts';
 
 type NamedSession = SessionPaths & { name: string };
@@ -37,6 +38,8 @@ export type SessionDetails = {
   planProblem: string | null;
   /** Why the `session.json` that applies is invalid: the line and what was expected. */
   settingsProblem: string | null;
+  /** The same of `agentd.json`. */
+  workspaceProblem: string | null;
   /** Why its messages are not taken. */
   unserved: string | null;
   inbox: number;
@@ -74,8 +77,9 @@ export async function readSessionDetails(
     standing: sessionStanding(session),
     session,
     summary: formatStatus(session, 'en'),
-    planProblem: planFileProblem(paths.plan, session.plan?.steps) ?? session.planProblem,
+    planProblem: (await planProblem(paths, session.plan)) ?? session.planProblem,
     settingsProblem: settings.problem,
+    workspaceProblem: await workspaceSettingsProblem(workspace),
     unserved: whyUnserved(paths, readUnservedReasons(workspace)),
     inbox: countWaitingMessages(paths),
     rejected: readRejectedFiles(paths.rejected),
@@ -141,6 +145,7 @@ export function detailsAsJson({
   session,
   planProblem,
   settingsProblem,
+  workspaceProblem,
   unserved,
   inbox,
   rejected,
@@ -158,6 +163,7 @@ export function detailsAsJson({
     plan,
     plan_problem: planProblem,
     settings_problem: settingsProblem,
+    workspace_problem: workspaceProblem,
     unserved,
     shelved_plans: Object.keys(shelvedPlans),
     run: run && {
@@ -192,7 +198,7 @@ export function detailsAsJson({
 }
 
 /** Why the current `plan.json` cannot be read, with line and column; null if it can, or does not exist. */
-export function planFileProblem(path: string, current?: readonly Step[]): string | null {
+export function planFileProblem(path: string): string | null {
   let text: string | undefined;
   try {
     text = readPlanContent(path, undefined, 0)?.text;
@@ -200,7 +206,7 @@ export function planFileProblem(path: string, current?: readonly Step[]): string
     return errorText(error);
   }
   if (text === undefined) return null;
-  const read = parseEditedPlan(text, current);
+  const read = parseEditedPlan(text);
   return 'fault' in read ? read.fault : null;
 }
 

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
+import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import { countCompletedSteps } from '../../core/plan/step-graph.ts';
 import { sessionStanding } from '../../core/session/session-queries.ts';
 import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
@@ -17,6 +18,7 @@ import {
   sessionPaths,
   type WorkspacePaths,
 } from '../../store/layout/layout.ts';
+import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import { readSession } from '../sessions/read-session.ts';
 import type { SessionFolders } from '../sessions/session-folders.ts';
@@ -43,6 +45,8 @@ export type SessionOverview = {
   problem: string | null;
   /** Why the settings that apply are invalid, and what is in force instead. */
   settings: string | null;
+  /** Why `plan.json` cannot be read, and what to do. */
+  plan_problem: string | null;
   /** Why its messages are not taken although its event log can be read. */
   unserved: string | null;
 };
@@ -98,6 +102,7 @@ async function readOverview(paths: NamedSession, reasons: UnservedReasons): Prom
       inbox,
       problem: null,
       settings,
+      plan_problem: await planProblem(paths, plan),
       unserved: whyUnserved(paths, reasons),
     };
   } catch (error) {
@@ -128,7 +133,7 @@ function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
   return { name, label, parent: null, title: null, standing: 'unreadable', ...UNREADABLE, inbox: 0, problem };
 }
 
-const UNREADABLE = { plan: null, asks: null, changed: null, settings: null, unserved: null };
+const UNREADABLE = { plan: null, asks: null, changed: null, settings: null, plan_problem: null, unserved: null };
 
 /** Number of messages not taken yet; 0 if the inbox cannot be read. */
 export function countWaitingMessages({ inbox }: SessionPaths): number {
@@ -154,6 +159,22 @@ export async function checkSessionSettings(
     title: root === paths.name ? title : undefined,
     problem: fault === null ? null : `${fault}\n${fallbackNotice(lastGood)}`,
   };
+}
+
+/**
+ * Why the current `plan.json` cannot be read, with line and column, and what to do; null if it can, or does not exist.
+ * The schema of edits is loaded only for a file that differs from the plan.
+ */
+export async function planProblem({ plan: path }: SessionPaths, plan: Plan | null): Promise<string | null> {
+  try {
+    const text = readPlanContent(path, undefined, 0)?.text;
+    if (text === undefined || plan === null || text === formatPlanFile(plan)) return null;
+    const { parseEditedPlan, withRemedy } = await import('../../core/plan/edited-plan.ts');
+    const read = parseEditedPlan(text, plan.steps);
+    return 'fault' in read ? withRemedy(read.fault) : null;
+  } catch (error) {
+    return errorText(error);
+  }
 }
 
 /**

@@ -54,8 +54,8 @@ export async function listSessions(args: JsonOptions & { all?: boolean | undefin
 }
 
 /** Whether the session waits for a person: for an answer, or for a file to be fixed. */
-const needsPerson = ({ standing, problem, settings, unserved }: SessionOverview): boolean =>
-  standing === 'waiting' || problem !== null || settings !== null || unserved !== null;
+const needsPerson = ({ standing, problem, settings, plan_problem, unserved }: SessionOverview): boolean =>
+  standing === 'waiting' || [problem, settings, plan_problem, unserved].some((fault) => fault !== null);
 
 /** Sort rank: sessions that wait for a person, then paused ones, then running ones, then all others. */
 function urgency(one: SessionOverview): number {
@@ -116,7 +116,13 @@ export function formatSessions(
       one.plan && one.plan.total > 0 ? `${one.plan.completed}/${one.plan.total}` : '-',
       one.changed ? formatLocalTime(one.changed) : '-',
       toSingleLine(
-        one.problem ?? notServed(one) ?? one.settings ?? (one.asks ? `asks: ${one.asks.text}` : (one.title ?? '')),
+        one.problem ??
+          notServed(one) ??
+          one.settings ??
+          (one.asks && `asks: ${one.asks.text}`) ??
+          one.plan_problem ??
+          one.title ??
+          '',
         process.stdout.isTTY ? 60 : 200,
       ),
     ]),
