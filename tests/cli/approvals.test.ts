@@ -87,6 +87,8 @@ test('approvals says so where no call waits, and a record that cannot be read hi
     writeFileSync(at.path('.sessions', name, 'approvals/1.json'), '{}');
   }
   mkdirSync(at.path('.sessions/odd/events.jsonl'));
+  mkdirSync(at.path('.sessions/file'));
+  writeFileSync(at.path('.sessions/file/approvals'), '');
   const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
   writeFileSync(at.path('.sessions/broken/events.jsonl'), record.replace(/^.*\n/, 'no event\n'));
   expect((await at.here(['show', 'broken'])).code).toBe(1);

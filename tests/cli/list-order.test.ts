@@ -18,9 +18,17 @@ import { runHere } from '../support/agentctl-here.ts';
 function overview(name: string, minute: number, more: Partial<SessionOverview> = {}): SessionOverview {
   const changed = `2026-01-01T00:${String(minute).padStart(2, '0')}:00.000Z`;
   const parent = name.includes('~') ? name.slice(0, name.lastIndexOf('~')) : null;
-  const rest = { title: null, plan: null, asks: null, inbox: 0, problem: null, settings: null };
-  const fine = { plan_problem: null, unserved: null };
-  return { name, label: name, parent, standing: 'completed', changed, ...rest, ...fine, ...more };
+  const rest = {
+    title: null,
+    plan: null,
+    asks: null,
+    inbox: 0,
+    problem: null,
+    settings: null,
+    plan_problem: null,
+    unserved: null,
+  };
+  return { name, label: name, parent, standing: 'completed', changed, ...rest, ...more };
 }
 
 const SESSIONS = [
@@ -166,6 +174,7 @@ function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Pa
     summary: '',
     planProblem: null,
     settingsProblem: null,
+    workspaceProblem: null,
     unserved: null,
     inbox: 0,
     rejected: { total: 0, newest: [] },

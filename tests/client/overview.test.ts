@@ -100,21 +100,27 @@ test('a pipe or a folder in place of session.json is reported, and holds up no l
   expect((await at.client.show('demo')).settingsProblem).toContain('must be a file of at most 1 MiB');
 });
 
-test('a plan.json that cannot be read is reported with line and column, from the file that is there now', async () => {
+test('a plan.json that cannot be read is reported with line and column and what to do, from the file that is there now', async () => {
   const at = rig();
+  const reported = async () => {
+    const { value } = await at.client.list().next();
+    return [(await at.client.show('demo')).planProblem, value?.plan_problem];
+  };
   await at.client.send('demo', { text: 'x' });
   const paths = at.session('demo');
   await record(paths, [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')]);
-  expect((await at.client.show('demo')).planProblem).toBeNull();
+  expect(await reported()).toEqual([null, null]);
   for (const [text, fault] of [
     ['{\n  "steps": [ ', 'line 2, column 14'],
     ['{ "steps":\n  [{ "description": 3 }] }', 'line 2, column 6, at steps.0.description'],
     ['{ "goal": "x" }', 'at steps'],
   ] as const) {
     fs.writeFileSync(paths.plan, text);
-    expect((await at.client.show('demo')).planProblem).toContain(fault);
+    const problem = expect.stringMatching(`${fault}[^]*Correct it, or move it away`);
+    expect(await reported()).toEqual([problem, problem]);
   }
   fs.rmSync(paths.plan);
   fs.symlinkSync('/etc/passwd', paths.plan);
-  expect((await at.client.show('demo')).planProblem).toContain('not a regular file');
+  const problem = expect.stringMatching('not a regular file.*Move it away');
+  expect(await reported()).toEqual([problem, problem]);
 });

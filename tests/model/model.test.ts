@@ -7,7 +7,7 @@ import { type Real, realWorkspace, whyNoDisk } from './real.ts';
  * `npm run test:model -- --runs 200 --seed 7` tells more stories; a failure prints the seed and the path with which its
  * shortest one is told again.
  */
-const { MODEL_RUNS = '5', MODEL_SEED = '1', MODEL_PATH, MODEL_REPLAY } = process.env;
+const { MODEL_RUNS = '3', MODEL_SEED = '1', MODEL_PATH, MODEL_REPLAY } = process.env;
 const LONGEST = 30;
 /** How long a failure may be shortened. */
 const SHORTEN_MS = 180_000;

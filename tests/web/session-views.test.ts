@@ -210,6 +210,15 @@ webTest(
     fs.writeFileSync(`${setup.on.session('demo')}/session.json`, '{ "mode": "sideways" }');
     await list.getByRole('searchbox').fill('sideways');
     await list.getByRole('link', { name: 'demo' }).waitFor();
+    fs.rmSync(`${setup.on.session('demo')}/session.json`);
+    fs.writeFileSync(`${setup.on.session('demo')}/plan.json`, '{');
+    await list.getByRole('searchbox').fill('plan.json does not parse: line 1, column 2');
+    await list.getByRole('region', { name: 'Needs you' }).getByRole('link', { name: 'demo' }).waitFor();
+    fs.writeFileSync(`${setup.on.session('demo')}/../../agentd.json`, '{');
+    await page.goto(`${setup.url}/#/s/demo`);
+    const alerts = page.getByRole('main').getByRole('alert');
+    await alerts.getByText('plan.json does not parse: line 1, column 2').waitFor();
+    await alerts.getByText('agentd.json is not JSON').waitFor();
 
     const devtools = await page.context().newCDPSession(page);
     expect((await devtools.send('Page.getAppManifest')).errors).toEqual([]);

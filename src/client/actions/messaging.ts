@@ -7,7 +7,7 @@ import type { ApprovalDecision } from '../../protocol/settings/permissions.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { takeFromReserve } from '../../store/fs/durable-write.ts';
 import { statIfExists } from '../../store/fs/file-reads.ts';
-import { ifExists } from '../../store/fs/store-errors.ts';
+import { ifExists, wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import { MAX_MESSAGE_BYTES } from '../../store/inbox/dropped-file.ts';
 import { assertAttachable, attachBytes, attachFile, dropMessage } from '../../store/inbox/sender.ts';
 import { type SessionPaths, sessionPaths, workspacePaths } from '../../store/layout/layout.ts';
@@ -162,7 +162,7 @@ export type WaitOptions = { timeoutMs?: number | undefined; signal?: AbortSignal
 function readReply(paths: SessionPaths, name: string): Reply | undefined {
   for (const folder of [paths.outbox, paths.outboxRead]) {
     const path = join(folder, name);
-    const text = ifExists(() => fs.readFileSync(path, 'utf8'));
+    const text = wrapDiskErrors('read', path, () => ifExists(() => fs.readFileSync(path, 'utf8')));
     if (text === undefined) continue;
     const reply = Reply.safeParse(/\.json$/i.test(name) ? parseJsonOrUndefined(text) : parseMarkdownReply(text));
     if (reply.success) return reply.data;

@@ -10,7 +10,7 @@ import { ifExists, wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import { sessionPaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { currentProcess, isProcessAlive, ProcessIdentity, readIdentityFile } from '../../store/workspace/owner-file.ts';
-import { planFileProblem } from '../inspect/plan-check.ts';
+import { planFileProblem } from '../inspect/session-details.ts';
 import { wakeDaemon } from './plan-save.ts';
 
 /** A copy of `plan.json` for an editor to work on. One at a time per session. */

@@ -25,7 +25,7 @@ import { parseJson } from '../../store/settings/schema-errors.ts';
 import { checkConfig } from '../../store/settings/settings-check.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import { openWorkspace, type Workspace } from '../../store/workspace/workspace.ts';
-import { planFileProblem } from '../inspect/plan-check.ts';
+import { planFileProblem } from '../inspect/session-details.ts';
 import { countWaitingMessages } from '../inspect/session-overview.ts';
 import { commandLine, DaemonState } from '../sessions/client-errors.ts';
 import { readSession } from '../sessions/read-session.ts';

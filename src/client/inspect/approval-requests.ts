@@ -62,12 +62,12 @@ async function readApprovalRequests(sessions: readonly NamedSession[]) {
   return { open, early };
 }
 
-/** The waiting calls of these sessions, except those whose event log cannot be read, where nothing can be answered. */
+/** The waiting calls of these sessions, except those whose files cannot be read, where nothing can be answered. */
 export async function listAllApprovalRequests(sessions: readonly NamedSession[]): Promise<ApprovalRequest[]> {
   const open: ApprovalRequest[] = [];
   for (const paths of sessions) {
-    if (listApprovalIds(paths).length === 0) continue;
     try {
+      if (listApprovalIds(paths).length === 0) continue;
       open.push(...(await listApprovalRequests([paths])));
     } catch (error) {
       if (!(error instanceof UserError)) throw error;

@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
+import { errorText } from '../../base/user-error.ts';
 import { formatStatus } from '../../core/messages/status-report.ts';
+import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { type Standing, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { RejectionReason } from '../../protocol/session/message.ts';
@@ -8,16 +10,18 @@ import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
+import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
 import { readSession } from '../sessions/read-session.ts';
 import { type ApprovalRequest, approvalRequestOf } from './approval-requests.ts';
-import { planProblemOf } from './plan-check.ts';
 import {
   checkSessionSettings,
   countWaitingMessages,
+  planProblem,
   readUnservedReasons,
   type SessionOverview,
   whyUnserved,
+  workspaceSettingsProblem,
 } from './session-overview.ts';
 
 type NamedSession = SessionPaths & { name: string };
@@ -34,6 +38,8 @@ export type SessionDetails = {
   planProblem: string | null;
   /** Why the `session.json` that applies is invalid: the line and what was expected. */
   settingsProblem: string | null;
+  /** The same of `agentd.json`. */
+  workspaceProblem: string | null;
   /** Why its messages are not taken. */
   unserved: string | null;
   inbox: number;
@@ -71,8 +77,9 @@ export async function readSessionDetails(
     standing: sessionStanding(session),
     session,
     summary: formatStatus(session, 'en'),
-    planProblem: planProblemOf(paths.plan, session),
+    planProblem: (await planProblem(paths, session.plan)) ?? session.planProblem,
     settingsProblem: settings.problem,
+    workspaceProblem: await workspaceSettingsProblem(workspace),
     unserved: whyUnserved(paths, readUnservedReasons(workspace)),
     inbox: countWaitingMessages(paths),
     rejected: readRejectedFiles(paths.rejected),
@@ -138,6 +145,7 @@ export function detailsAsJson({
   session,
   planProblem,
   settingsProblem,
+  workspaceProblem,
   unserved,
   inbox,
   rejected,
@@ -155,6 +163,7 @@ export function detailsAsJson({
     plan,
     plan_problem: planProblem,
     settings_problem: settingsProblem,
+    workspace_problem: workspaceProblem,
     unserved,
     shelved_plans: Object.keys(shelvedPlans),
     run: run && {
@@ -186,6 +195,19 @@ export function detailsAsJson({
       session: one.shown && detailsAsJson(one.shown),
     })),
   };
+}
+
+/** Why the current `plan.json` cannot be read, with line and column; null if it can, or does not exist. */
+export function planFileProblem(path: string): string | null {
+  let text: string | undefined;
+  try {
+    text = readPlanContent(path, undefined, 0)?.text;
+  } catch (error) {
+    return errorText(error);
+  }
+  if (text === undefined) return null;
+  const read = parseEditedPlan(text);
+  return 'fault' in read ? read.fault : null;
 }
 
 /** The session commands, with what each does. */

@@ -1,8 +1,9 @@
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
+import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import { countCompletedSteps } from '../../core/plan/step-graph.ts';
-import { type Standing, sessionStanding } from '../../core/session/session-queries.ts';
+import { sessionStanding } from '../../core/session/session-queries.ts';
 import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { SessionStanding, UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
@@ -17,6 +18,7 @@ import {
   sessionPaths,
   type WorkspacePaths,
 } from '../../store/layout/layout.ts';
+import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import { readSession } from '../sessions/read-session.ts';
 import type { SessionFolders } from '../sessions/session-folders.ts';
@@ -43,7 +45,7 @@ export type SessionOverview = {
   problem: string | null;
   /** Why the settings that apply are invalid, and what is in force instead. */
   settings: string | null;
-  /** Why the `plan.json` of a plan that is not over cannot be read; that of an idle session is not looked at. */
+  /** Why the `plan.json` of a run that is not over cannot be read, and what to do. */
   plan_problem: string | null;
   /** Why its messages are not taken although its event log can be read. */
   unserved: string | null;
@@ -100,7 +102,7 @@ async function readOverview(paths: NamedSession, reasons: UnservedReasons): Prom
       inbox,
       problem: null,
       settings,
-      plan_problem: await openPlanProblem(paths, standing, plan),
+      plan_problem: isOver(standing) ? null : await planProblem(paths, plan),
       unserved: whyUnserved(paths, reasons),
     };
   } catch (error) {
@@ -120,12 +122,9 @@ async function readOverview(paths: NamedSession, reasons: UnservedReasons): Prom
   }
 }
 
-/** Only where a saved plan would count now: a list of thousands of idle sessions reads none of their plans. */
-async function openPlanProblem({ plan: path }: SessionPaths, standing: Standing, plan: Plan | null) {
-  if (!plan || !(standing === 'running' || standing === 'waiting' || standing === 'paused')) return null;
-  const { planFileProblem } = await import('./plan-check.ts');
-  return planFileProblem(path, plan.steps);
-}
+/** A saved plan counts only where a run can use it, so that a list of thousands of sessions reads few plans. */
+const isOver = (standing: SessionStanding): boolean =>
+  standing !== 'running' && standing !== 'waiting' && standing !== 'paused';
 
 function planProgress(plan: Plan): SessionOverview['plan'] {
   return { id: plan.id, status: plan.status, completed: countCompletedSteps(plan), total: plan.steps.length };
@@ -164,6 +163,22 @@ export async function checkSessionSettings(
     title: root === paths.name ? title : undefined,
     problem: fault === null ? null : `${fault}\n${fallbackNotice(lastGood)}`,
   };
+}
+
+/**
+ * Why the current `plan.json` cannot be read, with line and column, and what to do; null if it can, or does not exist.
+ * The schema of edits is loaded only for a file that differs from the plan.
+ */
+export async function planProblem({ plan: path }: SessionPaths, plan: Plan | null): Promise<string | null> {
+  try {
+    const text = readPlanContent(path, undefined, 0)?.text;
+    if (text === undefined || plan === null || text === formatPlanFile(plan)) return null;
+    const { parseEditedPlan, withRemedy } = await import('../../core/plan/edited-plan.ts');
+    const read = parseEditedPlan(text, plan.steps);
+    return 'fault' in read ? withRemedy(read.fault) : null;
+  } catch (error) {
+    return errorText(error);
+  }
 }
 
 /**

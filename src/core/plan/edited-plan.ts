@@ -42,6 +42,10 @@ export function parseEditedPlan(bytes: string, current: readonly Step[] = []): E
   return { edit: parsed.data, raw: Object(raw) };
 }
 
+/** What is wrong with `plan.json`, and what to do about the file. */
+export const withRemedy = (fault: string): string =>
+  `${fault.replace(/\.$/, '')}. Correct it, or move it away; the daemon writes a new one.`;
+
 /** How a plan that grows exceeds the bounds, in words that follow a colon; undefined if it does not. */
 export const planSizeFault = (steps: readonly Step[], current: readonly Step[]): string | undefined =>
   stepsFault(steps.length, current.length) ?? textFault(stepsText(steps), stepsText(current));

@@ -1,5 +1,5 @@
 import { isDiskFull } from '../../base/user-error.ts';
-import { lastSaveOf, parseEditedPlan } from '../../core/plan/edited-plan.ts';
+import { lastSaveOf, parseEditedPlan, withRemedy } from '../../core/plan/edited-plan.ts';
 import { mergePlanEdit, smallestEdit } from '../../core/plan/merge-edit.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
@@ -129,7 +129,7 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
     if (!now || bytes === formatPlanFile(now)) return markAccepted(bytes, inPlace);
     const read = sessionLog.runGuarded('reading plan.json', () => parseEditedPlan(bytes, now.steps));
     if ('fault' in read)
-      return inPlace ? handleUnreadable(bytes, read.fault, final) : reportLostSave(bytes, read.fault);
+      return inPlace ? handleUnreadable(bytes, withRemedy(read.fault), final) : reportLostSave(bytes, read.fault);
     const hash = file.sha256(bytes);
     const last = lastSaveIn(sessionLog.session.planSaves, read.edit, now);
     // After a crash the logged save is still in the file.

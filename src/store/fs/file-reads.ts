@@ -13,8 +13,9 @@ export const statIfExists = (path: string): fs.Stats | undefined => fs.lstatSync
 export const useIfExists = <T>(path: string, job: (path: string) => T): T | undefined =>
   statIfExists(path) && ifExists(() => job(path));
 
-/** The names in a folder; empty if it does not exist. */
-export const listNames = (folder: string): string[] => useIfExists(folder, (there) => fs.readdirSync(there)) ?? [];
+/** The names in a folder; empty if it does not exist. Throws DiskError. */
+export const listNames = (folder: string): string[] =>
+  useIfExists(folder, (there) => wrapDiskErrors('read', there, () => fs.readdirSync(there))) ?? [];
 
 /** File times have a resolution of up to 10 ms (a tick at 100 Hz): two changes within one tick may look like one. */
 export const TIMESTAMP_TICK_MS = 100;

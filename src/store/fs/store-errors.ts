@@ -43,6 +43,7 @@ const ERRNO_ADVICE: Record<string, string> = {
   EMFILE: 'this process has too many files open. Raise the limit (ulimit -n)',
   ENFILE: 'the system has too many files open. Close some programs',
   ENOTDIR: 'a part of the path is not a folder. Move that file away',
+  EISDIR: 'it is a folder; expected a file',
   ELOOP: 'it is a symbolic link, and links are not followed here. Replace it by the real file or folder',
   ENAMETOOLONG: 'the name is too long. Use a shorter one',
   ENOENT: 'it does not exist. Was the folder removed or renamed?',

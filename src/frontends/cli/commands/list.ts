@@ -54,8 +54,8 @@ export async function listSessions(args: JsonOptions & { all?: boolean | undefin
 }
 
 /** Whether the session waits for a person: for an answer, or for a file to be fixed. */
-const needsPerson = ({ standing, problem, settings, plan_problem: planProblem, unserved }: SessionOverview): boolean =>
-  standing === 'waiting' || [problem, settings, planProblem, unserved].some((why) => why !== null);
+const needsPerson = ({ standing, problem, settings, plan_problem, unserved }: SessionOverview): boolean =>
+  standing === 'waiting' || [problem, settings, plan_problem, unserved].some((fault) => fault !== null);
 
 /** Sort rank: sessions that wait for a person, then paused ones, then running ones, then all others. */
 function urgency(one: SessionOverview): number {
@@ -119,8 +119,10 @@ export function formatSessions(
         one.problem ??
           notServed(one) ??
           one.settings ??
+          (one.asks && `asks: ${one.asks.text}`) ??
           one.plan_problem ??
-          (one.asks ? `asks: ${one.asks.text}` : (one.title ?? '')),
+          one.title ??
+          '',
         process.stdout.isTTY ? 60 : 200,
       ),
     ]),

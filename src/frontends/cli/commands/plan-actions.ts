@@ -85,11 +85,15 @@ export const plan = defineCommand({
   },
 });
 
-async function printPlan({ session }: Awaited<ReturnType<Client['show']>>, json: boolean | undefined): Promise<void> {
+async function printPlan(
+  { session, planProblem }: Awaited<ReturnType<Client['show']>>,
+  json: boolean | undefined,
+): Promise<void> {
   const { formatPlanSummary, formatPlanFile } = await import('../../../client/inspect/session-details.ts');
   if (json) print(session.plan ? formatPlanFile(session.plan).trimEnd() : 'null');
   else if (session.plan) print(stripControls(formatPlanSummary(session.plan, 'en', Number.POSITIVE_INFINITY)));
   else printNote('There is no plan.');
+  if (planProblem !== null) printNote(stripControls(planProblem));
 }
 
 function isOrder(action: PlanOrder | (typeof LOCAL_ACTIONS)[number] | undefined): action is PlanOrder {

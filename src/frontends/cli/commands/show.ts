@@ -35,7 +35,7 @@ export async function showSession(
     const { detailsAsJson } = await import('../../../client/inspect/session-details.ts');
     printJson({ ...detailsAsJson(shown), jobs: running });
   } else {
-    const fault = await client.settingsFault();
+    const { workspaceProblem: fault } = shown;
     const isServed = client.daemon() !== undefined;
     const lines = [
       await formatDetails(shown, isServed, args),

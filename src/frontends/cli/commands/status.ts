@@ -22,9 +22,11 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
   let waitingMessages = 0;
   const problems: Array<{ name: string; problem: string }> = [];
   const faults: Array<{ name: string; fault: string }> = [];
-  for await (const { name, standing, inbox, problem, settings, unserved } of client.list()) {
+  const plans: typeof faults = [];
+  for await (const { name, standing, inbox, problem, settings, plan_problem, unserved } of client.list()) {
     // Child sessions use the file of their root, which is listed once.
     if (settings !== null && !faults.some(({ fault }) => fault === settings)) faults.push({ name, fault: settings });
+    if (plan_problem !== null) plans.push({ name, fault: `${readableName(name)}: ${plan_problem}` });
     // What the daemon itself says stands below, with what kind of trouble it is.
     const why = problem ?? (troubled.has(name) ? null : unserved);
     if (why !== null) problems.push({ name, problem: why });
@@ -52,6 +54,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
       inbox: waitingMessages,
       problems,
       settings: { ...seen?.settings, fault, broken: faults },
+      plans,
       ...(seen && { watching: seen.watching, disk: seen.disk, trouble: seen.trouble }),
     });
   } else {
@@ -65,7 +68,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
     if (owner) print(`Lock:      ${describeLock(owner.lock)}`);
     print(`Sessions:  ${total}${formatCounts(counts)}`);
     const isThere = existsSync(client.paths.config);
-    for (const line of formatSettings(seen?.settings, isThere, fault, faults)) print(line);
+    for (const line of formatSettings(seen?.settings, isThere, fault, [...faults, ...plans])) print(line);
     for (const { name, problem } of problems)
       print(`Not served: ${toSingleLine(`${readableName(name)}: ${problem}`, 1000)}`);
     if (waitingMessages > 0) print(`Inbox:     ${waitingMessages} waiting`);

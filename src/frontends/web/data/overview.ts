@@ -54,13 +54,22 @@ export const groups = computed<ReadonlyArray<readonly [SessionGroup, readonly Se
 export const waitingCount = computed(() => (sessions.value ?? []).filter((one) => groupOf(one) === 'needsYou').length);
 
 /** The text that is searched: everything the list shows of a session. */
-const searchText = ({ label, title, standing, asks, ...one }: SessionOverview): string =>
-  [label, title, words.value.states[standing], asks?.text, one.problem, one.unserved, one.settings, one.plan_problem]
+const searchText = ({
+  label,
+  title,
+  standing,
+  asks,
+  problem,
+  unserved,
+  settings,
+  plan_problem,
+}: SessionOverview): string =>
+  [label, title, words.value.states[standing], asks?.text, problem, unserved, settings, plan_problem]
     .join('\n')
     .toLowerCase();
 
-function groupOf({ name, standing, settings, plan_problem: planProblem, unserved }: SessionOverview): SessionGroup {
-  const isHeldUp = settings !== null || planProblem !== null || unserved !== null;
+function groupOf({ name, standing, settings, plan_problem, unserved }: SessionOverview): SessionGroup {
+  const isHeldUp = [settings, plan_problem, unserved].some((fault) => fault !== null);
   if (standing === 'waiting' || standing === 'unreadable' || isHeldUp) return 'needsYou';
   if (pins.value.has(name)) return 'pinned';
   return standing === 'running' ? 'running' : 'others';

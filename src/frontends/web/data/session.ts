@@ -22,6 +22,7 @@ export type SessionView = Pick<SessionDetails, 'name' | 'title' | 'unserved' | '
   plan: Plan | null;
   plan_problem: string | null;
   settings_problem: string | null;
+  workspace_problem: string | null;
   run: { since: string; spent: Usage; limits: { iterations: number } } | null;
   run_end: { status: string; reason: string; text: string; spent: Usage } | null;
   question: UserQuestion | null;

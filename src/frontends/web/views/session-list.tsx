@@ -44,9 +44,9 @@ export function SessionList() {
 }
 
 function Entry(entry: SessionOverview) {
-  const { name, label, title, standing, plan, asks, changed, inbox, problem, settings, unserved } = entry;
+  const { name, label, title, standing, plan, asks, changed, inbox, problem, settings, plan_problem, unserved } = entry;
   const isOpen = route.value.page === 'session' && route.value.name === name;
-  const line = problem ?? unserved ?? settings ?? entry.plan_problem ?? asks?.text ?? title;
+  const line = problem ?? unserved ?? settings ?? asks?.text ?? plan_problem ?? title;
   return (
     <a class="entry" href={hrefOf(name)} aria-current={isOpen ? 'page' : undefined}>
       <span class="row">

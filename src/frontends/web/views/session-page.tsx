@@ -35,6 +35,7 @@ export function SessionPage({ name }: { name: string }) {
       {problem && <Notice isProblem>{problem.status === 404 ? gone : problem.message}</Notice>}
       {view?.unserved && <Notice isProblem>{view.unserved}</Notice>}
       {view?.settings_problem && <Notice isProblem>{view.settings_problem}</Notice>}
+      {view?.workspace_problem && <Notice isProblem>{view.workspace_problem}</Notice>}
       {view?.plan_problem && <Notice isProblem>{view.plan_problem}</Notice>}
       {view && view.rejected.total > 0 && <RejectedFiles {...view.rejected} />}
       {tab === 'run' && <TranscriptLog key={name}>{view && <PlanPanel view={view} />}</TranscriptLog>}
