@@ -7,7 +7,7 @@ import { ground, inFolder, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
 /** 12,000 with AGENTD_TEST_ALL=1, `FLOOD=100000` by hand; as many as make the daemon go through the inbox page by page. */
-const MESSAGES = Number(process.env['FLOOD'] ?? (everything ? 12_000 : 6000));
+const MESSAGES = Number(process.env['FLOOD'] ?? (everything ? 12_000 : 5000));
 const REFUSED = MESSAGES / 5;
 
 /** The most memory a process ever held, in MB; Linux only. */
