@@ -100,7 +100,7 @@ describe.each([1, 3])('%i deep', (deep) => {
       const isCut = everything || deep === 3 || (at + n) % 6 === 0;
       // Each way with every third beginning; deeper down with one in turn: what lies between the two is the same at each depth.
       const often = deep === 1 ? isCut || (at + n) % 3 === 0 : (at + n) % beginnings.length === 0;
-      return { begun, beginning, rests: ending, way, often, isCut };
+      return { begun, beginning, ending, way, often, isCut };
     }),
   );
   const few = stories.filter(({ often }) => often);
