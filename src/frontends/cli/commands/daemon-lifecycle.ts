@@ -218,7 +218,7 @@ export const token = defineCommand({
       .example('$0 token add ana --role approve --sessions "report-*"', ''),
   async run(args) {
     const client = await openWorkspaceClient(args);
-    const { openAccessTokens } = await import('../../../client/actions/access-token.ts');
+    const { openAccessTokens } = await import('../../../client/actions/access.ts');
     const tokens = openAccessTokens(client.paths);
     if (args.action === 'list') {
       const all = tokens.list().map(({ sha256: _, ...shown }) => shown);

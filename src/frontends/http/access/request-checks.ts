@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
 import { errorText, UserError } from '../../../base/user-error.ts';
-import type { AccessTokens } from '../../../client/actions/access-token.ts';
+import type { AccessTokens } from '../../../client/actions/access.ts';
 import type { Client } from '../../../client/index.ts';
 import type { AccessToken } from '../../../protocol/workspace/access-tokens.ts';
 import { HttpProblem } from '../common/http-problem.ts';

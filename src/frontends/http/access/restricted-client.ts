@@ -1,4 +1,4 @@
-import { findHoldOrder } from '../../../client/actions/hold-access.ts';
+import { findHoldOrder } from '../../../client/actions/access.ts';
 import type { Client } from '../../../client/index.ts';
 import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
