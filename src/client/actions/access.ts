@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import { parseCommand } from '../../core/messages/commands.ts';
 import type { Session } from '../../core/session/session-state.ts';
-import { AccessToken, TokenFile } from '../../protocol/workspace/access-tokens.ts';
+import { AccessToken, TokenFile } from '../../protocol/workspace/daemon-files.ts';
 import { placeNewFile, stagingName } from '../../store/fs/durable-write.ts';
 import { cachedRead, readTextFile, sha256Hex, statIfExists } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { formatLocalTime as localTime } from '../../../base/strings.ts';
 import { errorText, UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
-import { Role } from '../../../protocol/workspace/access-tokens.ts';
+import { Role } from '../../../protocol/workspace/daemon-files.ts';
 import {
   addDaemonOptions,
   addSettingsOptions,
