@@ -11,7 +11,6 @@ export const GUARDED = [
   'src/tools/files/safe-open.ts',
   'src/tools/web/destination.ts',
   'src/tools/web/outbound-request.ts',
-  'src/tools/check/check-url.ts',
   'src/core/session/session-messages.ts',
 ];
 

@@ -17,7 +17,7 @@ import type { SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
 import type { StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
 import type { OpenWorkFile, WorkFolder } from './inspect/work-folder.ts';
-import { openSessionFolders, type SessionFolders } from './sessions/session-folders.ts';
+import { openSessionFolders, readSession, type SessionFolders } from './sessions/session-folders.ts';
 
 /**
  * What every frontend uses. It talks to the daemon through files alone, so everything works while no daemon is running;
@@ -128,7 +128,6 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     const { openSessionAdmin } = await import('./actions/session-admin.ts');
     return openSessionAdmin(await workspace(), folders);
   };
-  const stateOf = async (session: KnownSession) => (await import('./sessions/read-session.ts')).readSession(session);
 
   /** The folder name of the session with this key, created if it does not exist. */
   const ensureSession = async (key: string): Promise<string> => {
@@ -161,15 +160,15 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     },
     templates: async () => (await import('./actions/saved-templates.ts')).listTemplates(paths.templates),
     async saveTemplate(key, name, options = {}) {
-      const { plan } = await stateOf(folders.get(key));
+      const { plan } = await readSession(folders.get(key));
       const { savePlanAsTemplate } = await import('./actions/saved-templates.ts');
       return savePlanAsTemplate(paths.templates, plan, name, options);
     },
     heldSocket: async (key, ...of) =>
-      (await import('./actions/hold-access.ts')).findHeldSocket(paths, await stateOf(folders.get(key)), of[0], of[1]),
+      (await import('./actions/access.ts')).findHeldSocket(paths, await readSession(folders.get(key)), of[0], of[1]),
     async accessToken() {
       await workspace();
-      return (await import('./actions/access-token.ts')).readAccessToken(paths);
+      return (await import('./actions/access.ts')).readAccessToken(paths);
     },
     daemon: () => readLiveOwner(paths),
     status: () => readDaemonStatus(paths),
@@ -289,7 +288,7 @@ async function* streamFrom(session: KnownSession, options: StreamOptions): Async
 }
 
 export type { SentMessage } from './actions/messaging.ts';
-export type { PlanWorkingCopy } from './actions/plan-working-copy.ts';
+export type { PlanWorkingCopy } from './actions/plan-save.ts';
 export type { MessageProgress } from './actions/sent-messages.ts';
 export type { ApprovalRequest } from './inspect/approval-requests.ts';
 export type { StepExplanation } from './inspect/explain-steps.ts';

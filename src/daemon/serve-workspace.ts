@@ -15,8 +15,7 @@ import {
   writeCrashes,
 } from './crashes/crash-notes.ts';
 import { GRACE_MS } from './host/clock.ts';
-import type { DiskMonitor } from './host/disk-space.ts';
-import { fileSystemAt, type ReadFsType } from './host/file-system.ts';
+import { type DiskMonitor, fileSystemAt, type ReadFsType } from './host/disk.ts';
 import { takeOwnership, type WorkspaceOwnership } from './host/ownership.ts';
 import { openUnfinishedSessions, scheduleRetention } from './sessions/background-sweeps.ts';
 import type { OpenedSession } from './sessions/pool-state.ts';

@@ -3,7 +3,7 @@ import * as fs from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { errorText } from '../base/user-error.ts';
 import type { Client } from '../client/index.ts';
-import { fileSystemAt } from '../daemon/host/file-system.ts';
+import { fileSystemAt } from '../daemon/host/disk.ts';
 import { ModelError } from '../engine/ports/session-ports.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
 import { chooseModel, isBuiltIn, WHY_NO_KEY } from '../models/choose-model.ts';

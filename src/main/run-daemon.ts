@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { promisify } from 'node:util';
 import { errorText, isDiskFull } from '../base/user-error.ts';
 import { realClock, timesOf } from '../daemon/host/clock.ts';
-import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk-space.ts';
+import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk.ts';
 import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';

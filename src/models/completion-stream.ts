@@ -8,8 +8,13 @@ import {
   ModelError,
 } from '../engine/ports/session-ports.ts';
 import type { ToolCall } from '../protocol/session/event.ts';
-import { dropUnopenedReasoning, openReasoningFilter } from './inline-reasoning.ts';
-import { collectProviderFields, type ProviderFields, withCallFields } from './provider-fields.ts';
+import {
+  collectProviderFields,
+  dropUnopenedReasoning,
+  openReasoningFilter,
+  type ProviderFields,
+  withCallFields,
+} from './reasoning.ts';
 
 /** A piece of a tool call. The format defines `arguments` as text; some servers send the object itself. */
 const CallDelta = z.object({

@@ -20,13 +20,16 @@ import {
 import { type EndpointInfo, refusesConversation, toModelFault } from './endpoint-errors.ts';
 import { createEndpointFetch, type EndpointFetch, type Fetch } from './http-transport.ts';
 import {
+  alternateRoles,
   buildRequestBody,
+  FIRST_STYLE,
+  type RequestStyle,
   repairToolArguments,
   type SerializedMessages,
   serializeMessages,
+  styleAfter,
   trackImageSupport,
 } from './request-body.ts';
-import { alternateRoles, FIRST_STYLE, type RequestStyle, styleAfter } from './request-style.ts';
 
 type CompletionChunks = Stream<OpenAI.ChatCompletionChunk>;
 

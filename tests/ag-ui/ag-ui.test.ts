@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { type BaseEvent, buildResumeArray, EventType, HttpAgent } from '@ag-ui/client';
 import { expect, test, vi } from 'vitest';
-import { openAccessTokens } from '../../src/client/actions/access-token.ts';
+import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { jsonPatch } from '../../src/frontends/ag-ui/run-events.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { type Serving, serveHere, serveWorkspace } from '../http/serving.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { appendList } from '../../src/base/collections.ts';
-import { compactionEvent } from '../../src/core/prompt/compaction.ts';
+import { compactionEvent } from '../../src/core/prompt/context-window.ts';
 import type { ChatMessage } from '../../src/core/session/session-messages.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';
 import { daemonBlock, NO_NONCE } from '../../src/protocol/session/prompt-tags.ts';

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { countMessageTokens, elideOldOutputs, limitImages } from '../../src/core/prompt/context-window.ts';
+import { countMessageTokens, elideOldOutputs } from '../../src/core/prompt/context-window.ts';
+import { limitImages } from '../../src/core/prompt/model-request.ts';
 import type { ChatMessage } from '../../src/core/session/session-messages.ts';
 import { moves, type Rig, rig, shell } from '../support/rig.ts';
 

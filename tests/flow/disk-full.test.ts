@@ -3,7 +3,7 @@ import * as fs from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { realClock } from '../../src/daemon/host/clock.ts';
-import { type FreeSpace, openDiskMonitor } from '../../src/daemon/host/disk-space.ts';
+import { type FreeSpace, openDiskMonitor } from '../../src/daemon/host/disk.ts';
 import { tempFolder } from '../store/rig.ts';
 import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';

@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { type ClientOptions, WebSocket } from 'ws';
-import { openAccessTokens } from '../../src/client/actions/access-token.ts';
+import { openAccessTokens } from '../../src/client/actions/access.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { record } from '../client/rig.ts';

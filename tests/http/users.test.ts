@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import { type AccessTokens, openAccessTokens } from '../../src/client/actions/access-token.ts';
+import { type AccessTokens, openAccessTokens } from '../../src/client/actions/access.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
 import { type Serving, serveWorkspace } from './serving.ts';

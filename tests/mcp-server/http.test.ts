@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { openAccessTokens } from '../../src/client/actions/access-token.ts';
+import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { serveWorkspace } from '../http/serving.ts';
 import { setup } from '../support/agentctl.ts';

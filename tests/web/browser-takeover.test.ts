@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { expect, onTestFinished } from 'vitest';
 import { WebSocket } from 'ws';
-import { openAccessTokens } from '../../src/client/actions/access-token.ts';
+import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { openClient } from '../../src/client/index.ts';
 import { ask } from '../http/serving.ts';
 import { hasSandbox } from '../tools/sandbox.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Locator } from 'playwright-core';
 import { expect, onTestFinished, test } from 'vitest';
 import { WebSocket } from 'ws';
-import { openAccessTokens } from '../../src/client/actions/access-token.ts';
+import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { openClient } from '../../src/client/index.ts';
 import type { TerminalInput } from '../../src/protocol/workspace/handover.ts';
 import { ask } from '../http/serving.ts';

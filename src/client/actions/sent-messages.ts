@@ -5,7 +5,7 @@ import { sha256Hex } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { MessageConflict } from '../sessions/client-errors.ts';
-import { readSession, readUnlessMentioned } from '../sessions/read-session.ts';
+import { readSession, readUnlessMentioned } from '../sessions/session-folders.ts';
 import { dropFormatted, formatMessageFile, messageFileName, type OutgoingMessage } from './messaging.ts';
 
 type NamedSession = SessionPaths & { name: string };

@@ -28,9 +28,8 @@ import { openWorkspace, type Workspace } from '../../store/workspace/workspace.t
 import { planFileProblem } from '../inspect/session-details.ts';
 import { countWaitingMessages } from '../inspect/session-overview.ts';
 import { commandLine, DaemonState } from '../sessions/client-errors.ts';
-import { readSession } from '../sessions/read-session.ts';
 import { replayLog } from '../sessions/replay.ts';
-import type { SessionFolders } from '../sessions/session-folders.ts';
+import { readSession, type SessionFolders } from '../sessions/session-folders.ts';
 
 type KnownSession = ReturnType<SessionFolders['get']>;
 

@@ -8,7 +8,7 @@ import { readTextFile } from '../../store/fs/file-reads.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { listApprovalIds } from '../../store/session/approval-files.ts';
 import { NoSuchApproval, NoSuchSession } from '../sessions/client-errors.ts';
-import { readSession } from '../sessions/read-session.ts';
+import { readSession } from '../sessions/session-folders.ts';
 
 /** How long an answer waits until the run that asks is idle, and how often it looks, in ms. */
 const IDLE_WAIT_MS = 2000;

@@ -12,7 +12,7 @@ import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
-import { readSession } from '../sessions/read-session.ts';
+import { readSession } from '../sessions/session-folders.ts';
 import { type ApprovalRequest, approvalRequestOf } from './approval-requests.ts';
 import {
   checkSessionSettings,

@@ -20,8 +20,7 @@ import {
 } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
-import { readSession } from '../sessions/read-session.ts';
-import type { SessionFolders } from '../sessions/session-folders.ts';
+import { readSession, type SessionFolders } from '../sessions/session-folders.ts';
 
 type NamedSession = SessionPaths & { name: string };
 

@@ -4,7 +4,7 @@ import type { Event } from '../../protocol/session/event.ts';
 import { readLastEvent } from '../../store/event-log/log-reader.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { countRemovedEvents } from '../../store/session/retention.ts';
-import { readSession } from '../sessions/read-session.ts';
+import { readSession } from '../sessions/session-folders.ts';
 import { watchFolders } from './folder-watch.ts';
 import { openLogTail, openShownTail, wasWrittenBefore } from './follow-log.ts';
 

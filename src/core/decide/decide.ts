@@ -21,7 +21,7 @@ import { currentPolicy, MODE_POLICIES } from '../modes/mode-choice.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { assertLegalTransitions, runningStep } from '../plan/plan-steps.ts';
 import { cascadeEvents, startStepEvents } from '../plan/step-cascade.ts';
-import { compactionEvent } from '../prompt/compaction.ts';
+import { compactionEvent } from '../prompt/context-window.ts';
 import type { Decision } from '../runs/decision.ts';
 import {
   checkFinished,

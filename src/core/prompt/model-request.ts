@@ -8,7 +8,7 @@ import { toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
 import type { ChatMessage } from '../session/session-messages.ts';
 import { contextWindowOf, sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import { elideOldOutputs, limitImages } from './context-window.ts';
+import { countImages, elideOldOutputs, withoutFirstImages } from './context-window.ts';
 import { MODEL_WORDING } from './model-wording.ts';
 import { plannerQueryBlock, plannerSystemMessage } from './planner-prompt.ts';
 import { buildStatusBlock, type ToolFacts } from './status-block.ts';
@@ -156,4 +156,22 @@ function newestLines(text: string, max: number, words: typeof en): string {
   const kept = from < lines.length ? lines.slice(from) : [truncate(lines.at(-1) ?? '', max)];
   const left = lines.length - kept.length;
   return [...(left > 0 ? [words.older(left)] : []), ...kept].join('\n');
+}
+
+/**
+ * The most images in a request; and how many of the oldest are dropped at once, so that its beginning rarely changes.
+ */
+const MAX_IMAGES = 8;
+const IMAGES_AT_ONCE = 4;
+
+/** The same messages with at most eight images: the oldest are left out first, and named in their place. */
+export function limitImages(messages: readonly ChatMessage[]): ChatMessage[] {
+  const count = messages.reduce((sum, message) => sum + countImages(message), 0);
+  let excess = Math.ceil((count - MAX_IMAGES) / IMAGES_AT_ONCE) * IMAGES_AT_ONCE;
+  return messages.map((message) => {
+    if (excess <= 0 || message.role !== 'user' || !message.images) return message;
+    const gone = message.images.slice(0, excess);
+    excess -= gone.length;
+    return withoutFirstImages(message, gone.length);
+  });
 }

@@ -3,7 +3,7 @@ import { errorText } from '../../base/user-error.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import { type DaemonStatus, MAX_LISTED } from '../../protocol/workspace/daemon-files.ts';
 import { replaceFile } from '../../store/index.ts';
-import type { DiskMonitor } from '../host/disk-space.ts';
+import type { DiskMonitor } from '../host/disk.ts';
 import type { WorkspaceWatch } from '../watch/workspace-watch.ts';
 import type { SessionPool } from './session-pool.ts';
 

@@ -4,7 +4,7 @@ import { errorText } from '../../base/user-error.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import { listApprovalIds, sessionPaths, type Workspace, type WorkspacePaths } from '../../store/index.ts';
-import { fileSystemAt, type ReadFsType, readFsType } from '../host/file-system.ts';
+import { fileSystemAt, type ReadFsType, readFsType } from '../host/disk.ts';
 import { detectLostEvents, openFolderWatches, type WatchFolder } from './folder-watches.ts';
 import { openInboxSweep } from './inbox-sweep.ts';
 import { createFolderStat, openSessionWatches, type SessionHandlers } from './session-watches.ts';

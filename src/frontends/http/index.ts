@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { createAdaptorServer } from '@hono/node-server';
-import { openAccessTokens } from '../../client/actions/access-token.ts';
+import { openAccessTokens } from '../../client/actions/access.ts';
 import type { Client } from '../../client/index.ts';
 import { openPageAccess } from './access/credentials.ts';
 import { openTokenHolders } from './access/request-checks.ts';

@@ -14,9 +14,8 @@ import { packageVersion } from '../command-line.ts';
 import { problemResponse } from '../http/common/http-problem.ts';
 import { readJson } from '../http/common/operation.ts';
 import type { HttpProtocol } from '../http/server/http-app.ts';
-import type { RoundState } from './await-reply.ts';
 import { addReadTools, addWriteTools } from './mcp-tools.ts';
-import type { McpContext } from './model-messages.ts';
+import type { McpContext, RoundState } from './model-messages.ts';
 import { addResources, openPlanSubscriptions, type PlanSubscriptions, sessionOfPlanUri } from './session-resources.ts';
 
 /**

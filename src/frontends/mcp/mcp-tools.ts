@@ -13,8 +13,14 @@ import type { SessionOverview } from '../../client/index.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { EditedPlan } from '../../protocol/session/plan-edit.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
-import { type RoundState, replyWithin, sendAndAwait } from './await-reply.ts';
-import { callsForPerson, type McpContext, sendForModel } from './model-messages.ts';
+import {
+  callsForPerson,
+  type McpContext,
+  type RoundState,
+  replyWithin,
+  sendAndAwait,
+  sendForModel,
+} from './model-messages.ts';
 import {
   MAX_WAIT_S,
   MessageIdArgument,

@@ -1,13 +1,23 @@
-import type { ElicitRequestFormParams } from '@modelcontextprotocol/server';
+import {
+  type CallToolResult,
+  CLIENT_CAPABILITIES_META_KEY,
+  type ElicitRequestFormParams,
+  type InputRequiredResult,
+  inputRequired,
+  type RequestStateCodec,
+  type Server,
+  type ServerContext,
+} from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { escapeInvisible, formatUtcTime, quoteForShell } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { approvalMessage } from '../../client/actions/messaging.ts';
-import type { Client, SentMessage } from '../../client/index.ts';
+import type { Client, SentMessage, SessionUpdate } from '../../client/index.ts';
 import { findAnsweredCall } from '../../client/inspect/approval-requests.ts';
+import { WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
-import type { CallForPerson } from './tool-schemas.ts';
+import { type CallForPerson, MAX_WAIT_S, type MessageOutcome } from './tool-schemas.ts';
 
 /** What the tools of one MCP client work on. */
 export type McpContext = {
@@ -57,7 +67,7 @@ export async function callsForPerson(client: Client, session: string): Promise<C
 }
 
 /** What a session asks a person, as it goes to the client and comes back: the answer is for exactly this. */
-export const FormSubject = z.discriminatedUnion('kind', [
+const FormSubject = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('approval'), session: z.string(), number: z.int(), hash: z.string() }),
   z.strictObject({ kind: z.literal('question'), session: z.string(), text: z.string() }),
 ]);
@@ -66,7 +76,7 @@ export type FormSubject = z.infer<typeof FormSubject>;
 type PersonForm = { subject: FormSubject; form: ElicitRequestFormParams };
 
 /** The form for what a reply asks; null if it asks nothing, or several calls wait at once. */
-export async function formFor({ client }: McpContext, reply: Reply): Promise<PersonForm | null> {
+async function formFor({ client }: McpContext, reply: Reply): Promise<PersonForm | null> {
   if (reply.status !== 'waiting') return null;
   const { question, session } = reply;
   if (question) {
@@ -99,7 +109,7 @@ function wordsForm(choices: readonly string[]): ElicitRequestFormParams['request
 }
 
 /** What a client sends back for a form. */
-export const FormResponse = z.object({
+const FormResponse = z.object({
   action: z.enum(['accept', 'decline', 'cancel']),
   content: z.unknown().optional(),
 });
@@ -111,7 +121,7 @@ const Words = z.object({ answer: z.string().trim().min(1) });
  * Sends the person's answer. Null if they gave none that fits the form. Throws UserError if what was asked is
  * over: a file, a chat or another client was faster.
  */
-export async function sendAnswer(
+async function sendAnswer(
   { client, from }: McpContext,
   subject: FormSubject,
   { action, content }: z.infer<typeof FormResponse>,
@@ -130,4 +140,135 @@ export async function sendAnswer(
   if (question?.text !== subject.text)
     throw new UserError(`${readableName(session)} does not ask this any more. Call get_session to see how it stands.`);
   return client.send(session, { text, from }, { mustExist: true });
+}
+
+/** What a client hands back with a person's answer (since 2026-07-28), so that no message is sent twice. Signed. */
+export const RoundState = z.object({
+  sent: z.object({ session: z.string(), id: z.string(), name: z.string() }),
+  subject: FormSubject,
+});
+export type RoundState = z.infer<typeof RoundState>;
+
+/** A call of a tool that sends a message. */
+export type SendingCall = {
+  context: McpContext;
+  server: Server;
+  ctx: ServerContext;
+  states: RequestStateCodec<RoundState>;
+  /** How long the reply is waited for, in seconds. */
+  seconds: number;
+};
+
+const ANSWER = 'answer';
+
+/**
+ * What became of a message: its reply within `seconds`, or that it is still running. Where the reply asks a person and
+ * the client can show forms, the person is asked and the reply to their answer is waited for, all in all no longer than
+ * `MAX_WAIT_S`.
+ */
+export async function sendAndAwait(
+  call: SendingCall,
+  send: () => Promise<SentMessage>,
+): Promise<CallToolResult | InputRequiredResult> {
+  const { context, ctx, states } = call;
+  const end = performance.now() + MAX_WAIT_S * 1000;
+  const left = () => Math.max(0, end - performance.now());
+  const round = ctx.mcpReq.requestState<RoundState>();
+  const response = FormResponse.safeParse(ctx.mcpReq.inputResponses?.[ANSWER]).data;
+  const answer = round && response ? await sendAnswer(context, round.subject, response) : null;
+  let sent = answer ?? round?.sent ?? (await send());
+  for (;;) {
+    const reply = await replyWithin(context.client, sent, Math.min(left(), call.seconds * 1000), ctx);
+    // A person who gave no answer is not asked the same again.
+    const mayAsk = canShowForms(call) && (!round || answer !== null);
+    const asked = reply && mayAsk ? await formFor(context, reply) : null;
+    if (!asked) return outcomeOf(context.client, sent, reply);
+    if (ctx.mcpReq.envelope !== undefined) {
+      const requestState = await states.mint({ sent, subject: asked.subject }, ctx);
+      return inputRequired({ inputRequests: { [ANSWER]: inputRequired.elicit(asked.form) }, requestState });
+    }
+    const given = await showForm(ctx, asked.form, left());
+    const next = given && (await sendAnswer(context, asked.subject, given));
+    if (!next) return outcomeOf(context.client, sent, reply);
+    sent = next;
+  }
+}
+
+/** Null if nobody answered in time; the session keeps waiting. */
+async function showForm(ctx: ServerContext, form: ElicitRequestFormParams, timeout: number) {
+  try {
+    return FormResponse.parse(await ctx.mcpReq.elicitInput(form, { timeout, signal: ctx.mcpReq.signal }));
+  } catch {
+    ctx.mcpReq.signal.throwIfAborted();
+    return null;
+  }
+}
+
+const Forms = z.looseObject({ form: z.looseObject({}).optional(), url: z.looseObject({}).optional() });
+const Envelope = z.looseObject({ [CLIENT_CAPABILITIES_META_KEY]: z.looseObject({ elicitation: Forms.optional() }) });
+
+/** Whether the client shows forms: declared with each request since 2026-07-28, before that once at the start. */
+function canShowForms({ server, ctx }: SendingCall): boolean {
+  const capabilities = Envelope.safeParse(ctx.mcpReq.envelope).data?.[CLIENT_CAPABILITIES_META_KEY];
+  const { elicitation } = capabilities ?? server.getClientCapabilities() ?? {};
+  return elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined);
+}
+
+/** The reply; null if there was none in time. Meanwhile the client receives progress: steps and tools that begin. */
+export async function replyWithin(
+  client: Client,
+  { session, name }: Pick<SentMessage, 'session' | 'name'>,
+  timeoutMs: number,
+  ctx: ServerContext,
+): Promise<Reply | null> {
+  const over = new AbortController();
+  const progress = reportProgress(client.watch(session, over.signal), ctx);
+  try {
+    return await client.waitForReply(session, name, { timeoutMs, signal: ctx.mcpReq.signal });
+  } catch (error) {
+    if (error instanceof WaitedTooLong) return null;
+    throw error;
+  } finally {
+    over.abort();
+    await progress;
+  }
+}
+
+async function reportProgress(updates: AsyncGenerator<SessionUpdate>, ctx: ServerContext): Promise<void> {
+  const progressToken = ctx.mcpReq._meta?.progressToken;
+  if (progressToken === undefined) return;
+  let progress = 0;
+  try {
+    for await (const update of updates) {
+      const message = progressText(update);
+      if (message === undefined) continue;
+      progress += 1;
+      await ctx.mcpReq.notify({ method: 'notifications/progress', params: { progressToken, progress, message } });
+    }
+  } catch {
+    // An unreadable event log is reported by the reply or by get_session; a client that is gone receives nothing.
+  }
+}
+
+/** The step that starts, or that is running when the wait starts; or the tool. */
+function progressText(update: SessionUpdate): string | undefined {
+  if (update.is === 'text') return undefined;
+  if (update.is === 'event' && update.event.type === 'tool.started') return `runs ${update.event.name}`;
+  if (update.is === 'event' && update.event.type !== 'step.started') return undefined;
+  const steps = update.session.plan?.steps ?? [];
+  const place = steps.findIndex(({ status }) => status === 'running');
+  return steps[place] && `step ${place + 1}/${steps.length}: ${steps[place].description}`;
+}
+
+async function outcomeOf(client: Client, sent: SentMessage, reply: Reply | null): Promise<CallToolResult> {
+  const { session, id, name } = sent;
+  const status = reply?.status ?? 'running';
+  const structuredContent: z.infer<typeof MessageOutcome> = {
+    ...{ session, id, reply_name: name, status, reply },
+    approvals: status === 'waiting' || status === 'running' ? await callsForPerson(client, session) : [],
+  };
+  const served = client.daemon() ? '' : ' No daemon is running; nothing happens before: agentctl start.';
+  const later = `No reply yet; the work goes on.${served} To wait for it, call get_session with session ${JSON.stringify(session)} and reply ${JSON.stringify(name)}.`;
+  const text = `${status === 'done' ? '' : `[${status}] `}${reply?.text ?? later}`;
+  return { content: [{ type: 'text', text }], structuredContent };
 }

@@ -10,8 +10,7 @@ import { type CallDescription, defineTool, type Tool } from '../common/define-to
 import { compilePattern, openPatternThread } from '../files/pattern-thread.ts';
 import { type OpenFile, statIfExists, withOpenFile } from '../files/safe-open.ts';
 import { openWorkPaths } from '../files/work-paths.ts';
-import type { WebSettings } from '../web/web-tool-heads.ts';
-import { WEB_FETCH_HEAD } from '../web/web-tool-heads.ts';
+import { WEB_FETCH_HEAD, type WebSettings } from '../web/web-tool-heads.ts';
 
 const MAX_MATCHED_BYTES = 1024 * 1024;
 const PATTERN_MS = 10_000;
@@ -97,7 +96,7 @@ async function runCheck(entry: StepCheck, options: CheckOptions, context: ToolCo
   if ('file' in entry) return checkFile(entry, options, context);
   if ('command' in entry) return checkCommand(entry, options.shell, context);
   if ('url' in entry) {
-    const { checkUrl } = await import('./check-url.ts');
+    const { checkUrl } = await import('../web/outbound-request.ts');
     return checkUrl(entry, options.web?.() ?? {}, options.urlMs ?? URL_MS, context);
   }
   return { ok: false, text: `asks a person: ${entry.person}` };

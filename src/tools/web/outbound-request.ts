@@ -2,16 +2,19 @@ import { type IncomingHttpHeaders, type IncomingMessage, request as plain, type 
 import { request as secure } from 'node:https';
 import { pipeline, type Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
-import { raceAbort } from '../../base/async.ts';
+import { raceAbort, startDeadline } from '../../base/async.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
-import type { ToolContext } from '../../engine/ports/tool-ports.ts';
+import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
 import {
   type AllowedHosts,
   type HostAddress,
+  parseAllowedHosts,
   parseFetchUrl,
   type ResolveHost,
   resolveAllowedAddresses,
+  resolveWithSystem,
 } from './destination.ts';
+import type { WebSettings } from './web-tool-heads.ts';
 
 /** The Fetch standard allows 20, as browsers do; a page that needs more than a few is a loop or a trap. */
 const MAX_REDIRECTS = 5;
@@ -206,4 +209,37 @@ function decompress(response: IncomingMessage): Readable {
   if (!wide) throw new UserError(`The server compressed its answer as \`${coding}\`, which was not asked for.`);
   // An error is thrown where the result is read.
   return pipeline(response, wide(), () => undefined);
+}
+
+type UrlCheck = { url: string; status: number };
+
+/** Checks an address of `done_when` the way `web_fetch` does: the public network, and hosts a person allowed. */
+export async function checkUrl(
+  { url: asked, status }: UrlCheck,
+  settings: WebSettings,
+  ms: number,
+  { signal, permits }: ToolContext,
+): Promise<ToolResult> {
+  if (!/^https?:/i.test(asked))
+    throw new UserError(`${asked}: expected an address that begins with http:// or https://.`);
+  const url = parseFetchUrl(asked);
+  const limit = startDeadline(signal, ms);
+  const may = parseAllowedHosts(settings.network?.allow_private ?? []);
+  const way = {
+    refuses: redirectPolicy(permits, url),
+    may,
+    resolve: resolveWithSystem,
+    maxBytes: 0,
+    signal: limit.signal,
+  };
+  try {
+    const answer = await fetchWithRedirects(url, way);
+    return { ok: answer.status === status, text: `${asked}: expected status ${status}, got ${answer.status}` };
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    const why = limit.hasPassed() ? `within ${ms / 1000} s` : `(${errorText(error)})`;
+    return { ok: false, text: `${asked}: expected status ${status}, got no answer ${why}` };
+  } finally {
+    limit.clear();
+  }
 }

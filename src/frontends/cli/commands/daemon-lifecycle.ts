@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { formatLocalTime as localTime } from '../../../base/strings.ts';
 import { errorText, UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
-import { Role } from '../../../protocol/workspace/access-tokens.ts';
+import { Role } from '../../../protocol/workspace/daemon-files.ts';
 import {
   addDaemonOptions,
   addSettingsOptions,
@@ -218,7 +218,7 @@ export const token = defineCommand({
       .example('$0 token add ana --role approve --sessions "report-*"', ''),
   async run(args) {
     const client = await openWorkspaceClient(args);
-    const { openAccessTokens } = await import('../../../client/actions/access-token.ts');
+    const { openAccessTokens } = await import('../../../client/actions/access.ts');
     const tokens = openAccessTokens(client.paths);
     if (args.action === 'list') {
       const all = tokens.list().map(({ sha256: _, ...shown }) => shown);

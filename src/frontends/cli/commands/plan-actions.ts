@@ -152,7 +152,7 @@ function usageError(message: string, order: PlanOrder): UserError {
  * on a terminal they may edit it again, else the path of their text is printed.
  */
 async function editPlanInEditor(client: Client, session: string): Promise<void> {
-  const { openPlanWorkingCopy } = await import('../../../client/actions/plan-working-copy.ts');
+  const { openPlanWorkingCopy } = await import('../../../client/actions/plan-save.ts');
   const edit = await openPlanWorkingCopy(client.folder(session), new Date());
   let keep = true;
   try {

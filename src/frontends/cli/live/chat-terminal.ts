@@ -5,8 +5,14 @@ import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ShownSession } from '../commands/watch-run.ts';
 import { checkNewSession, type MessageContent } from '../common/send-and-wait.ts';
 import { colorize, stripControls } from '../common/terminal.ts';
-import { answerHere, decisionMessage, formatCall, parseChatInput } from './chat-input.ts';
-import { type ChatTerminal, openPrompt } from './chat-prompt.ts';
+import {
+  answerHere,
+  type ChatTerminal,
+  decisionMessage,
+  formatCall,
+  openPrompt,
+  parseChatInput,
+} from './chat-input.ts';
 import { formatChatStatus, openTranscript } from './chat-transcript.ts';
 import { type LiveArea, openLiveArea } from './live-area.ts';
 

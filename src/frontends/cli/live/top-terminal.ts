@@ -5,7 +5,7 @@ import { errorText } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { colorize, print } from '../common/terminal.ts';
-import type { ChatTerminal } from './chat-prompt.ts';
+import type { ChatTerminal } from './chat-input.ts';
 import { chatInTerminal } from './chat-terminal.ts';
 import { BEGIN_FRAME, END_FRAME } from './live-area.ts';
 import type { LiveWording } from './live-wording.ts';

@@ -1,8 +1,8 @@
 import type { MiddlewareHandler } from 'hono';
 import { errorText, UserError } from '../../../base/user-error.ts';
-import type { AccessTokens } from '../../../client/actions/access-token.ts';
+import type { AccessTokens } from '../../../client/actions/access.ts';
 import type { Client } from '../../../client/index.ts';
-import type { AccessToken } from '../../../protocol/workspace/access-tokens.ts';
+import type { AccessToken } from '../../../protocol/workspace/daemon-files.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 import type { HttpEnv, HttpServices } from '../common/operation.ts';
 import { derive, isSame, type PageAccess, type TokenHolder, type TokenHolders } from './credentials.ts';

@@ -1,13 +1,8 @@
-import { findHoldOrder } from '../../../client/actions/hold-access.ts';
+import { findHoldOrder } from '../../../client/actions/access.ts';
 import type { Client } from '../../../client/index.ts';
 import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
-import {
-  type AccessToken,
-  includesRole,
-  matchesSession,
-  type Role,
-} from '../../../protocol/workspace/access-tokens.ts';
+import { type AccessToken, includesRole, matchesSession, type Role } from '../../../protocol/workspace/daemon-files.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 
 type OutgoingMessage = Parameters<Client['send']>[1];

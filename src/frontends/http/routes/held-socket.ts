@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
-import type { Held } from '../../../client/actions/hold-access.ts';
+import type { Held } from '../../../client/actions/access.ts';
 import type { Client } from '../../../client/index.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 import { defineOperation, type HttpOperation, InSession, jsonAnswer } from '../common/operation.ts';
