@@ -23,6 +23,7 @@ function overview(name: string, minute: number, more: Partial<SessionOverview> =
     title: null,
     plan: null,
     asks: null,
+    waits_for: null,
     inbox: 0,
     problem: null,
     settings: null,
@@ -141,7 +142,7 @@ test('list, status, show, watch, top and chat say the same of a session; no step
       if (one.name === name) {
         expect(one.standing, key).toBe(standing);
         expect(formatSessions([one], { isServed: true, all: true }), key).toMatch(
-          new RegExp(`${standing} \\+1 +${steps} `),
+          new RegExp(`${standing}${standing === 'waiting' ? ' \\(blocked\\)' : ''} \\+1 +${steps} `),
         );
       }
     expect(shown.standing, key).toBe(standing);
