@@ -178,6 +178,7 @@ function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Pa
     settingsProblem: null,
     workspaceProblem: null,
     unserved: null,
+    folderProblems: [],
     inbox: 0,
     rejected: { total: 0, newest: [] },
     isBrowserOpen: false,

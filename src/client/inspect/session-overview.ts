@@ -63,17 +63,18 @@ export const readUnservedReasons = (paths: WorkspacePaths): UnservedReasons =>
 
 /** Why no message of a session is taken: its inbox cannot be read, or what the daemon says; null if all is well. */
 export function whyUnserved(paths: NamedSession, reasons: UnservedReasons): string | null {
-  return inboxProblem(paths) ?? reasons.get(paths.name) ?? null;
+  return folderProblem(paths.inbox) ?? reasons.get(paths.name) ?? null;
 }
 
-function inboxProblem({ inbox }: SessionPaths): string | null {
+/** Why a folder cannot be read, or that something else is in its place; null if all is well, or nothing is there. */
+export function folderProblem(folder: string): string | null {
   try {
-    const there = fs.lstatSync(inbox, { throwIfNoEntry: false });
-    if (there && !there.isDirectory()) return notAFolder(inbox);
-    if (there) fs.accessSync(inbox, fs.constants.R_OK | fs.constants.X_OK);
+    const there = fs.lstatSync(folder, { throwIfNoEntry: false });
+    if (there && !there.isDirectory()) return notAFolder(folder);
+    if (there) fs.accessSync(folder, fs.constants.R_OK | fs.constants.X_OK);
     return null;
   } catch (error) {
-    return errorText(toDiskError(error, 'read', inbox));
+    return errorText(toDiskError(error, 'read', folder));
   }
 }
 
