@@ -18,7 +18,10 @@ async function asked(): Promise<Setup> {
 
 test('approve finds the call that waits, and with --wait prints what came of it', async () => {
   const at = await asked();
-  expect((await at.here(['list'])).out).toContain('waiting');
+  expect((await at.here(['list'])).out).toMatch(/^demo +waiting \(approval\) /m);
+  expect(JSON.parse((await at.here(['list', '--json'])).out)).toMatchObject([
+    { standing: 'waiting', waits_for: 'approval' },
+  ]);
   const shown = await at.here(['show', 'demo']);
   expect(shown.out).toContain('echo a >> ran');
   expect(JSON.parse((await at.here(['show', 'demo', '--json'])).out).approval).toMatchObject({

@@ -1,3 +1,4 @@
+import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import { getOwn } from '../../src/base/collections.ts';
 import type { SessionDetails, SessionOverview } from '../../src/client/index.ts';
@@ -8,7 +9,7 @@ import { formatStatusLine } from '../../src/frontends/cli/commands/watch-run.ts'
 import { formatCommand } from '../../src/frontends/cli/common/command.ts';
 import { formatChatStatus } from '../../src/frontends/cli/live/chat-transcript.ts';
 import { liveWording } from '../../src/frontends/cli/live/live-wording.ts';
-import { topRow } from '../../src/frontends/cli/live/top-frame.ts';
+import { topFrame, topRow } from '../../src/frontends/cli/live/top-frame.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import type { SessionStanding } from '../../src/protocol/session/reply.ts';
 import { ended, opened, planned, received, record, rig, started } from '../client/rig.ts';
@@ -22,6 +23,7 @@ function overview(name: string, minute: number, more: Partial<SessionOverview> =
     title: null,
     plan: null,
     asks: null,
+    waits_for: null,
     inbox: 0,
     problem: null,
     settings: null,
@@ -140,7 +142,7 @@ test('list, status, show, watch, top and chat say the same of a session; no step
       if (one.name === name) {
         expect(one.standing, key).toBe(standing);
         expect(formatSessions([one], { isServed: true, all: true }), key).toMatch(
-          new RegExp(`${standing} \\+1 +${steps} `),
+          new RegExp(`${standing}${standing === 'waiting' ? ' \\(blocked\\)' : ''} \\+1 +${steps} `),
         );
       }
     expect(shown.standing, key).toBe(standing);
@@ -176,6 +178,7 @@ function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Pa
     settingsProblem: null,
     workspaceProblem: null,
     unserved: null,
+    folderProblems: [],
     inbox: 0,
     rejected: { total: 0, newest: [] },
     isBrowserOpen: false,
@@ -219,6 +222,43 @@ test('a session that is not served says why in top, comes first there, and statu
   const row = topRow(details({ unserved: 'inbox: permission denied' }), true, words);
   expect(row).toMatchObject({ doing: 'inbox: permission denied', needsYou: true });
   expect(next({ unserved: 'inbox: permission denied', inbox: 1 })).toEqual(['status']);
+});
+
+test('a plan.json that cannot be read is named in top at every width while the run is not over, also that of a child session', async () => {
+  const words = liveWording({});
+  const at = rig();
+  for (const name of ['busy', 'over', 'edited']) {
+    const { session } = await at.client.send(name, { text: 'x' });
+    await record(at.session(session), name === 'over' ? [...FIRST, ...ended('1.md', 'plan_1')] : FIRST);
+  }
+  const ignored = { changes: [], ignored: ['status: only the daemon changes it'] };
+  await record(at.session('edited'), [{ type: 'plan.edited', by: 'person', ...ignored }]);
+  for (const name of ['busy', 'over']) fs.writeFileSync(at.session(name).plan, '{ "steps": [');
+  const rows = await Promise.all(
+    at.client.sessions().map(async (name) => topRow(await at.client.show(name), true, words)),
+  );
+  const fault = expect.stringMatching(/^plan\.json does not parse: line 1, column 13.* · \+1 in the inbox$/);
+  expect(rows.map(({ name, doing, needsYou }) => [name, doing, needsYou])).toEqual([
+    ['busy', fault, true],
+    ['edited', '+1 in the inbox · First of Count', false],
+    ['over', '+1 in the inbox', false],
+  ]);
+  for (const columns of [40, 80, 200]) {
+    const frame = topFrame({ rows, selected: -1, columns, height: undefined, note: '', words }).map(({ text }) => text);
+    expect(frame[2], `${columns}`).toMatch(
+      columns === 40 ? /^! busy +running +1\/1 +plan\.json/ : /plan\.json does not parse: line 1/,
+    );
+    for (const line of frame) expect(line.length).toBeLessThan(columns);
+  }
+  const child = details({ name: 'demo~1', standing: 'paused', planProblem: 'plan.json does not parse: line 2' });
+  const parent = details({
+    standing: 'running',
+    children: [{ step: '1', child: 'demo~1', standing: 'paused', shown: child }],
+  });
+  expect(topRow(parent, true, words)).toMatchObject({
+    doing: 'demo~1: plan.json does not parse: line 2',
+    needsYou: true,
+  });
 });
 
 test('a command to copy names the workspace that was given, and quotes what a shell would read otherwise', () => {

@@ -79,6 +79,8 @@ test('what reads a session ends as documented in every state, with --json as one
     0,
     expect.stringMatching(/^planfile .* plan\.json does not parse: line 1, column 13/m),
   ]);
+  expect(list.out).toMatch(/^approval +waiting \(approval\) /m);
+  expect(list.out).toMatch(/^question +waiting \(question\) .* asks: Red or blue\?$/m);
   expect((await at.here(['status'])).out).toMatch(/^Broken: {4}planfile: plan\.json does not parse: .* Correct it/m);
   expect((await at.here(['plan', 'planfile'])).err).toMatch(/^plan\.json does not parse: /);
   await at.stop();

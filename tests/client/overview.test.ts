@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
+import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
 import type { SessionOverview } from '../../src/client/inspect/session-overview.ts';
 import { runHere } from '../support/agentctl-here.ts';
@@ -123,4 +124,35 @@ test('a plan.json that cannot be read is reported with line and column and what 
   fs.symlinkSync('/etc/passwd', paths.plan);
   const problem = expect.stringMatching('not a regular file.*Move it away');
   expect(await reported()).toEqual([problem, problem]);
+});
+
+test('show names each folder of a session that is a file, with what to do, and shows the rest', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const paths = at.session('demo');
+  await record(paths, [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')]);
+  const show = async (...flags: string[]) => {
+    const { code, out } = await runHere(['show', 'demo', ...flags, '--workspace', at.root]);
+    return [code, out] as const;
+  };
+  const rest = 'First of Count';
+  const folders = ['outbox', 'outbox/read', 'rejected', 'approvals', 'approvals/answered', 'plans', 'plans/history'];
+  for (const name of [...folders, 'jobs', 'done', 'work', 'tools', 'blobs', 'browser', 'inbox/.files']) {
+    const folder = `${paths.folder}/${name}`;
+    fs.rmSync(folder, { recursive: true, force: true });
+    fs.mkdirSync(dirname(folder), { recursive: true });
+    fs.writeFileSync(folder, '');
+    const problem = `${folder} must be a folder, but something else is there. Move it away`;
+    const [code, out] = await show();
+    expect([name, code, out.split(problem).length]).toEqual([name, 0, 2]);
+    expect(out, name).toContain(rest);
+    const [, json] = await show('--json');
+    expect(JSON.parse(json), name).toMatchObject({ folder_problems: [expect.stringContaining(problem)] });
+    fs.rmSync(folder);
+  }
+  fs.rmSync(paths.inbox, { recursive: true });
+  fs.writeFileSync(paths.inbox, '');
+  expect((await show())[1].split('must be a folder')).toHaveLength(2);
+  fs.rmSync(paths.inbox);
+  expect(JSON.parse((await show('--json'))[1])).toMatchObject({ folder_problems: [], unserved: null });
 });

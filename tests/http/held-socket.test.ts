@@ -1,12 +1,17 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
+import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { openClient } from '../../src/client/index.ts';
 import { serveHeldSocket } from '../../src/frontends/http/routes/held-socket.ts';
+import { pretendDaemon, rig } from '../client/rig.ts';
+import { script, setup } from '../support/agentctl.ts';
+import { inFolder, until } from '../support/daemon.ts';
+import { serveHere } from './serving.ts';
 
 /** A socket in place of the daemon's, and a WebSocket that the server connects with it. */
 async function connected(): Promise<{ page: WebSocket; daemon: Promise<Socket>; closed: Promise<number> }> {
@@ -38,4 +43,70 @@ test('a page that is disconnected while it sends learns that the handover has en
   await once(page, 'pong');
   socket.destroy();
   expect(await closed).toBe(1000);
+});
+
+const ORDERS: Array<['browser' | 'terminal', string]> = [
+  ['browser', 'take'],
+  ['terminal', 'open'],
+];
+
+test('an order for the browser or terminal of a session that is not served is refused with the reason, not after a wait', async () => {
+  const at = setup();
+  for (const name of ['damaged', 'blocked', 'inboxfile']) await at.here(['send', name, 'hello']);
+  const model = script(at, [{ text: 'Hello.', repeat: true }]);
+  const { ask } = await serveHere(at);
+  // The role that such orders need sees nothing of the daemon's other sessions.
+  const user = { name: 'ana', role: 'approve' as const, sessions: ['*'] };
+  const ana = `Bearer ${await openAccessTokens(openClient(at.root).paths).add(user)}`;
+  const asked = async (name: string, headers: { authorization?: string } = { authorization: ana }) => {
+    const answers: Array<[number, unknown]> = [];
+    for (const [what, order] of ORDERS) {
+      const { status, json } = await ask('POST', `/api/sessions/${name}/${what}`, {
+        body: { do: order },
+        headers,
+      });
+      answers.push([status, json['detail']]);
+    }
+    return answers;
+  };
+  const both = (status: number, said: string) => ORDERS.map(() => [status, expect.stringMatching(said)]);
+  expect(await asked('nobody')).toEqual(both(404, 'No session "nobody"'));
+  expect(await asked('damaged')).toEqual(
+    both(409, `none is running\\. Start one: agentctl start --workspace ${at.root}`),
+  );
+
+  const daemon = await at.serveHere('--model', model);
+  for (const name of ['damaged', 'blocked', 'inboxfile']) await at.replied(name);
+  await daemon.stop();
+  const within = (name: string, file: string) => at.path('.sessions', name, file);
+  const events = readFileSync(within('damaged', 'events.jsonl'), 'utf8').split('\n');
+  writeFileSync(within('damaged', 'events.jsonl'), events.with(1, 'no event').join('\n'));
+  rmSync(within('damaged', 'snapshot.json'), { force: true });
+  for (const [name, folder] of [
+    ['blocked', 'done'],
+    ['inboxfile', 'inbox'],
+  ] as const) {
+    rmSync(within(name, folder), { recursive: true });
+    writeFileSync(within(name, folder), '');
+  }
+  await at.serveHere('--model', model);
+  expect(await asked('damaged')).toEqual(both(422, 'line 2 cannot be trusted'));
+  expect(await asked('inboxfile')).toEqual(both(409, 'does not serve .*inbox must be a folder'));
+  expect(await asked('blocked')).toEqual(both(409, 'does not serve it: .*done'));
+  expect((await at.here(['archive', 'inboxfile'])).code).toBe(0);
+  expect(await asked('inboxfile', {})).toEqual(both(404, 'It was archived'));
+});
+
+test('an order whose daemon ends before it takes it is refused at once, and is not carried out later', async () => {
+  const on = rig();
+  mkdirSync(on.session('demo').inbox, { recursive: true });
+  await on.client.accessToken();
+  pretendDaemon(on);
+  const { ask } = await serveHere({ ...setup(), root: on.root });
+  const { inbox } = on.session('demo');
+  const answer = ask('POST', '/api/sessions/demo/terminal', { body: { do: 'open' } });
+  await until(() => inFolder(inbox).some((name) => name.endsWith('.json')), 'the order');
+  rmSync(on.client.paths.owner);
+  expect(await answer).toMatchObject({ status: 409, json: { came: 'none is running' } });
+  expect(readdirSync(inbox).filter((name) => name.endsWith('.json'))).toEqual([]);
 });

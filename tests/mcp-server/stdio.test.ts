@@ -41,7 +41,7 @@ test.each(VERSIONS)(
       data: { name: 'demo', approvals: [], reply: { text: 'There are 7.' } },
     });
     expect(await callTool(client, 'list_sessions', {})).toMatchObject({
-      data: { sessions: [{ name: 'demo', question: null }], left_out: 0 },
+      data: { sessions: [{ name: 'demo', question: null, waits_for: null }], left_out: 0 },
     });
   },
 );

@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
 import { formatStatus } from '../../core/messages/status-report.ts';
 import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
@@ -8,7 +9,6 @@ import { RejectionReason } from '../../protocol/session/message.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
-import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
@@ -17,6 +17,7 @@ import { type ApprovalRequest, approvalRequestOf } from './approval-requests.ts'
 import {
   checkSessionSettings,
   countWaitingMessages,
+  folderProblem,
   planProblem,
   readUnservedReasons,
   type SessionOverview,
@@ -42,6 +43,8 @@ export type SessionDetails = {
   workspaceProblem: string | null;
   /** Why its messages are not taken. */
   unserved: string | null;
+  /** Why its folders, besides the inbox, cannot be read: what else is in their place, and what to do. */
+  folderProblems: string[];
   inbox: number;
   /** Files in `rejected/`: how many, and the last ones, newest first. */
   rejected: { total: number; newest: RejectedFile[] };
@@ -81,6 +84,7 @@ export async function readSessionDetails(
     settingsProblem: settings.problem,
     workspaceProblem: await workspaceSettingsProblem(workspace),
     unserved: whyUnserved(paths, readUnservedReasons(workspace)),
+    folderProblems: findFolderProblems(paths),
     inbox: countWaitingMessages(paths),
     rejected: readRejectedFiles(paths.rejected),
     isBrowserOpen: isBrowserOpen(paths.browserRunning),
@@ -89,9 +93,30 @@ export async function readSessionDetails(
   };
 }
 
+/** The folders of a session besides its inbox; one comes after the folder it is in. */
+const FOLDERS = [
+  ...(['inboxFiles', 'outbox', 'outboxRead', 'plans', 'planHistory', 'blobs', 'work', 'tools', 'done'] as const),
+  ...(['rejected', 'approvals', 'approvalsAnswered', 'jobs', 'browser'] as const),
+];
+
+function findFolderProblems(paths: SessionPaths): string[] {
+  const broken = new Map<string, string>();
+  for (const folder of FOLDERS.map((name) => paths[name])) {
+    const around = dirname(folder);
+    if (broken.has(around) || (around === paths.inbox && folderProblem(around) !== null)) continue;
+    // Of these two, links to folders are followed.
+    if ((folder === paths.jobs || folder === paths.browser) && isFolder(folder)) continue;
+    const problem = folderProblem(folder);
+    if (problem !== null) broken.set(folder, problem);
+  }
+  return [...broken.values()];
+}
+
+const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+
 /** A daemon that was killed leaves the file behind. */
 function isBrowserOpen(running: string): boolean {
-  const pid = Number.parseInt(ifExists(() => readFileSync(running, 'utf8')) ?? '', 10);
+  const pid = Number.parseInt(readTextFile(running) ?? '', 10);
   return pid > 0 && isProcessRunning(pid);
 }
 
@@ -103,6 +128,7 @@ const MAX_REJECTED_COMPARED = 2000;
 
 /** A file that a person took away to correct it is not counted, although its reason stays. */
 function readRejectedFiles(folder: string): SessionDetails['rejected'] {
+  if (folderProblem(folder) !== null) return { total: 0, newest: [] };
   const names = new Set(listNames(folder));
   const files = [...names].filter((name) => names.has(name + REASON_ENDING));
   if (files.length > MAX_REJECTED_COMPARED) return { total: files.length, newest: [] };
@@ -147,6 +173,7 @@ export function detailsAsJson({
   settingsProblem,
   workspaceProblem,
   unserved,
+  folderProblems,
   inbox,
   rejected,
   isBrowserOpen,
@@ -165,6 +192,7 @@ export function detailsAsJson({
     settings_problem: settingsProblem,
     workspace_problem: workspaceProblem,
     unserved,
+    folder_problems: folderProblems,
     shelved_plans: Object.keys(shelvedPlans),
     run: run && {
       message: run.message,

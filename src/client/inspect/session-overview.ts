@@ -4,6 +4,7 @@ import { errorText } from '../../base/user-error.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import { countCompletedSteps } from '../../core/plan/step-graph.ts';
 import { sessionStanding } from '../../core/session/session-queries.ts';
+import type { Session } from '../../core/session/session-state.ts';
 import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { SessionStanding, UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
@@ -36,6 +37,8 @@ export type SessionOverview = {
   plan: { id: string; status: PlanStatus; completed: number; total: number } | null;
   /** The question it asked by `ask_user` and waits to be answered. */
   asks: UserQuestion | null;
+  /** Why a waiting session waits, such as `approval`: the reason for which its run ended. */
+  waits_for: string | null;
   /** ISO 8601, UTC; null if nothing has happened yet. */
   changed: string | null;
   /** Messages in the inbox that have not been taken yet. */
@@ -59,17 +62,18 @@ export const readUnservedReasons = (paths: WorkspacePaths): UnservedReasons =>
 
 /** Why no message of a session is taken: its inbox cannot be read, or what the daemon says; null if all is well. */
 export function whyUnserved(paths: NamedSession, reasons: UnservedReasons): string | null {
-  return inboxProblem(paths) ?? reasons.get(paths.name) ?? null;
+  return folderProblem(paths.inbox) ?? reasons.get(paths.name) ?? null;
 }
 
-function inboxProblem({ inbox }: SessionPaths): string | null {
+/** Why a folder cannot be read, or that something else is in its place; null if all is well, or nothing is there. */
+export function folderProblem(folder: string): string | null {
   try {
-    const there = fs.lstatSync(inbox, { throwIfNoEntry: false });
-    if (there && !there.isDirectory()) return notAFolder(inbox);
-    if (there) fs.accessSync(inbox, fs.constants.R_OK | fs.constants.X_OK);
+    const there = fs.lstatSync(folder, { throwIfNoEntry: false });
+    if (there && !there.isDirectory()) return notAFolder(folder);
+    if (there) fs.accessSync(folder, fs.constants.R_OK | fs.constants.X_OK);
     return null;
   } catch (error) {
-    return errorText(toDiskError(error, 'read', inbox));
+    return errorText(toDiskError(error, 'read', folder));
   }
 }
 
@@ -97,6 +101,7 @@ async function readOverview(paths: NamedSession, reasons: UnservedReasons): Prom
       standing,
       plan: plan && planProgress(plan),
       asks: question && { text: question.text, choices: question.choices },
+      waits_for: standing === 'waiting' ? waitReason(session) : null,
       changed: session.at || null,
       inbox,
       problem: null,
@@ -129,6 +134,10 @@ function planProgress(plan: Plan): SessionOverview['plan'] {
   return { id: plan.id, status: plan.status, completed: countCompletedSteps(plan), total: plan.steps.length };
 }
 
+/** Of a plan that was opened again after its run, the reason is in the plan. */
+const waitReason = ({ runEnd, plan }: Session): string | null =>
+  (runEnd?.status === 'waiting' ? runEnd.reason : plan?.reason) ?? null;
+
 /** The overview of an entry in place of a session's folder that is not a folder: nothing in it is served. */
 function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
   const problem = notAFolder(folder);
@@ -136,7 +145,8 @@ function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
   return { name, label, parent: null, title: null, standing: 'unreadable', ...UNREADABLE, inbox: 0, problem };
 }
 
-const UNREADABLE = { plan: null, asks: null, changed: null, settings: null, plan_problem: null, unserved: null };
+const NOTHING = { plan: null, asks: null, waits_for: null, changed: null };
+const UNREADABLE = { ...NOTHING, settings: null, plan_problem: null, unserved: null };
 
 /** Number of messages not taken yet; 0 if the inbox cannot be read. */
 export function countWaitingMessages({ inbox }: SessionPaths): number {

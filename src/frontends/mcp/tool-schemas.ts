@@ -54,6 +54,7 @@ export const SessionList = z.object({
       standing: z.enum(SESSION_STANDINGS),
       plan: PlanCount.nullable(),
       question: UserQuestion.nullable().describe('What it asks.'),
+      waits_for: z.string().nullable().describe('Why it waits, such as "approval" or "question".'),
       changed: z.string().nullable(),
       problem: z.string().nullable().describe('Why its event log cannot be read.'),
       settings: z.string().nullable().describe('Why its settings are invalid.'),

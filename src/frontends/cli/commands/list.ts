@@ -140,8 +140,12 @@ function treeLabel({ name, parent }: SessionOverview, rows: ReadonlyArray<{ show
   return `${'  '.repeat(depth - 1)}└ ${toSingleLine(readableName(name.slice(parent.length)), NAME_WIDTH)}`;
 }
 
-/** State of a session: a run is active only while a daemon runs; messages in the inbox are counted after it. */
-function stateLabel({ standing, inbox }: SessionOverview, isServed: boolean): string {
-  const state = standing === 'running' && !isServed ? 'running (no daemon)' : STATE_LABELS[standing];
+/**
+ * State of a session and what it waits for: a run is active only while a daemon runs; messages in the inbox are counted
+ * after it.
+ */
+function stateLabel({ standing, waits_for, inbox }: SessionOverview, isServed: boolean): string {
+  const note = standing === 'running' && !isServed ? 'no daemon' : toSingleLine(waits_for ?? '', 20);
+  const state = `${STATE_LABELS[standing]}${note === '' ? '' : ` (${note})`}`;
   return inbox > 0 ? `${state} +${inbox}` : state;
 }

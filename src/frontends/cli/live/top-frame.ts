@@ -30,7 +30,7 @@ export function topRow(details: SessionDetails, isServed: boolean, words: LiveWo
   const completed = open?.steps.filter((one) => one.status === 'completed').length;
   const at = open ? shownStep(open) : 0;
   const step = open?.steps[at];
-  const waits = waitingFor(details, words);
+  const waits = waitingFor(details, words) ?? planFault(details);
   // Of a plan that was opened again after its run, the reason is in the plan.
   const why = standing === runEnd?.status ? runEnd.reason : plan?.reason;
   const isStuck = standing === 'paused' || standing === 'failed' || (standing === 'waiting' && waits === null);
@@ -71,6 +71,18 @@ function waitingFor(
     if (found) return found;
   }
   return settingsProblem;
+}
+
+/** Why the `plan.json` of a run that is not over cannot be read, here or in a child session, which is named. */
+function planFault({ standing, planProblem, session, children }: SessionDetails, label = ''): string | null {
+  const isOpen = standing === 'running' || standing === 'waiting' || standing === 'paused';
+  // What of an edit was not accepted is told in the next reply.
+  if (isOpen && planProblem !== null && planProblem !== session.planProblem) return `${label}${planProblem}`;
+  for (const { child, shown } of children) {
+    const found = shown && planFault(shown, `${readableName(child)}: `);
+    if (found) return found;
+  }
+  return null;
 }
 
 /** Tokens and cost of the run, against their limits; model calls where neither has one. */

@@ -2,12 +2,17 @@ import { connect } from 'node:net';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
 import type { Held } from '../../../client/actions/access.ts';
-import type { Client } from '../../../client/index.ts';
+import { withdrawFromInbox } from '../../../client/actions/messaging.ts';
+import type { Client, SentMessage } from '../../../client/index.ts';
+import { commandLine } from '../../../client/sessions/client-errors.ts';
+import type { Reply } from '../../../protocol/session/reply.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 import { defineOperation, type HttpOperation, InSession, jsonAnswer } from '../common/operation.ts';
 
 /** The daemon answers at once, but may have to open the session first. */
 const REPLY_MS = 20_000;
+/** How often a wait checks whether the daemon still serves the session. */
+const SERVED_CHECK_MS = 250;
 /** How often the token of the connection is checked. */
 const CHECK_MS = 10_000;
 /** A client that does not close its side within this time is disconnected. */
@@ -48,7 +53,7 @@ const WANTED: Record<Held, string> = {
   terminal: 'a sandbox for the terminal, and no terminal of another person',
 };
 
-/** Sends an order and returns the text of its reply. Throws a problem if it is refused or no daemon runs. */
+/** Sends an order and returns the text of its reply. Throws a problem if it is refused or the session is not served. */
 async function sendOrder(
   client: Client,
   session: string,
@@ -56,16 +61,16 @@ async function sendOrder(
   order: string,
   signal: AbortSignal,
 ): Promise<string> {
-  const start = 'Start one: agentctl start';
-  if (!client.daemon())
-    throw new HttpProblem(409, { wanted: 'a running daemon', came: 'none is running', todo: start });
+  const folder = client.folder(session);
+  await requireServed(client, session);
   const sent = await client.send(session, { text: `/${what} ${order}` }, { mustExist: true });
-  const reply = await client
-    .waitForReply(sent.session, sent.name, { timeoutMs: REPLY_MS, signal })
-    .catch((error: unknown) => {
-      if (!(error instanceof Error) || error.name !== 'WaitedTooLong') throw error;
-      throw new HttpProblem(503, { wanted: 'a reply of the daemon', came: error.message, todo: 'Try it again.' });
-    });
+  const reply = await replyWhileServed(client, sent, signal).catch((error: unknown) => {
+    // Of an order that was refused, nothing may happen once a daemon runs.
+    if (!client.daemon()) withdrawFromInbox(folder, sent.name);
+    if (!(error instanceof Error) || error.name !== 'WaitedTooLong') throw error;
+    const todo = `Try it again. If the daemon hangs: ${commandLine(client.paths.root, ['takeover'])}`;
+    throw new HttpProblem(503, { wanted: 'a reply of the daemon', came: error.message, todo });
+  });
   await client.markReplyRead(sent.session, sent.name);
   if (reply.status === 'done') return reply.text;
   throw new HttpProblem(409, {
@@ -73,6 +78,32 @@ async function sendOrder(
     came: reply.text,
     todo: 'Then try again.',
   });
+}
+
+/** Waits for the reply. Throws a problem as soon as no daemon serves the session. */
+async function replyWhileServed(client: Client, { session, name }: SentMessage, signal: AbortSignal): Promise<Reply> {
+  const refused = new AbortController();
+  const check = setInterval(() => {
+    requireServed(client, session).catch((error: unknown) => refused.abort(error));
+  }, SERVED_CHECK_MS);
+  try {
+    const either = AbortSignal.any([signal, refused.signal]);
+    return await client.waitForReply(session, name, { timeoutMs: REPLY_MS, signal: either });
+  } finally {
+    clearInterval(check);
+  }
+}
+
+/** Throws unless a daemon runs and serves the session. */
+async function requireServed(client: Client, session: string): Promise<void> {
+  if (!client.daemon()) {
+    const todo = `Start one: ${commandLine(client.paths.root, ['start'])}`;
+    throw new HttpProblem(409, { wanted: 'a running daemon', came: 'none is running', todo });
+  }
+  const { unserved } = await client.show(session);
+  if (unserved === null) return;
+  const came = `the daemon does not serve it: ${unserved}`;
+  throw new HttpProblem(409, { wanted: 'a session that is served', came, todo: 'Fix that, then try again.' });
 }
 
 type BridgeServices = { currentClient: () => Client | undefined; closing: AbortSignal };

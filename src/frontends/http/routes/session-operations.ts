@@ -19,6 +19,7 @@ const SessionLine = z.looseObject({
 /** In a list only a plan that is not over is looked at. */
 const ListedSession = SessionLine.extend({
   plan_problem: z.string().nullable().describe('Why its plan.json cannot be read; null if its run is over.'),
+  waits_for: z.string().nullable().describe('Why it waits for a person, such as "approval"; null if it does not.'),
 });
 
 const SessionView = SessionLine.extend({ plan: Plan.nullable(), run: z.looseObject({}).nullable() });

@@ -23,6 +23,7 @@ export type SessionView = Pick<SessionDetails, 'name' | 'title' | 'unserved' | '
   plan_problem: string | null;
   settings_problem: string | null;
   workspace_problem: string | null;
+  folder_problems: readonly string[];
   run: { since: string; spent: Usage; limits: { iterations: number } } | null;
   run_end: { status: string; reason: string; text: string; spent: Usage } | null;
   question: UserQuestion | null;

@@ -37,6 +37,11 @@ export function SessionPage({ name }: { name: string }) {
       {view?.settings_problem && <Notice isProblem>{view.settings_problem}</Notice>}
       {view?.workspace_problem && <Notice isProblem>{view.workspace_problem}</Notice>}
       {view?.plan_problem && <Notice isProblem>{view.plan_problem}</Notice>}
+      {view?.folder_problems.map((problem) => (
+        <Notice key={problem} isProblem>
+          {problem}
+        </Notice>
+      ))}
       {view && view.rejected.total > 0 && <RejectedFiles {...view.rejected} />}
       {tab === 'run' && <TranscriptLog key={name}>{view && <PlanPanel view={view} />}</TranscriptLog>}
       {tab === 'files' && <FilesView session={name} path={path} />}
