@@ -84,7 +84,11 @@ const EDITORS = [
   { name: 'truncate and write', needs: 'bash', line: `${CHANGE}; cat > plan.json <<< "$text"` },
   { name: 'vim, in place', needs: 'vim', line: vim('set backupcopy=yes') },
   { name: 'vim, by rename', needs: 'vim', line: vim('set backupcopy=no') },
-  { name: 'ed, in place', needs: 'ed', line: `printf '%s\\n' ',${DESCRIBE}' w q | ed -s plan.json` },
+  {
+    name: 'ed, in place',
+    needs: 'ed',
+    line: `until printf '%s\\n' ',${DESCRIBE}' w q | ed -s plan.json 2>/dev/null; do :; done`,
+  },
 ];
 
 for (const { name, needs, line } of EDITORS) {
