@@ -84,10 +84,11 @@ const EDITORS = [
   { name: 'truncate and write', needs: 'bash', line: `${CHANGE}; cat > plan.json <<< "$text"` },
   { name: 'vim, in place', needs: 'vim', line: vim('set backupcopy=yes') },
   { name: 'vim, by rename', needs: 'vim', line: vim('set backupcopy=no') },
+  // From a file: ed ends at the first error then. From a pipe it would go on and write an empty plan where the name was away.
   {
     name: 'ed, in place',
     needs: 'ed',
-    line: `until printf '%s\\n' ',${DESCRIBE}' w q | ed -s plan.json 2>/dev/null; do :; done`,
+    line: `printf '%s\\n' ',${DESCRIBE}' w q > .ed; until ed -s plan.json < .ed 2>/dev/null; do :; done`,
   },
 ];
 

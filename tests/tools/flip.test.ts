@@ -22,12 +22,14 @@ async function flipping() {
   writeFileSync(join(at.outside, THEIRS), 'not for the model');
   symlinkSync(at.outside, join(at.work, 'link'));
   const child = spawn(process.execPath, [join(import.meta.dirname, 'flip.child.mjs')], { cwd: at.work });
-  onTestFinished(() => void child.kill('SIGKILL'));
-  await once(child.stdout, 'data');
+  const exited = once(child, 'exit');
   const stop = async () => {
     child.kill('SIGKILL');
-    await once(child, 'exit');
+    await exited;
   };
+  // Before the work folder is removed, in which it would still move something.
+  onTestFinished(stop);
+  await once(child.stdout, 'data');
   return { ...at, stop };
 }
 
