@@ -142,7 +142,7 @@ async function sendAnswer(
   return client.send(session, { text, from }, { mustExist: true });
 }
 
-/** Signed state that the client returns with a person's answer (MCP since 2026-07-28), so that no message is sent twice. */
+/** Signed state that the client returns with a person's answer (since 2026-07-28): no message is sent twice. */
 export const RoundState = z.object({
   sent: z.object({ session: z.string(), id: z.string(), name: z.string() }),
   subject: FormSubject,
