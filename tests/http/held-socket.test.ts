@@ -8,7 +8,7 @@ import WebSocket, { WebSocketServer } from 'ws';
 import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { openClient } from '../../src/client/index.ts';
 import { serveHeldSocket } from '../../src/frontends/http/routes/held-socket.ts';
-import { pretendDaemon, rig } from '../client/rig.ts';
+import { pretendDaemon, type Rig, rig } from '../client/rig.ts';
 import { script, setup } from '../support/agentctl.ts';
 import { inFolder, until } from '../support/daemon.ts';
 import { serveHere } from './serving.ts';
@@ -97,16 +97,22 @@ test('an order for the browser or terminal of a session that is not served is re
   expect(await asked('inboxfile', {})).toEqual(both(404, 'It was archived'));
 });
 
-test('an order whose daemon ends before it takes it is refused at once, and is not carried out later', async () => {
-  const on = rig();
-  mkdirSync(on.session('demo').inbox, { recursive: true });
-  await on.client.accessToken();
-  pretendDaemon(on);
-  const { ask } = await serveHere({ ...setup(), root: on.root });
-  const { inbox } = on.session('demo');
-  const answer = ask('POST', '/api/sessions/demo/terminal', { body: { do: 'open' } });
-  await until(() => inFolder(inbox).some((name) => name.endsWith('.json')), 'the order');
-  rmSync(on.client.paths.owner);
-  expect(await answer).toMatchObject({ status: 409, json: { came: 'none is running' } });
-  expect(readdirSync(inbox).filter((name) => name.endsWith('.json'))).toEqual([]);
-});
+test.each([
+  ['ends', ({ client }: Rig) => rmSync(client.paths.owner), { status: 409, json: { came: 'none is running' } }],
+  ['cannot read the event log', ({ session }: Rig) => mkdirSync(session('demo').events), { status: 422 }],
+])(
+  'an order whose daemon %s before it takes it is refused at once, and is not carried out later',
+  async (_, fail, refusal) => {
+    const on = rig();
+    mkdirSync(on.session('demo').inbox, { recursive: true });
+    await on.client.accessToken();
+    pretendDaemon(on);
+    const { ask } = await serveHere({ ...setup(), root: on.root });
+    const { inbox } = on.session('demo');
+    const answer = ask('POST', '/api/sessions/demo/terminal', { body: { do: 'open' } });
+    await until(() => inFolder(inbox).some((name) => name.endsWith('.json')), 'the order');
+    fail(on);
+    expect(await answer).toMatchObject(refusal);
+    expect(readdirSync(inbox).filter((name) => name.endsWith('.json'))).toEqual([]);
+  },
+);

@@ -51,8 +51,10 @@ test('a session says its name for people and what holds it up, as `list --json` 
   await at.here(['send', 'Büro 🚀', 'hello']);
   const folder = basename(openClient(at.root).folder('Büro 🚀'));
   expect(folder).not.toContain('ü');
-  rmSync(at.path('.sessions', folder, 'inbox'), { recursive: true });
-  writeFileSync(at.path('.sessions', folder, 'inbox'), '');
+  for (const place of ['inbox', 'outbox']) {
+    rmSync(at.path('.sessions', folder, place), { recursive: true });
+    writeFileSync(at.path('.sessions', folder, place), '');
+  }
   writeFileSync(at.path('.sessions', folder, 'session.json'), '{ "mode": "sideways" }');
   const client = await clientHere(at);
   const [listed] = JSON.parse((await at.here(['list', '--json'])).out);
@@ -66,6 +68,7 @@ test('a session says its name for people and what holds it up, as `list --json` 
   expect((await callTool(client, 'get_session', { session: folder })).data).toMatchObject({
     ...{ name, label, unserved },
     ...{ settings_problem: shown.settings_problem, plan_problem: shown.plan_problem },
+    folder_problems: [expect.stringContaining('outbox must be a folder')],
   });
 });
 

@@ -122,7 +122,7 @@ export async function receiveUpload(
 
 /**
  * Withdraws a message that has not been taken yet, with its attachments; false if there is none of that name any more.
- * Only while no daemon is running: it may have read it already.
+ * A running daemon may have read it already, and then carries it out.
  */
 export function withdrawFromInbox(folder: string, name: string): boolean {
   const { inbox } = sessionPaths(folder);

@@ -88,11 +88,11 @@ export function addReadTools(server: McpServer, { client }: McpContext): void {
       const reply =
         wanted === undefined ? null : await replyWithin(client, { session, name: wanted }, wait_seconds * 1000, ctx);
       const shown = await client.show(session);
-      const { name, title, standing, summary, settingsProblem, planProblem, unserved } = shown;
+      const { name, title, standing, summary, settingsProblem, planProblem, unserved, folderProblems } = shown;
       const { plan, question } = shown.session;
       return structured({
         ...{ name, label: readableName(name), title, standing, summary },
-        ...{ settings_problem: settingsProblem, plan_problem: planProblem, unserved },
+        ...{ settings_problem: settingsProblem, plan_problem: planProblem, unserved, folder_problems: folderProblems },
         plan: plan && { id: plan.id, revision: plan.revision },
         question: question && { text: question.text, choices: [...question.choices] },
         approvals: await callsForPerson(client, session),

@@ -73,6 +73,7 @@ export const SessionStanding = z.object({
   settings_problem: z.string().nullable().describe('Why its settings are invalid.'),
   plan_problem: PlanProblem,
   unserved: Unserved,
+  folder_problems: z.array(z.string()).describe('Why its other folders cannot be read, and what to do.'),
   plan: z.object({ id: z.string(), revision: z.int() }).nullable(),
   question: UserQuestion.nullable().describe('What it asks: the next message is the answer.'),
   approvals: z.array(CallForPerson),

@@ -92,9 +92,10 @@ async function watchUntilEnd(client: Client, view: View, args: WatchArgs): Promi
   for await (const sight of client.watch(session)) {
     view.show(sight);
     if (sight.is === 'text') continue;
+    const earlier = last;
     last = sight.session;
     if (follow) continue;
-    if (sight.is === 'event' ? isOver(sight) : isIdle(last, last.seq === before.seq ? inbox : 0)) break;
+    if (sight.is === 'event' ? isOver(sight, earlier) : isIdle(last, last.seq === before.seq ? inbox : 0)) break;
     if (sight.is === 'state' && !client.daemon()) {
       printNote(`No daemon is running, so nothing will happen until: ${formatCommand(['start'], args)}`);
       return 'daemon';
@@ -103,17 +104,22 @@ async function watchUntilEnd(client: Client, view: View, args: WatchArgs): Promi
   return last.runEnd ? EXIT_OF_STATUS[last.runEnd.status] : 'ok';
 }
 
-/** No run is active and no message is waiting. */
-function isIdle({ run, queue }: ShownSession, inbox: number): boolean {
-  return run === null && queue.length === 0 && inbox === 0;
-}
-
-/** The run has stopped, or the message was answered without a run. */
-function isOver({ event, session }: Extract<SessionUpdate, { is: 'event' }>): boolean {
-  return event.type === 'run.ended' || (event.type === 'reply.published' && event.idle && session.run === null);
-}
-
 type EventUpdate = Extract<SessionUpdate, { is: 'event' }>;
+
+/** No run is active and no message is waiting. */
+function isIdle(session: ShownSession, inbox: number): boolean {
+  return session.run === null && !isPlanEnding(session) && session.queue.length === 0 && inbox === 0;
+}
+
+/** The run has stopped and its plan has ended, or the message was answered without a run. */
+function isOver({ event, session }: EventUpdate, earlier: ShownSession): boolean {
+  if (session.run !== null || isPlanEnding(session)) return false;
+  return event.type === 'run.ended' || isPlanEnding(earlier) || (event.type === 'reply.published' && event.idle);
+}
+
+/** The end of a plan is recorded after that of its run, so in between it would be shown as running. */
+const isPlanEnding = ({ run, runEnd, plan }: ShownSession): boolean =>
+  run === null && runEnd?.status === 'done' && plan?.status === 'running';
 
 const MAX_LINE_CHARS = 120;
 const BAR_WIDTH = 20;

@@ -65,8 +65,8 @@ async function sendOrder(
   await requireServed(client, session);
   const sent = await client.send(session, { text: `/${what} ${order}` }, { mustExist: true });
   const reply = await replyWhileServed(client, sent, signal).catch((error: unknown) => {
-    // Of an order that was refused, nothing may happen once a daemon runs.
-    if (!client.daemon()) withdrawFromInbox(folder, sent.name);
+    // Whoever gave an order that was refused no longer waits for it, so it must not be carried out later.
+    withdrawFromInbox(folder, sent.name);
     if (!(error instanceof Error) || error.name !== 'WaitedTooLong') throw error;
     const todo = `Try it again. If the daemon hangs: ${commandLine(client.paths.root, ['takeover'])}`;
     throw new HttpProblem(503, { wanted: 'a reply of the daemon', came: error.message, todo });
