@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import { openLiveTail, type SessionUpdate } from '../../src/client/inspect/follow-log.ts';
+import { openLiveTail, type SessionUpdate, wasWrittenBefore } from '../../src/client/inspect/follow-log.ts';
 import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 import { ended, now, opened, planned, received, record, rig, started } from './rig.ts';
 
@@ -191,6 +191,24 @@ const answered = (text: string) => ({
   ms: 1,
   delivered: ['1.md'],
   seen: 3,
+});
+
+test('words written in the same millisecond as the event of their call belong to that call', () => {
+  const at = rig();
+  fs.mkdirSync(at.root);
+  const live = `${at.root}/live`;
+  fs.writeFileSync(live, 'Hello.');
+  const event = '2026-01-02T03:04:05.678Z';
+  for (const [ms, isBefore] of [
+    [678.9, true],
+    [678.1, true],
+    [677.9, true],
+    [679.1, false],
+  ] as const) {
+    const written = (Date.parse(event) - 678 + ms) / 1000;
+    fs.utimesSync(live, written, written);
+    expect([ms, wasWrittenBefore(live, event)]).toEqual([ms, isBefore]);
+  }
 });
 
 test('a call whose words outgrew those of the call before between two looks is read from its beginning', () => {

@@ -88,10 +88,13 @@ export async function* watchSession(
   }
 }
 
-/** The content of `live` was written before that time: the call is over. */
+/**
+ * The content of `live` was written before that time: the call is over. The time of an event is rounded down to a
+ * millisecond, and `mtime` to the nearest one, so a text written just before its event would count as later.
+ */
 export function wasWrittenBefore(path: string, at: string): boolean {
-  const mtime = fs.statSync(path, { throwIfNoEntry: false })?.mtime;
-  return mtime === undefined || (at !== '' && mtime.toISOString() <= at);
+  const mtimeMs = fs.statSync(path, { throwIfNoEntry: false })?.mtimeMs;
+  return mtimeMs === undefined || (at !== '' && Math.floor(mtimeMs) <= Date.parse(at));
 }
 
 export type LogTail = {
