@@ -225,4 +225,8 @@ test('a call whose words outgrew those of the call before between two looks is r
   tail.skipToEnd();
   fs.writeFileSync(path, 'Short.');
   expect(tail.readNew()).toEqual({ text: 'Short.', began: true });
+  tail.skipToEnd();
+  expect(tail.readNew()).toEqual({ text: '', began: false });
+  fs.writeFileSync(path, 'Short. And longer.');
+  expect(tail.readNew()).toEqual({ text: 'Short. And longer.', began: true });
 });

@@ -175,7 +175,7 @@ export function openShownTail(path: string): LiveTail {
 export type LiveTail = {
   /** New text since the last call. `began`: it belongs to another model call than the text before. */
   readNew(): { text: string; began: boolean };
-  /** Skips the current text. */
+  /** Skips the current text, whose call is over: what is there after the next change belongs to another call. */
   skipToEnd(): void;
 };
 
@@ -219,8 +219,8 @@ export function openLiveTail(path: string): LiveTail {
   return {
     readNew,
     skipToEnd() {
-      readNew();
-      decoder = undefined;
+      readUpTo = versionOf(path);
+      offset = 0;
     },
   };
 }
