@@ -14,12 +14,19 @@ const THEIRS = 'outside.txt';
 /** A thousand with AGENTD_TEST_ALL=1; even of three hundred rounds, dozens meet the link. */
 const ROUNDS = everything ? 1000 : 300;
 
-/** A work folder in which a real process keeps replacing `d` by a link to the folder beside it. */
+/**
+ * A work folder in which a real process keeps replacing `d` by a link to the folder beside it. Both have a folder
+ * `deep`, on the way to which the link is met.
+ */
 async function flipping() {
   const at = setup();
-  mkdirSync(join(at.work, 'd'));
-  writeFileSync(join(at.work, 'd', OURS), 'inside');
-  writeFileSync(join(at.outside, THEIRS), 'not for the model');
+  for (const [folder, file] of [
+    [join(at.work, 'd'), OURS],
+    [at.outside, THEIRS],
+  ] as const) {
+    mkdirSync(join(folder, 'deep'), { recursive: true });
+    for (const path of [file, `deep/${file}`]) writeFileSync(join(folder, path), 'not for the model');
+  }
   symlinkSync(at.outside, join(at.work, 'link'));
   const child = spawn(process.execPath, [join(import.meta.dirname, 'flip.child.mjs')], { cwd: at.work });
   const exited = once(child, 'exit');
@@ -58,13 +65,14 @@ descriptors(
     for (let n = 0; n < ROUNDS || !hasMade(work); n++) {
       // Like a download, picture or server's file after its place was found; without content, to avoid a sync.
       const nothing = new Readable({ read: () => nothing.destroy(new Error('nothing comes')) });
-      await writeWorkFile({ real: join(work, `d/new-${n}/x`), displayName: 'x' }, nothing, fence).catch(
+      const folder = n % 2 === 0 ? 'd' : 'd/deep';
+      await writeWorkFile({ real: join(work, folder, `new-${n}/x`), displayName: 'x' }, nothing, fence).catch(
         () => undefined,
       );
-      if (n % 25 === 0) await use('write_file', { path: `d/file-${n}`, content: 'mine' });
+      if (n % 25 === 0) await use('write_file', { path: `${folder}/file-${n}`, content: 'mine' });
     }
     await stop();
-    expect(readdirSync(outside)).toEqual([THEIRS]);
+    expect(readdirSync(outside, { recursive: true }).sort()).toEqual(['deep', `deep/${THEIRS}`, THEIRS]);
   },
   60_000,
 );
@@ -75,19 +83,22 @@ descriptors(
     const { use } = await flipping();
     let seen = 0;
     for (let n = 0; n < ROUNDS; n++) {
-      const answers = await Promise.all([
+      const names = await Promise.all([
         use('list_files', { path: 'd' }),
+        use('list_files', { path: 'd/deep' }),
         use('list_files', { depth: 3 }),
         use('parts', { folder: 'd' }),
-        use('read_file', { path: `d/${THEIRS}` }),
-        use('check', { file: `d/${THEIRS}` }),
         ...(n % 20 === 0 ? [use('search_files', { path: 'd', pattern: '.' })] : []),
       ]);
-      const [listed, ...others] = answers.map(({ text }) => text);
-      for (const text of [listed, ...others.slice(0, 2), ...others.slice(4)]) expect(text).not.toContain(THEIRS);
-      expect(answers[3]).toMatchObject({ ok: false });
-      expect(answers[4]).toMatchObject({ ok: false });
-      if (listed?.includes(OURS)) seen += 1;
+      const contents = await Promise.all([
+        use('read_file', { path: `d/${THEIRS}` }),
+        use('read_file', { path: `d/deep/${THEIRS}` }),
+        use('check', { file: `d/${THEIRS}` }),
+      ]);
+      for (const { text } of names) expect(text).not.toContain(THEIRS);
+      for (const answer of contents) expect(answer).toMatchObject({ ok: false });
+      const [listed] = names;
+      if (listed?.text.includes(OURS)) seen += 1;
     }
     expect(seen).toBeGreaterThan(0);
   },

@@ -8,12 +8,14 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { errorCode, UserError } from '../../src/base/user-error.ts';
 import { isInside } from '../../src/tools/common/path-lookup.ts';
+import { statOrThrow, withOpenFile } from '../../src/tools/files/safe-open.ts';
 import { openWorkPaths, toFileError } from '../../src/tools/files/work-paths.ts';
+import { writeWorkFile } from '../../src/tools/files/write-file.ts';
 import fc, { anyCharacter } from '../support/property.ts';
 import { setup } from './tool-setup.ts';
 
@@ -83,8 +85,9 @@ test('paths outside are not even checked for existence', async () => {
 test('a folder that is not in the work folder cannot be opened by descriptors either', async () => {
   const { work, outside } = besieged();
   const paths = await openWorkPaths(work, []);
-  expect(paths.folderRequest(join(work, 'a')).folder).toBe(join(work, 'a'));
-  for (const folder of [outside, '/', '/etc']) expect(() => paths.folderRequest(folder)).toThrow('leads out');
+  for (const folder of [work, join(work, 'a'), dirname(work)])
+    expect(() => paths.requireEnterable(folder)).not.toThrow();
+  for (const folder of [outside, '/', '/etc']) expect(() => paths.requireEnterable(folder)).toThrow('leads out');
 });
 
 test('a path that cannot be says why, as does a work folder that is gone', async () => {
@@ -211,6 +214,37 @@ test('any path is refused or lies inside', async () => {
     { numRuns: 500 },
   );
 });
+
+test('a file that grows or shrinks while it is open is read as far as it goes', async () => {
+  const { work } = setup();
+  const paths = await openWorkPaths(work, []);
+  const readAfter = (text: string) => {
+    const real = join(work, 'log');
+    writeFileSync(real, 'before');
+    return withOpenFile({ real, displayName: 'log' }, paths, async (file) => {
+      writeFileSync(real, text);
+      return `${await file.whole()}`;
+    });
+  };
+  for (const text of ['before, and after', 'short', '', 'x'.repeat(200_000)]) expect(await readAfter(text)).toBe(text);
+});
+
+test.each(['d/x', 'd/sub/x'])(
+  'a folder replaced by a link is not entered on the way to %s, even if the link stays in the work folder',
+  async (path) => {
+    const { work } = setup();
+    const paths = await openWorkPaths(work, []);
+    mkdirSync(join(work, 'e/sub'), { recursive: true });
+    writeFileSync(join(work, 'e/x'), 'of e');
+    writeFileSync(join(work, 'e/sub/x'), 'of e');
+    symlinkSync('e', join(work, 'd'));
+    const resolved = { real: join(work, path), displayName: path };
+    const read = withOpenFile(resolved, paths, (file) => file.whole());
+    await expect(read).rejects.toThrow('changed while it was opened');
+    await expect(writeWorkFile(resolved, 'mine', paths)).rejects.toThrow('changed while it was opened');
+    expect(() => statOrThrow(resolved, paths)).toThrow('changed while it was opened');
+  },
+);
 
 test('a folder swapped for a link during a call lets nothing in or out', async () => {
   const { use, work, outside } = setup();

@@ -89,7 +89,7 @@ function entryLine({ real, kind }: FolderEntry, paths: WorkPaths): string {
 
 function readLinkTarget(real: string, paths: WorkPaths): string {
   try {
-    return withFolder(paths.folderRequest(dirname(real)), (folder) => readlinkSync(folder.at(basename(real))));
+    return withFolder(paths, dirname(real), (folder) => readlinkSync(folder.at(basename(real))));
   } catch {
     return '?';
   }
@@ -108,7 +108,7 @@ export async function* walkFolder(
   enter = (_: FolderEntry) => true,
 ): AsyncGenerator<FolderEntry> {
   if (depth < 1) return;
-  const found = await withFolderAsync(paths.folderRequest(folder), (handle) =>
+  const found = await withFolderAsync(paths, folder, (handle) =>
     readdir(handle.at('.'), { withFileTypes: true }),
   ).catch(() => []);
   found.sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -1,13 +1,13 @@
 import * as fs from 'node:fs';
-import { basename, dirname, join, relative } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { escapeControlChars, formatBytes } from '../../base/strings.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import { hasProc } from '../../store/fs/process-identity.ts';
 import { realPathOrNone } from '../common/path-lookup.ts';
-import { type FolderRequest, type ResolvedPath, toFileError, type WorkPaths } from './work-paths.ts';
+import { type ResolvedPath, toFileError, type WorkPaths } from './work-paths.ts';
 
-const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
+const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 const PIECE_BYTES = 64 * 1024;
 const read = promisify(fs.read);
 
@@ -50,7 +50,7 @@ export async function withOpenFile<T>(
 
 function openForRead({ real, displayName }: ResolvedPath, paths: WorkPaths): number {
   try {
-    return withFolder(paths.folderRequest(dirname(real)), (folder) =>
+    return withFolder(paths, dirname(real), (folder) =>
       fs.openSync(folder.at(basename(real)), O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
     );
   } catch (error) {
@@ -69,7 +69,7 @@ function openForRead({ real, displayName }: ResolvedPath, paths: WorkPaths): num
 function sameNameInOtherForm(real: string, paths: WorkPaths): string | undefined {
   const wanted = basename(real).normalize();
   try {
-    const names = withFolder(paths.folderRequest(dirname(real)), (folder) => fs.readdirSync(folder.at('.')));
+    const names = withFolder(paths, dirname(real), (folder) => fs.readdirSync(folder.at('.')));
     const twin = names.find((name) => name.normalize() === wanted);
     return twin?.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
   } catch {
@@ -80,8 +80,11 @@ function sameNameInOtherForm(real: string, paths: WorkPaths): string | undefined
 function toOpenFile(fd: number, size: number): OpenFile {
   let first: Buffer | undefined;
   const start = (): Buffer => {
-    const buffer = Buffer.allocUnsafe(PIECE_BYTES);
-    first ??= buffer.subarray(0, fs.readSync(fd, buffer, 0, PIECE_BYTES, 0));
+    if (first) return first;
+    // No larger than the file needs: 64 KiB for a small one cost more garbage collection than the rest of the call. One
+    // byte more shows that it has grown. Files in /proc report no size.
+    const buffer = Buffer.allocUnsafe(size === 0 ? PIECE_BYTES : Math.min(size + 1, PIECE_BYTES));
+    first = buffer.subarray(0, fs.readSync(fd, buffer, 0, buffer.length, 0));
     return first;
   };
   async function* pieces(): AsyncGenerator<Buffer> {
@@ -110,7 +113,7 @@ function toOpenFile(fd: number, size: number): OpenFile {
 }
 
 const lstatAt = (real: string, paths: WorkPaths): fs.Stats =>
-  withFolder(paths.folderRequest(dirname(real)), (folder) => fs.lstatSync(folder.at(basename(real))));
+  withFolder(paths, dirname(real), (folder) => fs.lstatSync(folder.at(basename(real))));
 
 /** The stat of a path, following no link; undefined if nothing exists there. Throws UserError. */
 export function statIfExists({ real, displayName }: ResolvedPath, paths: WorkPaths): fs.Stats | undefined {
@@ -152,10 +155,9 @@ export function realPathOfDescriptor(fd: number, path: string): string | undefin
   }
 }
 
-const { O_DIRECTORY: DIRECTORY, O_NOFOLLOW: NOFOLLOW, O_RDONLY: RDONLY } = fs.constants;
-/** Lets Linux open a folder without permission to list it. Node has no constant for it. */
-const O_PATH = 0o10000000;
-const OPEN_FOLDER_FLAGS = DIRECTORY | NOFOLLOW | (process.platform === 'linux' ? O_PATH : RDONLY);
+/** Lets Linux open a folder without permission to list it, and without any effect. Node has no constant for it. */
+const O_PATH = process.platform === 'linux' ? 0o10000000 : 0;
+const OPEN_FOLDER_FLAGS = O_DIRECTORY | O_NOFOLLOW | O_PATH;
 
 /** An open folder: its content is reached through the descriptor, even if the path now leads elsewhere. */
 export type FolderHandle = {
@@ -166,71 +168,83 @@ export type FolderHandle = {
 type OpenFolder = FolderHandle & { close(): void };
 
 /**
- * Opens a folder and its ancestors one after another, each through the one before it and none through a link: swapping
- * one of them for a link causes an error, not an escape. Node has no openat, but on Linux /proc/self/fd/N is the folder
- * of a descriptor. Without /proc, plain paths are used, which a swap between two calls can mislead. Throws UserError or
- * file system errors.
+ * Opens a folder by its real path, then asks the kernel where the folder that was opened lies: if a part of the path
+ * was swapped for a link, that is another place, and nothing was done there. Node has no openat, but on Linux
+ * /proc/self/fd/N is the folder of a descriptor. Without /proc, plain paths are used, which a swap between two calls
+ * can mislead. Throws UserError or file system errors.
  */
-function openFolder({ trusted, folder, make = false }: FolderRequest): OpenFolder {
-  const parts = relative(trusted, folder).split('/').filter(Boolean);
-  let at = toFolderHandle(fs.openSync(trusted, OPEN_FOLDER_FLAGS), trusted);
-  let path = trusted;
-  for (const part of parts) {
-    const parent = at;
-    path = join(path, part);
-    try {
-      at = toFolderHandle(openChild(parent.at(part), path, make), path);
-    } finally {
-      parent.close();
-    }
+function openFolder(path: string): OpenFolder {
+  const fd = openDescriptor(path);
+  const close = () => fs.closeSync(fd);
+  const lies = realPathOfDescriptor(fd, path);
+  if (lies === undefined || !isSamePath(lies, path)) {
+    close();
+    throw changedWhileOpened(path);
   }
-  return at;
-}
-
-function toFolderHandle(fd: number, path: string): OpenFolder {
   const prefix = hasProc ? `/proc/self/fd/${fd}` : path;
-  return { at: (name) => `${prefix}/${name}`, close: () => fs.closeSync(fd) };
+  return { at: (name) => `${prefix}/${name}`, close };
 }
 
-function openChild(childPath: string, path: string, make: boolean): number {
+function openDescriptor(path: string): number {
   try {
-    return fs.openSync(childPath, OPEN_FOLDER_FLAGS);
+    return fs.openSync(path, OPEN_FOLDER_FLAGS);
   } catch (error) {
     const code = errorCode(error);
-    if (code === 'ELOOP' || (code === 'ENOTDIR' && isLink(childPath))) {
-      throw new UserError(`\`${escapeControlChars(path)}\` changed while it was opened.`);
-    }
-    if (code !== 'ENOENT' || !make) throw error;
+    throw code === 'ELOOP' || (code === 'ENOTDIR' && isLink(path)) ? changedWhileOpened(path) : error;
   }
+}
+
+const isLink = (path: string): boolean => fs.lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+
+const changedWhileOpened = (path: string) =>
+  new UserError(`\`${escapeControlChars(path)}\` changed while it was opened.`);
+
+/** Where a file system ignores case, the kernel may know a folder by another spelling. */
+const isSamePath = (one: string, other: string): boolean =>
+  one === other || one.normalize().toLowerCase() === other.normalize().toLowerCase();
+
+/** The same, making the folders below `work/` that are missing, one at a time and each in the one before it. */
+function openOrMakeFolder(path: string, paths: WorkPaths): OpenFolder {
+  try {
+    return openFolder(path);
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT' || !paths.isWritable(dirname(path))) throw error;
+  }
+  const parent = openOrMakeFolder(dirname(path), paths);
   try {
     // Not `recursive`: Node retries without end if the folder of the descriptor has been deleted.
-    fs.mkdirSync(childPath);
+    fs.mkdirSync(parent.at(basename(path)));
   } catch (error) {
     if (errorCode(error) !== 'EEXIST') throw error;
-  }
-  return openChild(childPath, path, false);
-}
-
-function isLink(path: string): boolean {
-  return fs.lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
-}
-
-/** Runs `job` while the folder is open. */
-export function withFolder<T>(wanted: FolderRequest, job: (folder: FolderHandle) => T): T {
-  const folder = openFolder(wanted);
-  try {
-    return job(folder);
   } finally {
-    folder.close();
+    parent.close();
+  }
+  return openFolder(path);
+}
+
+/** Runs `job` while the folder is open. Throws UserError if it is none that a tool may enter. */
+export function withFolder<T>(paths: WorkPaths, folder: string, job: (folder: FolderHandle) => T): T {
+  paths.requireEnterable(folder);
+  const opened = openFolder(folder);
+  try {
+    return job(opened);
+  } finally {
+    opened.close();
   }
 }
 
-/** The same for an async job. */
-export async function withFolderAsync<T>(wanted: FolderRequest, job: (folder: FolderHandle) => Promise<T>): Promise<T> {
-  const folder = openFolder(wanted);
+/** The same for an async job. `make`: creates missing folders. */
+export async function withFolderAsync<T>(
+  paths: WorkPaths,
+  folder: string,
+  job: (folder: FolderHandle) => Promise<T>,
+  make = false,
+): Promise<T> {
+  paths.requireEnterable(folder);
+  const opened = make ? openOrMakeFolder(folder, paths) : openFolder(folder);
   try {
-    return await job(folder);
+    return await job(opened);
   } finally {
-    folder.close();
+    opened.close();
   }
 }

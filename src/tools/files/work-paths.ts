@@ -18,15 +18,12 @@ export type WorkPaths = {
   isWritable(real: string): boolean;
   /** The name of a real path for the model: relative to `work/` if inside. */
   displayName(real: string): string;
-  /** A request to open a folder by descriptors, starting from a part of the path that no command can replace. */
-  folderRequest(folder: string, make?: boolean): FolderRequest;
+  /** Throws UserError unless this real path is in an allowed folder, or is the parent of one. */
+  requireEnterable(folder: string): void;
 };
 
-/**
- * A folder by its given and its real name: a model may use either, for instance after `pwd`. `trusted`: an ancestor
- * that no command can replace with a link.
- */
-type AllowedFolder = { named: string; real: string; trusted: string };
+/** A folder by its given and its real name: a model may use either, for instance after `pwd`. */
+type AllowedFolder = { named: string; real: string };
 
 /**
  * Paths are resolved synchronously: three short calls, for each of which the thread pool's round trip took longer than
@@ -57,12 +54,10 @@ export async function openWorkPaths(work: string, readAlso: string[]): Promise<W
     isReadable: mayRead,
     isWritable: mayWrite,
     displayName: shown,
-    folderRequest(folder, make) {
-      const root = [home, ...others].find(({ real }) => isInside(real, folder));
-      // The parent of a root, if the root itself is requested.
-      const trusted = root?.trusted ?? [home, ...others].find(({ real }) => dirname(real) === folder)?.trusted;
-      if (trusted === undefined) throw leadsOut(folder);
-      return { trusted, folder, make };
+    requireEnterable(folder) {
+      // An allowed folder itself is looked at through its parent.
+      const isParent = [home, ...others].some(({ real }) => dirname(real) === folder);
+      if (!isParent && !mayRead(folder)) throw leadsOut(folder);
     },
     async resolveForRead(asked) {
       const real = resolveLinks(meant(asked), asked);
@@ -88,7 +83,7 @@ export async function openWorkPaths(work: string, readAlso: string[]): Promise<W
 
 function allowedFolderAt(folder: string): AllowedFolder | undefined {
   const real = realPathOrNone(folder);
-  return real === undefined ? undefined : { named: resolve(folder), real, trusted: dirname(real) };
+  return real === undefined ? undefined : { named: resolve(folder), real };
 }
 
 /**
@@ -97,13 +92,12 @@ function allowedFolderAt(folder: string): AllowedFolder | undefined {
  */
 function workFolderAt(work: string): AllowedFolder {
   const named = resolve(work);
-  const top = realPathOrNone(sessionsFolderAbove(named) ?? dirname(named));
-  const wanted =
-    top === undefined ? undefined : join(top, relative(sessionsFolderAbove(named) ?? dirname(named), named));
-  const real = realPathOrNone(named);
-  if (real === undefined || top === undefined) throw new UserError('The work folder does not exist.');
-  if (real !== wanted) throw new UserError('The work folder is reached over a symbolic link. Make it a folder again.');
-  return { named, real, trusted: top };
+  const top = sessionsFolderAbove(named) ?? dirname(named);
+  const [realTop, real] = [realPathOrNone(top), realPathOrNone(named)];
+  if (real === undefined || realTop === undefined) throw new UserError('The work folder does not exist.');
+  if (real !== join(realTop, relative(top, named)))
+    throw new UserError('The work folder is reached over a symbolic link. Make it a folder again.');
+  return { named, real };
 }
 
 /** The path with every link resolved, as far as it exists. */
@@ -155,6 +149,3 @@ export function toFileError(error: unknown, shown: string): unknown {
   if (error instanceof UserError || !errorCode(error)) return error;
   return new UserError(`\`${escapeControlChars(shown)}\` ${words ?? `cannot be used: ${errorText(error)}`}.`);
 }
-
-/** A folder below `trusted`, whose own path no command can replace. Both are real paths. */
-export type FolderRequest = { trusted: string; folder: string; make?: boolean | undefined };

@@ -51,13 +51,18 @@ export async function writeWorkFile(
 ): Promise<'created' | 'replaced'> {
   const { real, displayName } = resolved;
   try {
-    return await withFolderAsync(paths.folderRequest(dirname(real), true), async (folder) => {
-      const target = folder.at(basename(real));
-      const mode = await modeToKeep(target, displayName);
-      await writeAndRename(folder.at(`.${randomUUID()}.tmp`), target, content, { mode, paths, resolved });
-      await syncFolder(folder.at('.'));
-      return mode === undefined ? 'created' : 'replaced';
-    });
+    return await withFolderAsync(
+      paths,
+      dirname(real),
+      async (folder) => {
+        const target = folder.at(basename(real));
+        const mode = await modeToKeep(target, displayName);
+        await writeAndRename(folder.at(`.${randomUUID()}.tmp`), target, content, { mode, paths, resolved });
+        await syncFolder(folder.at('.'));
+        return mode === undefined ? 'created' : 'replaced';
+      },
+      true,
+    );
   } catch (error) {
     throw toFileError(error, displayName);
   }
