@@ -113,6 +113,27 @@ test('an edit of the plan is merged with later changes; 412 only if another plan
   child.kill('SIGKILL');
 });
 
+test('a waiting call is listed with each mark that nobody sees written out, and runs as it is', async () => {
+  const place = setup();
+  fs.mkdirSync(place.root, { mode: 0o700 });
+  fs.writeFileSync(place.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
+  const command = "printf %s 'a\u202eb\u009bc' > said";
+  const call = { calls: [{ name: 'shell', args: { command } }] };
+  await place.serveHere('--model', script(place, [call, { text: 'Done.' }]));
+  const { ask } = await serveHere(place);
+  await ask('POST', '/api/sessions/demo/messages', { ...KEYED, body: { text: 'say it' } });
+  await place.replied('demo');
+  const shown = "printf %s 'a\\u202eb\\u009bc' > said";
+  const [waiting] = JSON.parse((await ask('GET', '/api/sessions/demo/approvals')).text);
+  expect(waiting).toMatchObject({ display: shown, always: `shell(${shown})` });
+  const body = { hash: waiting.hash, decision: 'always' };
+  const allowed = await ask('POST', '/api/sessions/demo/approvals/1', { body });
+  await ask('GET', `/api/sessions/demo/replies/${String(allowed.json['reply'])}?wait=30`);
+  expect(fs.readFileSync(place.path('.sessions/demo/work/said'), 'utf8')).toBe('a\u202eb\u009bc');
+  const { permissions } = JSON.parse(fs.readFileSync(place.path('.sessions/demo/session.json'), 'utf8'));
+  expect(permissions).toEqual([{ allow: `shell(${command})` }]);
+});
+
 test('a waiting call is answered by its number and hash; another hash, or a call that is over, is refused', async () => {
   const place = setup();
   fs.mkdirSync(place.root, { mode: 0o700 });

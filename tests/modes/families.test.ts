@@ -325,14 +325,32 @@ test('a plan that is not there cannot be continued, and the reply says which can
   expect(on.reply('3.md')).toContain('There is no shelved plan "plan_999". No plan is shelved.');
 });
 
-test('after a plan is completed, "continue" with a plan that is not there says so, and starts no task', async () => {
-  const on = await rig({ script: moves({ text: 'It is noon.' }) });
-  on.drop('1.md', 'What time is it?');
+test.each(['', ' please', '\nand hurry'])(
+  'after a plan is completed, "continue" with a plan that is not there and %j says so, and starts no task',
+  async (words) => {
+    const on = await rig({
+      script: moves({ text: '[Step] Export', calls: [shell()] }, { text: 'It is exported. [Done]' }),
+    });
+    on.drop('1.md', 'Export it');
+    await on.settle();
+    expect(on.plan()?.status).toBe('completed');
+    const asked = on.requests.length;
+    on.drop('2.md', `/continue plan_999${words}`);
+    await on.settle();
+    expect(on.reply('2.md')).toContain('There is no shelved plan "plan_999".');
+    expect(on.requests).toHaveLength(asked);
+  },
+);
+
+test('after a plan is completed, "continue" with words is a task', async () => {
+  const on = await rig({
+    script: moves({ text: '[Step] Export', calls: [shell()] }, { text: 'It is exported. [Done]' }, { text: 'Mailed.' }),
+  });
+  on.drop('1.md', 'Export it');
   await on.settle();
-  on.drop('2.md', '/continue plan_999');
+  on.drop('2.md', '/continue with plan_999 by mail');
   await on.settle();
-  expect(on.reply('2.md')).toContain('There is no shelved plan "plan_999".');
-  expect(on.requests).toHaveLength(1);
+  expect(on.reply('2.md')).toContain('Mailed.');
 });
 
 test('a part whose child says that it failed is tried again', async () => {

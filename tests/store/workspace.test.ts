@@ -31,6 +31,15 @@ describe('a workspace', () => {
     expect(listSessions()).toEqual(['My Notes', 'demo', '输出']);
   });
 
+  test('says of an AGENTS.md over 1 MiB that instructions for the model are expected, and of settings that JSON is', () => {
+    const { paths, instructionsText, configText } = workspace();
+    for (const path of [paths.instructions, paths.config]) fs.writeFileSync(path, ' '.repeat(1024 * 1024 + 1));
+    expect(instructionsText).toThrow(
+      'AGENTS.md must be a file of at most 1 MiB with instructions for the model as text',
+    );
+    expect(configText).toThrow('agentd.json must be a file of at most 1 MiB with settings as JSON');
+  });
+
   test('opens a session that a person made with mkdir -p', async () => {
     const { paths, openSession } = workspace();
     fs.mkdirSync(join(paths.sessions, 'demo', 'inbox'), { recursive: true });

@@ -71,6 +71,20 @@ test('a search leaves out a file that a rule forbids to read, and says so', asyn
   }
 });
 
+test('an edit of a file that a rule forbids to read is made, but shows nothing of it if its text is not found', async () => {
+  const edit = { path: KEPT, old: 'a kex', new: 'b' };
+  for (const word of ['deny', 'ask'] as const) {
+    const { use } = ruled([{ [word]: 'read_file(secret/*)' } as PermissionRule]);
+    const { ok, text } = await use('edit_file', edit);
+    expect(ok).toBe(false);
+    expect(text).toContain('a rule of the settings forbids reading it');
+    expect(text).not.toContain('a key');
+    expect((await use('edit_file', { ...edit, old: 'a key' })).ok).toBe(true);
+  }
+  const safe = ruled([{ ask: 'write_file' }]);
+  expect((await safe.use('edit_file', edit)).text).toContain('1: a key: x');
+});
+
 test('a rule that allows a tool for a file allows no other tool', async () => {
   const at = setup({ permissions: { ...withRules([{ allow: 'write_file(secret/*)' }]), mode: 'safe' } });
   const caller = { work: async () => at.work, signal: new AbortController().signal };

@@ -227,6 +227,36 @@ test.each([
 });
 
 test.each([
+  ['http://h/x?action=delete', 'http://h/*?action=*'],
+  ['http://h/x?%61ction=delete', 'http://h/*?action=*'],
+  ['http://h/x?%2561ction=delete', 'http://h/*?action=*'],
+  ['http://h/x?a=1%26action=delete', 'http://h/*?*&action=*'],
+  ['http://h/x?u=%3F%61', 'http://h/*?u=?a'],
+  ['http://h/%78?next=%2Fhome', 'http://h/x?next=%2Fhome*'],
+  ['http://h/%78?next=%2Fhome', 'http://h/x?next=/home*'],
+  ['http://h//x?%61ction=delete#y', 'http://h/x?action=*'],
+  [`http://h/x?%${'25'.repeat(40)}61ction=delete`, 'http://other/*'],
+])('a query that is denied is found however it is encoded: %s', (url, pattern) => {
+  const asked = fetched(WEB_FETCH_HEAD.subject({ url }));
+  for (const word of ['deny', 'ask'] as const)
+    expect(is(asked, rules([{ [word]: `web_fetch(${pattern})` } as PermissionRule, { allow: 'web_fetch' }]))).toBe(
+      word,
+    );
+});
+
+test.each([
+  ['http://h/x?%61ction=read', 'http://h/x?action=*', 'ask'],
+  ['http://h/x?next=%2Fhome', 'http://h/x?next=%2F*', 'allow'],
+  ['http://h/x?q=a%20b', 'http://h/*', 'allow'],
+  [`http://h/x?%${'25'.repeat(40)}61ction=delete`, 'http://h/*', 'ask'],
+  ['http://[64:ff9b::7f00:1]/x', 'http://127.0.0.1/*', 'ask'],
+  ['http://[::127.0.0.1]/x', 'http://127.0.0.1/*', 'ask'],
+])('an allowed pattern fits the query and the host only as they are written: %s', (url, pattern, expected) => {
+  const asked = fetched(WEB_FETCH_HEAD.subject({ url }));
+  expect(is(asked, rules([{ allow: `web_fetch(${pattern})` }], [], 'ask'))).toBe(expected);
+});
+
+test.each([
   'https://example.com/open/..%2fprivate/x',
   'https://example.com/open/%2e%2e%2fprivate',
   'https://example.com/open/%252e%252e%252fprivate',
@@ -244,6 +274,10 @@ test.each([
   ['http://127.0.0.1/private/x', 'http://[::ffff:127.0.0.1]/private/*'],
   ['http://0x7f.1/private/x', 'http://127.0.0.1/private/*'],
   ['http://[::1]/private/x', 'http://[::1]/private/*'],
+  ['http://[::127.0.0.1]:8080/private/x', 'http://127.0.0.1:8080/private/*'],
+  ['http://[64:ff9b::127.0.0.1]/private/x', 'http://127.0.0.1/private/*'],
+  ['http://[64:ff9b::7f00:1]/%70rivate/x', 'http://127.0.0.1/private/*'],
+  ['http://[64:ff9b::7f00:1]/private/x', 'http://[64:ff9b::7f00:1]/private/*'],
 ])('the address %s is held back by a rule about %s', (url, pattern) => {
   const asked = fetched(WEB_FETCH_HEAD.subject({ url }));
   expect(is(asked, rules([{ deny: `web_fetch(${pattern})` }, { allow: 'web_fetch' }]))).toBe('deny');

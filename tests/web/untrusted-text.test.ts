@@ -1,7 +1,9 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { opened, planned, received, started } from '../client/rig.ts';
-import { openSession, showAllEntries, useBrowser } from './page-setup.ts';
+import { eventually, openSession, showAllEntries, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
@@ -132,5 +134,57 @@ webTest(
     const rels = await page.locator('.transcript a:not([rel="noopener noreferrer nofollow"])').count();
     expect(rels).toBe(0);
     expect(await page.locator('.transcript strong', { hasText: 'bold' }).count()).toBe(1);
+  },
+);
+
+/** Marks that reorder and hide what follows, and how a person sees them. */
+const HIDDEN = /[\u202e\u009b]/;
+const MISLEADING = 'rm \u202etxt.exe\u009b8m';
+const WRITTEN_OUT = 'rm \\u202etxt.exe\\u009b8m';
+const spent = { iterations: 1, tokens: 0, cost: null };
+
+webTest('a call that waits is shown with each mark that nobody sees written out', [], async (setup) => {
+  const args = JSON.stringify({ command: MISLEADING });
+  await openSession(setup, [
+    ...[opened, received('1.md'), started('1.md')],
+    {
+      ...{ type: 'approval.asked', call: '6.0', name: 'shell', args, id: 1, hash: 'x', display: MISLEADING },
+      ...{ why: `a rule: ${MISLEADING}`, always: `shell(${MISLEADING})`, expires_at: '2099-01-03T00:00:00.000Z' },
+    },
+    { type: 'run.ended', message: '1.md', status: 'waiting', reason: 'approval', text: 'x', spent },
+  ]);
+  const page = await setup.open({ hash: '#/s/demo' });
+  const approval = page.getByRole('region', { name: 'This call needs your approval' });
+  expect(await approval.locator('pre').textContent()).toBe(WRITTEN_OUT);
+  expect(await approval.locator('p').first().textContent()).toBe(`shell a rule: ${WRITTEN_OUT}`);
+  expect(await approval.getByRole('button').last().textContent()).toContain(`shell(${WRITTEN_OUT})`);
+  await page.getByRole('log').locator('summary', { hasText: 'txt.exe' }).click();
+  expect(await page.getByRole('log').locator('pre').first().textContent()).toContain(WRITTEN_OUT);
+  expect(await page.locator('body').textContent()).not.toMatch(HIDDEN);
+});
+
+webTest(
+  'a question and its choices are shown with each such mark written out, and the choice is sent as it is',
+  [],
+  async (setup) => {
+    await openSession(setup, [
+      ...[opened, received('1.md'), started('1.md')],
+      answered('', [{ id: 'q', name: 'ask_user', args: '{}' }]),
+      {
+        ...{ type: 'run.ended', message: '1.md', status: 'waiting', reason: 'question', text: 'x', spent },
+        question: { call: '5.0', text: `**Which?** ${MISLEADING}`, choices: ['keep', MISLEADING] },
+      },
+    ]);
+    const page = await setup.open({ hash: '#/s/demo' });
+    const asked = page.getByRole('region', { name: 'The agent asks you' });
+    expect(await asked.locator('p').first().textContent()).toBe(`Which? ${WRITTEN_OUT}`);
+    expect(await page.locator('body').textContent()).not.toMatch(HIDDEN);
+    await asked.getByRole('button', { name: WRITTEN_OUT }).press('Enter');
+    const inbox = join(setup.on.session('demo'), 'inbox');
+    const sent = () =>
+      readdirSync(inbox)
+        .filter((name) => name.endsWith('.json'))
+        .map((name) => JSON.parse(readFileSync(join(inbox, name), 'utf8')).text);
+    await eventually(sent).toContain(MISLEADING);
   },
 );

@@ -1,4 +1,5 @@
 import { basename } from 'node:path';
+import { escapeInvisible } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { parseApprovalFile, parseConsent } from '../../core/messages/approval-answers.ts';
 import { parseCommand, textWithoutCommand } from '../../core/messages/commands.ts';
@@ -16,7 +17,7 @@ const IDLE_RETRY_MS = 20;
 
 type NamedSession = SessionPaths & { name: string };
 
-/** A call that waits for a person. */
+/** A call that waits for a person: what they decide on has its invisible characters escaped. */
 export type ApprovalRequest = {
   session: string;
   id: number;
@@ -36,11 +37,16 @@ export type ApprovalRequest = {
 /** The call waiting in this session, from its event log. */
 export function approvalRequestOf(paths: NamedSession, { approvals: { open } }: Session): ApprovalRequest | null {
   if (!open) return null;
-  const { id, name: tool, display, why, always, expires_at, hash } = open;
+  const { id, name: tool, always, expires_at, hash } = open;
   const text = readTextFile(`${paths.approvals}/${id}.json`);
   const answer = text === undefined ? null : parseApprovalFile(text, open);
   const problem = answer && 'fault' in answer ? `approvals/${id}.json is not a valid answer: ${answer.fault}` : null;
-  return { session: paths.name, id, tool, display, why, always, expires_at, hash, problem };
+  const shown = {
+    display: escapeInvisible(open.display),
+    why: escapeInvisible(open.why),
+    always: always === null ? null : escapeInvisible(always),
+  };
+  return { session: paths.name, id, tool, ...shown, expires_at, hash, problem };
 }
 
 /** The calls waiting in a session and its child sessions. */

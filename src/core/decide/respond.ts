@@ -266,8 +266,9 @@ function startFreshConversation(session: Session, message: Message, rules: Rules
 function answerNothingToContinue(session: Session, message: Message, rules: Rules): EventBody[] {
   if (isFromAncestor(session.name, message.from)) return [reportLastRun(session, message, rules)];
   const rest = parseCommand(message)?.rest ?? message.text;
-  if (rest.trim() !== '')
-    return Object.hasOwn(session.shelvedPlans, rest.split(/\s/)[0] ?? '') || /^plan_\d+$/.test(rest.trim())
+  const first = rest.trim().split(/\s/)[0] ?? '';
+  if (first !== '')
+    return Object.hasOwn(session.shelvedPlans, first) || /^plan_\d+$/.test(first)
       ? resumeRunEvents(session, message, rules)
       : startRunEvents(session, message, rules);
   return replyInWords(session, message, rules, (words) => words.nothingToContinue);

@@ -63,8 +63,11 @@ export type ToolContext = {
   blob: (hash: string) => Promise<string | undefined>;
   /** How many jobs may run at once; the default if left out. */
   jobs?: number;
-  /** What the rules say of the same tool with other arguments, if a call leads to more: a redirect, another page. */
-  permits?: (args: string) => Permission;
+  /**
+   * What the rules say of other arguments, if a call leads to more: a redirect, another page. `tool`: the one that
+   * would do it, if not this one.
+   */
+  permits?: (args: string, tool?: string) => Permission;
   /** For `resume`: false if the rules no longer allow the call to start. Results are returned, nothing is started. */
   mayBegin?: boolean;
 };

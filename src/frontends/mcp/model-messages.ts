@@ -61,8 +61,7 @@ async function refuseAnswer(client: Client, key: string, message: ModelMessage):
 /** The calls of a session, and of those that work for it, that wait for a person. */
 export async function callsForPerson(client: Client, session: string): Promise<CallForPerson[]> {
   return (await client.approvalRequests(session)).map(({ session: at, id, hash, tool, display, why, expires_at }) => ({
-    ...{ session: at, number: id, hash, tool, expires_at },
-    ...{ display: escapeInvisible(display), why: escapeInvisible(why) },
+    ...{ session: at, number: id, hash, tool, expires_at, display, why },
   }));
 }
 

@@ -43,7 +43,11 @@ export function editFileTool(readAlso: string[]): Tool {
       if (text === undefined) throw new UserError(`\`${resolved.displayName}\` is not UTF-8 text; edit it with shell.`);
       if (old === replacement) throw new UserError('`old` and `new` are the same text; nothing to do.');
       const lines = findOccurrences(old, text);
-      if (lines.length === 0) throw new UserError(notFound(resolved.displayName, old, text));
+      if (lines.length === 0) {
+        // The call was permitted to change the file; what is in it is shown only where it may be read as well.
+        const permit = context.permits?.(JSON.stringify({ path }), 'read_file') ?? { is: 'allow' };
+        throw new UserError(notFound(resolved.displayName, old, text, permit.is === 'allow'));
+      }
       if (lines.length > 1 && !all) throw new UserError(ambiguous(resolved.displayName, lines));
       if (wouldMixLineEnds(old, replacement, text)) throw new UserError(wrongLineEnds('new', resolved.displayName));
       await writeWorkFile(resolved, text.split(old).join(replacement), paths);
@@ -80,9 +84,12 @@ function ambiguous(shown: string, lines: number[]): string {
   return `\`old\` is in \`${shown}\` at ${describeLines(lines)}. Give more of the text around the one you mean, or all: true.`;
 }
 
-function notFound(shown: string, old: string, text: string): string {
+function notFound(shown: string, old: string, text: string, mayRead: boolean): string {
   if (text.includes('\r\n') && text.replaceAll('\r\n', '\n').includes(old)) return wrongLineEnds('old', shown);
-  return `\`old\` is not in \`${shown}\`. ${nearestLines(old, text) || 'Read the file again.'}`;
+  const nearest = mayRead
+    ? nearestLines(old, text) || 'Read the file again.'
+    : 'Its lines are not shown: a rule of the settings forbids reading it.';
+  return `\`old\` is not in \`${shown}\`. ${nearest}`;
 }
 
 function wrongLineEnds(what: 'old' | 'new', shown: string): string {

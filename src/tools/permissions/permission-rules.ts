@@ -134,7 +134,7 @@ function matchesRule(rule: PermissionRule, subject: RuleSubject): boolean {
 function matchesAddressForms(word: RuleEffect, pattern: string, address: string): boolean {
   const wanted = normalizePatternHost(pattern);
   if (word === 'allow' && !hasWildcard(wanted)) return matchesAddress(wanted, address);
-  const others = equivalentAddresses(address);
+  const others = equivalentAddresses(address, word !== 'allow');
   // If it cannot be resolved, any deny or ask rule may apply to it.
   if (others === null) return word !== 'allow';
   const forms = [address, ...others];

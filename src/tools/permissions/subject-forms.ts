@@ -109,41 +109,67 @@ export function plainIp(host: string): string {
 
 /**
  * Other spellings of the same address, any of which a server may take it for: without the fragment, with the percent
- * encoding of its path decoded until nothing changes, and without doubled slashes. Null if it is encoded so many times
- * that it cannot be resolved.
+ * encoding of its path decoded until nothing changes, and without doubled slashes. For rules that hold a call back
+ * also with its query decoded, and with the IPv4 address that a translator reads from an IPv6 one. Null if it is
+ * encoded so many times that it cannot be resolved.
  */
-export function equivalentAddresses(address: string): string[] | null {
+export function equivalentAddresses(address: string, holdsBack: boolean): string[] | null {
   if (!URL.canParse(address)) return [];
   const url = new URL(address);
   url.hash = '';
-  const forms = [url.href];
-  for (let decoded = normalizeAddress(decodePath(url.href)); decoded !== forms.at(-1); ) {
-    if (forms.length > MAX_ROUNDS) return null;
-    forms.push(decoded);
-    decoded = normalizeAddress(decodePath(decoded));
-  }
+  const [byPath, byQuery] = [decodedForms(url.href, decodePath), decodedForms(url.href, decodePathAndQuery)];
+  if (!byPath || !byQuery) return null;
+  const forms = holdsBack ? [...byPath, ...byQuery] : byPath;
   const flat = forms.map((form) => mapPath(form, (path) => path.replace(/\/{2,}/g, '/')));
-  return [...new Set([...forms, ...flat])].filter((form) => form !== address);
+  const all = [...forms, ...flat];
+  const hosts = holdsBack ? all.map((form) => form.replace(/\[[^\]/?#]*\]/, translatedIp)) : [];
+  return [...new Set([...all, ...hosts])].filter((form) => form !== address);
 }
 
 /** Some servers decode what others have decoded already. */
 const MAX_ROUNDS = 32;
 
+/** The address, and what it becomes each time it is decoded; null if that does not end. */
+function decodedForms(address: string, decode: (address: string) => string): string[] | null {
+  const forms = [address];
+  for (let decoded = normalizeAddress(decode(address)); decoded !== forms.at(-1); ) {
+    if (forms.length > MAX_ROUNDS) return null;
+    forms.push(decoded);
+    decoded = normalizeAddress(decode(decoded));
+  }
+  return forms;
+}
+
+/** The first 12 bytes of IPv6 addresses whose last 4 are an IPv4 address: NAT64, and `::127.0.0.1`. */
+const IPV4_PREFIXES = [Buffer.from('0064ff9b0000000000000000', 'hex'), Buffer.alloc(12)];
+
+/** The IPv4 address in such a host, else the host; `[::]` and `[::1]` have none. */
+function translatedIp(host: string): string {
+  const inner = host.slice(1, -1);
+  if (!ipaddr.IPv6.isValid(inner)) return host;
+  const bytes = Buffer.from(ipaddr.IPv6.parse(inner).toByteArray());
+  const isIpv4 = bytes[12] !== 0 && IPV4_PREFIXES.some((prefix) => prefix.equals(bytes.subarray(0, 12)));
+  return isIpv4 ? bytes.subarray(12).join('.') : host;
+}
+
 /** One percent-encoded UTF-8 character. Other bytes are not characters and stay as they are. */
 const ENCODED =
   /%[0-7][0-9a-f]|%[cd][0-9a-f]%[89ab][0-9a-f]|%e[0-9a-f](?:%[89ab][0-9a-f]){2}|%f[0-7](?:%[89ab][0-9a-f]){3}/gi;
 
-/** The same with the path decoded, except that `?` and `#` stay encoded. */
-const decodePath = (address: string): string =>
-  mapPath(address, (path) =>
-    path.replace(ENCODED, (bytes) => {
-      try {
-        return decodeURIComponent(bytes).replace(/[?#\s]/g, encodeURIComponent);
-      } catch {
-        return bytes;
-      }
-    }),
-  );
+/** A part of an address decoded, except the characters that would end it. */
+const decodePart = (part: string, ends: RegExp): string =>
+  part.replace(ENCODED, (bytes) => {
+    try {
+      return decodeURIComponent(bytes).replace(ends, encodeURIComponent);
+    } catch {
+      return bytes;
+    }
+  });
+
+const decodePath = (address: string): string => mapPath(address, (path) => decodePart(path, /[?#\s]/g));
+
+const decodePathAndQuery = (address: string): string =>
+  decodePath(address).replace(/\?[^#]*/, (query) => decodePart(query, /[#\s]/g));
 
 function mapPath(address: string, change: (path: string) => string): string {
   const [, host = '', path = '', rest = ''] = /^([a-z]+:\/\/[^/?#]*)([^?#]*)([\s\S]*)$/i.exec(address) ?? [];

@@ -75,7 +75,7 @@ export function createToolbox(
         return { ok: false, text: [`No tool \`${name}\`. There are: ${known || 'none'}.`, ...notices].join('\n') };
       }
       try {
-        const permits = (other: string) => decide(name, tool, other, { work });
+        const permits = (other: string, as = name) => decide(as, find(as), other, { work });
         return await tool.call(args, { ...context, permits });
       } catch (error) {
         if (context.signal.aborted) throw context.signal.reason;

@@ -1,4 +1,5 @@
 import { effect, signal } from '@preact/signals';
+import { legible } from '../../../base/strings.ts';
 import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import type { SessionStanding } from '../../../protocol/session/reply.ts';
 import { words } from '../text/wording.ts';
@@ -109,7 +110,7 @@ async function update(entry: SessionOverview): Promise<void> {
   const registration = await navigator.serviceWorker.ready;
   await registration.showNotification(`${title ?? label}: ${states[standing]}`, {
     ...{ tag: name, lang: words.value.tag, icon: '/icon.svg', data: { session: name } },
-    ...(why !== undefined && { body: why.slice(0, MOST_CHARS) }),
+    ...(why !== undefined && { body: legible(why.slice(0, MOST_CHARS)) }),
   });
 }
 

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import { legible } from '../../../base/strings.ts';
 import { attachFiles, detachAll, detachFile, pendingFiles, uploadPending } from '../data/files.ts';
 import { hrefOf, sessions } from '../data/overview.ts';
 import { actionProblem, answerApproval, type SessionView, sendMessage, type WaitingCall } from '../data/session.ts';
@@ -16,11 +17,11 @@ export function Composer({ view, approvals }: { view: SessionView; approvals: re
   return (
     <section class="composer ask" aria-label={words.value.asksYou}>
       <h2>{words.value.asksYou}</h2>
-      {renderMarkdown(question.text)}
+      {renderMarkdown(legible(question.text))}
       <div class="row">
         {question.choices.map((choice) => (
           <Button key={choice} kind="main" onClick={() => sendMessage(name, choice)}>
-            {choice}
+            {legible(choice)}
           </Button>
         ))}
       </div>

@@ -1,3 +1,4 @@
+import { legible } from '../../../base/strings.ts';
 import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import { logOut } from '../data/api.ts';
 import { notificationState, toggleNotifications } from '../data/notifications.ts';
@@ -59,7 +60,7 @@ function Entry(entry: SessionOverview) {
         {changed !== null && <time dateTime={changed}>{formatTime(changed)}</time>}
       </span>
       {inbox > 0 && <span class="quiet">{words.value.waitingMessages(inbox)}</span>}
-      {line && <span class="line">{line}</span>}
+      {line && <span class="line">{legible(line)}</span>}
     </a>
   );
 }

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren, VNode } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import { legible } from '../../../base/strings.ts';
 import { openSession, readEarlier, transcriptVersion } from '../data/session.ts';
 import type { CallItem, TranscriptItem } from '../data/transcript.ts';
 import { Button, FileLinks, StateLabel, Unfold } from '../parts/controls.tsx';
@@ -154,7 +155,7 @@ function Call({ name, args, state, output, ms }: CallItem) {
   const summary = (
     <>
       <StateLabel state={state} text={state === 'waiting' ? waitsForApproval : undefined} />
-      <code>{name}</code> <span class="line">{args}</span>
+      <code>{legible(name)}</code> <span class="line">{legible(args)}</span>
       {ms !== undefined && <span class="quiet">{formatDuration(ms)}</span>}
     </>
   );
@@ -163,7 +164,7 @@ function Call({ name, args, state, output, ms }: CallItem) {
       {() => (
         <>
           <p class="who">{callParts.args}</p>
-          <pre {...FOCUSABLE}>{indentJson(args)}</pre>
+          <pre {...FOCUSABLE}>{legible(indentJson(args))}</pre>
           <p class="who">{callParts.output}</p>
           <pre {...FOCUSABLE}>{output}</pre>
         </>
