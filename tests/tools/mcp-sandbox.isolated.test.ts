@@ -204,6 +204,8 @@ test('what nothing in the sandbox can write may be named outside of it', () => {
     { cwd: home, args: ['own/s.mjs', '~/own'] },
     { cwd: '/' },
     { cwd: join(root, 'workspace') },
+    // Longer than any path, and each of its parts would be looked up.
+    { args: ['/a'.repeat(200_000), ' a/b'.repeat(200_000)] },
     { args: [home, `/mnt/backup${home}/notes`, `${home}/notes-of-mine`, `-I${home}/notes.old`, `${home}/own/notes`] },
     { command: 'sh', args: ['-c', 'exec node "$HOME/own/s.mjs" $UNKNOWN'] },
   ];

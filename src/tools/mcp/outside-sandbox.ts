@@ -148,24 +148,27 @@ const expand = (text: string, variables: Record<string, string>): string =>
     return Object.hasOwn(variables, key) ? (variables[key] ?? whole) : whole;
   });
 
+/** No system opens a longer path. */
+const MAX_PATH = 4096;
 /** Ends a path in a text, as a rule. */
 const SEPARATORS = /[\s:=,;"'`()<>[\]{}|&]+/;
 
 /** The absolute paths that a text may name: all of it, its words, and what is glued to an option, as in `-I/usr`. */
 function pathsIn(text: string, { home, cwd, has }: { home: string; cwd: string } & Pick<NamedText, 'has'>): string[] {
-  const words = has === 'path' ? [text] : [text, ...text.split(SEPARATORS)];
-  return words
+  const words = has === 'path' ? [text] : new Set([text, ...text.split(SEPARATORS)]);
+  return [...words]
     .flatMap((word) => [word, word.replace(/^(?:-\w|@(?=[/~]))/, '')])
-    .filter((word) => word !== '' && (has !== 'data' || word.includes('/')))
+    .filter((word) => word !== '' && word.length <= MAX_PATH && (has !== 'data' || word.includes('/')))
     .map((word) => inHome(word, home))
     .map((path) => (isAbsolute(path) ? path : `${cwd}/${path}`));
 }
 
 /** Whether the path of a folder is in a text, glued to anything, but not as a part of a longer name or path. */
-const hasPath = (text: string, folder: string): boolean =>
-  text
-    .split(folder)
-    .some((after, n, all) => n > 0 && /^(?![\p{L}\p{N}_.-])/u.test(after) && !/\/[^\s:=,;"']*$/.test(all[n - 1] ?? ''));
+function hasPath(text: string, folder: string): boolean {
+  const isInPath = (before = '') => /\/[^\s:=,;"']*$/.test(before.slice(-MAX_PATH));
+  const endsHere = (after: string) => /^(?![\p{L}\p{N}_.-])/u.test(after);
+  return text.split(folder).some((after, n, all) => n > 0 && endsHere(after) && !isInPath(all[n - 1]));
+}
 
 /** The most links that Linux follows in one path. */
 const MAX_LINKS = 40;
