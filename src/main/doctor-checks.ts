@@ -184,7 +184,7 @@ const ignoredFileFinding = (file: string, root: string): Finding => ({
 });
 
 /** Placeholder for the `work/` of the session that starts the server. */
-const PLACEHOLDER_WORK = '/work';
+const PLACEHOLDER_WORK = '/.sessions/any/work';
 
 /** Checks variables, programs and addresses of MCP servers. No server is started or contacted. */
 export function checkMcpServers(servers: McpServers | undefined, env: NodeJS.ProcessEnv): Finding[] {
@@ -202,10 +202,11 @@ function checkMcpServer(
 ): Pick<Finding, 'is' | 'text'> {
   if (server.disabled) return { is: 'note', text: `${name} is disabled` };
   try {
-    const { target } = resolveEntry(name, server, env, PLACEHOLDER_WORK, all);
+    const { target, warnings } = resolveEntry(name, server, env, PLACEHOLDER_WORK, all);
     if (target.by === 'endpoint')
       return { is: 'ok', text: `${name} at ${target.url.origin}${target.url.pathname}; not contacted` };
     const { command, env: own, cwd } = target.server;
+    if (warnings.length > 0) return { is: 'warning', text: warnings.join(' ') };
     if (isExecutable(command, own['PATH'] ?? '', cwd ?? '/'))
       return { is: 'ok', text: `${name}; not started${describeSandbox(server)}` };
     return {

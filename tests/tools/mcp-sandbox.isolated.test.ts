@@ -2,6 +2,8 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { errorText } from '../../src/base/user-error.ts';
+import { resolveEntry } from '../../src/tools/mcp/server-entry.ts';
 import { mcpSetup, odd } from './mcp-setup.ts';
 import { hasSandbox, whyNot } from './sandbox.ts';
 import { eventually, marked, runs } from './tool-setup.ts';
@@ -102,6 +104,137 @@ test('a server outside the sandbox names nothing that is writable inside, of its
   }
   at.wanted.servers = { x: { ...writer, write: [] }, y: outside({ cwd: join(at.root, 'link') }) };
   expect((await at.ready()).join('\n')).not.toContain('`y`');
+});
+
+/** A home folder of which other servers may write some folders, and why an entry outside the sandbox is refused there. */
+function sharedHome() {
+  const at = mcpSetup({});
+  const home = at.root;
+  const shared = join(home, 'shared');
+  for (const folder of ['shared/app', 'notes', 'My Notes', 'bin', 'tools', 'proj/node_modules', 'own/folder'])
+    mkdirSync(join(home, folder), { recursive: true });
+  writeFileSync(join(shared, 'run'), '#!/bin/sh\n', { mode: 0o755 });
+  for (const [name, target] of [
+    ['link', join(shared, 'app')],
+    ['shared/elsewhere', '/opt'],
+    ['through', join(shared, 'elsewhere')],
+    ['tools/linked', join(shared, 'run')],
+  ] as const)
+    symlinkSync(target, join(home, name));
+  const write = ['shared', 'notes', 'My Notes', 'bin', 'proj/node_modules'].map((folder) => join(home, folder));
+  const x = { ...odd(), write: [...write, variable('AGENTD_WORK')] };
+  const refusal = (entry: object, env: NodeJS.ProcessEnv = {}) => {
+    const y = { command: 'node', sandbox: 'none' as const, ...entry };
+    try {
+      resolveEntry('y', y, { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: home, ...env }, at.work, { x, y });
+      return 'taken';
+    } catch (error) {
+      return errorText(error);
+    }
+  };
+  return { ...at, home, shared, refusal };
+}
+
+test('what another server may write is recognised in an entry outside the sandbox, however it is written', () => {
+  const { root, home, shared, work, refusal } = sharedHome();
+  const other = join(root, 'workspace/.sessions/other/work');
+  const shell = (text: string) => ({ command: 'sh', args: ['-c', text] });
+  const refused: Array<[key: string, entry: object, env?: NodeJS.ProcessEnv]> = [
+    // From its folder, which is the home folder unless the entry names one.
+    ['args.0', { cwd: home, args: ['notes/s.mjs'] }],
+    ['args.0', { args: ['notes'] }],
+    ['args.0', { args: ['./own/../notes/s.mjs'] }],
+    ['args.0', { cwd: join(home, 'own'), args: ['--import=../notes/s.mjs'] }],
+    ['args.1', shell('cd notes && exec node s.mjs')],
+    ['command', { command: 'notes/run' }],
+    ['env.NODE_PATH', { env: { NODE_PATH: 'lib:notes' } }],
+    // Glued to an option, in brackets, with a space.
+    ...[
+      `-I${shared}`,
+      `-C${shared}/x`,
+      `[${shared}]`,
+      `@${shared}`,
+      `--x=${shared}`,
+      `a:${shared}`,
+      `-isystem${shared}`,
+    ]
+      .concat(`{"x":["${shared}"]}`, `-I${home}/link`, '-Inotes', `--dir=${home}/My Notes/s.mjs`)
+      .concat(`-I${work}`, `-isystem${other}/lib`, `file://${shared}/s.mjs`)
+      .map((text): [string, object] => ['args.0', { args: [text] }]),
+    // A link that is in such a folder, or leads there on the way.
+    ['args.0', { args: [join(home, 'through/s.mjs')] }],
+    ['args.0', { args: [`${home}/link/../s.mjs`] }],
+    // What a shell makes of it.
+    ['args.1', shell('exec node "$HOME/notes/s.mjs"')],
+    ['args.1', shell(`exec node ${variable('HOME')}/notes/s.mjs`)],
+    ['args.1', shell('exec node ~/notes/s.mjs')],
+    ['args.1', { ...shell('exec node $WHERE/s.mjs'), env: { WHERE: shared } }],
+    ['args.1', { ...shell('exec node ~/s.mjs'), cwd: '/', env: { HOME: shared } }],
+    // The environment that it receives.
+    ['env.PATH', { args: ['-y', 'pkg'], command: 'npx' }, { PATH: `${home}/bin:/usr/bin` }],
+    ['env.HOME', { cwd: '/' }, { HOME: shared }],
+    ['cwd', {}, { HOME: shared }],
+    ['command', { command: 'linked' }, { PATH: `${home}/tools:/usr/bin` }],
+    // A folder with a part that another server may write.
+    ['cwd', { cwd: join(home, 'proj') }],
+    ['args.0', { args: [join(home, 'proj')] }],
+    ['args.1', { args: ['--directory', 'proj'] }],
+    ['env.NODE_PATH', { env: { NODE_PATH: join(home, 'proj') } }],
+  ];
+  const wrong = refused.filter(([key, ...more]) => !refusal(...more).startsWith(`mcpServers.y.${key}`));
+  expect(wrong.map((row) => JSON.stringify(row))).toEqual([]);
+  expect(refusal({ cwd: join(home, 'proj') })).toMatch(
+    /names a folder that contains `.*node_modules`, which can be written/,
+  );
+  expect(refusal({}, { PATH: `${home}/bin` })).toMatch(
+    /env\.PATH \(the daemon's\) names something in `.*bin`, which can/,
+  );
+  expect(refusal({ args: [`secret:${other}`] })).toMatch(/args\.0 names something in a session's folder, which can/);
+  expect(refusal({ args: [`--key=secret --dir=${shared}`] })).not.toContain('secret');
+});
+
+test('what nothing in the sandbox can write may be named outside of it', () => {
+  const { root, home, refusal } = sharedHome();
+  const taken = [
+    { command: 'npx', args: ['-y', 'pkg'] },
+    { command: 'npx', args: ['-y', '@notes/server@1.2', '/opt/data'] },
+    { command: 'node', args: ['/opt/x/server.js', '--port=8080', '--url=http://127.0.0.1:8080/notes'] },
+    { command: 'uvx', args: ['name'], env: { COLLECTION: 'notes', TMPDIR: root, TOKEN: 'pa$$word' } },
+    { cwd: join(home, 'own'), args: ['folder/s.mjs', '.', 'notes'] },
+    { cwd: home, args: ['own/s.mjs', '~/own'] },
+    { cwd: '/' },
+    { cwd: join(root, 'workspace') },
+    // Longer than any path, and each of its parts would be looked up.
+    { args: ['/a'.repeat(200_000), ' a/b'.repeat(200_000)] },
+    { args: [home, `/mnt/backup${home}/notes`, `${home}/notes-of-mine`, `-I${home}/notes.old`, `${home}/own/notes`] },
+    { command: 'sh', args: ['-c', 'exec node "$HOME/own/s.mjs" $UNKNOWN'] },
+  ];
+  for (const entry of taken) expect(refusal(entry), JSON.stringify(entry)).toBe('taken');
+});
+
+test('a server outside the sandbox whose arguments cannot be checked is started, with one warning', async () => {
+  const { command, args } = odd();
+  const outside = (more: object) => ({ command, args, sandbox: 'none' as const, ...more });
+  const at = mcpSetup({
+    shell: outside({ command: 'sh', args: ['-c', 'exec "$0" "$@"', command, ...args] }),
+    inline: outside({ args: ['-e', `import(${JSON.stringify(args[0])})`] }),
+    variable: outside({ args: [...args, '--say=$UNKNOWN/s.mjs'] }),
+    plain: outside({ args: [...args, '--say=^a$ pkg@~1.2'] }),
+    sandboxed: odd('--say=$UNKNOWN'),
+  });
+  expect((await at.ready()).join('\n')).not.toContain('not connected');
+  const pid = async () => (await at.use('mcp__variable__sh', { command: 'echo $PPID' })).text;
+  const first = await pid();
+  await at.use('mcp__variable__sh', { command: 'kill -9 $PPID' });
+  expect(await pid()).not.toBe(first);
+  const warnings = at.logged.filter((line) => line.includes('cannot be checked'));
+  expect(warnings.map((line) => /^warn: .*mcpServers\.(\w+\.args\.\d)/.exec(line)?.[1]).sort()).toEqual([
+    'inline.args.0',
+    'shell.args.0',
+    'variable.args.1',
+  ]);
+  for (const line of warnings)
+    expect(line).toMatch(/What is found there would run as you\. Name .* with its full path/);
 });
 
 sandboxTest('a server sees and reaches only what its entry allows', async () => {

@@ -294,9 +294,12 @@ test('doctor names what is missing, starts nothing and tells no secret', () => {
     poor: { command: 'sh', env: { TOKEN: variable('NO_SUCH') } },
     web: { url: 'http://127.0.0.1:9/mcp?key=sunflower', headers: { Authorization: 'Bearer swordfish' } },
     off: { command: 'x', disabled: true },
+    shell: { command: 'sh', args: ['-c', 'exec "$0"', '--key=starfish'], sandbox: 'none' as const },
+    outside: { command: 'sh', args: ['/work/start.sh'], sandbox: 'none' as const },
   };
   const found = checkMcpServers(servers, { PATH: process.env['PATH'] });
-  expect(found.map(({ is }) => is)).toEqual(['ok', 'warning', 'warning', 'ok', 'note']);
+  expect(found.map(({ is }) => is)).toEqual(['ok', 'warning', 'warning', 'ok', 'note', 'warning', 'ok']);
   expect(found[2]?.text).toContain('NO_SUCH');
-  expect(JSON.stringify(found)).not.toMatch(/sunflower|swordfish/);
+  expect(found[5]?.text).toContain('mcpServers.shell.args.0: it makes the next argument code');
+  expect(JSON.stringify(found)).not.toMatch(/sunflower|swordfish|starfish/);
 });

@@ -58,7 +58,7 @@ export type ManagedServerOptions = {
 export function manageServer(name: string, entry: McpServer, options: ManagedServerOptions): ManagedServer {
   const it: ServerState = {
     ...{ name, entry, options, log: options.log },
-    ...{ connection: null, opening: null, listing: null, tools: [], isStale: false },
+    ...{ connection: null, opening: null, listing: null, tools: [], isStale: false, isWarned: false },
     ...{ problem: undefined, failures: 0, retryAt: 0, calls: 0, upSince: 0 },
     ...{ closed: new AbortController(), idle: null, closing: new Set() },
   };
@@ -107,6 +107,8 @@ type ServerState = {
   listing: Promise<void> | null;
   tools: ListedTool[];
   isStale: boolean;
+  /** What could not be checked in its entry has been logged. */
+  isWarned: boolean;
   problem: string | undefined;
   /** Consecutive failures without a successful call. */
   failures: number;
@@ -124,7 +126,9 @@ async function open(it: ServerState, work: string): Promise<void> {
   let made: McpConnection | null = null;
   let isSandboxed = false;
   try {
-    const { target, scrub } = resolveEntry(name, entry, options.env, work, options.settings?.());
+    const { target, warnings, scrub } = resolveEntry(name, entry, options.env, work, options.settings?.());
+    if (!it.isWarned) for (const text of warnings) log('warn', text);
+    it.isWarned = true;
     isSandboxed = target.by === 'program' && sandboxStatus(it)?.isSandboxed === true;
     // Loaded only if a server is configured: the SDK is large.
     const { connectServer } = await import('./connect-server.ts');

@@ -7,7 +7,7 @@ import type { McpServer, McpServers } from '../../protocol/settings/mcp-config.t
 import { isInSessionFolder, withTrustedPath } from '../../protocol/workspace/session-names.ts';
 import { isInside, realPathOrNone } from '../common/path-lookup.ts';
 import type { ServerProgram } from '../sandbox/sandbox-backend.ts';
-import { checkOutsideSandbox, writableFolders } from './outside-sandbox.ts';
+import { checkOutsideSandbox, LEADS_TO_CODE, writablePaths } from './outside-sandbox.ts';
 
 export type HttpEndpoint = { by: 'endpoint'; url: URL; headers: Record<string, string> };
 
@@ -16,6 +16,8 @@ export type ServerTarget = HttpEndpoint | { by: 'program'; server: ServerProgram
 
 export type ResolvedEntry = {
   target: ServerTarget;
+  /** What could not be checked, for a person. */
+  warnings: string[];
   /** Removes every secret of this server from a text that people or the model see. */
   scrub(text: string): string;
 };
@@ -51,10 +53,16 @@ export function resolveEntry(
     });
   const fillAll = (key: string, words: Record<string, string> = {}) =>
     Object.fromEntries(Object.entries(words).map(([word, text]) => [word, fillIn(`${key}.${word}`, text)]));
-  const target = resolveTarget(name, server, { env, work, all, fillIn, fillAll, addSecret });
+  const warnings: string[] = [];
+  const warn = (text: string) => void warnings.push(text);
+  const target = resolveTarget(name, server, { env, work, all, fillIn, fillAll, addSecret, warn });
   // Longest first, since one may be part of another.
   const longest = () => [...secrets].sort((a, b) => b.length - a.length);
-  return { target, scrub: (text) => longest().reduce((left, secret) => left.replaceAll(secret, REDACTED), text) };
+  return {
+    target,
+    warnings,
+    scrub: (text) => longest().reduce((left, secret) => left.replaceAll(secret, REDACTED), text),
+  };
 }
 
 type EntryResolver = {
@@ -64,12 +72,13 @@ type EntryResolver = {
   fillIn(key: string, text: string): string;
   fillAll(key: string, words?: Record<string, string>): Record<string, string>;
   addSecret(text: string): void;
+  warn(text: string): void;
 };
 
 function resolveTarget(
   name: string,
   server: McpServer,
-  { env, work, all, fillIn, fillAll, addSecret }: EntryResolver,
+  { env, work, all, fillIn, fillAll, addSecret, warn }: EntryResolver,
 ): ServerTarget {
   if (server.url !== undefined) {
     const headers = fillAll('headers', server.headers);
@@ -89,17 +98,16 @@ function resolveTarget(
     { cwd, read: each('read'), write: each('write') },
     { work, home: env['HOME'] ?? homedir() },
   );
-  if (server.sandbox === 'none') {
-    const home = env['HOME'] ?? homedir();
-    const plain = (text: string) => text.replace(VARIABLE_REFERENCE, (_, key: string, other = '') => env[key] || other);
-    const writable = writableFolders(all, plain, home);
-    checkOutsideSandbox(name, { command, args: each('args'), cwd, env: own }, { work, writable, home });
-  }
+  const args = each('args');
   const environment = { ...inheritedEnv(env), ...own };
-  return {
-    by: 'program',
-    server: { command, args: each('args'), env: environment, network: server.network === true, ...bounds },
-  };
+  if (server.sandbox === 'none') {
+    const plain = (text: string) => text.replace(VARIABLE_REFERENCE, (_, key: string, other = '') => env[key] || other);
+    const writable = writablePaths(all, plain, env['HOME'] ?? homedir());
+    const started = { command, args, cwd: bounds.cwd, own, env: environment };
+    const unchecked = checkOutsideSandbox(name, started, { work, writable });
+    if (unchecked !== undefined) warn(unchecked);
+  }
+  return { by: 'program', server: { command, args, env: environment, network: server.network === true, ...bounds } };
 }
 
 /** Program paths, language and temporary folder. None of the daemon's keys. */
@@ -135,10 +143,6 @@ export type EntryFolders = { cwd?: string | undefined; read: string[]; write: st
 
 /** The file system access of a server. */
 export type ServerFolders = Pick<ServerProgram, 'cwd' | 'read' | 'write' | 'work'>;
-
-/** Variables that name programs, libraries or settings. */
-const LEADS_TO_CODE =
-  /^(?:PATH|HOME|ENV|BASH_ENV|CLASSPATH|PERL5LIB|RUBYLIB|NODE_PATH|NODE_OPTIONS|(?:GIT|XDG|LD|DYLD|PIP|UV|NPM)_.*|PYTHON.*|npm_.*)$/;
 
 /**
  * Checks the folders of a server's entry. A model writes to `work/`: a server started there, or finding its programs or
