@@ -1,6 +1,7 @@
 import { readlinkSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
+import { getOwn } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { SandboxSettings } from '../../protocol/settings/effective-settings.ts';
 import type { McpServer, McpServers } from '../../protocol/settings/mcp-config.ts';
@@ -143,10 +144,10 @@ function uncheckedArgument(
 
 /** A text with the variables that are known, as a shell expands them. */
 const expand = (text: string, variables: Record<string, string>): string =>
-  text.replace(/\$(?:\{(\w+)\}|(\w+))/g, (whole, braced?: string, plain?: string) => {
-    const key = braced ?? plain ?? '';
-    return Object.hasOwn(variables, key) ? (variables[key] ?? whole) : whole;
-  });
+  text.replace(
+    /\$(?:\{(\w+)\}|(\w+))/g,
+    (whole, braced?: string, plain?: string) => getOwn(variables, braced ?? plain ?? '') ?? whole,
+  );
 
 /** No system opens a longer path. */
 const MAX_PATH = 4096;
