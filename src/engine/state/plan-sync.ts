@@ -3,7 +3,7 @@ import { lastSaveOf, parseEditedPlan, withRemedy } from '../../core/plan/edited-
 import { mergePlanEdit, smallestEdit } from '../../core/plan/merge-edit.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
-import type { EditedPlan, PlanSave } from '../../protocol/session/plan-edit.ts';
+import { type EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/plan-edit.ts';
 import type { Clock } from '../ports/session-ports.ts';
 import type { PlanFile, PlanFileState } from '../ports/store-ports.ts';
 import type { SessionLog } from './session-log.ts';
@@ -142,6 +142,8 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
     const now = sessionLog.session.plan;
     if (!now || bytes === formatPlanFile(now)) return markAccepted(bytes, inPlace);
     const read = sessionLog.runGuarded(READING, () => parseEditedPlan(bytes, now.steps));
+    if ('fault' in read && unreadableSave?.bytes !== bytes && (await isOwnVersion(bytes, sessionLog)))
+      return markAccepted(bytes, inPlace);
     if ('fault' in read)
       return inPlace ? handleUnreadable(bytes, withRemedy(read.fault), final) : reportLostSave(bytes, read.fault);
     const hash = file.sha256(bytes);
@@ -165,10 +167,7 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
   };
 
   const markAccepted = (bytes: string, inPlace: boolean): void => {
-    if (inPlace) {
-      unreadableSave = null;
-      written = bytes;
-    }
+    if (inPlace) [unreadableSave, written] = [null, bytes];
     file.markSeen(bytes);
   };
 
@@ -211,6 +210,16 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
     /** That save may be unfinished, and is checked again. */
     isPending: () => unreadableSave !== null && !unreadableSave.reported,
   };
+}
+
+/** Whether the daemon wrote this text, as a version larger than what a save may be now: it needs no parsing. */
+async function isOwnVersion(text: string, sessionLog: SessionLog): Promise<boolean> {
+  if (text.length <= PLAN_BOUNDS.save) return false;
+  const id = /"id": "([^"]+)"/.exec(text.slice(0, 1000))?.[1];
+  const revision = /"revision": (\d+)/.exec(text.slice(-1000))?.[1];
+  if (id === undefined || revision === undefined) return false;
+  const plan = await sessionLog.planAt(id, Number(revision));
+  return plan !== undefined && formatPlanFile(plan) === text;
 }
 
 const recordProblem = (sessionLog: SessionLog, ignored: string) =>
