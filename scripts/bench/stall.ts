@@ -7,7 +7,10 @@ import { openEndpoint } from './endpoint.ts';
 import { count, median, ms, table } from './numbers.ts';
 import type { Setting } from './setting.ts';
 
-type PlanSteps = Array<{ id: string; description: string; needs?: string[] }>;
+type PlanSteps = Array<{ id: string; description: string; needs?: string[]; result?: string }>;
+
+/** 60 MiB: less than what a file may have, more than what a save may have. */
+const HUGE = 60 * 1024 * 1024;
 
 const steps = (many: number, chars: number, needs: number): PlanSteps =>
   Array.from({ length: many }, (_, n) => ({
@@ -26,6 +29,7 @@ const PLANS: Array<[what: string, steps: PlanSteps]> = [
   ],
   ['the most text and steps', steps(PLAN_BOUNDS.steps, 200, 0)],
   ['the most needs', steps(PLAN_BOUNDS.steps, 10, 10)],
+  ['a huge result, refused', [{ id: 's0', description: 'Do 0', result: 'x'.repeat(HUGE) }]],
 ];
 
 /** How long other sessions wait while one session takes in, reports and undoes a hand edit of a large plan. */

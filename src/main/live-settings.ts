@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { UserError } from '../base/user-error.ts';
+import { READING_SETTINGS } from '../daemon/crashes/crash-loop-guard.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
 import type { Config, ModelSettings, Settings } from '../protocol/settings/config.ts';
 import { type EffectiveSettings, resolveSettings } from '../protocol/settings/effective-settings.ts';
@@ -167,7 +168,7 @@ function workspaceSettings(options: LiveSettingsOptions): HotReloadedSettings<Co
 function openSessionFiles({ workspace, learn, clock, log, runGuarded }: LiveSettingsOptions) {
   const files = new Map<string, SettingsEntry>();
   const reload = (owner: string, { file }: SettingsEntry): SettingsState<Settings> =>
-    runGuarded(owner, 'reading session.json', () => file.reload());
+    runGuarded(owner, READING_SETTINGS, () => file.reload());
 
   /** A session recreated under an old name inherits nothing from the earlier one. */
   function forgetGone(name: string): void {

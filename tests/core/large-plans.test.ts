@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { decide } from '../../src/core/decide/decide.ts';
 import { replyEvent } from '../../src/core/messages/replies.ts';
 import { formatPlanSummary } from '../../src/core/messages/status-report.ts';
@@ -102,8 +102,8 @@ const wordy = (count: number) =>
   }));
 
 test.each([
-  ['of 4,900 steps that need 300 others each', needing(4900, 300)],
-  ['of 1,500 steps with 10,000 characters each', wordy(1500)],
+  ['of 4,900 steps that need 60 others each', needing(4900, 60)],
+  ['of 150 steps with 10,000 characters each', wordy(150)],
   ['with more steps than there may be', needing(N + 1, 0)],
 ])('a save %s is refused, with what was expected and what was found', (_what, steps) => {
   const read = parseEditedPlan(JSON.stringify({ steps }));
@@ -145,6 +145,25 @@ test('a plan that has outgrown the bounds is taken again as it is and smaller, a
   expect(parseEditedPlan(formatPlanFile(grown), grown.steps)).toHaveProperty('edit');
   expect(parseEditedPlan(text(grown.steps.slice(1)), grown.steps)).toHaveProperty('edit');
   expect(parseEditedPlan(text([...grown.steps, ...wordy(1)]), grown.steps)).toHaveProperty('fault');
+});
+
+test('a save with a huge result is refused before it is parsed; a plan that the daemon wrote is taken at its size, and twice that', () => {
+  const result = 'x'.repeat(5 * 1024 * 1024);
+  const large = {
+    ...base(),
+    steps: [{ ...wordy(1)[0], id: 's0', description: 'Do', status: 'completed' as const, result }],
+  };
+  const parse = vi.spyOn(JSON, 'parse');
+  const read = parseEditedPlan(formatPlanFile(large), base().steps);
+  expect('fault' in read ? read.fault : '').toMatch(
+    /^plan\.json is too large to be read: expected at most 4194304 characters.*, got 5\d{6}$/,
+  );
+  expect(parse).not.toHaveBeenCalled();
+  parse.mockRestore();
+  expect(parseEditedPlan(formatPlanFile(large), large.steps)).toHaveProperty('edit');
+  const more = { ...large, steps: [...large.steps, { ...large.steps[0], id: 's1', result: result.slice(0, -1000) }] };
+  expect(parseEditedPlan(JSON.stringify(more), large.steps)).toHaveProperty('edit');
+  expect(parseEditedPlan(JSON.stringify({ ...more, x: result }), large.steps)).toHaveProperty('fault');
 });
 
 test.each(['en', 'zh'] as const)(

@@ -167,3 +167,10 @@ test('the one that is blamed is notified once, the others that a daemon was lost
   expect(guard.takePreviousFailure('a')).toBeUndefined();
   expect(guard.takePreviousFailure('b')).toEqual({ after: 'crash' });
 });
+
+test('a session whose settings cost three daemons is suspended at once with its family; others are not', () => {
+  const why = 'its event loop hung for 60 s while reading session.json';
+  const { guard } = after({ by_session: { p: 3, q: 3 } }, {}, { session: 'p', times: 3, why });
+  expect(['p', 'p~step_1', 'pq', 'q'].map(guard.mayOpen)).toEqual([false, false, true, true]);
+  expect(guard.listSuspended()).toMatchObject([{ session: 'p', why: expect.stringContaining(why) }]);
+});

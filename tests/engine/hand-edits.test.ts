@@ -153,6 +153,58 @@ test('a save that does not parse is left alone, work goes on, and the next reply
   expect(it.plan()).toMatchObject({ status: 'completed' });
 });
 
+test('a save with a huge result is left alone unparsed, and the next reply says what came', async () => {
+  const it = await rig({
+    before: givenRecord(GIVEN),
+    script: moves({ text: 'Fetched. [Done]' }, { text: 'Drawn. [Done]' }),
+  });
+  it.worker.wake();
+  await it.settle();
+  const plan = it.plan();
+  const steps = plan?.steps.map((step) => ({ ...step, description: 'Other', result: 'x'.repeat(5_000_000) }));
+  const save = JSON.stringify({ ...plan, steps });
+  it.store.hands.edit(save);
+  it.drop('c.md', '/plan');
+  await it.pass(400);
+  await it.pass(400);
+  it.drop('d.md', '/status');
+  await it.settle();
+  expect(it.faults).toEqual([]);
+  expect(it.store.hands.planText() === save).toBe(true);
+  expect([it.reply('c.md'), it.reply('d.md')].join()).toMatch(
+    /at most 4194304 characters[^\n]*got 15\d{6}[^\n]*work continues/,
+  );
+});
+
+test("a large plan of an earlier version in the file is known as the daemon's own, whatever its size", async () => {
+  const result = 'x'.repeat(5_000_000);
+  const steps = GIVEN.plan.steps.map((step) => (step.id === 'step_1' ? { ...step, result } : step));
+  const before = givenRecord({ plan: { ...GIVEN.plan, steps } });
+  const first = await rig({ before, script: moves({ hold: true }) });
+  first.worker.wake();
+  await first.settle();
+  const old = first.store.hands.planText() ?? '';
+  const removed = { what: 'removed', step: 'step_1', description: 'Find' } as const;
+  const edit = { type: 'plan.edited', by: 'person', changes: [removed], ignored: [] } as const;
+  const it = await rig({
+    before: [...before, { ...edit, changes: [...edit.changes], ignored: [] }],
+    script: moves({ hold: true }),
+  });
+  const events = it.events().length;
+  it.store.hands.edit(old);
+  it.drop('d.md', '/status');
+  await it.settle();
+  expect(old.length).toBeGreaterThan(5_000_000);
+  expect(
+    it
+      .events()
+      .slice(events)
+      .filter((event) => event.type === 'plan.edited'),
+  ).toEqual([]);
+  expect(it.plan()?.steps.map((step) => step.id)).toEqual(['step_2', 'step_3']);
+  expect(it.faults).toEqual([]);
+});
+
 test('an edit made while the daemon was down is merged against the version it began from', async () => {
   const it = await paused();
   const old = it.plan();

@@ -131,6 +131,7 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
       markSeen: (bytes) => plan.markSeen(bytes),
       sha256: (bytes) => plan.sha256(bytes),
       write: (content) => step('plan write', () => keepingSaves(() => plan.write(content))),
+      setAside: () => step('set aside', () => plan.setAside()),
       archive: (...plans) => step('archive', () => keepingSaves(() => plan.archive(...plans))),
     },
   };

@@ -154,6 +154,28 @@ test('a plan file that is too large is neither read nor replaced', async () => {
   expect(fs.statSync(paths.plan).size).toBe(PLAN_BOUNDS.bytes + 1);
 });
 
+test('a plan file that is set aside is kept whole with every save not accepted, and none of them is read again', async () => {
+  const { folder, plan, paths, history } = session();
+  await plan.write('A');
+  const editor = fs.openSync(paths.plan, 'r+');
+  await plan.write('B');
+  fs.writeSync(editor, 'late', 0);
+  fs.closeSync(editor);
+  expect(await plan.detectEdits()).toMatchObject({ is: 'edited', saves: ['late'] });
+  fs.writeFileSync(paths.plan, 'mine');
+  const next = session(folder);
+  const names = await next.plan.setAside();
+  expect(names).toEqual([expect.stringMatching(/^\d+\.unread\.json$/), expect.stringMatching(/^\d+\.unread\.json$/)]);
+  expect(names.map((name) => fs.readFileSync(`${paths.planHistory}/${name}`, 'utf8'))).toEqual(['late', 'mine']);
+  expect(await next.plan.detectEdits()).toEqual({ is: 'missing' });
+  expect(await next.plan.setAside()).toEqual([]);
+  expect(await next.plan.write('C')).toEqual({ is: 'ours' });
+  const last = session(folder);
+  expect(await last.plan.detectEdits()).toMatchObject({ saves: ['C'] });
+  for (let n = 0; n < 120; n++) await last.plan.write(`version ${n}`).then(() => last.plan.markSeen('C'));
+  expect(history().map(([name]) => name)).toEqual(expect.arrayContaining(names));
+});
+
 test('while no file can be opened, nothing is concluded about the plan file, and a save is found afterwards', async () => {
   const child = await childProgram('tests/store/no-descriptors.child.ts');
   const command = `ulimit -n 256; exec "$0" "$1" "$2"`;

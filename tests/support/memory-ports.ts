@@ -210,6 +210,13 @@ export function memoryPlan(contents: Contents): SessionStore['plan'] {
       seen = content;
       return { is: 'ours' };
     },
+    async setAside() {
+      const unread = [...contents.late, ...(contents.plan === undefined ? [] : [contents.plan])];
+      contents.late = [];
+      contents.plan = undefined;
+      seen = undefined;
+      return unread.map((_, n) => `${n + 1}.unread.json`);
+    },
     async archive(id, content, shown = 'remove') {
       assertReplyName(id);
       const isThere = contents.plans.get(id) === content;

@@ -10,7 +10,7 @@ import { mergePlanEdit, smallestEdit } from '../../core/plan/merge-edit.ts';
 import { applyPlanChanges, describePlanChanges } from '../../core/plan/plan-changes.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import type { Session } from '../../core/session/session-state.ts';
-import type { Plan } from '../../protocol/session/plan.ts';
+import { Plan, type Step } from '../../protocol/session/plan.ts';
 import type { PlanSave } from '../../protocol/session/plan-edit.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { createFile, linkIfFree } from '../../store/fs/durable-write.ts';
@@ -225,7 +225,7 @@ export async function openPlanWorkingCopy(folder: string, now: Date): Promise<Pl
     await createFile(path, before);
     return {
       path,
-      problem: () => (fs.existsSync(path) ? planFileProblem(path) : 'the editor left no file'),
+      problem: () => (fs.existsSync(path) ? planFileProblem(path, stepsIn(before)) : 'the editor left no file'),
       async save() {
         const text = wrapDiskErrors('read', path, () => fs.readFileSync(path, 'utf8'));
         if (text === before) return false;
@@ -241,6 +241,15 @@ export async function openPlanWorkingCopy(folder: string, now: Date): Promise<Pl
   } catch (error) {
     unlock();
     throw error;
+  }
+}
+
+/** The steps in a `plan.json` as the daemon wrote it; none if somebody else wrote it. */
+function stepsIn(text: string): Step[] {
+  try {
+    return Plan.safeParse(JSON.parse(text)).data?.steps ?? [];
+  } catch {
+    return [];
   }
 }
 

@@ -187,8 +187,8 @@ function collectProjections(saves: string[]) {
 }
 
 /** Why a hand edit is left alone: the daemon will read it, or cannot. */
-function leaveHandEdit(path: string): RebuiltFile {
-  const problem = planFileProblem(path);
+function leaveHandEdit(path: string, plan: Plan | null): RebuiltFile {
+  const problem = planFileProblem(path, plan?.steps);
   const why = problem
     ? `a hand edit that cannot be read: ${problem}`
     : 'a hand edit; the daemon applies it at its next check';
@@ -207,10 +207,10 @@ async function rebuildPlan(
   const there = readPlanContent(path, undefined, 0)?.text;
   const wanted = plan ? formatPlanFile(plan) : undefined;
   if (there === wanted) return there === undefined ? [] : [{ path, is: 'unchanged' }];
-  if (unknown.size > 0) return [leaveHandEdit(path)];
+  if (unknown.size > 0) return [leaveHandEdit(path, plan)];
   if (wanted !== undefined) {
     const seen = await file.write(wanted);
-    return [seen.is === 'edited' || seen.is === 'blocked' ? leaveHandEdit(path) : { path, is: 'written' }];
+    return [seen.is === 'edited' || seen.is === 'blocked' ? leaveHandEdit(path, plan) : { path, is: 'written' }];
   }
   const last = [...left.values()].at(-1);
   if (!last) return [{ path, is: 'left', why: 'the event log has no plan' }];

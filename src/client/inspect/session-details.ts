@@ -6,6 +6,7 @@ import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { type Standing, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { RejectionReason } from '../../protocol/session/message.ts';
+import type { Step } from '../../protocol/session/plan.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
@@ -225,8 +226,11 @@ export function detailsAsJson({
   };
 }
 
-/** Why the current `plan.json` cannot be read, with line and column; null if it can, or does not exist. */
-export function planFileProblem(path: string): string | null {
+/**
+ * Why the current `plan.json` cannot be read, with line and column; null if it can, or does not exist. `current`: the
+ * steps of the plan it is a save of.
+ */
+export function planFileProblem(path: string, current: readonly Step[] = []): string | null {
   let text: string | undefined;
   try {
     text = readPlanContent(path, undefined, 0)?.text;
@@ -234,7 +238,7 @@ export function planFileProblem(path: string): string | null {
     return errorText(error);
   }
   if (text === undefined) return null;
-  const read = parseEditedPlan(text);
+  const read = parseEditedPlan(text, current);
   return 'fault' in read ? read.fault : null;
 }
 

@@ -13,6 +13,8 @@ export type EditReading = { edit: EditedPlan; raw: Readonly<Record<string, unkno
  * whatever its size, since only one that grows has to stay within the bounds of a whole plan.
  */
 export function parseEditedPlan(bytes: string, current: readonly Step[] = []): EditReading {
+  const large = saveFault(bytes.length, current);
+  if (large) return { fault: `plan.json is too large to be read: ${large}` };
   let raw: unknown;
   try {
     raw = JSON.parse(bytes);
@@ -49,6 +51,13 @@ export const withRemedy = (fault: string): string =>
 /** How a plan that grows exceeds the bounds, in words that follow a colon; undefined if it does not. */
 export const planSizeFault = (steps: readonly Step[], current: readonly Step[]): string | undefined =>
   stepsFault(steps.length, current.length) ?? textFault(stepsText(steps), stepsText(current));
+
+/** Counted before parsing: the fields that the daemon ignores, such as results, have no bound of their own. */
+function saveFault(length: number, current: readonly Step[]): string | undefined {
+  const { save } = PLAN_BOUNDS;
+  if (length <= save || length <= 2 * JSON.stringify(current, null, 2).length) return undefined;
+  return `expected at most ${save} characters in the file, or twice as many as the plan has now, got ${length}`;
+}
 
 const stepsFault = (count: number, current: number): string | undefined =>
   count > Math.max(current, PLAN_BOUNDS.steps)

@@ -4,11 +4,14 @@ import { errorText } from '../../base/user-error.ts';
 import type { PreviousFailure } from '../../engine/loop/recovery.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import type { CrashRecord } from '../../protocol/workspace/daemon-files.ts';
+import { rootSessionOf } from '../../store/index.ts';
 import type { BlameResult } from './crash-notes.ts';
 import type { UnservedSession } from './failing-sessions.ts';
 
 /** After evidence of this many lost daemons in a row, a session without a message to give up is not opened at once. */
 const MAX_CRASHES = 3;
+/** The step in which a session's settings are read: before it is opened, so that no message could be given up first. */
+export const READING_SETTINGS = 'reading session.json';
 const HOLD_FIRST_MS = 60_000;
 const HOLD_MAX_MS = 24 * 3_600_000;
 /**
@@ -197,7 +200,12 @@ function previousFailures(blamed: BlameResult['blamed']): CrashLoopGuard['takePr
 function openSuspendedSessions({ blamed, crashes }: BlameResult, crashesOf: (name: string) => number, clock: Clock) {
   const since = clock.now().toISOString();
   const until = new Map<string, number>();
-  const leftMs = (name: string): number => Math.max(0, (until.get(name) ?? 0) - clock.elapsed());
+  const overSettings = blamed?.why.endsWith(` while ${READING_SETTINGS}`) ? blamed.session : undefined;
+  const leftMs = (name: string): number => {
+    // Child sessions read the settings of their root.
+    const held = rootSessionOf(name) === overSettings ? overSettings : name;
+    return Math.max(0, (until.get(held) ?? 0) - clock.elapsed());
+  };
 
   function describe(name: string): string {
     const end = new Date(clock.now().getTime() + leftMs(name)).toISOString();
@@ -211,9 +219,10 @@ function openSuspendedSessions({ blamed, crashes }: BlameResult, crashesOf: (nam
     until.set(name, clock.elapsed() + ms);
   }
 
-  // After the third loss it is opened once, so that its message is given up with a reply; after more of them it is
-  // delayed.
-  for (const name of Object.keys(crashes.by_session)) if (crashesOf(name) > MAX_CRASHES) add(name);
+  // After the third loss it is opened once, so that its message is given up with a reply, unless its settings are to
+  // blame, which are read first; after more losses it is delayed.
+  for (const name of Object.keys(crashes.by_session))
+    if (crashesOf(name) > MAX_CRASHES - (name === overSettings ? 1 : 0)) add(name);
 
   return {
     add,

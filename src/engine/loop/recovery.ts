@@ -1,6 +1,7 @@
 import { interruptOpenCalls } from '../../core/runs/end-run.ts';
-import type { Session } from '../../core/session/session-state.ts';
+import { CRASH_LIMIT, type Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
+import { isLostOverPlan } from '../state/plan-sync.ts';
 import type { SessionLog } from '../state/session-log.ts';
 
 /**
@@ -23,6 +24,10 @@ export async function recordRecovery(sessionLog: SessionLog, last: PreviousFailu
   await sessionLog.record([{ type: 'recovery.started', open, ...(how ?? { after: 'crash' as const }) }]);
   await sessionLog.sync();
 }
+
+/** Whether as many daemons as a message is given were lost over this session, the last while it read `plan.json`. */
+export const isPlanToBlame = (last: PreviousFailure | undefined): boolean =>
+  last?.after === 'crash' && (last.crashes ?? 0) >= CRASH_LIMIT && isLostOverPlan(last.error ?? '');
 
 /** Logs an orderly stop if something is left open, so that the next daemon does not take it for a crash. */
 export async function recordShutdown(sessionLog: SessionLog): Promise<void> {

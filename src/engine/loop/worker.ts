@@ -14,6 +14,7 @@ import { attachOfferedFiles } from '../state/session-log.ts';
 import { performCall, publishReply, sendToChild } from './perform-decision.ts';
 import {
   describeOpenWork,
+  isPlanToBlame,
   type PreviousFailure,
   recordHoldsEnded,
   recordRecovery,
@@ -101,6 +102,7 @@ export async function openSessionWorker(
   await recordRecovery(sessionLog, last);
   await recordHoldsEnded(sessionLog);
   loop.isShelvingFirst = sessionLog.session.crashes.count >= CRASH_LIMIT;
+  if (isPlanToBlame(last)) await planSync.setAside();
   if (hadUnfinishedWork && !loop.isShelvingFirst) await planSync.readEdits();
   await cleanUpCalls(ports, sessionLog);
   const serving = serve().catch(fail);

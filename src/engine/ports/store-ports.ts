@@ -165,6 +165,11 @@ export type PlanFile = {
    * keeps it, for a plan that is at work again. Idempotent. Returns whether no `plan.json` is left.
    */
   archive(id: string, content: string, shown?: 'keep' | 'remove'): Promise<boolean>;
+  /**
+   * Moves the file, and every save not accepted yet, to `plans/history/<n>.unread.json` without reading them: nothing
+   * reads those names. Returns the names in `plans/history/`.
+   */
+  setAside(): Promise<string[]>;
 };
 
 /** Text of the model call in flight. Never synced; errors writing it do not matter. */

@@ -3,7 +3,7 @@ import { lastSaveOf, parseEditedPlan, withRemedy } from '../../core/plan/edited-
 import { mergePlanEdit, smallestEdit } from '../../core/plan/merge-edit.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
-import type { EditedPlan, PlanSave } from '../../protocol/session/plan-edit.ts';
+import { type EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/plan-edit.ts';
 import type { Clock } from '../ports/session-ports.ts';
 import type { PlanFile, PlanFileState } from '../ports/store-ports.ts';
 import type { SessionLog } from './session-log.ts';
@@ -23,6 +23,14 @@ const MAX_WRITE_LAG_MS = 5000;
 const UNREADABLE_GRACE_MS = 300;
 const MAX_WRITE_TRIES = 5;
 
+/** The steps that a person's save can freeze, as the watchdog names them. */
+const READING = 'reading plan.json';
+const MERGING = 'merging plan.json';
+
+/** Whether a daemon was lost while it read or merged a save of `plan.json`, from what its crash note says. */
+export const isLostOverPlan = (error: string): boolean =>
+  [READING, MERGING].some((step) => error.endsWith(` while ${step}`));
+
 /** Keeps `plan.json` and the event log in step: people's saves become events, the plan in the log becomes the file. */
 export type PlanSync = {
   /**
@@ -30,6 +38,11 @@ export type PlanSync = {
    * again; `final`: there will be no other check before the reply.
    */
   readEdits(how?: { final: boolean }): Promise<{ isPending: boolean }>;
+  /**
+   * Moves a `plan.json` that cost three daemons to `plans/history/`, unread, and says so: the next one is written from
+   * the log.
+   */
+  setAside(): Promise<void>;
   /** Updates the file from the log, unless it holds a save that cannot be read. */
   writePlan(): Promise<void>;
   /** Schedules a write within 200 ms, or five seconds if writing is slow; `onWriteDue` is called then. */
@@ -92,6 +105,7 @@ export function openPlanSync(file: PlanFile, sessionLog: SessionLog, clock: Cloc
       await edits.take(await file.detectEdits(final), final);
       return { isPending: edits.isPending() };
     },
+    setAside: () => setPlanAside(file, sessionLog),
     writePlan: flush,
     scheduleWrite,
     async writePlanIfDue() {
@@ -127,7 +141,9 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
   const mergeSave = async (bytes: string, inPlace: boolean, final: boolean): Promise<void> => {
     const now = sessionLog.session.plan;
     if (!now || bytes === formatPlanFile(now)) return markAccepted(bytes, inPlace);
-    const read = sessionLog.runGuarded('reading plan.json', () => parseEditedPlan(bytes, now.steps));
+    const read = sessionLog.runGuarded(READING, () => parseEditedPlan(bytes, now.steps));
+    if ('fault' in read && unreadableSave?.bytes !== bytes && (await isOwnVersion(bytes, sessionLog)))
+      return markAccepted(bytes, inPlace);
     if ('fault' in read)
       return inPlace ? handleUnreadable(bytes, withRemedy(read.fault), final) : reportLostSave(bytes, read.fault);
     const hash = file.sha256(bytes);
@@ -138,7 +154,7 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
     if (isPlanOf(bases, bytes)) return markAccepted(bytes, inPlace);
     const merge = (base: Plan | PlanSave) =>
       mergePlanEdit(base, read.edit, now, sessionLog.session.lastStepNumber, read.raw);
-    const { changes, ignored, save } = sessionLog.runGuarded('merging plan.json', () => smallestEdit(bases.map(merge)));
+    const { changes, ignored, save } = sessionLog.runGuarded(MERGING, () => smallestEdit(bases.map(merge)));
     if (changes.length + ignored.length > 0 || save || sessionLog.session.planProblem !== null) {
       await file.sync();
       const saved = save && { ...save, sha256: hash };
@@ -151,27 +167,24 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
   };
 
   const markAccepted = (bytes: string, inPlace: boolean): void => {
-    if (inPlace) {
-      unreadableSave = null;
-      written = bytes;
-    }
+    if (inPlace) [unreadableSave, written] = [null, bytes];
     file.markSeen(bytes);
   };
-
-  const recordProblem = (ignored: string) =>
-    sessionLog.record([{ type: 'plan.edited', by: 'person', changes: [], ignored: [ignored] }]);
 
   const handleUnreadable = async (bytes: string, fault: string, final: boolean): Promise<void> => {
     const at = clock.elapsed();
     if (unreadableSave?.bytes !== bytes) unreadableSave = { bytes, since: at, reported: false };
     if (unreadableSave.reported || (!final && at - unreadableSave.since < UNREADABLE_GRACE_MS)) return;
     unreadableSave.reported = true;
-    await recordProblem(`${withoutStop(fault)}. The file is left unchanged; work continues from the last valid plan`);
+    await recordProblem(
+      sessionLog,
+      `${withoutStop(fault)}. The file is left unchanged; work continues from the last valid plan`,
+    );
   };
 
   /** A save that was moved away before it could be read: nobody will fix it there, so it is reported once and kept. */
   const reportLostSave = async (bytes: string, fault: string): Promise<void> => {
-    await recordProblem(`${withoutStop(fault)}. The saved file is in plans/history/`);
+    await recordProblem(sessionLog, `${withoutStop(fault)}. The saved file is in plans/history/`);
     file.markSeen(bytes);
   };
 
@@ -197,6 +210,30 @@ function openPlanEdits(file: PlanFile, sessionLog: SessionLog, clock: Clock, onR
     /** That save may be unfinished, and is checked again. */
     isPending: () => unreadableSave !== null && !unreadableSave.reported,
   };
+}
+
+/** Whether the daemon wrote this text, as a version larger than what a save may be now: it needs no parsing. */
+async function isOwnVersion(text: string, sessionLog: SessionLog): Promise<boolean> {
+  if (text.length <= PLAN_BOUNDS.save) return false;
+  const id = /"id": "([^"]+)"/.exec(text.slice(0, 1000))?.[1];
+  const revision = /"revision": (\d+)/.exec(text.slice(-1000))?.[1];
+  if (id === undefined || revision === undefined) return false;
+  const plan = await sessionLog.planAt(id, Number(revision));
+  return plan !== undefined && formatPlanFile(plan) === text;
+}
+
+const recordProblem = (sessionLog: SessionLog, ignored: string) =>
+  sessionLog.record([{ type: 'plan.edited', by: 'person', changes: [], ignored: [ignored] }]);
+
+async function setPlanAside(file: PlanFile, sessionLog: SessionLog): Promise<void> {
+  const names = await file.setAside();
+  if (names.length === 0 || !sessionLog.session.plan) return;
+  const where = names.map((name) => `plans/history/${name}`).join(', ');
+  const what = `what was saved froze agentd each time it was read. It was moved, unread, to ${where}`;
+  await recordProblem(
+    sessionLog,
+    `${what}; work continues from the last valid plan, which is written to plan.json again`,
+  );
 }
 
 /**

@@ -3,8 +3,10 @@ import { EachSource, ReduceInput, Step, StepCheck, StepCondition, StepStatus } f
 
 /** The bounds of a `plan.json`: nobody reads a larger one, and each change of it would delay all sessions. */
 export const PLAN_BOUNDS = {
-  /** Of the file: all steps of the largest plan, with their results. */
+  /** Of any file: all steps of the largest plan, with their results. A larger one is not even read. */
   bytes: 64 * 1024 * 1024,
+  /** Characters of a save, unless the plan has more than half as many already. A longer one is not parsed. */
+  save: 4 * 1024 * 1024,
   steps: 5000,
   /** Characters of all steps, as `plan.json` shows what people write in them. */
   text: 1024 * 1024,

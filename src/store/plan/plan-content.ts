@@ -57,7 +57,8 @@ export const WATCHED_VERSIONS = 8;
 
 /**
  * One earlier `plan.json`. `<n>.json` is known: ours, or accepted. `<n>.save.json` holds a save the engine has not
- * accepted, and is never removed; the name says so across a restart.
+ * accepted, and is never removed; the name says so across a restart. `<n>.unread.json` was set aside after it froze
+ * three daemons: it is never read again, and never removed.
  */
 export type HistoryFile = { number: number; path: string };
 
@@ -69,15 +70,16 @@ export function openPlanHistory(folder: string) {
   const numbers = new Set<number>();
   const saves: HistoryFile[] = [];
   for (const name of fs.readdirSync(folder)) {
-    const [, digits, save] = /^(\d+)(\.save)?\.json$/.exec(name) ?? [];
+    const [, digits, save] = /^(\d+)(\.save|\.unread)?\.json$/.exec(name) ?? [];
     if (digits === undefined) continue;
     numbers.add(Number(digits));
-    if (save) saves.push({ number: Number(digits), path: join(folder, name) });
+    if (save === '.save') saves.push({ number: Number(digits), path: join(folder, name) });
   }
   saves.sort((a, b) => a.number - b.number);
   let next = Math.max(0, ...numbers) + 1;
   const understood = (number: number) => join(folder, `${number}.json`);
   const asSave = (number: number) => join(folder, `${number}.save.json`);
+  const asUnread = (number: number) => join(folder, `${number}.unread.json`);
 
   const rename = (file: HistoryFile, path: string): HistoryFile => {
     if (file.path !== path) fs.renameSync(file.path, path);
@@ -97,7 +99,8 @@ export function openPlanHistory(folder: string) {
         const staged = join(folder, `.tmp-${number}`);
         const stat = isTaken(staged) ? undefined : await createIfFree(staged, content);
         if (!stat) continue;
-        if (isTaken(understood(number)) || isTaken(asSave(number))) fs.rmSync(staged, { force: true });
+        if ([understood, asSave, asUnread].some((nameOf) => isTaken(nameOf(number))))
+          fs.rmSync(staged, { force: true });
         else {
           numbers.add(number);
           return { file: { number, path: understood(number) }, staged, stat };
@@ -112,6 +115,7 @@ export function openPlanHistory(folder: string) {
         .map((number) => ({ number, path: understood(number) })),
     watched: WATCHED_VERSIONS,
     asSave: (file: HistoryFile) => rename(file, asSave(file.number)),
+    asUnread: (file: HistoryFile) => rename(file, asUnread(file.number)),
     asUnderstood: (file: HistoryFile) => rename(file, understood(file.number)),
     /** Keeps the last 100; a save that was not accepted has another name and stays. */
     prune() {

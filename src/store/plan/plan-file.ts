@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { createMutex } from '../../base/async.ts';
 import { propertyOf } from '../../base/collections.ts';
 import { errorText, isFileLimit } from '../../base/user-error.ts';
@@ -54,10 +54,6 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     return { is: text === undefined ? 'missing' : 'ours' };
   };
 
-  const accept = (bytes: string) => {
-    if (!moved.accept(bytes) || here.text() === bytes) here.markSeen(bytes);
-  };
-
   const write = async (content: string): Promise<PlanFileState> => {
     const before = checkFile();
     if (before.is === 'edited' || before.is === 'blocked') return before;
@@ -109,9 +105,12 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
         for (const path of [paths.plan, ...moved.savePaths()]) await syncFile(path);
         for (const folder of [dirname(paths.plan), paths.planHistory]) await syncFolder(folder);
       }),
-    markSeen: accept,
+    markSeen(bytes) {
+      if (!moved.accept(bytes) || here.text() === bytes) here.markSeen(bytes);
+    },
     sha256: sha256Hex,
     write: (content) => inOrder(() => write(content)),
+    setAside: () => inOrder(() => setAside(paths, history, here, moved)),
     archive: (id, content, shown = 'remove') => inOrder(() => archive(id, content, shown)),
   };
 }
@@ -120,7 +119,14 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
 function openCurrentPlan(path: string, elapsed: () => number) {
   let current: PlanContent | undefined;
   let seen: string | undefined;
+  /** False if there is no file. */
+  const renameTo = (target: string): boolean =>
+    ifExists(() => {
+      fs.renameSync(path, target);
+      return true;
+    }) ?? false;
   return {
+    renameTo,
     /** The text at the last read; undefined if there was no file. */
     text: () => current?.text,
     /** The text that we wrote or accepted last. */
@@ -149,11 +155,7 @@ function openCurrentPlan(path: string, elapsed: () => number) {
     },
     /** Moves the file to the history, where nobody replaces it any more, and reads it there. */
     moveAway({ file }: HistoryClaim): MovedPlan | undefined {
-      const isMoved = ifExists(() => {
-        fs.renameSync(path, file.path);
-        return true;
-      });
-      if (!isMoved) return undefined;
+      if (!renameTo(file.path)) return undefined;
       try {
         return { file, last: readPlanContent(file.path, undefined, elapsed()), seen };
       } catch (error) {
@@ -181,6 +183,26 @@ function replaceCurrent(path: string, claim: HistoryClaim, here: CurrentPlan, mo
   }
   if (old) moved.add(old);
   return linkIfFree(claim.staged, path);
+}
+
+/** Moves `plan.json` and the saves not accepted to names that nothing reads. */
+async function setAside(
+  paths: SessionPaths,
+  history: PlanHistory,
+  here: CurrentPlan,
+  moved: MovedPlans,
+): Promise<string[]> {
+  const files = moved.takeUnaccepted().map(history.asUnread);
+  const claim = await history.claim('');
+  try {
+    const isMoved = wrapDiskErrors('move away', paths.plan, () => here.renameTo(claim.file.path));
+    if (isMoved) files.push(history.asUnread(claim.file));
+  } finally {
+    fs.rmSync(claim.staged, { force: true });
+  }
+  here.forget();
+  for (const folder of [paths.planHistory, dirname(paths.plan)]) await syncFolder(folder);
+  return files.map((file) => basename(file.path));
 }
 
 /** Earlier versions of `plan.json` in the history, which an editor may still write to. */
@@ -217,6 +239,12 @@ function openMovedPlans(history: PlanHistory, elapsed: () => number) {
     add: (old: MovedPlan) => void plans.push(old),
     /** Adds a file with a save that has not been accepted. */
     addSave: (old: MovedPlan) => void plans.push({ ...old, file: history.asSave(old.file), seen: undefined }),
+    /** The files with saves not accepted when they were last read; they are no longer watched. */
+    takeUnaccepted(): HistoryFile[] {
+      const unaccepted = plans.filter((old) => old.seen === undefined || old.last?.text !== old.seen);
+      plans = plans.filter((old) => !unaccepted.includes(old));
+      return unaccepted.map(({ file }) => file);
+    },
     savePaths: () => plans.flatMap((old) => (old.last?.text === old.seen ? [] : [old.file.path])),
     prune(): void {
       const understood = plans.filter((old) => old.last?.text === old.seen).slice(0, -history.watched);
