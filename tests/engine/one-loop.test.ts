@@ -16,11 +16,16 @@ function wakingPorts(world: SessionPorts, wake: () => void): SessionPorts {
       wake();
       return result;
     };
-  const { store, model, tools } = world;
-  const { eventLog, inbox, outbox, plan } = store;
+  const { store, model, tools, children } = world;
+  const { eventLog, snapshots, inbox, outbox, plan, approvals } = store;
   return {
     ...world,
     reportIdle: wake,
+    children: {
+      send: waking(children.send),
+      reply: waking(children.reply),
+      consume: waking(children.consume),
+    },
     runSemaphore: { acquire: waking(world.runSemaphore.acquire) },
     model: { ...model, ask: waking(model.ask) },
     tools: { ...tools, checkPermission: waking(tools.checkPermission), run: waking(tools.run) },
@@ -29,6 +34,14 @@ function wakingPorts(world: SessionPorts, wake: () => void): SessionPorts {
       eventLog: { ...eventLog, append: waking(eventLog.append), sync: waking(eventLog.sync) },
       inbox: { ...inbox, listReady: waking(inbox.listReady), moveToDone: waking(inbox.moveToDone) },
       outbox: { ...outbox, publish: waking(outbox.publish) },
+      snapshots: { load: waking(snapshots.load), save: waking(snapshots.save) },
+      approvals: {
+        ...approvals,
+        list: waking(approvals.list),
+        read: waking(approvals.read),
+        write: waking(approvals.write),
+        archive: waking(approvals.archive),
+      },
       plan: { ...plan, detectEdits: waking(plan.detectEdits), write: waking(plan.write) },
     },
   };

@@ -12,7 +12,8 @@ export type Gates = {
   one(chance: Chance): boolean;
 };
 
-export function gates(): Gates {
+/** `ring`: called where something passes and where it goes on, as anything outside may wake the session at any time. */
+export function gates(ring: () => void = () => {}): Gates {
   const waiting: Waiting[] = [];
   const leave = (one: Waiting) => {
     const at = waiting.indexOf(one);
@@ -22,8 +23,9 @@ export function gates(): Gates {
     waiting,
     pass: (what, kind = 'port', signal) =>
       new Promise((resolve, reject) => {
+        ring();
         if (signal?.aborted) return reject(signal.reason);
-        const one: Waiting = { what, kind, go: resolve };
+        const one: Waiting = { what, kind, go: () => [ring(), resolve()] };
         waiting.push(one);
         signal?.addEventListener('abort', () => {
           leave(one);

@@ -47,7 +47,7 @@ function simulation(seed: number) {
     faults: [],
     log: [],
   };
-  const rules: Rules = resolveRules({
+  const valid: Rules = resolveRules({
     version: 1,
     limits: { iterations: chance.of([2, 4, 50]), step_iterations: chance.of([2, 5]) },
     ...(chance.oneIn(4) && { on_limit: 'extend' as const }),
@@ -66,6 +66,11 @@ function simulation(seed: number) {
   /** Set while a life begins or ends. */
   let changing = false;
   let tokens = 0;
+  /** One in so many steps breaks the settings, or repairs them; 0: none. */
+  const breaks = chance.oneIn(3) ? 15 + chance.below(40) : 0;
+  let isBroken = false;
+  /** One in so many places wakes the session from inside; 0: none. */
+  const rings = chance.oneIn(2) ? 3 + chance.below(8) : 0;
 
   const say = (what: string) => void story.log.push(`${String(now - START).padStart(8)} ${what}`);
 
@@ -81,10 +86,28 @@ function simulation(seed: number) {
     },
   };
 
+  function wakeFromInside(): void {
+    if (rings > 0 && !isCalm && chance.oneIn(rings)) worker?.wake();
+  }
+
+  async function readRules(): Promise<Rules> {
+    wakeFromInside();
+    return isBroken ? { ...valid, settingsFault: 'session.json is not JSON' } : valid;
+  }
+
+  /** Whoever reads the settings wakes the session once they hold again. */
+  function setBroken(broken: boolean): void {
+    isBroken = broken;
+    say(`the settings are ${broken ? 'broken' : 'repaired'}`);
+    if (!broken) wake();
+  }
+
   /** The next daemon: it looks at a session where its inbox or the end of its record says there is something to do. */
   function begin(): void {
     changing = true;
-    const gate = gates();
+    const gate = gates(() => {
+      if (open === gate) wakeFromInside();
+    });
     open = gate;
     const setting = { chance, outside, timers: timing, isCalm: () => isCalm, diskFaults, grain };
     const failed = (error: unknown) => {
@@ -92,7 +115,7 @@ function simulation(seed: number) {
       story.faults.push(error);
       if (open === gate) void end(0);
     };
-    openSessionWorker(worldOf(story.store, gate, setting), async () => rules, failed).then(
+    openSessionWorker(worldOf(story.store, gate, setting), readRules, failed).then(
       (opened) => {
         if (open !== gate) return;
         worker = opened;
@@ -179,6 +202,7 @@ function simulation(seed: number) {
     if (kills > 0 && chance.oneIn(atWork ? COMMAND_KILLS : kills)) kill(chance.oneIn(2));
     else if (chance.oneIn(25)) await photograph(story.store, outside.album);
     else if (chance.oneIn(60)) void end(chance.of([0, 10_000]));
+    else if (breaks > 0 && chance.oneIn(breaks)) setBroken(!isBroken);
     else if (chance.oneIn(100)) jump(chance.of([-HOUR_MS, HOUR_MS]));
     else if (chance.oneIn(edits > 0 ? 8 : 12)) person();
     else if (chance.oneIn(40) || !goOn(chance)) passTime();
@@ -196,6 +220,7 @@ function simulation(seed: number) {
   async function calm(): Promise<void> {
     isCalm = true;
     say('calm');
+    if (isBroken) setBroken(false);
     await waitUntilIdle();
     const plan = planOfRecord(story.store.hands.events());
     if (story.store.hands.planText() !== undefined && !planIn(story.store) && plan)

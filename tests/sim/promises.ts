@@ -64,8 +64,10 @@ function replies({ store, actions }: Story, { events }: End): string[] {
   const committed = ofType(events, 'reply.committed');
   const present = new Map([...actions.consumed, ...store.hands.replies()]);
   const wanted = [...actions.dropped, ...actions.bad];
+  // What waited for its settings goes on once they hold, with a reply of its own.
+  const resumed = ofType(events, 'run.resumed').flatMap(({ by, name }) => (by === 'daemon' && name ? [name] : []));
   const strangers = [...present.keys()]
-    .filter((name) => !wanted.includes(name))
+    .filter((name) => !wanted.includes(name) && !resumed.includes(name))
     .map((name) => `a reply to nobody: ${name}`);
   const twice = [...actions.consumed.keys()]
     .filter((name) => store.hands.replies().has(name))
