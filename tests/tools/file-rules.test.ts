@@ -3,25 +3,80 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { PermissionRule, Permissions } from '../../src/protocol/settings/permissions.ts';
 import { TOOL_NAMES } from '../../src/protocol/tool-calls/tool-names.ts';
+import { builtinTools, openBrowsers, openJobStore, type Tool } from '../../src/tools/index.ts';
 import { setup } from './tool-setup.ts';
 
 const KEPT = 'secret/kept.txt';
 
-/** A call of each tool that accesses the content of a file, as in docs/security.md, and its kind of access. */
-const CALLS: Array<[row: string, tool: string, args: object, access: 'read' | 'write']> = [
-  ['`read_file`', 'read_file', { path: KEPT }, 'read'],
-  ['`search_files`', 'search_files', { pattern: 'x', path: KEPT }, 'read'],
-  ['`write_file`', 'write_file', { path: KEPT, content: 'x' }, 'write'],
-  ['`edit_file`', 'edit_file', { path: KEPT, old: 'a', new: 'b' }, 'write'],
-  ['`web_fetch` with `save_as`', 'web_fetch', { url: 'https://example.com/', save_as: KEPT }, 'write'],
-  ['`check` with a file', 'check', { file: KEPT, matches: 'x' }, 'read'],
-  ['`parts` with a file', 'parts', { file: KEPT, group: 1, from: 0 }, 'read'],
+type Row = [row: string, tool: string, args: object];
+
+/** A call of each tool, and of each use of it that reaches something else, as in the table of docs/security.md. */
+const ROWS: Row[] = [
+  ['`shell`', 'shell', { command: 'true' }],
+  ['`read_file`', 'read_file', { path: KEPT }],
+  ['`search_files`', 'search_files', { pattern: 'x', path: KEPT }],
+  ['`write_file`', 'write_file', { path: KEPT, content: 'x' }],
+  ['`edit_file`', 'edit_file', { path: KEPT, old: 'a', new: 'b' }],
+  ['`web_fetch`', 'web_fetch', { url: 'https://example.com/' }],
+  ['`web_fetch` with `save_as`', 'web_fetch', { url: 'https://example.com/', save_as: KEPT }],
+  ['`web_search`', 'web_search', { query: 'x' }],
+  ['`browser`', 'browser', { action: 'navigate', url: 'https://example.com/' }],
+  ['`check` with a file', 'check', { file: KEPT, matches: 'x' }],
+  ['`check` with a command', 'check', { command: 'true' }],
+  ['`check` with an address', 'check', { url: 'https://example.com/' }],
+  ['`parts` with a file', 'parts', { file: KEPT, group: 1, from: 0 }],
+  ['`remember`', 'remember', { text: 'x' }],
+  ['`jobs`', 'jobs', {}],
+  ['`list_files`', 'list_files', { path: KEPT }],
+  ['`parts` with a folder', 'parts', { folder: 'secret', from: 0 }],
+  ['`recall`', 'recall', { query: 'x' }],
+  ['`skill`', 'skill', { name: 'x' }],
 ];
-/** Tools without file paths, or that only list names. `browser` writes to two folders of its own. */
-const WITHOUT_CONTENT = [
-  ...['shell', 'jobs', 'list_files', 'web_search', 'browser', 'remember', 'recall', 'skill'],
-  ...['plan', 'ask_user', 'spawn'],
-];
+/** Tools of the engine: what they begin is checked as a call of its own. */
+const OF_THE_ENGINE = ['plan', 'ask_user', 'spawn'];
+
+const ALL_TOOLS = allTools();
+
+/** The tools of a session that has a search engine, jobs, notes and a browser. */
+function allTools(): Tool[] {
+  const folder = '/nowhere';
+  const notes = {
+    remember: async () => ({ line: '', known: false }),
+    recall: async () => ({ found: [], sessions: 0, read: 0, whole: true }),
+    skills: { folder, list: () => ({ skills: [] }) },
+  };
+  const search = { engine: 'searxng' as const, base_url: 'https://example.com/' };
+  return [
+    ...builtinTools({ readAlso: [], jobs: openJobStore(folder), notes, web: () => ({ search }) }),
+    openBrowsers({ env: {}, log: () => {} }).toolFor(folder, () => ({})),
+  ];
+}
+
+/** What a call reads, writes, runs and reaches, from its description, which is what rules are applied to. */
+function effectsOf([, name, args]: Row): string[] {
+  const described = ALL_TOOLS.find(({ spec }) => spec.name === name)?.describeCall(JSON.stringify(args));
+  if (!described) throw new Error(`There is no tool ${name}.`);
+  const all = [described, ...(described.also ?? [])];
+  const touches = all.flatMap((one) => one.touches);
+  if (described.kind === 'command') return ['', '', 'a command', 'what the sandbox lets it'];
+  return [
+    all.some(({ access }) => access === 'read') ? 'a file (`read_file`)' : '',
+    all.some(({ access }) => access === 'write')
+      ? 'a file (`write_file`)'
+      : touches.includes('work')
+        ? 'what the session keeps'
+        : '',
+    '',
+    touches.includes('network') ? 'the network' : '',
+  ];
+}
+
+/** The calls that access the content of a file, and how. */
+const CALLS = ROWS.flatMap((row) => {
+  const [reads, writes] = effectsOf(row);
+  const access = reads ? ('read' as const) : writes?.includes('write_file') ? ('write' as const) : undefined;
+  return access ? [[...row, access] as const] : [];
+});
 
 const withRules = (session: PermissionRule[]): Permissions => ({ mode: 'auto', session, workspace: [] });
 
@@ -36,8 +91,8 @@ function ruled(rules: PermissionRule[]) {
   return { ...at, permit };
 }
 
-test('every tool is in the table of file access, or is known not to access the content of files', () => {
-  const listed = new Set([...CALLS.map(([, tool]) => tool), ...WITHOUT_CONTENT]);
+test('every tool is in the table of what calls reach', () => {
+  const listed = new Set([...ROWS.map(([, tool]) => tool), ...OF_THE_ENGINE]);
   expect([...listed].sort()).toEqual([...TOOL_NAMES].sort());
 });
 
@@ -52,12 +107,18 @@ test.each(CALLS)('a rule for a file restricts %s by what it does, not by its nam
   expect(await permit(tool, args)).toBe('allow');
 });
 
-test('security.md says which rules apply to which tool', () => {
-  const table = readFileSync('docs/security.md', 'utf8').split('<!-- file tools -->')[1] ?? '';
-  const rows = [...table.split('<!-- /file tools -->')[0]!.matchAll(/^\| (`.*?) *\| `(\w+)` *\|$/gm)];
-  expect(rows.map(([, row, rule]) => [row, rule])).toEqual(
-    CALLS.map(([row, , , access]) => [row, access === 'read' ? 'read_file' : 'write_file']),
-  );
+test('security.md says what a call of each tool reads, writes, runs and reaches', () => {
+  const table = readFileSync('docs/security.md', 'utf8').split('<!-- effects -->')[1] ?? '';
+  const shown = table
+    .split('\n')
+    .filter((line) => line.startsWith('| `'))
+    .map((line) =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+  expect(shown).toEqual(ROWS.map((row) => [row[0], ...effectsOf(row)]));
 });
 
 test('a search leaves out a file that a rule forbids to read, and says so', async () => {
