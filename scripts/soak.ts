@@ -19,11 +19,15 @@ import { chanceOf } from '../tests/sim/chance.ts';
 import { startOpenAI } from '../tests/support/openai-server.ts';
 import { daemons } from './soak/daemons.ts';
 import { libraryFrontend, shellFrontend } from './soak/frontends.ts';
-import { innocents } from './soak/innocents.ts';
+import { innocents, type Outcome } from './soak/innocents.ts';
 
 const SETTLE_MS = 300_000;
-/** The first phase. Kills right after READY once failed messages of sessions that had not caused them. */
+/**
+ * The first phase. Kills right after READY once failed messages of sessions that had not caused them; while the model
+ * takes its time, each of them interrupts every session in a wait.
+ */
 const INNOCENTS = { sessions: 20, messages: 3, kills: 15, settleMs: SETTLE_MS };
+const ANSWERS_MS = [0, 12_000];
 /** One of this many frontends is a shell script that writes files directly. */
 const SHELL_ONE_IN = 4;
 
@@ -39,7 +43,11 @@ const [minutes, sessions, frontends] = [values.minutes, values.sessions, values.
 if (!minutes || !sessions || !frontends) throw new Error(`Expected numbers, got: ${JSON.stringify(values)}`);
 
 const base = fs.mkdtempSync(join(tmpdir(), 'agentd-soak-'));
-const blame = await innocents(join(base, 'innocents'), INNOCENTS, chanceOf(Number(values.seed)));
+const blames: Array<Outcome & { answerMs: number }> = [];
+for (const answerMs of ANSWERS_MS) {
+  const folder = join(base, `innocents-${answerMs}`);
+  blames.push({ answerMs, ...(await innocents(folder, { ...INNOCENTS, answerMs }, chanceOf(Number(values.seed)))) });
+}
 const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), histories: new Map() };
 fs.mkdirSync(ground.root, { mode: 0o700 });
 // Without a sandbox, because commands write to a ledger beside the workspace and nobody can approve calls.
@@ -67,7 +75,7 @@ const wrong = await settled();
 killed.measure();
 await killed.stop();
 const seconds = Math.round((performance.now() - began) / 1000);
-wrong.push(...blame.wrong, ...killed.runs.wrong, ...(await broken(ground)));
+wrong.push(...blames.flatMap((one) => one.wrong), ...killed.runs.wrong, ...(await broken(ground)));
 report(await sums());
 await server.close();
 if (wrong.length === 0) fs.rmSync(base, { recursive: true, force: true });
@@ -139,7 +147,8 @@ function report({ messages, replies, commands, unknown }: Sums): void {
   ];
   console.log(`| ${row.join(' | ')} |`);
   const { kills: early, sessions: innocent } = INNOCENTS;
-  console.log(
-    `\n${early} kills 60 to 560 ms after READY, ${innocent} sessions: of ${blame.messages} messages ${blame.done} are answered \`done\` ${blame.seconds} s after the last one started`,
-  );
+  for (const { answerMs, messages, done, seconds } of blames)
+    console.log(
+      `\n${early} kills 60 to 560 ms after READY, ${innocent} sessions, the model answers after ${answerMs / 1000} s: of ${messages} messages ${done} are answered \`done\` ${seconds} s after the last one started`,
+    );
 }

@@ -16,7 +16,8 @@ const SHORTEST_MS = 60;
 const LONGEST_MS = 560;
 const STOP_MS = 30_000;
 
-export type Plan = { sessions: number; messages: number; kills: number; settleMs: number };
+/** `answerMs`: how long the model takes for an answer. */
+export type Plan = { sessions: number; messages: number; kills: number; settleMs: number; answerMs: number };
 export type Outcome = { messages: number; done: number; seconds: number; wrong: string[] };
 
 /**
@@ -25,7 +26,7 @@ export type Outcome = { messages: number; done: number; seconds: number; wrong: 
  */
 export async function innocents(
   base: string,
-  { sessions, messages, kills, settleMs }: Plan,
+  { sessions, messages, kills, settleMs, answerMs }: Plan,
   chance: Chance,
 ): Promise<Outcome> {
   const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), histories: new Map() };
@@ -34,7 +35,7 @@ export async function innocents(
     join(ground.root, 'agentd.json'),
     '{ "version": 1, "sandbox": "none", "disk": { "reserve_mb": 1 } }\n',
   );
-  const server = await startOpenAI(jobScript(ground.ledger, () => chance.below(100)));
+  const server = await startOpenAI(jobScript(ground.ledger, () => answerMs + chance.below(100)));
   const words = ['--workspace', ground.root, '--base-url', server.url, '--model', 'm', '--log-level', 'error'];
   const wrong: string[] = [];
   try {

@@ -10,7 +10,7 @@ import { startOpenAI } from '../support/openai-server.ts';
 test('sessions at work while the daemon is killed again and again are never blamed: all is answered once it is over', async () => {
   const base = mkdtempSync(join(tmpdir(), 'agentd-innocents-'));
   onTestFinished(() => rmSync(base, { recursive: true, force: true }));
-  const plan = { sessions: 4, messages: 3, kills: 5, settleMs: 120_000 };
+  const plan = { sessions: 4, messages: 3, kills: 5, settleMs: 120_000, answerMs: 0 };
   const { wrong, done } = await innocents(base, plan, chanceOf(7));
   expect(wrong).toEqual([]);
   expect(done).toBe(12);
