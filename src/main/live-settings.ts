@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
-import { UserError } from '../base/user-error.ts';
 import { READING_SETTINGS } from '../daemon/crashes/crash-loop-guard.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
 import type { Config, ModelSettings, Settings } from '../protocol/settings/config.ts';
 import { type EffectiveSettings, resolveSettings } from '../protocol/settings/effective-settings.ts';
+import { SECRET_NAME_PATTERN } from '../protocol/settings/env-variable.ts';
 import { findUnknownMcpServers } from '../protocol/tool-calls/tool-names.ts';
 import { type DaemonStatus, MAX_LISTED } from '../protocol/workspace/daemon-files.ts';
 import {
@@ -12,7 +12,6 @@ import {
   existingRootOf,
   type HotReloadedSettings,
   hotReloadSettings,
-  openSettingsBackup,
   type SettingsState,
   sessionPaths,
   type Workspace,
@@ -43,7 +42,7 @@ export type LiveSettingsOptions = {
 };
 
 /**
- * The settings of one session. `waits`: why no work is done in it: a file is invalid and no valid version is known.
+ * The settings of one session. `waits`: why no work is done in it: a file is invalid and no valid version was read.
  */
 export type SessionSettings = EffectiveSettings & { waits: string | null };
 
@@ -72,17 +71,14 @@ type SettingsEntry = {
   announced?: SettingsState<Settings>['from'];
 };
 
-/** Throws UserError if `agentd.json` is invalid and there is no earlier valid version. */
 export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
-  const { workspace, configFile, flags, env, log, clock, wake } = options;
+  const { workspace, configFile, flags, env, log, clock, wake, learn } = options;
   const sessions = openSessionFiles(options);
   const { files } = sessions;
   const waiting = new Map<string, () => SessionSettings>();
   const ignored = ignoredFiles(workspace, log);
   const config = workspaceSettings(options);
-  const first = config.reload();
-  let wasUsable = true;
-  if (first.from === 'nothing') throw new UserError(first.fault ?? configFile);
+  let wasUsable = config.reload().from !== 'nothing';
 
   function forSession(name: string): () => SessionSettings {
     sessions.forgetGone(existingRootOf(name, workspace.has));
@@ -98,6 +94,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
         const [{ value: workspaceValue }, { value: session }] = current;
         const value = resolveSettings({ flags, env, workspace: workspaceValue, session });
         last = { from: current, value: withFaults(value, current) };
+        if (last.value.waits !== null) learn({ secrets: likelySecrets(env) });
         sessions.warnOnce(root, unknownServers(root, value));
       }
       // Wakes no session: the caller may be that session's own loop, in the middle of an iteration.
@@ -129,18 +126,11 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
     if (wasUsable && !isUsable) for (const name of files.keys()) wake(name);
     wasUsable = isUsable;
     ignored.forgetGone();
-    for (const [name, entry] of files) {
-      const { used, file, warned } = entry;
-      if (!workspace.has(name)) files.delete(name);
-      else if (clock.elapsed() - used < IN_USE_MS) {
-        const { from } = sessions.reload(name, entry);
-        if (from !== (entry.announced ?? from)) wake(name);
-        entry.announced = from;
-      } else if (!file.needsReload && file.current.warnings.length + warned.length === 0) files.delete(name);
-    }
+    sessions.reloadUsed();
   }
 
   const timers = [setInterval(retry, RETRY_MS), setInterval(everySecond, RELOAD_MS)];
+  timers.push(setInterval(sessions.forgetAllGone, IN_USE_MS));
   for (const timer of timers) timer.unref();
 
   return {
@@ -156,16 +146,14 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
 
 function workspaceSettings(options: LiveSettingsOptions): HotReloadedSettings<Config> {
   const { workspace, configFile, readConfig, learn, clock, log } = options;
-  const { lastGood, lastGoodOf } = workspace.paths;
   return hotReloadSettings<Config>({
     ...{ label: configFile, read: readConfig ?? workspace.configText, defaults: {}, beforeApply: learn, clock, log },
     check: (text) => checkConfig(text, configFile),
-    backup: openSettingsBackup(readConfig ? lastGoodOf(configFile) : lastGood),
   });
 }
 
 /** The `session.json` of each root session, which also applies to its child sessions. */
-function openSessionFiles({ workspace, learn, clock, log, runGuarded }: LiveSettingsOptions) {
+function openSessionFiles({ workspace, learn, clock, log, runGuarded, wake }: LiveSettingsOptions) {
   const files = new Map<string, SettingsEntry>();
   const reload = (owner: string, { file }: SettingsEntry): SettingsState<Settings> =>
     runGuarded(owner, READING_SETTINGS, () => file.reload());
@@ -188,7 +176,6 @@ function openSessionFiles({ workspace, learn, clock, log, runGuarded }: LiveSett
         ...{ label, defaults: {}, beforeApply: learn, clock, log },
         read: () => (workspace.has(name) ? read() : undefined),
         check: (text) => checkSettings(text, label),
-        backup: openSettingsBackup(sessionPaths(folder).lastGood),
       });
       const entry: SettingsEntry = { isSame: watchFolderIdentity(folder), file, used: clock.elapsed(), warned: [] };
       files.set(name, entry);
@@ -196,6 +183,21 @@ function openSessionFiles({ workspace, learn, clock, log, runGuarded }: LiveSett
     },
     reload,
     forgetGone,
+    forgetAllGone: () => [...files.keys()].forEach(forgetGone),
+    /** An unused file keeps its last valid version, and is not looked at each second: there may be thousands. */
+    reloadUsed(): void {
+      for (const [name, entry] of files) {
+        const { used, file, warned } = entry;
+        const isInUse = clock.elapsed() - used < IN_USE_MS;
+        const isReported = file.needsReload || file.current.warnings.length + warned.length > 0;
+        if ((isInUse || isReported) && !workspace.has(name)) files.delete(name);
+        else if (isInUse) {
+          const { from } = reload(name, entry);
+          if (from !== (entry.announced ?? from)) wake(name);
+          entry.announced = from;
+        } else if (!isReported && file.current.since === null) files.delete(name);
+      }
+    },
     /** Reads invalid files again. */
     retry(): void {
       for (const [name, entry] of files) {
@@ -267,7 +269,11 @@ function unknownServers(session: string, { settings, permissions, mcpServers }: 
   return unknown.map((one) => `${session}: ${one}`);
 }
 
-/** Without valid settings nothing is allowed. */
+/** The variables that an invalid file may name as secrets. */
+const likelySecrets = (env: NodeJS.ProcessEnv): string[] =>
+  Object.keys(env).filter((key) => SECRET_NAME_PATTERN.test(key));
+
+/** Without valid settings nothing is allowed, and nothing is deleted. */
 function lockedDown(value: EffectiveSettings, waits: string): SessionSettings {
   return {
     ...value,
@@ -278,5 +284,6 @@ function lockedDown(value: EffectiveSettings, waits: string): SessionSettings {
     permissions: { mode: 'safe', session: [], workspace: [{ deny: '*' }] },
     mcpServers: {},
     readAlso: [],
+    retention: { recordDays: 0, filesDays: 0 },
   };
 }

@@ -21,7 +21,6 @@ export { openSessionFolder, type SessionFolderOptions } from './session/session-
 export {
   type HotReloadedSettings,
   hotReloadSettings,
-  openSettingsBackup,
   type SettingsState,
 } from './settings/hot-reload.ts';
 export { checkConfig, checkSettings } from './settings/settings-check.ts';

@@ -39,14 +39,15 @@ test('an idle session is counted without loading the reducers; one with new even
   child.kill('SIGTERM');
   await ended;
   const status = () => loadedBy('agentctl', ['--workspace', root, 'status', '--json']);
+  const snapshot = path('.sessions', 'demo', 'snapshot.json');
+  expect(existsSync(snapshot)).toBe(true);
+  const { child: again, ended: end } = await serve('--model', 'runbook');
+  // The daemon says that the settings are valid. Without one, their schema is loaded to check them.
   const idle = await status();
   expect(JSON.parse(idle.out).sessions).toEqual({ total: 1, completed: 1 });
   expect(idle.sources.filter((file) => REDUCERS.test(file) || EVENT_FORMATS.test(file))).toEqual([]);
 
-  // Back to where a snapshot of an earlier moment would leave it: the record has gone on since.
-  const snapshot = path('.sessions', 'demo', 'snapshot.json');
-  expect(existsSync(snapshot)).toBe(true);
-  const { child: again, ended: end } = await serve('--model', 'runbook');
+  // To where a snapshot of an earlier moment would leave it: the record has gone on since.
   expect((await ctl(['send', 'demo', '1. Fail: `false`', '--wait'])).code).not.toBe(0);
   again.kill('SIGKILL');
   await end;

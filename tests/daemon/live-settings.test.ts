@@ -6,17 +6,20 @@ import { openLiveSettings } from '../../src/main/live-settings.ts';
 import { oncePerTurn } from '../../src/store/fs/file-reads.ts';
 import { openWorkspace } from '../../src/store/index.ts';
 
-/** The settings of a workspace whose clocks and timers a test moves. */
-function setup() {
+/** The settings of a workspace whose clocks and timers a test moves; `config` is its agentd.json at the start. */
+function setup(config?: string) {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   const root = mkdtempSync(join(tmpdir(), 'agentd-live-settings-'));
   const at = { ms: 0 };
   const clock = { now: () => new Date(), elapsed: () => at.ms };
   const workspace = openWorkspace(root, clock);
+  if (config !== undefined) writeFileSync(join(root, 'agentd.json'), config);
   const woken: string[] = [];
   const logged: string[] = [];
+  const learned: unknown[] = [];
   const settings = openLiveSettings({
-    ...{ workspace, flags: {}, env: {}, clock, configFile: 'agentd.json', learn: () => {} },
+    ...{ workspace, flags: {}, clock, configFile: 'agentd.json', learn: (one) => learned.push(one) },
+    env: { DEPLOY_TOKEN: 'abcdefgh', HOME: '/home/ann' },
     log: (_, text) => logged.push(text),
     wake: (name) => woken.push(name),
     runGuarded: (_name, _what, run) => run(),
@@ -40,6 +43,7 @@ function setup() {
     pass,
     woken,
     logged,
+    learned,
     root,
     config: (text: string) => writeFileSync(join(root, 'agentd.json'), text),
   };
@@ -119,14 +123,45 @@ test('where agentd.json is broken and never held, every session waits, and goes 
   for (const now of both) expect(now()).toMatchObject({ waits: null, permissions: { mode: 'safe' } });
 });
 
-test('a session that waits may do nothing by what is asked in between', () => {
-  const { settings, save } = setup();
+test('with an agentd.json that is invalid at the start, every session waits, and goes on once it is fixed', () => {
+  const { settings, save, pass, woken, config, logged, learned } = setup('{ "approvals": ');
+  save('demo', '{}');
+  const now = settings.forSession('demo');
+  expect(now().waits).toContain('agentd.json is not JSON');
+  expect(logged).toEqual([expect.stringMatching(/agentd\.json is not JSON.*sessions that use it wait.*Fix the file/s)]);
+  // Which secrets it names is not known.
+  expect(learned).toContainEqual({ secrets: ['DEPLOY_TOKEN'] });
+  pass(10_000);
+  expect(woken).toEqual([]);
+  config('{ "approvals": "safe" }');
+  pass(200);
+  expect(woken).toEqual(['demo']);
+  expect(now()).toMatchObject({ waits: null, permissions: { mode: 'safe' } });
+});
+
+test('a session whose file breaks after nobody used it for minutes keeps its last valid settings, until it is removed', () => {
+  const { settings, save, pass, root } = setup();
+  save('demo', '{ "approvals": "safe" }');
+  settings.forSession('demo')();
+  pass(300_000);
+  save('demo', '{');
+  expect(settings.forSession('demo')()).toMatchObject({ waits: null, permissions: { mode: 'safe' } });
+  pass(300_000);
+  rmSync(join(root, '.sessions', 'demo'), { recursive: true });
+  pass(300_000);
+  expect(settings.status().sessions).toEqual([]);
+});
+
+test('a session that waits may do nothing by what is asked in between, and nothing of it expires', () => {
+  const { settings, save, config } = setup();
+  config('{ "retention": { "log_days": 1, "files_days": 1 } }');
   save('demo', '{ "sandbox": "moat" }');
   expect(settings.forSession('demo~step_1')()).toMatchObject({
     waits: expect.stringContaining('demo/session.json, line 1'),
     permissions: { workspace: [{ deny: '*' }] },
     sandbox: { mode: 'bwrap', network: false },
     mcpServers: {},
+    retention: { recordDays: 0, filesDays: 0 },
     rules: { settingsFault: expect.stringContaining('sandbox') },
   });
 });

@@ -46,7 +46,7 @@ test('a key is in no file but those a person put it into: not in the record, rep
   await until(() => on.sh('demo', 'cat outbox/*.md').includes('Again [redacted: MY_KEY].'), 'the answer');
   await daemon.stop();
   const theirs = (path: string) =>
-    /^(?:done\/|rejected\/|work\/|session\.(?:last-good\.)?json$)/.test(path) && !path.endsWith('.why.json');
+    /^(?:done\/|rejected\/|work\/|session\.json$)/.test(path) && !path.endsWith('.why.json');
   for (const form of [KEY, EXTRA, Buffer.from(KEY).toString('base64').slice(0, 30), KEY.slice(0, 9), KEY.slice(-9)])
     expect(holding(on.session('demo'), form).filter((path) => !theirs(path))).toEqual([]);
   expect(holding(join(on.root, '.agentd'), KEY)).toEqual([]);

@@ -23,26 +23,36 @@ async function shellModel() {
   return { server, on, settings, flags: ['--base-url', server.url, '--model', 'm'] };
 }
 
-test('a session.json that breaks while nobody is there drops no protection: what held last is in force', async () => {
+test('after a restart with a broken session.json the session waits and says so, and goes on once it is fixed', async () => {
   const { server, on, settings, flags } = await shellModel();
   on.sh('demo', 'mkdir inbox');
   settings(DENY);
   const first = await on.start(flags);
   on.sh('demo', 'echo "touch one" > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('denied');
-  first.process.kill('SIGKILL');
-  await first.ended;
   settings(`${DENY},`);
-  await on.serve(flags);
   on.sh('demo', 'echo "touch two" > inbox/2.md');
   const reply = await on.file('demo', 'outbox/2.md');
   expect(reply).toContain('denied');
   expect(reply).toMatch(/last valid settings remain in force.*demo\/session\.json is not JSON: line 1, column 50/s);
+  await until(() => on.status()?.settings.sessions[0]?.from === 'last good', 'the status says so');
+  const say = async (pattern: RegExp) => {
+    for (const words of [['list'], ['show', 'demo'], ['status']]) expect(await on.ctl(...words)).toMatch(pattern);
+  };
+  await say(/demo\/session\.json is not JSON: line 1, column 50: .*The last valid settings remain in force\./s);
+  first.process.kill('SIGKILL');
+  await first.ended;
+  await say(/demo\/session\.json is not JSON: line 1, column 50: .*wait until it is fixed/s);
+  await on.serve(flags);
+  on.sh('demo', 'echo "touch three" > inbox/3.md');
+  const waits = await on.file('demo', 'outbox/3.md');
+  expect(statusOf(waits)).toBe('waiting');
+  expect(waits).toContain('demo/session.json is not JSON: line 1, column 50');
+  await until(() => on.status()?.settings.sessions[0]?.from === 'nothing', 'the status says so');
+  await say(/demo\/session\.json is not JSON: line 1, column 50: .*wait until it is fixed/s);
+  settings(DENY);
+  expect(await on.file('demo', 'outbox/settings.md')).toContain('denied');
   expect(inFolder(`${on.session('demo')}/work`)).toEqual([]);
-  for (const words of [['list'], ['show', 'demo'], ['status']])
-    expect(await on.ctl(...words)).toMatch(
-      /demo\/session\.json is not JSON: line 1, column 50: .*last valid settings/s,
-    );
   await server.close();
 });
 
@@ -133,31 +143,42 @@ test('settings saved in place hold for the very next call, and the log and the s
   await server.close();
 });
 
-test('a daemon starts with the last good agentd.json where the file is broken by then, and with none not at all', async () => {
+test('after a restart with a broken agentd.json the daemon runs, sessions wait and say so, and go on once it is fixed', async () => {
   const { server, on, flags } = await shellModel();
-  on.config({ permissions: [{ deny: 'shell' }] });
+  const deny = { permissions: [{ deny: 'shell' }] };
+  on.config(deny);
   const first = await on.start(flags);
-  first.process.kill('SIGKILL');
-  await first.ended;
   writeFileSync(`${on.root}/agentd.json`, '{ "sandbox": ');
-  const second = await on.start(flags);
   on.sh('demo', 'mkdir inbox && echo "touch one" > inbox/1.md');
   expect(await on.file('demo', 'outbox/1.md')).toContain('denied');
-  for (const words of [['list'], ['show', 'demo'], ['status']])
-    expect(await on.ctl(...words)).toMatch(/agentd\.json is not JSON: line 1, column 14/);
+  await until(() => on.status()?.settings.from === 'last good', 'the status says so');
+  const say = async (pattern: RegExp) => {
+    for (const words of [['list'], ['show', 'demo'], ['status']]) expect(await on.ctl(...words)).toMatch(pattern);
+  };
+  await say(/agentd\.json is not JSON: line 1, column 14.*The last valid settings remain in force\./s);
   expect(await on.ctl('status')).toContain('the last valid ones');
-  // The file counts, not what the daemon wrote of it up to a second ago.
-  on.sh('../', `echo '{ "sandbox": "none", "permissions": [{ "deny": "shell" }] }' > agentd.json`);
-  expect(await on.ctl('status')).not.toContain('Broken:');
+  first.process.kill('SIGKILL');
+  await first.ended;
+  await say(/agentd\.json is not JSON: line 1, column 14.*wait until it is fixed/s);
+  const second = await on.start(flags);
+  expect(second.stderr()).toMatch(
+    /agentd\.json is not JSON: line 1, column 14.*sessions that use it wait.*Fix the file/s,
+  );
+  on.sh('demo', 'echo "touch two" > inbox/2.md');
+  const waits = await on.file('demo', 'outbox/2.md');
+  expect(statusOf(waits)).toBe('waiting');
+  expect(waits).toContain('agentd.json is not JSON: line 1, column 14');
+  await say(/agentd\.json is not JSON: line 1, column 14.*wait until it is fixed/s);
+  expect(await on.ctl('status')).toContain('Settings:  none');
+  on.config(deny);
+  expect(await on.file('demo', 'outbox/settings.md')).toContain('denied');
   await until(() => on.status()?.settings.fault === null, 'the daemon took it');
-  on.sh('../', `printf '{ "sandbox": ' > agentd.json`);
+  expect(await on.ctl('status')).not.toContain('Broken:');
+  // The file counts, not what the daemon wrote of it up to a second ago.
+  writeFileSync(`${on.root}/agentd.json`, '{ "sandbox": ');
   expect(await on.ctl('status')).toContain('Broken:    agentd.json is not JSON');
-  second.process.kill('SIGKILL');
-  await second.ended;
-  on.sh('../', 'rm .agentd/agentd.last-good.json');
-  const third = on.launch(flags);
-  expect(await third.ended).toBe(1);
-  expect(third.stderr()).toContain('agentd.json is not JSON: line 1, column 14');
+  expect(inFolder(`${on.session('demo')}/work`)).toEqual([]);
+  expect(inFolder(`${on.root}/.agentd`).filter((name) => name.includes('good'))).toEqual([]);
   await server.close();
 });
 
@@ -193,13 +214,18 @@ test('a daemon with --config and a path from its own folder: every command knows
   mkdirSync(folder);
   writeFileSync(file, '{ "mode": "todo" }');
   on.wrap.push('env', '-C', folder);
+  const missing = on.launch(['--config', 'missing.json', '--model', 'runbook']);
+  expect(await missing.ended).toBe(1);
+  expect(missing.stderr()).toContain(`${join(folder, 'missing.json')} does not exist`);
   const first = await on.start(['--config', 'agentd.json', '--model', 'runbook']);
   expect(await on.ctl('settings')).toMatch(new RegExp(`^mode +${file} +"todo"$`, 'm'));
   expect(await on.ctl('doctor')).toContain(`✓ configuration  ${file}\n`);
   expect(await on.ctl('config', 'set', 'mode', 'dag')).toContain(`The running daemon reads ${file} instead.`);
   writeFileSync(file, '{ "mode": "sideways" }');
-  await until(async () => (await on.ctl('status')).includes(`${file}, line 1, column 3`), 'the fault');
-  expect(await on.ctl('settings')).toMatch(new RegExp(`^mode +${file} +"todo"$`, 'm'));
+  await until(() => on.status()?.settings.from === 'last good', 'the fault');
+  expect(await on.ctl('status')).toContain(`${file}, line 1, column 3`);
+  // What is in force instead is not known, so no default is claimed.
+  expect(await on.ctl('settings')).not.toContain('default');
   writeFileSync(file, '{}');
   try {
     await on.ctl('restart', '--model', 'runbook');

@@ -12,7 +12,6 @@ const {
   dropMessage,
   openMemoryFile,
   openSessionFolder,
-  openSettingsBackup,
   openWorkspace,
   replaceFile,
   sessionPaths,
@@ -165,16 +164,6 @@ test('a note is on disk, with the name of its file', async () => {
   const root = tempFolder();
   const memory = openMemoryFile(join(root, 'MEMORY.md'), () => new Date());
   expect(await log.during(root, () => memory.add('Tests run with make check.'))).toEqual(['sync MEMORY.md', 'sync .']);
-});
-
-test('settings that are kept to be used again are on disk, with their name', async () => {
-  const root = tempFolder();
-  const backup = openSettingsBackup(join(root, 'session.last-good.json'));
-  expect(await log.during(root, () => backup.save('{}'))).toEqual([
-    'sync .tmp-*',
-    'rename session.last-good.json',
-    'sync .',
-  ]);
 });
 
 test('when retention returns, the segments that it removed are gone from the disk, which has what replaces them', async () => {

@@ -1,9 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { ifExists } from '../../src/store/fs/store-errors.ts';
-import { checkSettings, hotReloadSettings, openSettingsBackup } from '../../src/store/index.ts';
+import { checkSettings, hotReloadSettings } from '../../src/store/index.ts';
 
 const DENY = '{ "permissions": [{ "deny": "shell" }] }';
 const ASK = '{ "permissions": [{ "ask": "shell" }] }';
@@ -14,7 +14,6 @@ function place() {
   const folder = mkdtempSync(join(tmpdir(), 'agentd-settings-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'session.json');
-  const copy = join(folder, 'session.last-good.json');
   const at = { ms: 0 };
   const logged: string[] = [];
   const open = () =>
@@ -23,40 +22,41 @@ function place() {
       read: () => ifExists(() => readFileSync(path, 'utf8')),
       check: (text) => checkSettings(text, 'session.json'),
       defaults: {},
-      backup: openSettingsBackup(copy),
       beforeApply: () => {},
       clock: { now: () => new Date(at.ms), elapsed: () => at.ms },
       log: (_, text) => logged.push(text),
     });
   return {
-    ...{ at, logged, open, copy },
+    ...{ at, logged, open },
     save: (text: string) => writeFileSync(path, text),
     remove: () => rmSync(path),
-    kept: () => ifExists(() => readFileSync(copy, 'utf8')),
+    files: () => readdirSync(folder),
   };
 }
 
 const deny = { permissions: [{ deny: 'shell' }] };
 
-test('no file means no settings, and nothing is kept', () => {
-  const { open, kept, logged } = place();
+test('no file means no settings', () => {
+  const { open, logged } = place();
   expect(open().reload()).toEqual({ value: {}, from: 'file', fault: null, warnings: [], since: null });
-  expect([kept(), logged]).toEqual([undefined, []]);
+  expect(logged).toEqual([]);
 });
 
-test('a file that becomes invalid leaves its last valid version in force, in this daemon and the next', () => {
-  const { open, save, kept, logged } = place();
+test('a file that becomes invalid leaves its last valid version in force; the next daemon has no settings', () => {
+  const { at, open, save, files, logged } = place();
+  at.ms = 5000;
   save(DENY);
   const file = open();
-  expect(file.reload()).toMatchObject({ value: deny, from: 'file', fault: null });
-  expect(kept()).toBe(DENY);
+  const since = '1970-01-01T00:00:05.000Z';
+  expect(file.reload()).toMatchObject({ value: deny, from: 'file', fault: null, since });
+  at.ms = 9000;
   save(BROKEN);
-  const broken = { value: deny, from: 'last good', fault: expect.stringContaining('line 1, column 40') };
+  const broken = { value: deny, from: 'last good', fault: expect.stringContaining('line 1, column 40'), since };
   expect(file.reload()).toMatchObject(broken);
   expect(file.needsReload).toBe(true);
-  expect(open().reload()).toMatchObject(broken);
-  expect(kept()).toBe(DENY);
   expect(logged.join('\n')).toContain('the last valid settings remain in force');
+  expect(open().reload()).toMatchObject({ value: {}, from: 'nothing', fault: broken.fault, since: null });
+  expect(files()).toEqual(['session.json']);
 });
 
 test('a file that was never valid gives no settings until it is valid', () => {
@@ -90,16 +90,14 @@ test('an empty file, as during a save in place, is invalid', () => {
   expect(file.reload()).toMatchObject({ value: { permissions: [{ ask: 'shell' }] }, from: 'file', fault: null });
 });
 
-test('a file that is missing for a moment is not removed; one that stays missing is, with its copy', () => {
-  const { open, save, remove, at, kept, logged } = place();
+test('a file that is missing for a moment is not removed; one that stays missing is', () => {
+  const { open, save, remove, at, logged } = place();
   save(DENY);
   const file = open();
   file.reload();
   remove();
   expect(file.reload()).toMatchObject({ value: deny });
   expect(file.needsReload).toBe(true);
-  // A daemon that starts at this moment cannot know.
-  expect(open().reload()).toMatchObject({ value: deny });
   at.ms += 500;
   save(ASK);
   expect(file.reload()).toMatchObject({ value: { permissions: [{ ask: 'shell' }] } });
@@ -107,11 +105,11 @@ test('a file that is missing for a moment is not removed; one that stays missing
   file.reload();
   at.ms += 1500;
   expect(file.reload()).toMatchObject({ value: {}, from: 'file', since: null });
-  expect([kept(), file.needsReload]).toEqual([undefined, false]);
+  expect(file.needsReload).toBe(false);
   expect(logged.at(-1)).toBe('session.json: removed; its settings no longer apply');
 });
 
-test('a change is reported once, even one made while no daemon ran', () => {
+test('a change is reported once', () => {
   const { open, save, logged } = place();
   save(DENY);
   const file = open();
@@ -122,11 +120,9 @@ test('a change is reported once, even one made while no daemon ran', () => {
   file.reload();
   file.reload();
   expect(logged).toEqual(['session.json: changed; the new settings are in force']);
-  save(DENY);
+  // For a daemon that starts, nothing has changed.
   open().reload();
-  expect(logged).toHaveLength(2);
-  open().reload();
-  expect(logged).toHaveLength(2);
+  expect(logged).toHaveLength(1);
 });
 
 test('a fault is reported once, until it changes', () => {
@@ -141,27 +137,17 @@ test('a fault is reported once, until it changes', () => {
   expect(logged).toHaveLength(2);
 });
 
-test('a copy that is invalid by today’s rules is ignored', () => {
-  const { open, save, copy } = place();
-  writeFileSync(copy, '{ "sandbox": "moat" }');
-  save(BROKEN);
-  expect(open().reload().from).toBe('nothing');
-});
-
 test.each([
   ['a key twice', '{ "permissions": [{ "deny": "shell" }], "permissions": [] }'],
   ['an unknown key', '{ "perms": [] }'],
-])('%s drops no protection, also after a restart: what held last is in force', (_, text) => {
+])('%s drops no protection: what held last is in force, and after a restart nothing is', (_, text) => {
   const { open, save, logged } = place();
   save(DENY);
   const file = open();
   file.reload();
   save(text);
-  for (const one of [file, open()])
-    expect(one.reload()).toMatchObject({
-      value: deny,
-      from: 'last good',
-      fault: expect.stringMatching(/line 1, column \d+/),
-    });
+  const fault = expect.stringMatching(/line 1, column \d+/);
+  expect(file.reload()).toMatchObject({ value: deny, from: 'last good', fault });
   expect(logged.at(-1)).toContain('the last valid settings remain in force');
+  expect(open().reload()).toMatchObject({ from: 'nothing', fault });
 });

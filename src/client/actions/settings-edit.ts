@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { resolveSettings } from '../../protocol/settings/effective-settings.ts';
 import { maskKeys } from '../../protocol/settings/env-variable.ts';
@@ -28,13 +28,15 @@ export function checkSettingsFile(file: SettingsFile): SettingsFileCheck {
   }
 }
 
-/** Why a daemon would not start with the settings in this file, by default `agentd.json`; null if it would. */
-export function whyNoStart(paths: WorkspacePaths, configFile?: string): string | null {
-  const [path, lastGood] =
-    configFile === undefined ? [paths.config, paths.lastGood] : [configFile, paths.lastGoodOf(configFile)];
-  const { exists, fault } = checkSettingsFile({ path, label: configFile ?? 'agentd.json', of: 'workspace' });
-  if (!exists && configFile !== undefined) return `${configFile} does not exist.`;
-  return fs.existsSync(lastGood) ? null : fault;
+/**
+ * Throws UserError if a new daemon could do no work with this file, by default `agentd.json`: it would not know the
+ * last valid settings, which a running one may have.
+ */
+export function assertRestartable(paths: WorkspacePaths, configFile?: string): void {
+  const [path, label] = [configFile ?? paths.config, configFile ?? 'agentd.json'];
+  const { exists, fault } = checkSettingsFile({ path, label, of: 'workspace' });
+  const why = exists || configFile === undefined ? fault : `${configFile} does not exist.`;
+  if (why !== null) throw new UserError(`${why}\nThe running daemon was not stopped: a new one would do no work.`);
 }
 
 /** The value of a key such as `limits.iterations`, as the file has it; of the whole file without a key. */
@@ -144,25 +146,28 @@ const define = (object: JsonObject, key: string, value: unknown) =>
 export type ReportedSetting = { name: string; value: unknown; from: string };
 
 /**
- * The settings in force, by name such as `limits.minutes`, without secrets. `faults`: which files are invalid, so that
- * their last valid copies apply. Flags and environment of the daemon are not known here.
+ * The settings in force, by name such as `limits.minutes`, without secrets. `faults`: which files are invalid. What is
+ * in force instead is known to the daemon alone, so nothing is said about settings that such a file may set. Flags and
+ * environment of the daemon are not known here either.
  */
 export type SettingsReport = { settings: ReportedSetting[]; faults: string[] };
 
 /** Of the workspace; with `session`, a session without a parent, of that session. */
 export function reportSettings(paths: WorkspacePaths, session: SessionPaths | undefined): SettingsReport {
-  const file = readDaemonStatus(paths)?.settings?.file ?? 'agentd.json';
-  // Only the daemon knows the path of a file given by --config; there is a copy of it.
-  const isOther = file !== 'agentd.json';
-  const source = isOther ? paths.lastGoodOf(file) : paths.config;
-  const workspace = readChecked(source, paths.lastGood, (text) => checkConfig(text, file));
-  const own = session && readChecked(session.settings, session.lastGood, (text) => checkSettings(text, 'session.json'));
-  const layers = [
-    ...(own ? [{ from: 'session.json', leaves: leavesOf(own.value) }] : []),
-    { from: file, leaves: leavesOf(workspace.value) },
-    { from: 'default', leaves: leavesOf(DEFAULTS) },
-  ];
-  const getsNoKey = resolveSettings({ workspace: workspace.value, session: own?.value }).model.no_key !== undefined;
+  // Only the daemon knows the path of a file given by --config, which must be there.
+  const file = readDaemonStatus(paths)?.settings.file ?? 'agentd.json';
+  const text = readTextFile(resolve(paths.root, file)) ?? (file === 'agentd.json' ? undefined : '');
+  const workspace = readChecked(file, () => checkConfig(text, file));
+  const own =
+    session && readChecked('session.json', () => checkSettings(readTextFile(session.settings), 'session.json'));
+  const all = [...(own ? [own] : []), workspace, { from: 'default', value: DEFAULTS, fault: null }];
+  const faults = all.flatMap(({ fault }) => fault ?? []);
+  const layers = all
+    .slice(0, faults.length > 0 ? all.findIndex(({ fault }) => fault !== null) : all.length)
+    .map(({ from, value }) => ({ from, leaves: leavesOf(value) }));
+  const getsNoKey =
+    faults.length === 0 &&
+    resolveSettings({ workspace: workspace.value, session: own?.value }).model.no_key !== undefined;
   const names = [
     ...new Set([...layers.flatMap(({ leaves }) => [...leaves.keys()]), ...(getsNoKey ? [KEY] : [])]),
   ].sort();
@@ -171,32 +176,15 @@ export function reportSettings(paths: WorkspacePaths, session: SessionPaths | un
     const layer = layers.find(({ leaves }) => leaves.has(name));
     return layer ? [{ name, value: redact(name, layer.leaves.get(name)), from: layer.from }] : [];
   });
-  return { settings, faults: [workspace, own].flatMap((one) => one?.fault ?? []) };
+  return { settings, faults };
 }
 
-type ReadSettings<T> = { value: T; fault: string | null };
-
-/** The file, or its last valid copy if it is invalid. */
-function readChecked<T>(
-  path: string,
-  lastGood: string,
-  check: (text: string | undefined) => CheckedSettings<T>,
-): ReadSettings<T> {
+function readChecked<T extends object>(from: string, check: () => CheckedSettings<T>) {
   try {
-    return { value: check(readTextFile(path)).value, fault: null };
+    return { from, value: check().value, fault: null };
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    return { value: lastGoodValue(), fault: error.message };
-  }
-
-  /** A copy that is invalid by today's rules does not apply. */
-  function lastGoodValue(): T {
-    try {
-      return check(readTextFile(lastGood)).value;
-    } catch (error) {
-      if (!(error instanceof UserError)) throw error;
-      return check(undefined).value;
-    }
+    return { from, value: {}, fault: error.message };
   }
 }
 

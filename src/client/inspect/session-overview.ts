@@ -9,7 +9,7 @@ import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { SessionStanding, UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
-import { readTextFile, readTextOrThrow } from '../../store/fs/file-reads.ts';
+import { readTextOrThrow } from '../../store/fs/file-reads.ts';
 import { notAFolder, toDiskError } from '../../store/fs/store-errors.ts';
 import {
   existingRootOf,
@@ -18,6 +18,7 @@ import {
   type SessionPaths,
   sessionPaths,
   type WorkspacePaths,
+  workspacePaths,
 } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
@@ -166,11 +167,12 @@ export async function checkSessionSettings(
 ): Promise<{ title: string | undefined; problem: string | null }> {
   const at = (name: string) => sessionPaths(`${dirname(paths.folder)}/${name}`);
   const root = existingRootOf(paths.name, (name) => fs.existsSync(at(name).folder));
-  const { settings, lastGood } = at(root);
-  const { title, fault } = await checkSettingsFile(settings, `${root}/session.json`);
+  const { title, fault } = await checkSettingsFile(at(root).settings, `${root}/session.json`);
+  const status = fault === null ? undefined : readDaemonStatus(workspacePaths(dirname(dirname(paths.folder))));
+  const from = status && (status.settings.sessions.find(({ session }) => session === root)?.from ?? 'file');
   return {
     title: root === paths.name ? title : undefined,
-    problem: fault === null ? null : `${fault}\n${fallbackNotice(lastGood)}`,
+    problem: fault === null ? null : `${fault}\n${fallbackNotice(from)}`,
   };
 }
 
@@ -197,27 +199,32 @@ export async function planProblem({ plan: path }: SessionPaths, plan: Plan | nul
 export async function workspaceSettingsProblem(paths: WorkspacePaths): Promise<string | null> {
   const reported = readDaemonStatus(paths)?.settings;
   const hasOwnFile = reported !== undefined && reported.file !== 'agentd.json';
-  const fault = hasOwnFile ? reported.fault : await configProblem(paths);
-  const lastGood = hasOwnFile ? paths.lastGoodOf(reported.file) : paths.lastGood;
-  return fault === null ? null : `${fault}\n${fallbackNotice(lastGood)}`;
+  const fault = hasOwnFile
+    ? reported.fault
+    : await configProblem(paths, reported?.fault === null ? reported.since : null);
+  return fault === null ? null : `${fault}\n${fallbackNotice(reported?.from)}`;
 }
 
-/** What the daemon does about an invalid file. */
-function fallbackNotice(lastGood: string): string {
-  const force = fs.existsSync(lastGood)
-    ? `The last valid settings remain in force: ${lastGood}.`
-    : 'There are no earlier valid settings, so nothing that depends on them runs.';
-  return `${force} Fix the file; changes apply immediately.`;
+/** What the daemon does about an invalid file, by what it says itself; undefined if none is running. */
+function fallbackNotice(from: DaemonStatus['settings']['from'] | undefined): string {
+  const force = { 'last good': 'The last valid settings remain in force. ', file: '', nothing: WAIT }[
+    from ?? 'nothing'
+  ];
+  return `${force}Fix the file; changes apply immediately.`;
 }
+
+const WAIT = 'Sessions that use it wait until it is fixed. ';
 
 /**
- * A file the daemon found valid is not checked again: the schema takes longer to load than the rest of a short command.
+ * A file the daemon found valid, and that did not change since, is not checked again: the schema takes longer to load
+ * than the rest of a short command.
  */
-async function configProblem({ config, lastGood }: WorkspacePaths): Promise<string | null> {
+async function configProblem({ config }: WorkspacePaths, validSince: string | null): Promise<string | null> {
   try {
+    const changed = fs.statSync(config, { throwIfNoEntry: false })?.ctimeMs ?? 0;
+    if (validSince !== null && changed < Date.parse(validSince)) return null;
     const text = readTextOrThrow(config, 'settings as JSON', 'follow');
-    if (text !== undefined && text !== readTextFile(lastGood))
-      (await import('../../store/settings/settings-check.ts')).checkConfig(text, 'agentd.json');
+    if (text !== undefined) (await import('../../store/settings/settings-check.ts')).checkConfig(text, 'agentd.json');
     return null;
   } catch (error) {
     return errorText(error);

@@ -34,7 +34,7 @@ const en = {
   truncated: 'The answer ends in the middle: it reached the length limit of the endpoint.',
   goOn: 'Say "continue" to resume.',
   settingsWait: (why: string) =>
-    `Not started: a settings file is invalid and there is no earlier valid version.\n\n${why}\n\nFix or delete the file; work then resumes by itself.`,
+    `Not started: a settings file is invalid, and this daemon has read no valid version of it.\n\n${why}\n\nFix or delete the file; work then resumes by itself.`,
   settingsNote: (why: string) =>
     `Note: a settings file is invalid; the last valid settings remain in force.\n\n${why}\n\nFix the file; changes apply immediately.`,
   ceiling: (value: number, setting: string) =>
@@ -142,7 +142,7 @@ const zh: typeof en = {
   limit: (setting, value) => `已暂停：达到限额（${setting} = ${value}）。`,
   truncated: '回答在中途结束：已达到接口的长度上限。',
   settingsWait: (why) =>
-    `没有开始：设置文件无效，也没有之前有效的版本。\n\n${why}\n\n请改正或删除该文件；之后工作会自动继续。`,
+    `没有开始：设置文件无效，守护进程启动后也没有读到过有效的版本。\n\n${why}\n\n请改正或删除该文件；之后工作会自动继续。`,
   settingsNote: (why) =>
     `注意：设置文件无效，目前仍按上一次有效的设置工作。\n\n${why}\n\n请改正该文件；改正后立即生效。`,
   goOn: '回复“继续”（continue）即可继续。',

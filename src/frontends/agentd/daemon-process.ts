@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { errorText, UserError } from '../../base/user-error.ts';
 import type { ModelSettings } from '../../protocol/settings/config.ts';
@@ -58,6 +58,7 @@ async function parseStartOptions(argv: string[]): Promise<DaemonStartOptions | n
   if (!args) return null;
   const { config } = args;
   const file = config === undefined ? undefined : resolve(config);
+  if (file !== undefined && !existsSync(file)) throw new UserError(`--config ${file} does not exist.`);
   return {
     root: workspaceRoot(args.workspace),
     ...(file !== undefined && { readConfig: () => readConfigFile(file) }),

@@ -10,9 +10,9 @@ const SettingsStatus = z.object({
   from: z
     .enum(['file', 'last good', 'nothing'])
     .describe(
-      'What is in force: the file; the last valid version, because the file is invalid; "nothing": there is no valid version.',
+      'What is in force: the file; the last valid version, because the file is invalid; "nothing": this daemon has read no valid version.',
     ),
-  since: z.string().nullable().describe('When it took effect, ISO 8601, UTC; null if there is no file.'),
+  since: z.string().nullable().describe('When the daemon put it in force, ISO 8601, UTC; null if there is no file.'),
   fault: z.string().nullable().describe('Why the current file is invalid.'),
   warnings: z.array(z.string()).describe('What was ignored in it.'),
 });

@@ -16,9 +16,6 @@ export const workspacePaths = (root: string) => ({
   session: (name: string) => `${root}/.sessions/${name}`,
   /** The daemon's own folder. */
   own: join(root, '.agentd'),
-  /** The last valid copy of `agentd.json`. */
-  lastGood: join(root, '.agentd', 'agentd.last-good.json'),
-  lastGoodOf: (file: string) => join(root, '.agentd', `config-${sha256(file).slice(0, 12)}.last-good.json`),
   lock: join(root, '.agentd', 'lock'),
   owner: join(root, '.agentd', 'owner.json'),
   log: join(root, '.agentd', 'daemon.log'),
@@ -46,8 +43,6 @@ export type WorkspacePaths = ReturnType<typeof workspacePaths>;
 export const sessionPaths = (folder: string) => ({
   folder,
   settings: `${folder}/session.json`,
-  /** The last valid copy of it. */
-  lastGood: `${folder}/session.last-good.json`,
   /** The event log: the current segment, and the rotated ones before it. */
   events: `${folder}/events.jsonl`,
   rotated: `${folder}/events`,

@@ -1,10 +1,5 @@
-import * as fs from 'node:fs';
-import { dirname, join } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
-import { stagingName, writeAll } from '../fs/durable-write.ts';
-import { readTextFile } from '../fs/file-reads.ts';
-import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { CheckedSettings } from './settings-check.ts';
 
 /** A missing file counts as removed after this long: some editors delete the old one before they create the new one. */
@@ -13,13 +8,13 @@ const REMOVED_AFTER_MS = 1000;
 /** The settings in force, and the state of their file. */
 export type SettingsState<T> = {
   value: T;
-  /** `nothing`: the file is invalid and no valid version is known, so nothing may be done by it. */
+  /** `nothing`: the file is invalid and this daemon has read no valid version, so nothing may be done by it. */
   from: 'file' | 'last good' | 'nothing';
   /** Why the current file is invalid: the place, what was expected, what was found. */
   fault: string | null;
   /** Parts of the file that were not understood and left out. */
   warnings: readonly string[];
-  /** When these took effect, ISO 8601; null if there is no file. */
+  /** When the daemon put these in force, ISO 8601; null if there is no file. */
   since: string | null;
 };
 
@@ -41,7 +36,6 @@ type HotReloadOptions<T> = {
   check: (text: string) => CheckedSettings<T>;
   /** The settings without a file. */
   defaults: T;
-  backup: SettingsBackup;
   /** Called with new settings before they come into force. */
   beforeApply: (value: T) => void;
   clock: { now: () => Date; elapsed: () => number };
@@ -49,8 +43,8 @@ type HotReloadOptions<T> = {
 };
 
 /**
- * The settings of one file. They fail closed: a broken file lifts no protection. Its last valid version stays in force,
- * across restarts too; if there never was one, `from` is `nothing`.
+ * The settings of one file. They fail closed: a broken file lifts no protection. The last valid version that was read
+ * stays in force; if there is none, as after a restart, `from` is `nothing`.
  */
 export function hotReloadSettings<T>(options: HotReloadOptions<T>): HotReloadedSettings<T> {
   const it: ReloadedFile<T> = {
@@ -94,7 +88,6 @@ const stateWithoutFile = <T>(defaults: T): SettingsState<T> => ({
 function reload<T>(it: ReloadedFile<T>): SettingsState<T> {
   try {
     const text = it.read();
-    if (it.isFirstRead && text === undefined) restoreBackup(it);
     if (text === undefined) handleMissing(it);
     else if (text !== it.goodText || it.state.from !== 'file') handleText(it, text);
     else it.goneAt = null;
@@ -107,7 +100,7 @@ function reload<T>(it: ReloadedFile<T>): SettingsState<T> {
 }
 
 function handleText<T>(it: ReloadedFile<T>, text: string): void {
-  const { label, log, backup } = it;
+  const { label, log } = it;
   it.goneAt = null;
   if (text === it.badText) return;
   let checked: CheckedSettings<T>;
@@ -118,61 +111,28 @@ function handleText<T>(it: ReloadedFile<T>, text: string): void {
     it.badText = text;
     return;
   }
-  const before = it.goodText ?? backup.read();
-  const isNew = text !== before;
-  if (isNew || it.state.fault !== null) saveBackup(it, text);
-  if (isNew && !(it.isFirstRead && before === undefined))
-    log('info', `${label}: changed; the new settings are in force`);
-  else if (it.state.fault !== null) log('info', `${label}: valid again`);
-  apply(it, checked, text, 'file');
-  for (const warning of checked.warnings) log('warn', warning);
-}
-
-/** Only warns if the backup cannot be written: the new settings are valid and come into force. */
-function saveBackup<T>({ backup, label, log }: ReloadedFile<T>, text: string): void {
-  try {
-    backup.save(text);
-  } catch (error) {
-    log('warn', `${label}: could not save a copy of the valid settings: ${errorText(error)}`);
-  }
-}
-
-function apply<T>(
-  it: ReloadedFile<T>,
-  { value, warnings }: CheckedSettings<T>,
-  text: string,
-  from: SettingsState<T>['from'],
-): void {
-  it.beforeApply(value);
-  const since = (it.backup.savedAt() ?? it.clock.now()).toISOString();
-  it.state = { value, from, fault: null, warnings, since };
+  const isNew = text !== it.goodText;
+  if (!isNew) log('info', `${label}: valid again`);
+  else if (!it.isFirstRead) log('info', `${label}: changed; the new settings are in force`);
+  it.beforeApply(checked.value);
+  const since = isNew ? it.clock.now().toISOString() : it.state.since;
+  it.state = { ...checked, from: 'file', fault: null, since };
   it.goodText = text;
   it.badText = undefined;
+  for (const warning of checked.warnings) log('warn', warning);
 }
 
 function handleFault<T>(it: ReloadedFile<T>, fault: string): void {
   it.goneAt = null;
-  if (it.isFirstRead) restoreBackup(it);
   if (it.state.fault !== fault) {
     const force =
       it.goodText === undefined
-        ? 'there is no earlier valid version, so nothing that depends on it runs'
-        : `the last valid settings remain in force (${it.backup.path})`;
+        ? 'this daemon has read no valid version, so sessions that use it wait'
+        : 'the last valid settings remain in force';
     const advice = `The file is left unchanged; ${force}. Fix the file; changes apply immediately.`;
     it.log('error', `${it.label}: ${fault}\n${advice}`);
   }
   it.state = { ...it.state, from: it.goodText === undefined ? 'nothing' : 'last good', fault };
-}
-
-/** Restores the copy that an earlier daemon saved, unless this version considers it invalid. */
-function restoreBackup<T>(it: ReloadedFile<T>): void {
-  const text = it.backup.read();
-  if (text === undefined) return;
-  try {
-    apply(it, it.check(text), text, 'last good');
-  } catch {
-    it.goodText = undefined;
-  }
 }
 
 function handleMissing<T>(it: ReloadedFile<T>): void {
@@ -184,65 +144,8 @@ function handleMissing<T>(it: ReloadedFile<T>): void {
     it.log('info', `${it.label}: removed; its settings no longer apply`);
   }
   if (it.goodText !== undefined || it.state.fault !== null) {
-    it.backup.remove();
     it.state = stateWithoutFile(it.defaults);
   }
   it.goodText = undefined;
   it.goneAt = null;
-}
-
-const { O_CREAT, O_DIRECTORY, O_EXCL, O_RDONLY, O_WRONLY } = fs.constants;
-
-/** A copy of the last valid settings, used while their file is invalid. */
-type SettingsBackup = {
-  path: string;
-  /** Its text; undefined if there is none. */
-  read(): string | undefined;
-  /** When it was saved; undefined if there is none. */
-  savedAt(): Date | undefined;
-  /** Durable when it returns: it replaces an invalid file, also after a power cut. */
-  save(text: string): void;
-  remove(): void;
-};
-
-/** All synchronous, since settings are read between a call and its permission. */
-export function openSettingsBackup(path: string): SettingsBackup {
-  return {
-    path,
-    read: () => readTextFile(path) || undefined,
-    savedAt: () => ifExists(() => fs.lstatSync(path).mtime),
-    save(text) {
-      const staged = join(dirname(path), stagingName());
-      wrapDiskErrors('write', path, () => {
-        try {
-          writeSynced(staged, text);
-          fs.renameSync(staged, path);
-        } catch (error) {
-          fs.rmSync(staged, { force: true });
-          throw error;
-        }
-        syncFolderNow(dirname(path));
-      });
-    },
-    remove: () => wrapDiskErrors('delete', path, () => fs.rmSync(path, { force: true })),
-  };
-}
-
-function writeSynced(path: string, text: string): void {
-  const fd = fs.openSync(path, O_WRONLY | O_CREAT | O_EXCL, 0o600);
-  try {
-    writeAll(fd, Buffer.from(text));
-    fs.fdatasyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
-}
-
-function syncFolderNow(folder: string): void {
-  const fd = fs.openSync(folder, O_RDONLY | O_DIRECTORY);
-  try {
-    fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
 }

@@ -11,7 +11,7 @@ import {
   readDaemonFlags,
 } from '../../command-line.ts';
 import { defineCommand, EXIT_CODES, formatCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
-import { formatTable, print, printDone, printError, printJson, printNote } from '../common/terminal.ts';
+import { formatTable, print, printDone, printError, printJson, printNote, stripControls } from '../common/terminal.ts';
 
 export const start = defineCommand({
   usage: 'start',
@@ -28,6 +28,8 @@ async function startDaemon(client: Client, launch: { program: string; args: stri
     throw lostStartRace(error) ?? error;
   });
   printDone(`The daemon is running: process ${owner.pid}, workspace ${client.paths.root}, log ${client.paths.log}`);
+  const fault = await client.settingsFault();
+  if (fault !== null) printError(stripControls(fault));
 }
 
 export const restart = defineCommand({
@@ -47,10 +49,8 @@ export const restart = defineCommand({
     const kept: DaemonFlags = { ...flags, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
     const configFile = kept.config && resolve(cwd ?? '', kept.config);
     const argv = daemonArgv({ ...kept, config: configFile }, model === undefined ? cwd : undefined);
-    const { whyNoStart } = await import('../../../client/actions/settings-edit.ts');
-    const fault = owner ? whyNoStart(client.paths, configFile) : null;
-    // A daemon that would not start again is not stopped.
-    if (fault !== null) throw new UserError(`${fault}\nThe running daemon was not stopped: it would not start again.`);
+    const { assertRestartable } = await import('../../../client/actions/settings-edit.ts');
+    if (owner) assertRestartable(client.paths, configFile);
     if (owner) await client.stop();
     await startDaemon(client, { program, args: argv });
     return 'ok';

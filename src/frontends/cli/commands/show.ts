@@ -170,7 +170,7 @@ const MOST_CALLS = 3;
 
 /**
  * What a person can do next about a session: command lines as words behind `agentctl`, the likeliest first. `isServed`:
- * whether a daemon is running; `fault`: why `agentd.json` is invalid, with which a first daemon does not start.
+ * whether a daemon is running; `fault`: why `agentd.json` is invalid, with which sessions wait after a start.
  */
 export function nextCommands(details: SessionDetails, isServed: boolean, fault: string | null): string[][] {
   const { session, settingsProblem, unserved, inbox } = details;

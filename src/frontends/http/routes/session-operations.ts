@@ -109,7 +109,11 @@ const Settings = z.object({
       from: z.string().describe('The file that has it, or "default".'),
     }),
   ),
-  faults: z.array(z.string()).describe('Files that are invalid; their last valid copies apply.'),
+  faults: z
+    .array(z.string())
+    .describe(
+      'Files that are invalid. What is in force instead is not known: settings that they may set are left out.',
+    ),
 });
 
 const UsageSums = z.object({
