@@ -18,10 +18,9 @@ import {
   watchFolderIdentity,
 } from '../store/index.ts';
 
-/** How soon an invalid file is read again. */
-const RETRY_MS = 200;
-/** How often the file of an active session is checked, and for how long after it was last used. */
-const RELOAD_MS = 1000;
+/** How often invalid files, and those of active sessions, are checked. */
+const CHECK_MS = 1000;
+/** How long a session counts as active after its settings were last used. */
 const IN_USE_MS = 60_000;
 
 export type LiveSettingsOptions = {
@@ -104,10 +103,8 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
     return now;
   }
 
-  /** Reads invalid files again, and wakes the sessions whose settings became valid. */
-  function retry(): void {
-    if (config.needsReload) config.reload();
-    sessions.retry();
+  /** Wakes the sessions whose settings became valid. */
+  function wakeWaiting(): void {
     for (const [name, now] of waiting) {
       if (workspace.has(name) && now().waits !== null) continue;
       waiting.delete(name);
@@ -121,26 +118,28 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
    * Applies and reports a change even if no session asks for settings; a session left without valid settings has to
    * report that. Compares with what was announced: another reader, such as a child session, may have seen it first.
    */
-  function everySecond(): void {
+  function check(): void {
+    wakeWaiting();
     const isUsable = config.reload().from !== 'nothing';
     if (wasUsable && !isUsable) for (const name of files.keys()) wake(name);
     wasUsable = isUsable;
     ignored.forgetGone();
     sessions.reloadUsed();
+    if (clock.elapsed() - cleanedAt < IN_USE_MS) return;
+    cleanedAt = clock.elapsed();
+    sessions.forgetAllGone();
   }
 
-  const timers = [setInterval(retry, RETRY_MS), setInterval(everySecond, RELOAD_MS)];
-  timers.push(setInterval(sessions.forgetAllGone, IN_USE_MS));
-  for (const timer of timers) timer.unref();
+  let cleanedAt = clock.elapsed();
+  const timer = setInterval(check, CHECK_MS);
+  timer.unref();
 
   return {
     config: () => config.reload().value,
     reload: () => void config.reload(),
     forSession,
     status: () => settingsStatus(configFile, config.current, files),
-    close() {
-      for (const timer of timers) clearInterval(timer);
-    },
+    close: () => clearInterval(timer),
   };
 }
 
@@ -190,20 +189,12 @@ function openSessionFiles({ workspace, learn, clock, log, runGuarded, wake }: Li
         const { used, file, warned } = entry;
         const isInUse = clock.elapsed() - used < IN_USE_MS;
         const isReported = file.needsReload || file.current.warnings.length + warned.length > 0;
-        if ((isInUse || isReported) && !workspace.has(name)) files.delete(name);
-        else if (isInUse) {
-          const { from } = reload(name, entry);
-          if (from !== (entry.announced ?? from)) wake(name);
-          entry.announced = from;
-        } else if (!isReported && file.current.since === null) files.delete(name);
-      }
-    },
-    /** Reads invalid files again. */
-    retry(): void {
-      for (const [name, entry] of files) {
-        if (!entry.file.needsReload) continue;
-        forgetGone(name);
-        if (files.has(name)) reload(name, entry);
+        if (isInUse || isReported) forgetGone(name);
+        else if (file.current.since === null) files.delete(name);
+        if (!files.has(name) || !(isInUse || file.needsReload)) continue;
+        const { from } = reload(name, entry);
+        if (from !== (entry.announced ?? from)) wake(name);
+        entry.announced = from;
       }
     },
     announce(name: string): void {

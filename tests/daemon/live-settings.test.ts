@@ -56,7 +56,7 @@ test('a session that waits, and that nobody asks for, is woken when its file hol
   pass(120_000);
   expect(woken).toEqual([]);
   save('demo', '{}');
-  pass(200);
+  pass(1000);
   expect(woken).toEqual(['demo']);
   pass(10_000);
   expect(woken).toEqual(['demo']);
@@ -88,7 +88,7 @@ test('reading wakes no session; the first read that finds the settings valid aga
   expect(settings.forSession('demo')().waits).toBeNull();
   expect(now().waits).toBeNull();
   expect(woken).toEqual([]);
-  pass(200);
+  pass(1000);
   expect(woken).toEqual(['demo']);
   pass(10_000);
   expect(woken).toEqual(['demo']);
@@ -118,7 +118,7 @@ test('where agentd.json is broken and never held, every session waits, and goes 
   for (const now of both) expect(now()).toMatchObject({ waits: expect.stringContaining('agentd.json is not JSON') });
   expect(settings.status()).toMatchObject({ from: 'nothing', fault: expect.stringContaining('agentd.json') });
   config('{ "approvals": "safe" }');
-  pass(200);
+  pass(1000);
   expect(woken.sort()).toEqual(['demo', 'other']);
   for (const now of both) expect(now()).toMatchObject({ waits: null, permissions: { mode: 'safe' } });
 });
@@ -134,7 +134,7 @@ test('with an agentd.json that is invalid at the start, every session waits, and
   pass(10_000);
   expect(woken).toEqual([]);
   config('{ "approvals": "safe" }');
-  pass(200);
+  pass(1000);
   expect(woken).toEqual(['demo']);
   expect(now()).toMatchObject({ waits: null, permissions: { mode: 'safe' } });
 });

@@ -128,9 +128,10 @@ test('a rule of the workspace that denies holds against session.json, and agains
 test('bad rules are named by their line, with what was expected and what was found', async () => {
   const on = askingGround([]);
   on.config({ permissions: [{ allow: 'shell' }, { forbid: 'x' }, { allow: 'she ll(' }] });
-  const daemon = on.launch(on.flags);
-  expect(await daemon.ended).not.toBe(0);
-  expect(daemon.stderr()).toMatch(
-    /agentd\.json, line 1, column \d+: permissions\.2\.allow: expected a tool, such as write_file.*she ll\(/,
-  );
+  const daemon = await on.start(on.flags);
+  const fault =
+    /agentd\.json, line 1, column \d+: permissions\.2\.allow: expected a tool, such as write_file.*she ll\(/;
+  expect(daemon.stderr()).toMatch(fault);
+  on.sh('demo', 'mkdir -p inbox && echo "Save it" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toMatch(fault);
 });
