@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import { errorText, UserError } from '../base/user-error.ts';
 import type { Clock, SessionPorts } from '../engine/ports/session-ports.ts';
 import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
+import { contentKeyOf } from '../store/fs/file-reads.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
 import { sessionPaths, type Workspace } from '../store/index.ts';
 import { describeLock } from '../store/workspace/owner-file.ts';
@@ -235,8 +236,7 @@ function assertLocalFileSystem({ paths }: Workspace, typeOf?: ReadFsType): void 
 /** Changes when somebody replaces the event log. '' if unknown. */
 function logFingerprintOf(record: string): string {
   try {
-    const stat = fs.lstatSync(record, { bigint: true });
-    return `${stat.ino}:${stat.size}:${stat.mtimeNs}`;
+    return contentKeyOf(fs.lstatSync(record, { bigint: true }));
   } catch (error) {
     return `none: ${errorText(error)}`;
   }

@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import { type FSWatcher, watch } from 'chokidar';
 import { errorText } from '../../base/user-error.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
+import { contentKeyOf } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import { listApprovalIds, sessionPaths, type Workspace, type WorkspacePaths } from '../../store/index.ts';
 import { fileSystemAt, type ReadFsType, readFsType } from '../host/disk.ts';
@@ -198,5 +199,5 @@ function approvalFilesKey(of: ReturnType<typeof sessionPaths>): string {
   const files = listApprovalIds(of).flatMap(
     (id) => ifExists(() => fs.lstatSync(`${of.approvals}/${id}.json`, { bigint: true })) ?? [],
   );
-  return files.map((stat) => `${stat.ino}:${stat.size}:${stat.mtimeNs}`).join(' ');
+  return files.map(contentKeyOf).join(' ');
 }

@@ -91,6 +91,10 @@ function changeKeyOf(path: string): { key: string; changed: number } {
   return { key: `${stat.dev}:${stat.ino}:${stat.size}:${stat.ctimeMs}`, changed: stat.ctimeMs };
 }
 
+/** Changes with each change of a file's content, also by a replacement. */
+export const contentKeyOf = (stat: Pick<fs.BigIntStats, 'ino' | 'size' | 'mtimeNs'>): string =>
+  `${stat.ino}:${stat.size}:${stat.mtimeNs}`;
+
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = fs.constants;
 
 /** Whether a link in place of a file is followed, or an error. */

@@ -3,7 +3,7 @@ import { errorCode } from '../../base/user-error.ts';
 import type { RunGuarded } from '../../engine/ports/session-ports.ts';
 import type { DroppedFile, Inbox } from '../../engine/ports/store-ports.ts';
 import { syncFile } from '../fs/durable-write.ts';
-import { openChangeDetector } from '../fs/file-reads.ts';
+import { contentKeyOf, openChangeDetector } from '../fs/file-reads.ts';
 import {
   keepFolderOpen,
   type OpenFolder,
@@ -173,7 +173,7 @@ function urgentReader(listing: InboxListing, readCandidates: ReadCandidates) {
     const some = listing.newest().filter(({ raw }) => {
       const name = raw.toString('latin1');
       const stat = taken.has(name) ? undefined : statInFolder(inbox, raw);
-      return stat?.isFile() && stat.size <= MAX_URGENT_BYTES && waitingKeys.get(name) !== fileKeyOf(stat);
+      return stat?.isFile() && stat.size <= MAX_URGENT_BYTES && waitingKeys.get(name) !== contentKeyOf(stat);
     });
     const before = waitingKeys;
     waitingKeys = new Map(
@@ -183,13 +183,11 @@ function urgentReader(listing: InboxListing, readCandidates: ReadCandidates) {
     for await (const { seen, drop } of readCandidates(inbox, some)) {
       if (drop === 'pending') pending = true;
       else if (drop !== 'gone' && drop.ok && ahead?.(drop.message)) drops.push(drop);
-      else waitingKeys.set(seen.raw.toString('latin1'), fileKeyOf(seen.stat));
+      else waitingKeys.set(seen.raw.toString('latin1'), contentKeyOf(seen.stat));
     }
     return pending;
   };
 }
-
-const fileKeyOf = (stat: SeenFile['stat']) => `${stat.ino}:${stat.mtimeNs}:${stat.size}`;
 
 /** The stat of an inbox entry, without opening it; undefined if it is gone. */
 function statCandidate(

@@ -3,17 +3,15 @@ import { join } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
 import { createFile, linkIfFree } from '../fs/durable-write.ts';
-import { TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
+import { contentKeyOf, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 
 /** The content of a file when last read. */
 export type PlanContent = { key: string; text: string; firstSeenAt: number; readAt: number };
 
-const planKeyOf = (stat: fs.BigIntStats) => `${stat.ino}:${stat.size}:${stat.mtimeNs}`;
-
 /** The content of a file we just wrote, from its stat. */
 export const contentAfterWrite = (stat: fs.BigIntStats, text: string, at: number): PlanContent => ({
-  key: planKeyOf(stat),
+  key: contentKeyOf(stat),
   text,
   firstSeenAt: at,
   readAt: at,
@@ -26,7 +24,7 @@ export const contentAfterWrite = (stat: fs.BigIntStats, text: string, at: number
 export function readPlanContent(path: string, last: PlanContent | undefined, now: number): PlanContent | undefined {
   const stat = ifExists(() => fs.lstatSync(path, { bigint: true }));
   if (!stat) return undefined;
-  if (last && last.key === planKeyOf(stat) && last.readAt - last.firstSeenAt >= TIMESTAMP_TICK_MS) return last;
+  if (last && last.key === contentKeyOf(stat) && last.readAt - last.firstSeenAt >= TIMESTAMP_TICK_MS) return last;
   assertPlanFile(path, stat);
   return wrapDiskErrors('read', path, () => ifExists(() => readOpened(path, last, now)));
 }
@@ -45,7 +43,7 @@ function readOpened(path: string, last: PlanContent | undefined, now: number): P
   return withOpenFile(path, (fd) => {
     const stat = fs.fstatSync(fd, { bigint: true });
     assertPlanFile(path, stat);
-    const key = planKeyOf(stat);
+    const key = contentKeyOf(stat);
     const text = fs.readFileSync(fd, 'utf8');
     return { key, text, firstSeenAt: last?.key === key ? last.firstSeenAt : now, readAt: now };
   });

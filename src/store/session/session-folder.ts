@@ -12,7 +12,7 @@ import {
   stagingName,
   syncFolder,
 } from '../fs/durable-write.ts';
-import { sha256Hex } from '../fs/file-reads.ts';
+import { readFileBytes, sha256Hex } from '../fs/file-reads.ts';
 import { CorruptLogError, ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import { type InboxOptions, openInbox } from '../inbox/inbox.ts';
 import { sessionPaths } from '../layout/layout.ts';
@@ -127,7 +127,7 @@ export function openBlobs(folder: string): Blobs {
     async get(hash) {
       if (!/^[0-9a-f]{64}$/.test(hash)) return undefined;
       const path = join(folder, hash);
-      const bytes = wrapDiskErrors('read', path, () => ifExists(() => readBlobFile(path)));
+      const bytes = wrapDiskErrors('read', path, () => ifExists(() => readFileBytes(path)));
       if (bytes && sha256Hex(bytes) !== hash) throw new CorruptLogError(path, 'its content is not what its name says.');
       return bytes?.toString();
     },
@@ -139,14 +139,4 @@ function isMarkedUsed(path: string): true {
   const now = new Date();
   fs.lutimesSync(path, now, now);
   return true;
-}
-
-/** A file's bytes; does not follow a link or wait for a pipe. */
-function readBlobFile(path: string): Buffer {
-  const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
-  try {
-    return fs.readFileSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
 }

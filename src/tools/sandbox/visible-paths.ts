@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { getOwn } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
-import { findProgram } from '../common/path-lookup.ts';
+import { findProgram, isInside } from '../common/path-lookup.ts';
 import { existingPaths } from './sandbox-backend.ts';
 
 /** The system folders. `/run`, `/sys`, `/var`, `/srv`, `/mnt` and anything else on the machine are not visible. */
@@ -40,10 +40,10 @@ export function findSandboxPaths(env: NodeJS.ProcessEnv, hide: string[]): Sandbo
   const home = homeToCover(env, hidden);
   const covered = [home, '/tmp', '/var/tmp'];
   const shown = (path: string) =>
-    system.some((one) => isWithin(one.path, path)) && !covered.some((one) => isWithin(one, path));
+    system.some((one) => isInside(one.path, path)) && !covered.some((one) => isInside(one, path));
   const barred = (path: string) =>
-    NEVER_SHOWN.some((one) => isWithin(one, path)) ||
-    [...covered, ...hidden.map((root) => root.real)].some((one) => isWithin(path, one)) ||
+    NEVER_SHOWN.some((one) => isInside(one, path)) ||
+    [...covered, ...hidden.map((root) => root.real)].some((one) => isInside(path, one)) ||
     isHidden(path, hidden);
   const folders = (env['PATH'] ?? '').split(':').filter((path) => isAbsolute(path) && fs.existsSync(path));
   const programs = folders.map((path) => join(path, '.')).flatMap((path) => [path, ...programSiblings(path, home)]);
@@ -61,17 +61,17 @@ export function extraReadablePaths(
   { hidden, programs }: SandboxPaths,
   readAlso: string[],
 ): { outside: string[]; inside: string[]; programs: string[] } {
-  const fit = outermost(readAlso.filter((path) => path !== '/' && !NEVER_SHOWN.some((one) => isWithin(one, path))));
+  const fit = outermost(readAlso.filter((path) => path !== '/' && !NEVER_SHOWN.some((one) => isInside(one, path))));
   const outside = fit.filter((path) => !isHidden(path, hidden));
   return {
     outside,
     inside: fit.filter((path) => isHidden(path, hidden)),
-    programs: outermost(programs).filter((path) => !outside.some((one) => isWithin(one, path))),
+    programs: outermost(programs).filter((path) => !outside.some((one) => isInside(one, path))),
   };
 }
 
 const outermost = (paths: string[]): string[] =>
-  paths.filter((path) => !paths.some((one) => one !== path && isWithin(one, path)));
+  paths.filter((path) => !paths.some((one) => one !== path && isInside(one, path)));
 
 /**
  * The real path of a session's `work/` (or a folder in it). The path to the workspace may contain links, but the path
@@ -79,7 +79,7 @@ const outermost = (paths: string[]): string[] =>
  */
 export function realWorkFolder(work: string, hidden: HiddenFolder[]): string {
   const at = fs.realpathSync(work);
-  const root = hidden.find(({ named }) => isWithin(named, work));
+  const root = hidden.find(({ named }) => isInside(named, work));
   const wanted = root
     ? join(root.real, relative(root.named, work))
     : join(fs.realpathSync(dirname(work)), basename(work));
@@ -100,7 +100,7 @@ export function openWorkFolder(work: string, hidden: HiddenFolder[]): { path: st
 export function assertMayBeShown({ hidden }: SandboxPaths, read: string[], write: string[]): void {
   for (const path of [...read, ...write]) {
     const real = realPathOrUndefined(path) ?? path;
-    if ([path, real].some((one) => one === '/' || NEVER_SHOWN.some((never) => isWithin(never, one)))) {
+    if ([path, real].some((one) => one === '/' || NEVER_SHOWN.some((never) => isInside(never, one)))) {
       throw new UserError(`\`${path}\` belongs to the machine itself and is never shown in a sandbox.`);
     }
     if ([path, real].some((one) => isHidden(one, hidden))) {
@@ -113,10 +113,7 @@ export function assertMayBeShown({ hidden }: SandboxPaths, read: string[], write
 }
 
 const isHidden = (path: string, hidden: HiddenFolder[]): boolean =>
-  hidden.some(({ named, real }) => isWithin(named, path) || isWithin(real, path));
-
-/** Whether a path is a folder or in it. */
-const isWithin = (folder: string, path: string): boolean => path === folder || path.startsWith(join(folder, '/'));
+  hidden.some(({ named, real }) => isInside(named, path) || isInside(real, path));
 
 function homeToCover(env: NodeJS.ProcessEnv, hidden: HiddenFolder[]): string {
   const named = env['HOME'] ?? homedir();
@@ -125,13 +122,13 @@ function homeToCover(env: NodeJS.ProcessEnv, hidden: HiddenFolder[]): string {
     isAbsolute(home) &&
     home !== '/' &&
     !SYSTEM_FOLDERS.includes(home) &&
-    !NEVER_SHOWN.some((one) => isWithin(one, home));
+    !NEVER_SHOWN.some((one) => isInside(one, home));
   return isFit && !isHidden(home, hidden) ? home : '/tmp';
 }
 
 function programSiblings(programs: string, home: string): string[] {
   const prefix = dirname(programs);
-  if (isWithin(prefix, home)) return [];
+  if (isInside(prefix, home)) return [];
   const elsewhere = (getOwn(DISTANT_SIBLINGS, basename(prefix)) ?? []).map((name) => join(dirname(prefix), name));
   return [...PROGRAM_SIBLINGS.map((name) => join(prefix, name)), ...elsewhere].filter((path) => fs.existsSync(path));
 }
