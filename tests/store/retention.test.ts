@@ -207,6 +207,7 @@ describe('old files', () => {
       put(paths.rejected, '2.md'),
       put(paths.rejected, '2.md.why.json'),
       put(paths.outboxRead, '1.md'),
+      put(paths.approvalsAnswered, '1.json'),
       put(folder, 'events.torn-17'),
       put(paths.planHistory, '1.json'),
     ];
@@ -214,6 +215,7 @@ describe('old files', () => {
       ...Array.from({ length: 8 }, (_, n) => put(paths.planHistory, `${n + 2}.json`)),
       put(paths.planHistory, '1.save.json'),
       put(paths.outbox, '3.md'),
+      put(paths.approvals, '2.json'),
       put(paths.inbox, '4.md'),
       put(paths.work, 'notes.md'),
       put(paths.blobs, 'abc'),

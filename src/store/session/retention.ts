@@ -28,8 +28,8 @@ const RetentionFile = z.object({ version: z.literal(1), files_before: z.iso.date
 /**
  * Removes expired data of a session in which nothing is open, a bounded amount at a time; `more`: call again. Data is
  * removed only once it is no longer needed: rotated segments below a base snapshot, and then blobs that nothing kept
- * refers to; replies from `outbox/read/`; dropped files that are in the event log; attachments while no message waits.
- * A save of `plan.json` that was not accepted is never removed.
+ * refers to; replies from `outbox/read/`; dropped files and answered approvals, which are in the event log; attachments
+ * while no message waits. A save of `plan.json` that was not accepted is never removed.
  */
 export async function applyRetention(
   paths: SessionPaths,
@@ -126,6 +126,7 @@ async function removeExpiredFiles(paths: SessionPaths, before: Date): Promise<nu
     ...listFilesIn(paths.done),
     ...listFilesIn(paths.rejected),
     ...listFilesIn(paths.outboxRead),
+    ...listFilesIn(paths.approvalsAnswered),
     ...listFilesIn(paths.folder, (name) => name.startsWith('events.torn-')),
     ...listOldPlanVersions(paths),
   ]
