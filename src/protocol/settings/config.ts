@@ -44,7 +44,7 @@ const Retention = z.strictObject({
     .max(36_500)
     .optional()
     .describe(
-      'Days to keep files in done/, rejected/, outbox/read/, plans/history/, and attachments in inbox/.files/ that no message took; default 30, 0 keeps them forever.',
+      'Days to keep files in done/, rejected/, outbox/read/, approvals/answered/, plans/history/, and attachments in inbox/.files/ that no message took; default 30, 0 keeps them forever.',
     ),
 });
 
