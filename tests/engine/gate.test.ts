@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Permission } from '../../src/engine/ports/tool-ports.ts';
+import type { Permission, ToolContext } from '../../src/engine/ports/tool-ports.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { type Move, moves, type Rig, type RigOptions, rig } from '../support/rig.ts';
@@ -39,6 +39,29 @@ test.each([
   expect(it.children.sent).toEqual([]);
   expect(it.plan()?.steps ?? []).toEqual([]);
   expect(it.reply('1.md')).toContain('Then not.');
+});
+
+test.each([
+  [{ folder: 'part' }, { work: '/nowhere/demo/work/part', top: '/nowhere/demo/work' }],
+  [{}, { work: '/nowhere/demo/work', top: undefined }],
+])('a call of a run with the options %j can see the rules for all of work/', async (options, folders) => {
+  const seen: ToolContext[] = [];
+  const it = await rig({
+    script: moves(call('read_file', { path: 'x' }), { text: 'Read.' }),
+    around: (world) => ({
+      ...world,
+      tools: {
+        ...world.tools,
+        run(one, context) {
+          seen.push(context);
+          return world.tools.run(one, context);
+        },
+      },
+    }),
+  });
+  it.drop('1.json', JSON.stringify({ text: 'do it', options }));
+  await it.settle();
+  expect(seen.map(({ work, top }) => ({ work, top }))).toEqual([folders]);
 });
 
 test('of several spawn calls one that is denied is told so, and the others work', async () => {

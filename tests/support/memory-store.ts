@@ -111,7 +111,7 @@ function open(name: string, contents: Contents, options: MemoryOptions): MemoryS
       text: (name) => contents.templates.get(name),
     }),
     approvals: memoryApprovals(contents),
-    work: async () => work,
+    work: async (sub) => (sub === undefined ? work : `${work}/${sub}`),
     files: async (paths, most) => paths.filter((path) => contents.made.has(path)).slice(0, most),
     image: async ({ path }) => contents.made.get(`work/${path}`),
     close: async () => {},

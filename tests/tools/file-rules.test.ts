@@ -132,6 +132,18 @@ test('a search leaves out a file that a rule forbids to read, and says so', asyn
   }
 });
 
+test('a rule for a file of the work folder also holds for a call in a folder of it', async () => {
+  const { box, work, root } = ruled([{ deny: 'read_file(secret/*)' }]);
+  const context = { folder: join(root, 'call'), signal: new AbortController().signal, blob: async () => undefined };
+  const inFolder = { ...context, work: join(work, 'secret'), top: work };
+  const use = (name: string, args: object) => box.run({ name, args: JSON.stringify(args) }, inFolder);
+  const found = await use('search_files', { pattern: 'x' });
+  expect(found.text).not.toContain('a key');
+  expect(found.text).toContain('not searched: kept.txt (a rule of the settings forbids it)');
+  const edited = await use('edit_file', { path: 'kept.txt', old: 'a kex', new: 'b' });
+  expect(edited.text).toContain('a rule of the settings forbids reading it');
+});
+
 test('an edit of a file that a rule forbids to read is made, but shows nothing of it if its text is not found', async () => {
   const edit = { path: KEPT, old: 'a kex', new: 'b' };
   for (const word of ['deny', 'ask'] as const) {

@@ -67,7 +67,8 @@ export async function runToolCall(
 ): Promise<EventBody[]> {
   const { store, tools, clock } = ports;
   const { run } = sessionLog.session;
-  const work = await store.work(workFolderOf(sessionLog.session, call));
+  const folderOfWork = workFolderOf(sessionLog.session, call);
+  const work = await store.work(folderOfWork);
   // A call that may run twice may also be repeated after a crash: it need not wait for the disk.
   if (tools.replayPolicy(call.name) === 'never') {
     await sessionLog.sync();
@@ -76,6 +77,7 @@ export async function runToolCall(
   const began = clock.elapsed();
   const context = {
     work,
+    ...(folderOfWork !== undefined && { top: await store.work(undefined) }),
     folder: store.calls.pathOf(call.key),
     signal,
     mayBegin,
@@ -91,7 +93,7 @@ export async function runToolCall(
       return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why: 'the daemon ended while it ran' }];
     const output = await storeOutput(result.text, store.blobs);
     const { ok, exit } = result;
-    const images = imagesFromRoot(workFolderOf(sessionLog.session, call), result.images);
+    const images = imagesFromRoot(folderOfWork, result.images);
     const ms = Math.round(clock.elapsed() - began);
     return [{ type: 'tool.finished', call: call.key, ok, output, ms, ...images, ...(exit !== undefined && { exit }) }];
   } catch (error) {

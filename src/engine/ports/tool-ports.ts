@@ -52,6 +52,8 @@ export type ToolResult = { ok: boolean; text: string; exit?: number | null; imag
 export type ToolContext = {
   /** Absolute path of the session's `work/`: all a tool may touch, besides what the person allowed to be read. */
   work: string;
+  /** The `work/` that contains it, if it is a folder of it: rules may name files from there, too. */
+  top?: string;
   /** Aborted when a person stops the run or the daemon shuts down: the tool ends with everything it started. */
   signal: AbortSignal;
   /**

@@ -63,11 +63,11 @@ export function createToolbox(
       return decide(name, tool, args, { work: await caller.work(), top: await caller.top?.() });
     },
     async run({ name, args }, context) {
-      const { signal, work } = context;
+      const { signal, work, top } = context;
       signal.throwIfAborted();
       const known = find(name);
       const { tool, notices } = await found(name, { work: async () => work, signal });
-      if (tool && !known && decide(name, tool, args, { work }).is !== 'allow')
+      if (tool && !known && decide(name, tool, args, { work, top }).is !== 'allow')
         return { ok: false, text: `\`${name}\` was not there when this call was made, and is now. Call it again.` };
       if (!tool) {
         const offered = specs().map((spec) => spec.name);
@@ -75,7 +75,7 @@ export function createToolbox(
         return { ok: false, text: [`No tool \`${name}\`. There are: ${known || 'none'}.`, ...notices].join('\n') };
       }
       try {
-        const permits = (other: string, as = name) => decide(as, find(as), other, { work });
+        const permits = (other: string, as = name) => decide(as, find(as), other, { work, top });
         return await tool.call(args, { ...context, permits });
       } catch (error) {
         if (context.signal.aborted) throw context.signal.reason;
