@@ -410,3 +410,21 @@ test('limits.minutes is the time of the whole family: three deep it pauses the r
   expect(on.asked.length - asked).toBeLessThanOrEqual(6);
   expect(on.asked.length).toBeGreaterThan(asked);
 });
+
+test.each([
+  ['dag', { steps: [{ id: 'a', description: 'find a' }] }],
+  ['map-reduce', { steps: [{ id: 'map', description: 'read it', each: { list: ['x'] } }] }],
+] as const)('limits.minutes is the time of the whole family where %s begins the children, too', async (mode, plan) => {
+  const on = family({
+    config: { mode, limits: { minutes: 1, iterations: 100 } },
+    answerMs: 13_000,
+    script: (session) => (session === 'demo' ? { text: JSON.stringify(plan) } : { calls: [shell()] }),
+  });
+  expect(await say(on, '1.md', 'do it')).toBe('paused');
+  expect(on.reply('1.md')).toMatch(/reason: limit[\s\S]*limits\.minutes/);
+  expect(on.asked.length).toBeLessThanOrEqual(6);
+  const asked = on.asked.length;
+  expect(await say(on, '2.md', 'continue')).toBe('paused');
+  expect(on.asked.length - asked).toBeLessThanOrEqual(6);
+  expect(on.asked.length).toBeGreaterThan(asked);
+});
