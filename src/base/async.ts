@@ -34,8 +34,12 @@ export function startDeadline(outer: AbortSignal, ms: number): Deadline {
   };
 }
 
-/** The system's resolver cannot be cancelled; its result is ignored. */
+/**
+ * Waits for work that cannot be cancelled until it ends or the signal aborts. After that its result is ignored, and so
+ * is its error: a rejection that nobody awaits ends the process.
+ */
 export async function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  work.catch(() => undefined);
   signal.throwIfAborted();
   let stop = (): void => undefined;
   const aborted = new Promise<never>((_, reject) => {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Permissions } from '../../src/protocol/settings/permissions.ts';
 import { ALLOW_ALL, isPublicAddress, resolveAllowedAddresses } from '../../src/tools/web/destination.ts';
+import { requestChecked } from '../../src/tools/web/outbound-request.ts';
 import { fetchSetup, respondWith, sendsOn, server } from './web-server.ts';
 
 const PRIVATE = [
@@ -203,4 +204,22 @@ test('a file saved by a fetch is subject to the rules for files', async () => {
     );
   expect(await permit('./secret/a')).toMatchObject({ is: 'deny' });
   expect(await permit('open/a')).toEqual({ is: 'allow' });
+});
+
+test('a call that was stopped before its host was refused leaves no error that nobody awaits', async () => {
+  const unheard: unknown[] = [];
+  const onUnheard = (error: unknown) => unheard.push(error);
+  process.on('unhandledRejection', onUnheard);
+  const stop = new AbortController();
+  stop.abort(new Error('stopped'));
+  const call = requestChecked(new URL('http://localhost/'), {
+    may: { host: () => false, address: () => false },
+    resolve: async () => [{ address: '127.0.0.1', family: 4 }],
+    maxBytes: 1000,
+    signal: stop.signal,
+  });
+  await expect(call).rejects.toThrow('stopped');
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  process.off('unhandledRejection', onUnheard);
+  expect(unheard).toEqual([]);
 });
