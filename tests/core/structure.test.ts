@@ -190,7 +190,7 @@ test('a step that is opened again brings back what was skipped because of it, an
     step('c', { status: 'skipped', needs: ['b'], error: 'needs b, which was skipped' }),
     step('d', { status: 'skipped', error: 'not wanted' }),
   ];
-  expect(reopenWithDependents(steps, new Set(['a'])).map(({ id, status }) => `${id} ${status}`)).toEqual([
+  expect(reopenWithDependents(steps, new Set(['a']), []).map(({ id, status }) => `${id} ${status}`)).toEqual([
     'g running',
     'a running',
     'undo pending',
@@ -198,6 +198,19 @@ test('a step that is opened again brings back what was skipped because of it, an
     'c pending',
     'd skipped',
   ]);
+});
+
+test('a group that is open again brings back what was skipped because of it', () => {
+  const steps = [
+    step('a'),
+    step('g', { status: 'skipped', error: 'all its parts were skipped' }),
+    step('p', { status: 'skipped', parent: 'g', error: 'needs a, which was failed' }),
+    step('z', { status: 'skipped', error: 'needs g, which was skipped' }),
+  ];
+  const statuses = (editedByPerson: string[]) =>
+    reopenWithDependents(steps, new Set(['a']), editedByPerson).map(({ id, status }) => `${id} ${status}`);
+  expect(statuses([])).toEqual(['a pending', 'g running', 'p pending', 'z pending']);
+  expect(statuses(['g:status'])).toEqual(['a pending', 'g skipped', 'p skipped', 'z skipped']);
 });
 
 test.each([

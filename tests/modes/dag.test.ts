@@ -106,6 +106,72 @@ describe('what fails', () => {
     expect(b.plan()).toMatchObject({ status: 'completed' });
   });
 
+  describe('a group whose part needs a failed step', () => {
+    const steps = [step('a'), step('g', { needs: ['a'] }), step('p', { parent: 'g' }), step('z', { needs: ['g'] })];
+    const failed = async () => {
+      const b = await bench({ plan: { steps } });
+      await b.work({ a: { status: 'failed', text: 'no' } });
+      const skipped = { status: 'skipped' };
+      expect(b.steps()).toMatchObject({ a: { status: 'failed' }, g: skipped, p: skipped, z: skipped });
+      return b;
+    };
+    const say = async ({ on }: Awaited<ReturnType<typeof bench>>, name: string, text: string) => {
+      on.drop(name, text);
+      await on.settle();
+    };
+
+    test('is done after "continue", and what needs it', async () => {
+      const b = await failed();
+      await say(b, '2.md', '/continue');
+      await b.work();
+      expect(b.ran()).toEqual(['a', 'a', 'p', 'z']);
+      expect(b.plan()).toMatchObject({ status: 'completed' });
+    });
+
+    test('stays closed after "continue" if a person has closed it, and what needs it is done', async () => {
+      const b = await failed();
+      await say(b, '2.md', '/plan done g by phone');
+      expect(b.plan()).toMatchObject({ status: 'paused', reason: 'reopened' });
+      await say(b, '3.md', '/continue');
+      await b.work();
+      expect(b.ran()).toEqual(['a', 'z']);
+      expect(b.plan()).toMatchObject({ status: 'failed', reason: 'not reached: a' });
+      await say(b, '4.md', '/continue');
+      await b.work();
+      expect(b.ran()).toEqual(['a', 'z', 'a']);
+      expect(b.plan()).toMatchObject({ status: 'completed' });
+      expect(b.steps()).toMatchObject({ g: { result: 'by phone' }, p: { status: 'skipped' } });
+    });
+
+    test('is open again after "undo" of what a person closed, with its parts', async () => {
+      const b = await bench({ plan: { steps } });
+      await say(b, '2.md', '/plan done g');
+      expect(b.steps()).toMatchObject({ p: { status: 'skipped', error: 'part of g, which was completed' } });
+      await say(b, '3.md', '/undo');
+      expect(b.steps()).toMatchObject({ g: { status: 'running' }, p: { status: 'pending' } });
+      await b.work();
+      expect(b.ran()).toEqual(['a', 'p', 'z']);
+      expect(b.plan()).toMatchObject({ status: 'completed' });
+    });
+  });
+
+  test('a person who completes a failed step has what was skipped because of it done', async () => {
+    const two = step('z', { needs: ['a', 'b'] });
+    const b = await bench({ plan: { steps: [step('a'), step('b'), step('y', { needs: ['a'] }), two] } });
+    await b.work({ a: { status: 'failed', text: 'no' }, b: { status: 'failed', text: 'no' } });
+    b.on.drop('2.md', '/plan done a');
+    await b.on.settle();
+    expect(b.plan()).toMatchObject({ status: 'paused', reason: 'reopened' });
+    expect(b.steps()).toMatchObject({ y: { status: 'pending' }, z: { status: 'skipped' } });
+    b.on.drop('3.md', '/plan done b');
+    await b.on.settle();
+    b.on.drop('4.md', '/continue');
+    await b.on.settle();
+    await b.work();
+    expect(b.ran()).toEqual(['a', 'b', 'y', 'z']);
+    expect(b.plan()).toMatchObject({ status: 'completed' });
+  });
+
   test('a step that takes too long fails alone, and its child is told to end', async () => {
     const b = await bench({
       plan: { steps: [step('a'), step('b'), step('c', { needs: ['b'] })] },

@@ -2,7 +2,7 @@ import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { omitFields } from './plan-steps.ts';
-import { groupStepsBy, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
+import { groupStepsBy, groupsAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
 import { formatSkipCause, readinessOfPending, skipCauseOf } from './step-readiness.ts';
 
 /** Steps changed in one go: each change of a large plan takes time, and other sessions get their turn in between. */
@@ -107,30 +107,58 @@ function stepsLostIn(graph: StepGraph, replaced: ReadonlySet<string>): ReadonlyS
 }
 
 /**
- * The steps after some have been reopened: those skipped because of them are reopened too, and what those held back in
- * turn; a rollback step may be needed once more; groups around them are open again.
+ * The steps after some have been reopened: groups around them are open again; those skipped because of any of these are
+ * reopened too, and what those held back in turn; a rollback step may be needed once more. A group that a person has
+ * closed stays closed, with its steps: `editedByPerson` has the fields that are theirs.
  */
-export function reopenWithDependents(steps: readonly Step[], opened: ReadonlySet<string>): Step[] {
-  const graph = stepGraph(steps);
+export function reopenWithDependents(
+  steps: readonly Step[],
+  opened: ReadonlySet<string>,
+  editedByPerson: readonly string[],
+): Step[] {
   const behind = groupStepsBy(steps, (step) => skipCauseOf(step)?.step);
-  const back = new Set<string>();
-  for (const left = [...opened]; left.length > 0; )
-    for (const { id } of behind.get(left.pop() ?? '') ?? []) {
-      if (opened.has(id) || back.has(id)) continue;
-      back.add(id);
-      left.push(id);
-    }
-  const again = steps.filter((step) => opened.has(step.id) || back.has(step.id));
-  const undos = new Set(again.flatMap(({ rollback }) => (rollback === undefined ? [] : [rollback])));
-  const groups = new Set(again.flatMap((step) => stepWithGroups(step, graph).slice(1)).map(({ id }) => id));
+  const isKept = ({ id, status, completed_by }: Step) =>
+    (status === 'skipped' || status === 'failed' || completed_by === 'person') &&
+    editedByPerson.includes(`${id}:status`);
+  const groups = new Set<string>();
+  const back = new Set(opened);
+  for (const id of back) {
+    const around = groupsAround(steps, id);
+    if (around.some(isKept)) continue;
+    for (const group of around) groups.add(group.id);
+    const dependents = (behind.get(id) ?? []).filter((step) => !groupsAround(steps, step.id).some(isKept));
+    for (const step of [...around, ...dependents]) back.add(step.id);
+  }
+  const undos = new Set(
+    steps.flatMap(({ id, rollback }) => (rollback !== undefined && back.has(id) ? [rollback] : [])),
+  );
   return steps.map((step) => {
     if (opened.has(step.id)) return step;
     const open = step.status === 'pending' || step.status === 'running';
-    if (groups.has(step.id)) return open ? step : { ...clearOutcome(step), status: 'running' as const };
-    return (back.has(step.id) || undos.has(step.id)) && !open
-      ? { ...clearOutcome(step), status: 'pending' as const }
-      : step;
+    if (open || !(back.has(step.id) || undos.has(step.id))) return step;
+    return { ...clearOutcome(step), status: groups.has(step.id) ? ('running' as const) : ('pending' as const) };
   });
+}
+
+/**
+ * The steps after a person has set statuses by hand. A step that they opened is reopened like any other; what was
+ * skipped for the need of a step that is completed now is open again, unless something else holds it back.
+ */
+export function reopenAfterHandEdit(
+  steps: readonly Step[],
+  opened: readonly string[],
+  editedByPerson: readonly string[],
+): Step[] {
+  const { byId } = stepGraph(steps);
+  const candidates = steps.map((step): Step => {
+    const cause = skipCauseOf(step);
+    const isMet = cause?.relation === 'needs' && byId.get(cause.step)?.status === 'completed';
+    return isMet ? { ...clearOutcome(step), status: 'pending' } : step;
+  });
+  const readiness = readinessOfPending(candidates);
+  const after = steps.map((step, n) => (readiness.get(step.id)?.is === 'lost' ? step : (candidates[n] ?? step)));
+  const released = steps.filter((step, n) => after[n] !== step).map(({ id }) => id);
+  return reopenWithDependents(after, new Set([...opened, ...released]), editedByPerson);
 }
 
 /** Without the outcome of an earlier attempt. */

@@ -83,6 +83,13 @@ export function stepWithGroups(step: Step, { byId }: StepGraph): Step[] {
   return [...line];
 }
 
+/** The groups around a step, innermost first. */
+export function groupsAround(steps: readonly Step[], id: string): Step[] {
+  const graph = stepGraph(steps);
+  const step = graph.byId.get(id);
+  return step ? stepWithGroups(step, graph).slice(1) : [];
+}
+
 /** The rollback step among the step and its groups, innermost first; undefined if there is none. */
 export function rollbackStepAround(step: Step, graph: StepGraph): Step | undefined {
   return stepWithGroups(step, graph).find((one) => graph.rollbackTargets.has(one.id));

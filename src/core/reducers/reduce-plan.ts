@@ -1,5 +1,5 @@
 import type { EventOf } from '../../protocol/session/event.ts';
-import { PLAN_SCHEMA_PATH, type Plan } from '../../protocol/session/plan.ts';
+import { PLAN_SCHEMA_PATH, type Plan, type StepStatus } from '../../protocol/session/plan.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
 import { addSave } from '../plan/edited-plan.ts';
 import { applyPlanChanges, describePlanChanges } from '../plan/plan-changes.ts';
@@ -11,6 +11,7 @@ import {
   openSteps,
   runningStep,
 } from '../plan/plan-steps.ts';
+import { reopenAfterHandEdit } from '../plan/step-cascade.ts';
 import { replanCalls } from '../session/internal-calls.ts';
 import { isAboutPlan, type Notice, type Run, type RunEnd, type StepClaim } from '../session/run-state.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
@@ -86,7 +87,9 @@ function planRevised(session: Session, plan: Plan, event: EventOf<'plan.revised'
 const CLOSED_STATUSES: ReadonlySet<string> = new Set(['completed', 'skipped', 'failed']);
 
 function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Session {
-  const after = planAfterEdit(session, applyPlanChanges(plan, event.changes, event.at), event);
+  const editedByPerson = personFieldsAfter(session, event);
+  const edited = applyPlanChanges(plan, event.changes, event.at);
+  const after = planAfterEdit(session, withReopenedSteps(edited, event, editedByPerson), event);
   const closed = event.changes.flatMap((it) => (it.what === 'status' && CLOSED_STATUSES.has(it.to) ? [it.step] : []));
   const shut = new Set(closed);
   const open = new Set(
@@ -106,7 +109,7 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
         : session.run,
     runEnd:
       session.runEnd && !session.runEnd.wasBeside && limits ? withOwnLimits(session.runEnd, limits.to) : session.runEnd,
-    editedByPerson: personFieldsAfter(session, event),
+    editedByPerson,
     children: outdateChildren(session.children, after, event.changes),
     ...claimAfterEdit(session, event),
     notices: [
@@ -118,6 +121,17 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
     planProblem: event.ignored.length > 0 ? event.ignored.join('; ') : null,
   };
 }
+
+function withReopenedSteps(plan: Plan, event: EventOf<'plan.edited'>, editedByPerson: readonly string[]): Plan {
+  const moved = event.changes.flatMap((it) => (it.what === 'status' && REOPENING.has(it.to) ? [it] : []));
+  if (event.by !== 'person' || moved.length === 0) return plan;
+  const opened = moved.flatMap(({ step, to }) => (to === 'pending' ? [step] : []));
+  const steps = reopenAfterHandEdit(plan.steps, opened, editedByPerson);
+  return { ...plan, steps, current_step_index: currentStepIndex(steps) };
+}
+
+/** Statuses set by hand that can open other steps again. */
+const REOPENING: ReadonlySet<StepStatus> = new Set(['pending', 'completed']);
 
 const withOwnLimits = <T extends Run | RunEnd>(of: T, limits: Limits): T => ({
   ...of,
@@ -192,9 +206,12 @@ const outdatedChecks = ({ checks }: StepClaim): StepClaim['checks'] =>
  * and a completed one fails if a person says of a step that it was not done after all. A plan with a call that waits
  * for approval continues with the answer, whatever its steps are by then.
  */
-function planAfterEdit({ approvals }: Session, plan: Plan, event: EventOf<'plan.edited'>): Plan {
+function planAfterEdit({ approvals, plan: before }: Session, plan: Plan, event: EventOf<'plan.edited'>): Plan {
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
-  const opened = event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added');
+  const closed = new Set(before?.steps.flatMap(({ id, status }) => (CLOSED_STATUSES.has(status) ? [id] : [])));
+  const opened =
+    event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added') ||
+    openSteps(plan).some(({ id }) => closed.has(id));
   if (over && opened && openSteps(plan).length > 0) return { ...plan, status: 'paused', reason: 'reopened' };
   const prevents = failedOrBlockedSteps(plan).map(({ id }) => id);
   const unreached = prevents.length > 0;

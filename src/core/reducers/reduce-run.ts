@@ -219,6 +219,7 @@ function reopenPlan(
       tried.has(step.id) ? { ...omitFields(step, 'error'), status: 'pending' as const } : step,
     ),
     tried,
+    editedByPerson,
   );
   const open = { ...rest, steps, current_step_index: currentStepIndex(steps) };
   return bumpRevision({ ...open, status: 'running', limits: { iterations, step_iterations } }, at);

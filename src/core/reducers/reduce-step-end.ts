@@ -5,6 +5,7 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { parseCommand } from '../messages/commands.ts';
 import { omitFields, replaceSteps, runningStep, updateStep } from '../plan/plan-steps.ts';
 import { clearOutcome, reopenWithDependents } from '../plan/step-cascade.ts';
+import { groupsAround, isGroup } from '../plan/step-graph.ts';
 import { isSpawnedStep } from '../session/internal-calls.ts';
 import { endRound, type WorkRounds } from '../session/run-state.ts';
 import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
@@ -15,8 +16,16 @@ export type GroupEvent = EventOf<'step.started' | 'step.completed' | 'step.faile
 export const isGroupEvent = (event: { type: string }): event is GroupEvent => GROUP_EVENT_TYPES.has(event.type);
 const GROUP_EVENT_TYPES = new Set(['step.started', 'step.completed', 'step.failed', 'step.skipped', 'step.reopened']);
 
-/** A group starts and ends with its steps; the current step does not end with it. */
-export function applyToGroup(group: Plan['steps'][number], event: GroupEvent): Step {
+/** A group starts and ends with its steps, and what was skipped because of it is open again when it is. */
+export function reduceGroup(session: Session, plan: Plan, event: GroupEvent): Session {
+  const after = updateStep(plan, event.step, (group) => applyToGroup(group, event), event.at);
+  if (event.type !== 'step.reopened') return { ...session, plan: after };
+  const steps = reopenWithDependents(after.steps, new Set([event.step]), session.editedByPerson);
+  return { ...session, plan: { ...after, steps } };
+}
+
+/** The current step does not end with its group. */
+function applyToGroup(group: Plan['steps'][number], event: GroupEvent): Step {
   switch (event.type) {
     case 'step.started':
       return { ...omitFields(group, 'error'), status: 'running', started_at: group.started_at ?? event.at };
@@ -103,7 +112,7 @@ export function stepBlocked(session: Session, plan: Plan, event: EventOf<'step.b
   return {
     ...session,
     claim: null,
-    editedByPerson: clearPersonStatus(session, event.step),
+    editedByPerson: clearPersonStatus(session, [event.step]),
     plan: updateStep(
       plan,
       event.step,
@@ -132,16 +141,23 @@ export function stepRetried(session: Session, plan: Plan, id: string, { seq, at 
   };
 }
 
-/** The step is open again with its counters as they were; a step that was running in its place goes back to pending. */
+/**
+ * A person has opened a step again: it has its counters as they were, and its groups are open with it. A step that was
+ * running in its place goes back to pending.
+ */
 export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>): Session {
-  const here = runningStep(plan);
+  const here = isGroup(plan.steps, event.step) ? undefined : runningStep(plan);
   // A step a child session works on continues there.
   const displaced = here && !getOwn(session.children, here.id) ? here.id : undefined;
   const opened = plan.steps.map((step): Step => {
     if (step.id === event.step) return { ...clearOutcome(step), status: 'running' };
     return step.id === displaced ? backToPending(step) : step;
   });
-  const steps = reopenWithDependents(opened, new Set([event.step]));
+  const editedByPerson = clearPersonStatus(session, [
+    event.step,
+    ...groupsAround(plan.steps, event.step).map(({ id }) => id),
+  ]);
+  const steps = reopenWithDependents(opened, new Set([event.step]), editedByPerson);
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const next = over ? { ...plan, status: 'paused' as const, reason: 'reopened' } : plan;
   return {
@@ -150,7 +166,7 @@ export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.
     // The model claimed it was done once before: the question comes after as many iterations again.
     graceIterations: steps.find((step) => step.id === event.step)?.iterations ?? 0,
     claim: null,
-    editedByPerson: clearPersonStatus(session, event.step),
+    editedByPerson,
     children: restartChild(session.children, event.step),
     plan: replaceSteps(next, steps, event.at),
     // "Continue" now means this plan, whatever was asked beside it.
@@ -166,9 +182,9 @@ export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.
   };
 }
 
-/** Forgets the status a person set on the step. */
-const clearPersonStatus = ({ editedByPerson }: Session, step: string): string[] =>
-  editedByPerson.filter((one) => one !== `${step}:status`);
+/** Forgets the statuses a person set on the steps. */
+const clearPersonStatus = ({ editedByPerson }: Session, steps: readonly string[]): string[] =>
+  editedByPerson.filter((one) => !steps.some((step) => one === `${step}:status`));
 
 /** The person's words: their message is answered, and its text dropped, before the model sees it. */
 function reopeningWords({ messages }: Session, { message }: EventOf<'step.reopened'>): string {

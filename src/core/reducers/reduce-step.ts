@@ -11,9 +11,9 @@ import type { Notice } from '../session/run-state.ts';
 import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
 import { countAddedPart, restartChild, startFanOut } from './reduce-child.ts';
 import {
-  applyToGroup,
   completedStep,
   isGroupEvent,
+  reduceGroup,
   type StepLogEvent,
   stepBlocked,
   stepClosed,
@@ -24,8 +24,8 @@ import {
 export function reduceStep(session: Session, event: StepLogEvent): Session {
   const { plan } = session;
   if (!plan) return session;
-  if (isGroupEvent(event) && isGroup(plan.steps, event.step))
-    return { ...session, plan: updateStep(plan, event.step, (group) => applyToGroup(group, event), event.at) };
+  const isByPerson = event.type === 'step.reopened' && event.by === 'person';
+  if (isGroupEvent(event) && !isByPerson && isGroup(plan.steps, event.step)) return reduceGroup(session, plan, event);
   switch (event.type) {
     case 'step.added':
       return stepAdded(session, plan, event);
