@@ -200,6 +200,8 @@ test('the next command answers what waits, else starts, watches or resumes, else
   expect(next({ inbox: 1 }, false)).toEqual(['start']);
   expect(next({ inbox: 1 }, false, 'agentd.json is not JSON')).toEqual(['config validate']);
   expect(next({ inbox: 1 })).toEqual(['watch demo']);
+  const held = { standing: 'waiting' as const, session: endedAs('waiting', 'settings') };
+  expect(next(held, true, 'agentd.json is not JSON')).toEqual(['config validate']);
   expect(next({ standing: 'paused' })).toEqual(['continue demo']);
   const question = { text: 'Where?', choices: ['Paris', 'Rome'], call: '1.0' };
   expect(next({ standing: 'waiting', session: { question } })).toEqual(['send demo Paris']);

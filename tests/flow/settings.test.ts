@@ -162,7 +162,7 @@ test('after a restart with a broken agentd.json the daemon runs, sessions wait a
   await say(/agentd\.json is not JSON: line 1, column 14.*wait until it is fixed/s);
   const second = await on.start(flags);
   expect(second.stderr()).toMatch(
-    /agentd\.json is not JSON: line 1, column 14.*sessions that use it wait.*Fix the file/s,
+    /"agentd\.json is not JSON: line 1, column 14.*sessions that use it wait.*Fix the file/s,
   );
   on.sh('demo', 'echo "touch two" > inbox/2.md');
   const waits = await on.file('demo', 'outbox/2.md');
@@ -170,6 +170,7 @@ test('after a restart with a broken agentd.json the daemon runs, sessions wait a
   expect(waits).toContain('agentd.json is not JSON: line 1, column 14');
   await say(/agentd\.json is not JSON: line 1, column 14.*wait until it is fixed/s);
   expect(await on.ctl('status')).toContain('Settings:  none');
+  expect(await on.ctl('show', 'demo')).toMatch(/^Next: agentctl config .*validate$/m);
   on.config(deny);
   expect(await on.file('demo', 'outbox/settings.md')).toContain('denied');
   await until(() => on.status()?.settings.fault === null, 'the daemon took it');

@@ -130,7 +130,8 @@ function handleFault<T>(it: ReloadedFile<T>, fault: string): void {
         ? 'this daemon has read no valid version, so sessions that use it wait'
         : 'the last valid settings remain in force';
     const advice = `The file is left unchanged; ${force}. Fix the file; changes apply immediately.`;
-    it.log('error', `${it.label}: ${fault}\n${advice}`);
+    const what = fault.startsWith(it.label) ? fault : `${it.label}: ${fault}`;
+    it.log('error', `${what}\n${advice}`);
   }
   it.state = { ...it.state, from: it.goodText === undefined ? 'nothing' : 'last good', fault };
 }

@@ -184,6 +184,8 @@ export function nextCommands(details: SessionDetails, isServed: boolean, fault: 
       .flatMap(([at, id]) => ['approve', 'deny'].map((answer) => [answer, readableName(at), `${id}`]));
   if (!isServed && (session.run || inbox > 0)) return [fault === null ? ['start'] : ['config', 'validate']];
   if (session.run || inbox > 0) return [['watch', name]];
+  // The daemon goes on by itself once the file is valid.
+  if (fault !== null && session.runEnd?.reason === RUN_END.settings) return [['config', 'validate']];
   return commandsWhenIdle(details);
 }
 
