@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -105,6 +105,16 @@ export async function waitUntil(isTrue: () => boolean, ms: number): Promise<bool
   return isTrue();
 }
 
+/**
+ * A child as it was spawned. Throws if no file descriptor was left: Node then returns one without streams, and emits
+ * its 'error' later, which would end the daemon, because whoever spawned it has failed before listening.
+ */
+export function startedChild<Child extends ChildProcess>(child: Child): Child {
+  if (child.stdio !== undefined) return child;
+  child.on('error', () => undefined);
+  throw Object.assign(new Error('No program can be started: too many files are open.'), { code: 'EMFILE' });
+}
+
 /** Ends a group once its own input closes, which happens however the daemon ends. */
 const GUARD_SCRIPT =
   'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
@@ -120,7 +130,10 @@ export function guardGroup(group: number): () => void {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
+  // Without a guard, Chromium's own end must suffice.
   guard.on('error', () => undefined);
+  // One that was not started has no streams if no file descriptor was left, and `kill` would signal this process group.
+  if (guard.pid === undefined) return () => undefined;
   guard.stdin.on('error', () => undefined);
   guard.unref();
   return () => {
