@@ -1,10 +1,12 @@
 /** Starts programs while no file can be opened, and afterwards. Run with a low `ulimit -n`; needs a folder. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { errorCode, errorText } from '../../src/base/user-error.ts';
 import { stdioTransport } from '../../src/tools/mcp/mcp-stdio.ts';
 import { forkSupervisor } from '../../src/tools/process/fork-server.ts';
-import { guardGroup } from '../../src/tools/process/process-group.ts';
+import { guardGroup, isGroupRunning } from '../../src/tools/process/process-group.ts';
 import { spawnSupervisor } from '../../src/tools/process/supervisor.ts';
 import { findPrivatePaths } from '../../src/tools/sandbox/visible-paths.ts';
 
@@ -29,6 +31,9 @@ const outcome = async (job: () => unknown): Promise<string> => {
   }
 };
 
+const sleeper = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' });
+await once(sleeper, 'spawn');
+
 const held: number[] = [];
 const holdAll = () => {
   try {
@@ -39,6 +44,8 @@ holdAll();
 const outcomes: Record<string, string> = {};
 for (const [name, job] of Object.entries(work)) outcomes[name] = await outcome(job);
 outcomes['guard'] = await outcome(() => guardGroup(2 ** 30)());
+outcomes['group'] = await outcome(() => isGroupRunning(sleeper.pid ?? 0) || Promise.reject(new Error('not running')));
+sleeper.kill();
 held.splice(0).forEach(fs.closeSync);
 // Errors that come late would end this program.
 await new Promise((later) => setTimeout(later, 100));

@@ -81,6 +81,7 @@ test('while no file can be opened, a program that cannot be started fails its ca
     search: 'EMFILE',
     'search without a program': 'EMFILE',
     guard: 'done',
+    group: 'done',
     again: 'done',
     released: 1,
   });

@@ -56,7 +56,8 @@ function signalGroup(group: number, signal: NodeJS.Signals): void {
 
 /**
  * Whether a process of the group still runs. A zombie does not: its parent may never reap it, as pid 1 of many
- * containers. Without /proc, signalling a group of zombies fails by itself (macOS).
+ * containers. Without /proc, signalling a group of zombies fails by itself (macOS). One whose processes cannot be
+ * listed counts as running.
  */
 export function isGroupRunning(group: number): boolean {
   try {
@@ -64,8 +65,16 @@ export function isGroupRunning(group: number): boolean {
   } catch {
     return false;
   }
-  if (!hasProc) return true;
-  return fs.readdirSync('/proc').some((name) => /^\d+$/.test(name) && isRunningMember(name, group));
+  return !hasProc || listProcesses()?.some((pid) => isRunningMember(pid, group)) !== false;
+}
+
+/** Undefined if they cannot be listed, as while too many files are open. */
+function listProcesses(): string[] | undefined {
+  try {
+    return fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  } catch {
+    return undefined;
+  }
 }
 
 /** Longer than any `stat` line; reused, as there may be hundreds to read at once (twice as fast as `readFileSync`). */
