@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { errorText } from '../base/user-error.ts';
 import { READING_SETTINGS } from '../daemon/crashes/crash-loop-guard.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
 import type { Config, ModelSettings, Settings } from '../protocol/settings/config.ts';
@@ -131,7 +132,7 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
   }
 
   let cleanedAt = clock.elapsed();
-  const timer = setInterval(check, CHECK_MS);
+  const timer = setInterval(retried(check, log), CHECK_MS);
   timer.unref();
 
   return {
@@ -140,6 +141,21 @@ export function openLiveSettings(options: LiveSettingsOptions): LiveSettings {
     forSession,
     status: () => settingsStatus(configFile, config.current, files),
     close: () => clearInterval(timer),
+  };
+}
+
+/** For a timer, where an error would end the daemon: such as a folder that cannot be looked at. Each is logged once. */
+function retried(check: () => void, log: LiveSettingsOptions['log']): () => void {
+  let last = '';
+  return () => {
+    let failure = '';
+    try {
+      check();
+    } catch (error) {
+      failure = errorText(error);
+      if (failure !== last) log('warn', `checking the settings failed and is retried: ${failure}`);
+    }
+    last = failure;
   };
 }
 

@@ -197,11 +197,11 @@ const MAX_WAITING_PIECES = 64;
  */
 export function watchBody(body: Readable, silenceMs: number, notes: BodyNotes) {
   let tail = '';
+  let isOver = false;
   const silence = setTimeout(() => body.destroy(silenceFault(silenceMs)), silenceMs);
   return new ReadableStream<Uint8Array<ArrayBuffer>>(
     {
       start(controller) {
-        let isOver = false;
         const over = (how: () => void): void => {
           clearTimeout(silence);
           if (!isOver) how();
@@ -226,6 +226,8 @@ export function watchBody(body: Readable, silenceMs: number, notes: BodyNotes) {
         body.resume();
       },
       cancel() {
+        // A body that is destroyed may still pass on what it has buffered.
+        isOver = true;
         clearTimeout(silence);
         body.destroy();
       },

@@ -49,3 +49,19 @@ test('a session where nothing waits is reported once and polled no more', () => 
   polls.poll();
   expect(received).toEqual(['demo', 'demo']);
 });
+
+test('a folder that cannot be read is reported once, and again when it can be read', () => {
+  const { polls, received, folder, save } = waiting();
+  save('{}');
+  polls.check('demo');
+  rmSync(folder, { recursive: true });
+  writeFileSync(folder, 'a file in its place');
+  polls.poll();
+  polls.poll();
+  expect(received).toEqual(['demo', 'demo']);
+  rmSync(folder);
+  mkdirSync(folder);
+  save('{ "decision": "allow" }');
+  polls.poll();
+  expect(received).toEqual(['demo', 'demo', 'demo']);
+});

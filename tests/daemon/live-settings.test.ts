@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -230,4 +230,20 @@ test('while the last valid settings are in force, the rules of a session and its
   save('demo', '{}');
   config('{}');
   expect(now().rules.settingsWarning).toBeNull();
+});
+
+test('folders that cannot be looked at are logged once, and looked at again', () => {
+  const { settings, save, pass, woken, logged, root } = setup();
+  save('demo', '{');
+  settings.forSession('demo')();
+  renameSync(join(root, '.sessions'), join(root, 'away'));
+  writeFileSync(join(root, '.sessions'), 'a file in its place');
+  pass(1000);
+  pass(1000);
+  expect(logged.filter((text) => text.includes('ENOTDIR'))).toHaveLength(1);
+  rmSync(join(root, '.sessions'));
+  renameSync(join(root, 'away'), join(root, '.sessions'));
+  save('demo', '{}');
+  pass(1000);
+  expect(woken).toEqual(['demo']);
 });

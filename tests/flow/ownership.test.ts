@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { formatLocalTime } from '../../src/base/strings.ts';
 import { everything } from '../support/all.ts';
@@ -169,6 +170,22 @@ test('a daemon whose .agentd was removed ends, `status` says so, and the next on
   await on.serve(RUNBOOK);
   await answered(on, 'demo', '2');
   expect(epochs(on, 'demo')).toEqual([1, 2]);
+});
+
+test('a daemon whose .agentd cannot be looked at for a while goes on', async () => {
+  const on = ground();
+  const daemon = await on.start(RUNBOOK);
+  await answered(on, 'demo', '1');
+  const [own, away] = [join(on.root, '.agentd'), join(on.root, 'away')];
+  renameSync(own, away);
+  writeFileSync(own, 'a file in its place');
+  // It looks each second.
+  await sleep(3000);
+  rmSync(own);
+  renameSync(away, own);
+  await answered(on, 'demo', '2');
+  expect(epochs(on, 'demo')).toEqual([1]);
+  expect(daemon.process.exitCode).toBeNull();
 });
 
 test('a daemon whose owner.json alone was removed or damaged writes it again', async () => {

@@ -246,3 +246,28 @@ test('a request for another upgrade is served as plain HTTP, with its body; with
   expect(await new Promise((done) => raw.setEncoding('utf8').once('data', done))).toMatch(/^HTTP\/1\.1 400 /);
   expect(client.sessions()).toEqual(['demo']);
 });
+
+test('a client that resets its connection after a refused upgrade disturbs nobody', async () => {
+  const { server, headers } = await servedSession();
+  const { hostname, port } = new URL(server.url);
+  const raw = connect({ port: Number(port), host: hostname, allowHalfOpen: true });
+  raw.write(`GET /api/ws HTTP/1.1\r\nHost: ${hostname}:${port}\r\n`);
+  raw.write('Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+  expect(await new Promise((done) => raw.setEncoding('utf8').once('data', done))).toMatch(/^HTTP\/1\.1 401 /);
+  await new Promise((done) => raw.once('end', done));
+  raw.resetAndDestroy();
+  await openSocket(server.url, { headers });
+});
+
+test('a socket closes if its token cannot be checked, and the server goes on', async () => {
+  const { server, headers, paths, client, complaints } = await servedSession();
+  await record(paths, [opened]);
+  const token = await openAccessTokens(client.paths).add({ name: 'ann', role: 'read', sessions: ['*'] });
+  const { say, closed } = await openSocket(server.url, { headers: { authorization: `Bearer ${token}` } });
+  fs.renameSync(client.paths.own, `${client.paths.own}-away`);
+  fs.writeFileSync(client.paths.own, 'a file in its place');
+  say({ follow: 'demo' });
+  expect((await closed).code).toBe(4401);
+  expect(complaints).toEqual([expect.stringContaining('ENOTDIR')]);
+  await openSocket(server.url, { headers });
+});

@@ -38,3 +38,14 @@ test('an answer that is not read for a while waits, and is then read to its end'
   expect(await read(stream)).toBe(pieces.join(''));
   await written;
 });
+
+test('an answer that is given up while more of it waits to be read ends, and nothing else does', async () => {
+  const body = new PassThrough();
+  const reader = watchBody(body, 10_000, { done: false }).getReader();
+  for (let n = 0; n < 100; n++) body.write(`${n};`);
+  await sleep(50);
+  await reader.read();
+  await reader.cancel();
+  expect(body.destroyed).toBe(true);
+  await new Promise(setImmediate);
+});

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -138,4 +138,15 @@ browserTest('if Chromium is missing or does not start, the model is told how a p
   expect((await odd.run({ action: 'snapshot' })).text).toMatch(/^\/bin\/false did not start: /);
   const wrong = browserSetup({ browser: { executable: 'chromium' } });
   expect((await wrong.run({ action: 'snapshot' })).text).toContain('no program with an absolute path');
+});
+
+browserTest('a browser whose folder was replaced by a file ends, and nothing else does', async () => {
+  const web = await cookies();
+  const { run, home } = browserSetup();
+  expect((await run({ action: 'navigate', url: web.url('/see') })).ok).toBe(true);
+  const pid = await browserOf(home);
+  rmSync(join(home, 'session'), { recursive: true, force: true, maxRetries: 3 });
+  writeFileSync(join(home, 'session'), 'a file in its place');
+  await eventually(() => !runs(pid));
+  expect(readFileSync(join(home, 'session'), 'utf8')).toBe('a file in its place');
 });

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
+import { type AddressInfo, createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { parseAllowedHosts } from '../../src/tools/web/destination.ts';
 import { startEgressProxy } from '../../src/tools/web/egress-proxy.ts';
@@ -34,4 +35,33 @@ test("the browser's proxy denies requests by rule: plain ones by their path, enc
   expect(await through(proxy.url, other, 'CONNECT')).toBe(403);
   expect(proxy.lastFault(`https://${other}/`)).toContain('is denied: a rule says so');
   expect(web.asked).toEqual(['/open']);
+});
+
+test('an answer that HTTP does not allow is cut off and reported, and the proxy goes on', async () => {
+  const heads = ['HTTP/1.1 200 O\u0001K', 'HTTP/1.1 099 Low', 'HTTP/1.1 200 OK'];
+  const site = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', () => socket.end(`${heads.shift()}\r\ncontent-length: 0\r\n\r\n`));
+  }).listen(0, '127.0.0.1');
+  onTestFinished(() => void site.close());
+  await once(site, 'listening');
+  const url = `http://a.test:${(site.address() as AddressInfo).port}/`;
+  const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
+  const proxy = await startEgressProxy(() => parseAllowedHosts(['a.test']), resolve);
+  onTestFinished(() => proxy.close());
+  expect(await through(proxy.url, url)).toBeNull();
+  expect(proxy.lastFault(url)).toContain('Invalid character');
+  expect(await through(proxy.url, url)).toBeNull();
+  expect(proxy.lastFault(url)).toContain('Invalid status code');
+  expect(await through(proxy.url, url)).toBe(200);
+});
+
+test('a host that the system refuses to connect to at once fails that request alone', async () => {
+  // TCP cannot connect to a broadcast address, and the system says so before `connect` returns.
+  const resolve = async () => [{ address: '255.255.255.255', family: 4 }];
+  const proxy = await startEgressProxy(() => parseAllowedHosts(['far.test']), resolve);
+  onTestFinished(() => proxy.close());
+  expect(await through(proxy.url, 'http://far.test/')).toBeNull();
+  expect(proxy.lastFault('http://far.test/')).toMatch(/^http:\/\/far\.test: (?!socket hang up)/);
+  expect(await through(proxy.url, 'far.test:443', 'CONNECT')).toBe(403);
 });

@@ -1,8 +1,19 @@
-import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  createReadStream,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { MAX_INLINE_CHARS } from '../../src/protocol/session/log-entry.ts';
 import { readPage } from '../../src/tools/files/read-file.ts';
+import { openWorkPaths } from '../../src/tools/files/work-paths.ts';
+import { writeWorkFile } from '../../src/tools/files/write-file.ts';
 import { setup } from './tool-setup.ts';
 
 const numbered = (count: number) => Array.from({ length: count }, (_, at) => `line ${at + 1}\n`).join('');
@@ -286,4 +297,13 @@ test('a long listing says how many are not shown', async () => {
   const lines = (await use('list_files', {})).text.split('\n');
   expect(lines).toHaveLength(501);
   expect(lines.at(-1)).toContain('and 20 more');
+});
+
+test('content that cannot be read fails the write, also if that is known before it is read', async () => {
+  const { work } = setup();
+  mkdirSync(work, { recursive: true });
+  const paths = await openWorkPaths(work, []);
+  const content = createReadStream(join(work, 'missing'));
+  await expect(writeWorkFile(await paths.resolveForWrite('copy'), content, paths)).rejects.toThrow();
+  expect(readdirSync(work)).toEqual([]);
 });

@@ -47,3 +47,18 @@ test('if too many sessions have servers, the least recently used are closed', as
   expect([a, c].every(runs)).toBe(true);
   expect(await pid('b')).not.toBe(b);
 });
+
+test('a server that is closed while it cannot be opened fails whoever opens it, and nothing else', async () => {
+  const { pool } = sessions(1);
+  const signal = new AbortController().signal;
+  let fail = (_: Error): void => undefined;
+  const noFolder = new Promise<string>((_, reject) => {
+    fail = reject;
+  });
+  const [a, b] = ['a', 'b'].map((name) => pool.toolsFor(name, () => ({ odd: odd() })));
+  const opened = a?.ready({ work: () => noFolder, signal });
+  await b?.ready({ work: async () => tmpdir(), signal });
+  fail(new Error('work/ is a file'));
+  await expect(opened).rejects.toThrow('work/ is a file');
+  await new Promise(setImmediate);
+});

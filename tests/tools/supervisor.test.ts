@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { callFiles, readExit } from '../../src/tools/process/call-folder.ts';
 import { TAIL_BYTES } from '../../src/tools/process/command-output.ts';
 import { discardIfNeverStarted } from '../../src/tools/process/recover-command.ts';
 import { SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
+import { childProgram } from '../support/child-program.ts';
 import { runs, setup } from './tool-setup.ts';
 
 // How a command ends to which no daemon returns: here nobody listens and nobody stops it.
@@ -67,4 +68,21 @@ test('a flood that nobody reads is ended by its closed pipe, and its beginning a
   const head = fs.readFileSync(files.out, 'utf8');
   expect(head === 'y\n'.repeat(head.length / 2)).toBe(true);
   expect(fs.statSync(files.tail).size).toBe(TAIL_BYTES);
+});
+
+test('while no file can be opened, a program that cannot be started fails its caller and nothing else', async () => {
+  const words = [process.execPath, await childProgram('tests/tools/no-descriptors.child.ts'), setup().root];
+  const { stdout, stderr } = spawnSync('sh', ['-c', 'ulimit -n 256; exec "$@"', 'sh', ...words], { encoding: 'utf8' });
+  expect(stderr).toBe('');
+  expect(JSON.parse(stdout)).toEqual({
+    'fork server': 'EMFILE',
+    supervisor: 'EMFILE',
+    'MCP server': expect.stringContaining('too many files are open'),
+    search: 'EMFILE',
+    'search without a program': 'EMFILE',
+    guard: 'done',
+    group: 'done',
+    again: 'done',
+    released: 1,
+  });
 });

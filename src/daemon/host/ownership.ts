@@ -132,11 +132,11 @@ async function claimWorkspace(
   const timer = setInterval(() => {
     try {
       check();
+      if (readOwnerCached() === undefined) inOrder(restoreName).catch(() => undefined);
     } catch {
-      // `onLost` has been called.
+      // `onLost` has been called, or the file cannot be looked at: as with a name that was not restored, it is tried
+      // again a second later.
     }
-    // Tried again a second later.
-    if (readOwnerCached() === undefined) inOrder(restoreName).catch(() => undefined);
   }, CHECK_MS);
   timer.unref();
 

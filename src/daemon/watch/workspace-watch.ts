@@ -194,10 +194,14 @@ export function openApprovalPolls(paths: WorkspacePaths, onChange: (name: string
   };
 }
 
-/** Changes with each save; '' if there is no file. */
+/** Changes with each save; '' if there is no file. If they cannot be read, the session that is woken reports why. */
 function approvalFilesKey(of: ReturnType<typeof sessionPaths>): string {
-  const files = listApprovalIds(of).flatMap(
-    (id) => ifExists(() => fs.lstatSync(`${of.approvals}/${id}.json`, { bigint: true })) ?? [],
-  );
-  return files.map(contentKeyOf).join(' ');
+  try {
+    const files = listApprovalIds(of).flatMap(
+      (id) => ifExists(() => fs.lstatSync(`${of.approvals}/${id}.json`, { bigint: true })) ?? [],
+    );
+    return files.map(contentKeyOf).join(' ');
+  } catch (error) {
+    return `unreadable: ${errorText(error)}`;
+  }
 }

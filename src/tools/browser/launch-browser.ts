@@ -120,7 +120,8 @@ async function openBrowser(
     clearInterval(watch);
     isOpen = false;
     reportEnd();
-    await rm(paths.running, { force: true });
+    // It says nothing about a browser in another place. In the folder's place there may be anything.
+    await rm(paths.running, { force: true }).catch(() => undefined);
     const closing = context.close().catch(() => undefined);
     let timer: NodeJS.Timeout | undefined;
     await Promise.race([closing, new Promise((late) => (timer = setTimeout(late, CLOSE_MS)))]);
@@ -213,8 +214,13 @@ async function processGroupOf(context: BrowserContext): Promise<number | undefin
   return info.data?.processInfo.find(({ type }) => type === 'browser')?.id;
 }
 
+/** Undefined if there is no such folder, or none that can be looked at: Chromium could not use it either. */
 function inodeOf(folder: string): number | undefined {
-  return lstatSync(folder, { throwIfNoEntry: false })?.ino;
+  try {
+    return lstatSync(folder).ino;
+  } catch {
+    return undefined;
+  }
 }
 
 function launchError(executable: string, error: unknown): UserError {

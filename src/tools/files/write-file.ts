@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, type FileHandle, lstat, open, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, extname } from 'node:path';
-import type { Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { diffLines, formatBytes } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
@@ -50,6 +50,8 @@ export async function writeWorkFile(
   paths: WorkPaths,
 ): Promise<'created' | 'replaced'> {
   const { real, displayName } = resolved;
+  // Reading it throws the same error; without a listener, one that comes before would end the daemon.
+  if (content instanceof Readable) content.on('error', () => undefined);
   try {
     return await withFolderAsync(
       paths,

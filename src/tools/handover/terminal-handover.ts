@@ -4,6 +4,7 @@ import type { TerminalControl } from '../../engine/ports/tool-ports.ts';
 import type { SandboxSettings } from '../../protocol/settings/effective-settings.ts';
 import { TerminalInput, type TerminalLost } from '../../protocol/workspace/handover.ts';
 import { findProgram } from '../common/path-lookup.ts';
+import { startedChild } from '../process/process-group.ts';
 import {
   coverInheritedDescriptors,
   MAX_DATA_KIB,
@@ -208,9 +209,9 @@ type TerminalShell = {
 /** Starts a prepared shell. It ends with this process, because its sandbox does. */
 function startTerminalShell({ words, env, cwd, group, release }: SandboxedCommand): TerminalShell {
   const stdio: Array<'pipe'> = ['pipe', 'pipe', 'pipe', 'pipe'];
-  const child = spawn('/bin/sh', ['-c', OUTSIDE_SCRIPT, 'agentd-terminal', cwd, group, ...words], {
-    ...{ cwd: '/', env, detached: true, stdio: [...stdio, ...coverInheritedDescriptors(stdio.length)] },
-  });
+  const args = ['-c', OUTSIDE_SCRIPT, 'agentd-terminal', cwd, group, ...words];
+  const options = { cwd: '/', env, detached: true, stdio: [...stdio, ...coverInheritedDescriptors(stdio.length)] };
+  const child = startedChild(spawn('/bin/sh', args, options));
   const [input, output, reports, sizes] = child.stdio;
   if (!input || !output || !reports || !(sizes instanceof Writable)) throw new Error('A terminal without its pipes.');
   // It may end at any moment, even during a write.

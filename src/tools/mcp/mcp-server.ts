@@ -92,7 +92,8 @@ export function manageServer(name: string, entry: McpServer, options: ManagedSer
       it.closed.abort(new Error('it is no longer needed'));
       if (it.idle) clearTimeout(it.idle);
       await disconnect(it);
-      await Promise.all([...it.closing, it.opening?.done]);
+      // Whoever opens it is told why that fails.
+      await Promise.all([...it.closing, it.opening?.done.catch(() => undefined)]);
     },
   };
 }

@@ -5,7 +5,7 @@ import { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
-import { endGroup, isGroupRunning, settlesWithinLinger, waitUntil } from '../process/process-group.ts';
+import { endGroup, isGroupRunning, settlesWithinLinger, startedChild, waitUntil } from '../process/process-group.ts';
 import { coverInheritedDescriptors } from '../process/supervisor.ts';
 import type { ServerLaunch } from '../sandbox/sandbox-backend.ts';
 
@@ -96,8 +96,8 @@ function serverProcess(started: ServerLaunch) {
   let running: ReturnType<typeof startServer> | undefined;
   return {
     async start() {
-      running = startServer(started);
       try {
+        running = startServer(started);
         await once(running.server, 'spawn');
       } catch (error) {
         running = undefined;
@@ -153,7 +153,7 @@ function spawnServer({ command, args, env, cwd, folder }: ServerLaunch) {
   try {
     const pipes = ['pipe', 'pipe', 'pipe', folder ?? 'ignore'] as const;
     const stdio = [...pipes, ...coverInheritedDescriptors(pipes.length)];
-    const child = spawn(command, args, { env, cwd, detached: true, stdio });
+    const child = startedChild(spawn(command, args, { env, cwd, detached: true, stdio }));
     const { stdin, stdout, stderr } = child;
     if (!stdin || !stdout || !stderr) throw new Error('A server without pipes.');
     return Object.assign(child, { stdin, stdout, stderr });
@@ -171,6 +171,8 @@ function spawnGuard(group: number) {
   });
   // Without a guard, closing the server's input must suffice.
   guard.on('error', () => undefined);
+  // One that was not started has no streams if no file descriptor was left, and `kill` would signal this process group.
+  if (guard.pid === undefined) return undefined;
   guard.stdin.on('error', () => undefined);
   guard.unref();
   return guard;

@@ -4,6 +4,7 @@ import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hasProc, isProcessRunning } from '../../store/fs/process-identity.ts';
 import { processState, signalName } from './call-folder.ts';
+import { startedChild } from './process-group.ts';
 import { awaitSupervisorIdentity } from './recover-command.ts';
 import {
   controlSocket,
@@ -119,7 +120,7 @@ const shellQuote = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'
 
 function startForkServer(shell: string): ForkServer {
   const args = ['--norc', '--noprofile', '-c', FORK_SERVER_SCRIPT, 'agentd-fork-server'];
-  const child = spawn(shell, args, { cwd: '/', env: {}, ...detachedStdio() });
+  const child = startedChild(spawn(shell, args, { cwd: '/', env: {}, ...detachedStdio() }));
   const control = controlSocket(child.stdio);
   const server: ForkServer = { shell, child, control, calls: 0, onLine: noListener, onDeath: noListener };
   readControlLines(control, (call, word, numbers) => call === server.calls && server.onLine(word, numbers));

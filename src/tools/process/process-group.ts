@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -56,7 +56,8 @@ function signalGroup(group: number, signal: NodeJS.Signals): void {
 
 /**
  * Whether a process of the group still runs. A zombie does not: its parent may never reap it, as pid 1 of many
- * containers. Without /proc, signalling a group of zombies fails by itself (macOS).
+ * containers. Without /proc, signalling a group of zombies fails by itself (macOS). One whose processes cannot be
+ * listed counts as running.
  */
 export function isGroupRunning(group: number): boolean {
   try {
@@ -64,8 +65,16 @@ export function isGroupRunning(group: number): boolean {
   } catch {
     return false;
   }
-  if (!hasProc) return true;
-  return fs.readdirSync('/proc').some((name) => /^\d+$/.test(name) && isRunningMember(name, group));
+  return !hasProc || listProcesses()?.some((pid) => isRunningMember(pid, group)) !== false;
+}
+
+/** Undefined if they cannot be listed, as while too many files are open. */
+function listProcesses(): string[] | undefined {
+  try {
+    return fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  } catch {
+    return undefined;
+  }
 }
 
 /** Longer than any `stat` line; reused, as there may be hundreds to read at once (twice as fast as `readFileSync`). */
@@ -105,6 +114,16 @@ export async function waitUntil(isTrue: () => boolean, ms: number): Promise<bool
   return isTrue();
 }
 
+/**
+ * A child as it was spawned. Throws if no file descriptor was left: Node then returns one without streams, and emits
+ * its 'error' later, which would end the daemon, because whoever spawned it has failed before listening.
+ */
+export function startedChild<Child extends ChildProcess>(child: Child): Child {
+  if (child.stdio !== undefined) return child;
+  child.on('error', () => undefined);
+  throw Object.assign(new Error('No program can be started: too many files are open.'), { code: 'EMFILE' });
+}
+
 /** Ends a group once its own input closes, which happens however the daemon ends. */
 const GUARD_SCRIPT =
   'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
@@ -120,7 +139,10 @@ export function guardGroup(group: number): () => void {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
+  // Without a guard, Chromium's own end must suffice.
   guard.on('error', () => undefined);
+  // One that was not started has no streams if no file descriptor was left, and `kill` would signal this process group.
+  if (guard.pid === undefined) return () => undefined;
   guard.stdin.on('error', () => undefined);
   guard.unref();
   return () => {

@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { Socket } from 'node:net';
 import { totalmem } from 'node:os';
 import { HEAD_BYTES, TAIL_BYTES } from './command-output.ts';
+import { startedChild } from './process-group.ts';
 
 /** Lines and memory for the sandbox's own messages are limited: a command can write to the same pipe. */
 const MAX_SANDBOX_LINES = 9;
@@ -171,7 +172,8 @@ export const detachedStdio = () => ({ detached: true, stdio: [...STDIO, ...cover
 
 /** A supervisor that this process forks itself, without a fork server. */
 export function spawnSupervisor({ words, cwd, env }: SupervisorStart): SupervisorProcess {
-  const child = spawn('/bin/sh', ['-c', SUPERVISOR_SCRIPT, 'agentd-call', ...words], { cwd, env, ...detachedStdio() });
+  const args = ['-c', SUPERVISOR_SCRIPT, 'agentd-call', ...words];
+  const child = startedChild(spawn('/bin/sh', args, { cwd, env, ...detachedStdio() }));
   const control = controlSocket(child.stdio);
   return {
     onLine: (line) => readControlLines(control, (_, word, numbers) => line(word, numbers)),

@@ -5,6 +5,7 @@ import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { getOwn } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import { findProgram, isInside } from '../common/path-lookup.ts';
+import { startedChild } from '../process/process-group.ts';
 import { existingPaths } from './sandbox-backend.ts';
 
 /** The system folders. `/run`, `/sys`, `/var`, `/srv`, `/mnt` and anything else on the machine are not visible. */
@@ -161,7 +162,8 @@ const searchCache = new Map<string, CachedSearch>();
 export async function findPrivatePaths(folders: string[], path: string): Promise<string[]> {
   // As root, these folders are searched again each time, because people put their own private files into them.
   const recent = process.getuid?.() === 0 ? searchPrivatePaths(existingPaths(CHANGING_FOLDERS), path) : [];
-  return collapseToFolders([...new Set([...(await cachedPrivatePaths(folders, path)), ...(await recent)])]);
+  const found = await Promise.all([cachedPrivatePaths(folders, path), recent]);
+  return collapseToFolders([...new Set(found.flat())]);
 }
 
 async function cachedPrivatePaths(folders: string[], path: string): Promise<string[]> {
@@ -170,11 +172,19 @@ async function cachedPrivatePaths(folders: string[], path: string): Promise<stri
   if (!have) {
     const found = searchPrivatePaths(folders, path);
     searchCache.set(key, { at: performance.now(), found });
+    // Whoever asked is told; the next one searches again.
+    found.catch(() => searchCache.delete(key));
     return found;
   }
   if (performance.now() - have.at > CACHE_MS && !have.next) {
     have.next = searchPrivatePaths(folders, path);
-    void have.next.then((list) => searchCache.set(key, { at: performance.now(), found: Promise.resolve(list) }));
+    have.next.then(
+      (list) => searchCache.set(key, { at: performance.now(), found: Promise.resolve(list) }),
+      // The expired result stays in use, and the next one to ask searches again.
+      () => {
+        have.next = undefined;
+      },
+    );
   }
   return have.found;
 }
@@ -200,7 +210,8 @@ const FIND_PRIVATE_ARGS = [
 /** The output of a program, split at NUL. Errors are ignored: folders it may not enter are closed to commands too. */
 function nulSeparatedOutput(program: string, args: string[]): Promise<string[]> {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { cwd: '/', env: { LC_ALL: 'C' }, stdio: ['ignore', 'pipe', 'ignore'] });
+    const options = { cwd: '/', env: { LC_ALL: 'C' } };
+    const child = startedChild(spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'ignore'] }));
     const pieces: Buffer[] = [];
     child.stdout.on('data', (piece: Buffer) => pieces.push(piece));
     child.once('error', reject);

@@ -120,8 +120,13 @@ async function forward(route: Route, asked: IncomingMessage, answer: ServerRespo
       timeout: CONNECT_MS,
     });
     sent.once('response', (came) => {
+      try {
+        answer.writeHead(came.statusCode ?? 502, came.statusMessage, endToEndHeaders(came.rawHeaders));
+      } catch (error) {
+        // Node reads status lines that it does not write, such as one with a control character.
+        return cutOff(route, url, error, answer);
+      }
       route.noteSuccess(url);
-      answer.writeHead(came.statusCode ?? 502, came.statusMessage, endToEndHeaders(came.rawHeaders));
       pipeline(came, answer, () => undefined);
     });
     sent.once('socket', (socket) => {

@@ -175,13 +175,19 @@ function awaitResponse(url: URL, { method = 'GET', headers, body, to, signal }: 
   });
 }
 
-/** Answers every lookup with addresses that were checked before. */
+/**
+ * Answers every lookup with addresses that were checked before, though not before it returns: if the system then
+ * refuses the connection at once (no route), Node would emit the error before it listens for it, which would end the
+ * daemon.
+ */
 export function pinnedLookup(to: HostAddress[]): NonNullable<RequestOptions['lookup']> {
   return (_host, { all }, answer) => {
     const first = to[0];
-    if (all) answer(null, to);
-    else if (first) answer(null, first.address, first.family);
-    else answer(new Error('no address'), '');
+    process.nextTick(() => {
+      if (all) answer(null, to);
+      else if (first) answer(null, first.address, first.family);
+      else answer(new Error('no address'), '');
+    });
   };
 }
 

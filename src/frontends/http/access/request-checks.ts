@@ -99,6 +99,11 @@ export function checkToken(
   { complain }: Pick<HttpServices, 'complain'>,
 ): MiddlewareHandler<HttpEnv> {
   const reported = new Set<string>();
+  const reportOnce = (error: unknown): void => {
+    const text = errorText(error);
+    if (!reported.has(text)) complain(text);
+    reported.add(text);
+  };
   return async (c, next) => {
     if (OPEN_PATHS.has(c.req.path)) return next();
     const { owner } = c.env;
@@ -111,14 +116,12 @@ export function checkToken(
       const client = clientOf();
       if (client) {
         c.set('client', client);
-        c.set('currentClient', () => unlessInvalid(clientOf));
+        c.set('currentClient', () => unlessUnknown(clientOf, reportOnce));
         return next();
       }
     } catch (error) {
       fault = '; .agentd/tokens.json is invalid, so only the token in .agentd/token works';
-      const text = errorText(error);
-      if (!reported.has(text)) complain(text);
-      reported.add(text);
+      reportOnce(error);
     }
     throw new HttpProblem(
       401,
@@ -132,13 +135,16 @@ export function checkToken(
   };
 }
 
-/** While `.agentd/tokens.json` is invalid, only the token in `.agentd/token` works. */
-function unlessInvalid(clientOf: () => Client | undefined): Client | undefined {
+/**
+ * While `.agentd/tokens.json` is invalid or cannot be read, only the token in `.agentd/token` works. Timers and
+ * listeners of sockets ask this, where an error would end the server.
+ */
+function unlessUnknown(clientOf: () => Client | undefined, report: (error: unknown) => void): Client | undefined {
   try {
     return clientOf();
   } catch (error) {
-    if (error instanceof UserError) return undefined;
-    throw error;
+    if (!(error instanceof UserError)) report(error);
+    return undefined;
   }
 }
 

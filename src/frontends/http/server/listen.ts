@@ -142,12 +142,9 @@ export function acceptSockets(server: ServerType, fetch: Fetch): void {
   let sockets: WebSocketServer | undefined;
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     if (!isForSocket(request)) return serveWithoutUpgrade(server, request, socket, head);
-    const ignore = () => {};
-    socket.on('error', ignore);
-    void answer(request).then(
-      () => socket.off('error', ignore),
-      () => socket.destroy(),
-    );
+    // For as long as it lives: a client may reset it while a refusal is on its way. A WebSocket has its own listener.
+    socket.on('error', () => {});
+    answer(request).catch(() => socket.destroy());
 
     async function answer(asked: IncomingMessage): Promise<void> {
       let take: Parameters<NonNullable<HttpEnv['Bindings']['acceptSocket']>>[0] | undefined;
