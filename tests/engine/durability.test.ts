@@ -123,7 +123,7 @@ test('a message leaves the inbox, the model is asked and a tool begins only when
 
 /**
  * A session whose log is not synced from its first model call on, until `release`, which `failure` makes fail. `hangs`:
- * the servers of its tools do not answer. `prepared`, `started`: how often they were asked, and could start.
+ * the servers of its tools do not answer. `listed`, `started`: how often they were asked, and could start.
  */
 async function withHeldSync({ failure, hangs = false }: { failure?: Error; hangs?: boolean } = {}) {
   let release = () => {};
@@ -131,7 +131,7 @@ async function withHeldSync({ failure, hangs = false }: { failure?: Error; hangs
     release = () => (failure ? reject(failure) : resolve());
   });
   held.catch(() => {});
-  const seen = { prepared: 0, started: 0 };
+  const seen = { listed: 0, prepared: 0, started: 0 };
   let isHeld = false;
   const around = (world: SessionPorts): SessionPorts => ({
     ...world,
@@ -152,10 +152,16 @@ async function withHeldSync({ failure, hangs = false }: { failure?: Error; hangs
         },
       },
     },
+    model: {
+      ...world.model,
+      async prepare() {
+        seen.prepared++;
+      },
+    },
     tools: {
       ...world.tools,
       async refresh(caller) {
-        seen.prepared++;
+        seen.listed++;
         const { signal } = caller;
         void caller.work().then(
           () => seen.started++,
@@ -174,7 +180,7 @@ async function withHeldSync({ failure, hangs = false }: { failure?: Error; hangs
 
 test('a request is made ready while the log is synced, and leaves after that', async () => {
   const it = await withHeldSync();
-  expect([it.seen, it.requests]).toEqual([{ prepared: 1, started: 0 }, []]);
+  expect([it.seen, it.requests]).toEqual([{ listed: 1, prepared: 1, started: 0 }, []]);
   it.release();
   await it.pass(300);
   expect([it.seen.started, it.requests.length]).toEqual([1, 1]);

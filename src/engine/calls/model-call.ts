@@ -61,7 +61,7 @@ export async function callModel(
     );
     const image: ModelRequest['image'] = (one) => ports.store.image(one);
     const request = { messages, tools, model: session.run?.model, image };
-    await synced;
+    await Promise.all([synced, ports.model.prepare?.(request)]);
     began = ports.clock.elapsed();
     const answer = await ports.model.ask(request, { signal, onText: (delta) => ports.store.live.write(delta) });
     if (!plannerQuery) ports.jobs?.markAllReported();
