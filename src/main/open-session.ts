@@ -81,6 +81,9 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
       async ask(request, options) {
         return buildModel(model).ask(request, options);
       },
+      async prepare(request) {
+        await buildModel(model).prepare?.(request);
+      },
       contextWindow(asked) {
         try {
           return model().contextWindow?.(asked);

@@ -34,6 +34,7 @@ export function chooseModel(settings: EffectiveModel, env: Environment): Model {
   modelFor(configured);
   return {
     ask: async (request, options) => findOrFault(() => modelFor(request.model ?? configured)).ask(request, options),
+    prepare: async (request) => findOrFault(() => modelFor(request.model ?? configured)).prepare?.(request),
     contextWindow: (name) => (isBuiltIn(name ?? configured) ? undefined : endpoint.contextWindow?.(name)),
   };
 }
@@ -79,6 +80,7 @@ function createEndpointModel(settings: EffectiveModel, env: Environment, name: s
   const nameless = unconfiguredModel(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);
   return {
     ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),
+    prepare: async (request) => ((request.model ?? name) ? model : nameless).prepare?.(request),
     contextWindow: (asked) => model.contextWindow?.(asked ?? name),
   };
 }
@@ -87,13 +89,14 @@ function createEndpointModel(settings: EffectiveModel, env: Environment, name: s
 function lazyModel(settings: EndpointSettings): Model {
   let loading: Promise<Model> | undefined;
   let model: Model | undefined;
-  const load = async () => (await import('./openai-endpoint.ts')).openEndpointModel(settings);
+  const load = async (): Promise<Model> => {
+    loading ??= import('./openai-endpoint.ts').then(({ openEndpointModel }) => openEndpointModel(settings));
+    model ??= await loading;
+    return model;
+  };
   return {
-    async ask(request, options) {
-      loading ??= load();
-      model ??= await loading;
-      return model.ask(request, options);
-    },
+    ask: async (request, options) => (model ?? (await load())).ask(request, options),
+    prepare: async (request) => (model ?? (await load())).prepare?.(request),
     contextWindow: (name) => model?.contextWindow?.(name),
   };
 }

@@ -7,6 +7,7 @@ import {
   ModelError,
   type ModelRequest,
 } from '../engine/ports/session-ports.ts';
+import type { ImageFile } from '../protocol/session/message.ts';
 import {
   type CompletionDraft,
   finishCalls,
@@ -25,7 +26,6 @@ import {
   FIRST_STYLE,
   type RequestStyle,
   repairToolArguments,
-  type SerializedMessages,
   serializeMessages,
   styleAfter,
   trackImageSupport,
@@ -67,7 +67,20 @@ export function openEndpointModel(settings: EndpointSettings): Model {
   const imageSupport = trackImageSupport(settings.images);
   const windows = new Map<string, number | null>();
   const styles = new Map<string, RequestStyle>();
+  const prepared = new WeakMap<ModelRequest, SerializedRequest>();
+  const serialize = async (request: ModelRequest, messages = request.messages): Promise<SerializedRequest> => {
+    const model = request.model ?? settings.name;
+    const style = styles.get(model) ?? FIRST_STYLE;
+    const shown = style.alternates ? alternateRoles(messages) : messages;
+    const { messages: wire, sent } = await serializeMessages({ ...request, messages: shown }, style.fields, (image) =>
+      imageSupport.reasonHidden(model, image),
+    );
+    return { style, sent, body: buildRequestBody({ model, wire, tools: request.tools }, style.usage) };
+  };
   return {
+    async prepare(request) {
+      prepared.set(request, await serialize(request));
+    },
     contextWindow: (name) => windows.get(name ?? settings.name) ?? undefined,
     async ask(request, options) {
       const model = request.model ?? settings.name;
@@ -75,17 +88,16 @@ export function openEndpointModel(settings: EndpointSettings): Model {
         void learnContextWindow(settings, model, windows);
       let messages = request.messages;
       let styleChanges = 0;
+      let ready = prepared.get(request);
+      prepared.delete(request);
       for (;;) {
-        const style = styles.get(model) ?? FIRST_STYLE;
-        const shown = style.alternates ? alternateRoles(messages) : messages;
-        const wire = await serializeMessages({ ...request, messages: shown }, style.fields, (image) =>
-          imageSupport.reasonHidden(model, image),
-        );
+        const { style, sent, body } = ready ?? (await serialize(request, messages));
+        ready = undefined;
         try {
-          return await askOnce(connection, { ...request, model, messages, wire: wire.messages }, style.usage, options);
+          return await askOnce(connection, { model, messages, body }, options);
         } catch (error) {
           options.signal.throwIfAborted();
-          if (imageSupport.learnFromRefusal(model, wire.sent, error))
+          if (imageSupport.learnFromRefusal(model, sent, error))
             throw imagesRefused(error, endpointInfo(settings, model));
           const otherStyle = styleChanges < MAX_STYLE_CHANGES ? styleAfter(error, style) : undefined;
           if (otherStyle) {
@@ -133,12 +145,12 @@ function imagesRefused(error: unknown, at: EndpointInfo): ModelError {
   return new ModelError('rejected', `${why} (tried again without images)`, { retry: true, waitMs: 0 });
 }
 
-type PreparedRequest = ModelRequest & { model: string; wire: SerializedMessages['messages'] };
+/** A request as it is sent, the style in which it is written, and the images in it. */
+type SerializedRequest = { style: RequestStyle; sent: readonly ImageFile[]; body: Buffer };
 
 async function askOnce(
   { settings, wire, client }: EndpointClient,
-  request: PreparedRequest,
-  withUsage: boolean,
+  request: { model: string; messages: ChatMessage[]; body: Buffer },
   { signal, onText }: AskOptions,
 ): Promise<ModelAnswer> {
   signal.throwIfAborted();
@@ -148,10 +160,9 @@ async function askOnce(
   const abort = () => call.abort();
   signal.addEventListener('abort', abort, { once: true });
   try {
-    const body = buildRequestBody(request, withUsage);
     const headers = { 'content-type': 'application/json' };
     const asked = client.post<CompletionChunks>('/chat/completions', {
-      body,
+      body: request.body,
       headers,
       stream: true,
       signal: call.signal,

@@ -88,6 +88,11 @@ async function watched(options: WatchedOptions): Promise<Watched> {
       model: { ...model, ask: after('the model', model.ask) },
       tools: {
         ...tools,
+        async refresh(caller) {
+          await caller.work();
+          noticed('a server of tools starts');
+          return tools.refresh(caller);
+        },
         run: after('a tool', (call, context) => {
           context.signal.addEventListener('abort', () => noticed('a tool is stopped'));
           return tools.run(call, context);
@@ -111,8 +116,91 @@ test('a message leaves the inbox, the model is asked and a tool begins only when
   const it = await watched({ script: twoSteps });
   it.drop('1.md', 'Find it and write it down');
   await it.pass(300);
-  expect(it.effects).toEqual(expect.arrayContaining(['a message leaves', 'the model', 'a tool', 'plan.json', 'reply']));
+  const noticed = ['a message leaves', 'a server of tools starts', 'the model', 'a tool', 'plan.json', 'reply'];
+  expect(it.effects).toEqual(expect.arrayContaining(noticed));
   expect(it.early).toEqual([]);
+});
+
+/**
+ * A session whose log is not synced from its first model call on, until `release`, which `failure` makes fail. `hangs`:
+ * the servers of its tools do not answer. `listed`, `started`: how often they were asked, and could start.
+ */
+async function withHeldSync({ failure, hangs = false }: { failure?: Error; hangs?: boolean } = {}) {
+  let release = () => {};
+  const held = new Promise<void>((resolve, reject) => {
+    release = () => (failure ? reject(failure) : resolve());
+  });
+  held.catch(() => {});
+  const seen = { listed: 0, prepared: 0, started: 0 };
+  let isHeld = false;
+  const around = (world: SessionPorts): SessionPorts => ({
+    ...world,
+    store: {
+      ...world.store,
+      live: {
+        ...world.store.live,
+        begin() {
+          isHeld = true;
+          world.store.live.begin();
+        },
+      },
+      eventLog: {
+        ...world.store.eventLog,
+        async sync() {
+          if (isHeld) await held;
+          await world.store.eventLog.sync();
+        },
+      },
+    },
+    model: {
+      ...world.model,
+      async prepare() {
+        seen.prepared++;
+      },
+    },
+    tools: {
+      ...world.tools,
+      async refresh(caller) {
+        seen.listed++;
+        const { signal } = caller;
+        void caller.work().then(
+          () => seen.started++,
+          () => {},
+        );
+        if (hangs) await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+        return world.tools.refresh(caller);
+      },
+    },
+  });
+  const it = await rig({ script: moves({ text: 'That was all.' }), around });
+  it.drop('1.md', 'Find it');
+  await it.pass(300);
+  return Object.assign(it, { seen, release });
+}
+
+test('a request is made ready while the log is synced, and leaves after that', async () => {
+  const it = await withHeldSync();
+  expect([it.seen, it.requests]).toEqual([{ listed: 1, prepared: 1, started: 0 }, []]);
+  it.release();
+  await it.pass(300);
+  expect([it.seen.started, it.requests.length]).toEqual([1, 1]);
+});
+
+test('a call that is stopped while the log is synced is recorded after that', async () => {
+  const it = await withHeldSync({ hangs: true });
+  const stopped = it.worker.stop(0);
+  await it.pass(300);
+  expect(it.types()).not.toContain('model.failed');
+  it.release();
+  await stopped;
+  expect([it.types().includes('model.failed'), it.requests]).toEqual([true, []]);
+});
+
+test('a log that cannot be synced ends the worker, and no request leaves', async () => {
+  const it = await withHeldSync({ failure: new Error('no disk') });
+  it.release();
+  await it.pass(300);
+  expect([it.requests, it.faults]).toEqual([[], [new Error('no disk')]]);
 });
 
 test('an idle session has nothing that a power cut would take', async () => {

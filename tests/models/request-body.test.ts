@@ -1,9 +1,10 @@
 import { expect, onTestFinished, test } from 'vitest';
 import type { ChatMessage } from '../../src/engine/ports/session-ports.ts';
+import { chooseModel } from '../../src/models/choose-model.ts';
 import { openEndpointModel } from '../../src/models/openai-endpoint.ts';
 import { buildRequestBody } from '../../src/models/request-body.ts';
 import { startOpenAI } from '../support/openai-server.ts';
-import { ask, assistantMessage, shell, tool, user } from './ask.ts';
+import { ask, assistantMessage, request, shell, tool, user } from './ask.ts';
 
 const wireOf = (messages: unknown[]): Buffer[] => messages.map((one) => Buffer.from(JSON.stringify(one)));
 
@@ -38,4 +39,25 @@ test('each request of a growing conversation arrives complete', async () => {
   await ask(model, talk);
   expect(server.requests.map(({ body }) => body.messages)).toEqual([[talk[0]], talk]);
   expect(server.requests[1]?.headers['content-type']).toBe('application/json');
+});
+
+test('a request that is made ready beforehand is not sent until it is asked, then at once and as it is otherwise', async () => {
+  const server = await startOpenAI([{ text: 'one' }, { text: 'two' }]);
+  onTestFinished(() => server.close());
+  const model = chooseModel({ base_url: server.url, name: 'm' }, {});
+  const images = [{ path: 'dot.png', type: 'image/png' as const, bytes: 3, sha256: 'a'.repeat(64) }];
+  let reads = 0;
+  const image = async () => {
+    reads++;
+    return new Uint8Array([1, 2, 3]);
+  };
+  const made = request([{ role: 'user', content: 'look', images }], { image });
+  const options = { signal: new AbortController().signal, onText: () => {} };
+  await model.prepare?.(made);
+  expect([server.requests, reads]).toEqual([[], 1]);
+  await model.ask(made, options);
+  expect(reads).toBe(1);
+  await model.ask(made, options);
+  expect(reads).toBe(2);
+  expect(server.requests[0]?.body).toEqual(server.requests[1]?.body);
 });

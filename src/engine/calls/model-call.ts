@@ -24,7 +24,10 @@ export function backoffMs(attempt: number): number {
   return Math.min(BACKOFF_MAX_MS, BACKOFF_FIRST_MS * 2 ** Math.min(attempt - 1, 20));
 }
 
-/** Makes one model call. Whatever happens becomes one event; the signal ends the call within moments. */
+/**
+ * Makes one model call. Whatever happens becomes one event; the signal ends the call within moments. The request is
+ * made ready while the log is synced. It leaves, a server of tools starts, and a failure is returned after that.
+ */
 export async function callModel(
   decision: Decision & { do: 'think' },
   ports: SessionPorts,
@@ -36,16 +39,19 @@ export async function callModel(
   const { deliver, plannerQuery } = decision;
   let messages: ChatMessage[] = [];
   let began = ports.clock.elapsed();
+  const work = async () => {
+    await synced;
+    return ports.store.work(session.run?.folder);
+  };
   ports.store.live.begin();
-  await sessionLog.sync();
-  await cleanUpCalls(ports, sessionLog);
+  const synced = sessionLog.sync();
+  // Its failure is noticed where it is awaited, which may be later.
+  synced.catch(() => {});
   try {
+    await cleanUpCalls(ports, sessionLog);
     const notices = plannerQuery
       ? []
-      : [
-          ...(await ports.tools.refresh({ work: () => ports.store.work(session.run?.folder), signal })),
-          ...(ports.jobs?.listUnreported() ?? []),
-        ];
+      : [...(await ports.tools.refresh({ work, signal })), ...(ports.jobs?.listUnreported() ?? [])];
     const tools = plannerQuery ? [] : listOfferedTools(session, ports, rules);
     messages = sessionLog.runGuarded('building a request', () =>
       buildModelRequest(session, rules, deliver, {
@@ -53,9 +59,10 @@ export async function callModel(
         tools: { names: tools.map(({ name }) => name), notices },
       }),
     );
-    began = ports.clock.elapsed();
     const image: ModelRequest['image'] = (one) => ports.store.image(one);
     const request = { messages, tools, model: session.run?.model, image };
+    await Promise.all([synced, ports.model.prepare?.(request)]);
+    began = ports.clock.elapsed();
     const answer = await ports.model.ask(request, { signal, onText: (delta) => ports.store.live.write(delta) });
     if (!plannerQuery) ports.jobs?.markAllReported();
     const ms = Math.round(ports.clock.elapsed() - began);
@@ -72,6 +79,7 @@ export async function callModel(
       },
     ];
   } catch (error) {
+    await synced;
     const failed = modelFailedEvent(error, { before: session.run?.failure, now: ports.clock.now(), signal, messages });
     return [{ ...failed, ms: Math.round(ports.clock.elapsed() - began) }];
   } finally {

@@ -38,7 +38,8 @@ export async function checkCall(
     return [{ type: 'tool.finished', call: call.key, ok: false, output: { text: missing }, ms: 0 }];
   const folder = workFolderOf(session, call);
   const { store } = ports;
-  const caller = { work: () => store.work(folder), top: () => store.work(undefined), signal };
+  const top = folder !== undefined && { top: () => store.work(undefined) };
+  const caller = { work: () => store.work(folder), ...top, signal };
   const permit = await ports.tools.checkPermission(call, caller);
   if (permit.is === 'deny') return [denyByRuleEvent(call.key, permit.why)];
   if (permit.is === 'allow' || isApproved(session, call, folder) || isUserCheck(session, call, permit)) return [];

@@ -120,6 +120,10 @@ export type Model = {
    */
   ask(request: ModelRequest, options: { signal: AbortSignal; onText: (delta: string) => void }): Promise<ModelAnswer>;
   /**
+   * Does what a later `ask` with this very request can have done before. Sends nothing: the log may not be synced yet.
+   */
+  prepare?(request: ModelRequest): Promise<void>;
+  /**
    * Size of that model's window in tokens, as far as its endpoint has reported it; without a name, of the configured
    * model.
    */

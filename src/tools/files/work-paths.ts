@@ -82,7 +82,8 @@ export async function openWorkPaths(work: string, readAlso: string[]): Promise<W
 }
 
 function allowedFolderAt(folder: string): AllowedFolder | undefined {
-  const real = realPathOrNone(folder);
+  // `skills/` is often missing: an error and its stack take longer than this question.
+  const real = fs.existsSync(folder) ? realPathOrNone(folder) : undefined;
   return real === undefined ? undefined : { named: resolve(folder), real };
 }
 
