@@ -1,0 +1,208 @@
+import { describe, expect, test } from 'vitest';
+import type { Step } from '../../src/protocol/session/plan.ts';
+import { type Rig, rig } from '../support/rig.ts';
+import { type Bench, bench } from './dag-bench.ts';
+
+const step = (id: string, more: object = {}) => ({ id, description: `work on ${id}`, ...more });
+const fails = { status: 'failed', text: 'no' } as const;
+
+let count = 1;
+async function say(on: Rig, text: string): Promise<string> {
+  const name = `${++count}.md`;
+  on.drop(name, text);
+  await on.settle();
+  return name;
+}
+
+/** A person changes one step in plan.json and saves it. */
+async function edit(on: Rig, id: string, change: Partial<Step>, ...unset: Array<keyof Step>): Promise<void> {
+  const plan = on.plan();
+  const steps = (plan?.steps ?? []).map((one) => {
+    const next = one.id === id ? { ...one, ...change } : one;
+    return Object.fromEntries(Object.entries(next).filter(([key]) => one.id !== id || !unset.some((it) => it === key)));
+  });
+  on.store.hands.edit(JSON.stringify({ ...plan, steps }));
+  on.worker.wake();
+  await on.settle();
+  // While nothing runs, a save is read with the next message.
+  await say(on, '/status');
+}
+
+const statuses = (b: Bench) => Object.fromEntries(b.plan().steps.map(({ id, status }) => [id, status]));
+
+describe('a group that a person', () => {
+  const steps = [step('a'), step('g', { needs: ['a'] }), step('p', { parent: 'g' }), step('z', { needs: ['g'] })];
+
+  test('set to failed keeps the plan from being completed, and "continue" has it done', async () => {
+    const b = await bench({ plan: { steps } });
+    await edit(b.on, 'g', { status: 'failed' });
+    await b.work();
+    expect(statuses(b)).toEqual({ a: 'completed', g: 'failed', p: 'skipped', z: 'skipped' });
+    expect(b.plan()).toMatchObject({ status: 'waiting', reason: 'blocked' });
+    await say(b.on, '/continue');
+    await b.work();
+    expect(b.ran()).toEqual(['a', 'p', 'z']);
+    expect(b.plan()).toMatchObject({ status: 'completed' });
+  });
+
+  test('set to failed in a completed plan has the plan failed', async () => {
+    const b = await bench({ plan: { steps } });
+    await b.work();
+    await edit(b.on, 'g', { status: 'failed' });
+    expect(b.plan()).toMatchObject({ status: 'failed', reason: 'not reached: g' });
+  });
+
+  test('set to blocked is left alone until they open it', async () => {
+    const b = await bench({ plan: { steps } });
+    await edit(b.on, 'g', { status: 'blocked' });
+    await b.work();
+    expect(statuses(b)).toEqual({ a: 'completed', g: 'blocked', p: 'pending', z: 'pending' });
+    expect(b.plan()).toMatchObject({ status: 'waiting', reason: 'blocked' });
+    await say(b.on, '/continue');
+    await b.work();
+    expect(b.ran()).toEqual(['a']);
+    await edit(b.on, 'g', { status: 'pending' });
+    await say(b.on, '/continue');
+    await b.work();
+    expect(b.ran()).toEqual(['a', 'p', 'z']);
+    expect(b.plan()).toMatchObject({ status: 'completed' });
+  });
+});
+
+test('the reply says what is missing if the last open step of a group is blocked', async () => {
+  const b = await bench({ plan: { steps: [step('g'), step('p', { parent: 'g' })] } });
+  await b.work({ p: { text: '[Blocked: which city?]' } });
+  expect(b.plan()).toMatchObject({ status: 'waiting', reason: 'blocked' });
+  expect(b.on.reply('1.md')).toContain('which city?');
+});
+
+describe('a step that is open again', () => {
+  test('after "continue" is no longer what /undo opens, nor is its rollback', async () => {
+    const steps = [step('o'), step('a', { needs: ['o'], rollback: 'u' }), step('u'), step('c', { needs: ['a'] })];
+    const b = await bench({ plan: { steps } });
+    await b.work({ a: fails });
+    await say(b.on, '/continue');
+    expect(statuses(b)).toMatchObject({ a: 'running', u: 'pending' });
+    expect(b.on.reply(await say(b.on, '/undo'))).toContain('"work on o" is open again');
+    await b.work();
+    expect(b.ran()).toEqual(['o', 'a', 'u', 'a', 'o', 'c']);
+    expect(b.plan()).toMatchObject({ status: 'completed' });
+  });
+
+  test('and fails by itself is a failure like any other, though a person had set it to failed before', async () => {
+    const b = await bench({ plan: { steps: [step('a'), step('c')] } });
+    await edit(b.on, 'a', { status: 'failed' });
+    await b.work();
+    expect(b.plan()).toMatchObject({ status: 'waiting', reason: 'blocked' });
+    const again = await say(b.on, '/continue');
+    await b.work({ a: fails });
+    expect(b.plan()).toMatchObject({ status: 'failed', reason: 'not reached: a' });
+    expect(b.on.reply(again)).toContain('That is what came of it.');
+  });
+
+  test('is tried as often as any other in todo, though a person had set it to failed before', async () => {
+    let isHeld = true;
+    const on = await rig({
+      config: { mode: 'todo' },
+      script: ({ messages }, n) => {
+        const asked = messages.at(-1)?.content ?? '';
+        if (n === 0) return { text: JSON.stringify({ steps: [step('a'), step('b')] }) };
+        if (asked.includes('All steps have ended')) return { text: 'That is what came of it.' };
+        return isHeld ? { hold: true } : { text: '[Failed: broken]' };
+      },
+    });
+    on.drop('1.md', 'Do it');
+    await on.pass(300);
+    await edit(on, 'a', { status: 'failed' });
+    isHeld = false;
+    on.release();
+    await on.pass(300);
+    expect(on.plan()?.steps).toMatchObject([{ status: 'failed' }, { status: 'blocked', attempts: 3 }]);
+    await say(on, '/continue');
+    await on.pass(300);
+    expect(on.plan()?.steps).toMatchObject([{ status: 'blocked', attempts: 3 }, { status: 'blocked' }]);
+  });
+});
+
+describe('a failed step in whose place the planner has put another', () => {
+  const plan = { steps: [step('a'), step('c'), step('z', { needs: ['c'] })] };
+  const adapt = [{ add: [{ id: 'b', description: 'another way' }], reason: 'in place of a' }];
+
+  test('is not tried again by "continue"', async () => {
+    const b = await bench({ plan, adapt });
+    await b.work({ a: fails, z: fails });
+    expect(b.plan()).toMatchObject({ status: 'failed', reason: 'not reached: z' });
+    await say(b.on, '/continue');
+    await b.work();
+    expect(b.ran()).toEqual(['a', 'c', 'b', 'z', 'z']);
+    expect(b.plan()).toMatchObject({ status: 'completed' });
+  });
+
+  test('does not keep the plan from being completed when the last open step is closed by hand', async () => {
+    const b = await bench({ plan, adapt, limits: { iterations: 5 } });
+    await b.work({ a: fails });
+    expect(b.plan()).toMatchObject({ status: 'paused', reason: 'limit' });
+    await say(b.on, '/plan done z');
+    expect(b.plan()).toMatchObject({ status: 'completed', reason: 'closed by hand' });
+  });
+
+  test('counts again once a person has opened it', async () => {
+    const b = await bench({ plan, adapt });
+    await b.work({ a: fails });
+    expect(b.plan()).toMatchObject({ status: 'completed' });
+    await edit(b.on, 'a', { status: 'pending' });
+    await say(b.on, '/continue');
+    await b.work({ a: fails });
+    expect(b.plan()).toMatchObject({ status: 'failed', reason: 'not reached: a' });
+  });
+});
+
+describe('a skipped step is open again', () => {
+  test('once a person has completed the step that its condition asks about', async () => {
+    const [yes, no] = ['completed', 'failed'].map((status) => ({ when: [{ step: 'a', status }] }));
+    const b = await bench({ plan: { steps: [step('a'), step('y', yes), step('n', no)] } });
+    await b.work({ a: fails });
+    expect(statuses(b)).toEqual({ a: 'failed', y: 'skipped', n: 'completed' });
+    await say(b.on, '/plan done a');
+    expect(statuses(b)).toEqual({ a: 'completed', y: 'pending', n: 'completed' });
+    expect(b.plan()).toMatchObject({ status: 'paused', reason: 'reopened' });
+    await say(b.on, '/continue');
+    await b.work();
+    expect(b.plan()).toMatchObject({ status: 'completed' });
+  });
+
+  test('once a person has completed what it needs, also as a part of a group that ended with it', async () => {
+    const p = step('p', { parent: 'g', needs: ['a'] });
+    const b = await bench({ plan: { steps: [step('a'), step('g'), p, step('z', { needs: ['g'] })] } });
+    await b.work({ a: fails });
+    expect(statuses(b)).toEqual({ a: 'failed', g: 'skipped', p: 'skipped', z: 'skipped' });
+    await say(b.on, '/plan done a');
+    expect(statuses(b)).toEqual({ a: 'completed', g: 'running', p: 'pending', z: 'pending' });
+  });
+
+  test('once a person has taken away the need for which it was skipped, or that of its group', async () => {
+    const group = [step('g', { needs: ['a'] }), step('p', { parent: 'g' })];
+    const b = await bench({ plan: { steps: [step('a'), step('z', { needs: ['a'] }), ...group, step('y')] } });
+    await b.work({ a: fails });
+    expect(statuses(b)).toEqual({ a: 'failed', z: 'skipped', g: 'skipped', p: 'skipped', y: 'completed' });
+    await edit(b.on, 'z', { needs: ['y'] });
+    expect(statuses(b)).toMatchObject({ z: 'pending', p: 'skipped' });
+    expect(b.plan()).toMatchObject({ status: 'paused', reason: 'reopened' });
+    await edit(b.on, 'g', {}, 'needs');
+    expect(statuses(b)).toMatchObject({ g: 'running', p: 'pending' });
+    await say(b.on, '/continue');
+    await b.work();
+    expect(b.ran()).toEqual(['a', 'y', 'z', 'p']);
+    expect(b.plan()).toMatchObject({ status: 'failed', reason: 'not reached: a' });
+  });
+
+  test('but not if a person has skipped it, in whatever words', async () => {
+    const b = await bench({ plan: { steps: [step('a'), step('z', { needs: ['a'] }), step('c')] } });
+    await say(b.on, '/plan skip z needs a, and I do not want it');
+    await b.work({ a: fails });
+    await say(b.on, '/continue');
+    await b.work({ a: fails });
+    await say(b.on, '/plan done a');
+    expect(statuses(b)).toEqual({ a: 'completed', z: 'skipped', c: 'completed' });
+  });
+});
