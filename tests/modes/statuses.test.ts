@@ -206,3 +206,18 @@ describe('a skipped step is open again', () => {
     expect(statuses(b)).toEqual({ a: 'completed', z: 'skipped', c: 'completed' });
   });
 });
+
+test('a child whose step a person closes while another child asks something is told to end at once', async () => {
+  const b = await bench({ plan: { steps: [step('a'), step('b'), step('c')] } });
+  b.on.children.answer('demo~a', 'a.1', { status: 'waiting', text: 'Where?' });
+  b.on.worker.wake();
+  await b.on.settle();
+  expect(b.plan()).toMatchObject({ status: 'waiting', reason: 'question' });
+  const told = () => b.on.children.sent.flatMap(({ child, message: { command } }) => (command ? [child, command] : []));
+  await say(b.on, '/plan skip b');
+  expect(told()).toEqual(['demo~b', 'cancel']);
+  await say(b.on, '/plan done a');
+  await say(b.on, '/plan done c');
+  expect(told()).toEqual(['demo~b', 'cancel', 'demo~c', 'cancel']);
+  expect(b.plan()).toMatchObject({ status: 'completed', reason: 'closed by hand' });
+});
