@@ -221,3 +221,60 @@ test('a child whose step a person closes while another child asks something is t
   expect(told()).toEqual(['demo~b', 'cancel', 'demo~c', 'cancel']);
   expect(b.plan()).toMatchObject({ status: 'completed', reason: 'closed by hand' });
 });
+
+describe('/undo in map-reduce', () => {
+  const map = { id: 'map', description: 'Count', each: { list: ['x', 'y'] } };
+  const ended = async (outcomes: Record<string, object> = {}) => {
+    const plan = { steps: [map, { id: 'reduce', description: 'Add up', gather: { from: 'map' } }] };
+    const on = await rig({
+      config: { mode: 'map-reduce', limits: { steps: 1 } },
+      script: (_request, n) => ({ text: n === 0 ? JSON.stringify(plan) : 'The summary.' }),
+    });
+    const work = async (most = 20) => {
+      for (let n = 0, sent = 0; n < most; n++) {
+        for (const { child, message } of on.children.sent.slice(sent))
+          on.children.answer(child, message.id, { text: 'ok', ...outcomes[child] });
+        sent = on.children.sent.length;
+        on.worker.wake();
+        await on.pass(1000);
+      }
+    };
+    on.drop('1.md', 'Count all');
+    await on.settle();
+    return { on, work, sent: () => on.children.sent.map(({ child }) => child.slice('demo~'.length)) };
+  };
+  const found = (on: Rig) => Object.fromEntries((on.plan()?.steps ?? []).map(({ id, status }) => [id, status]));
+
+  test('has the last batch combined again, with what the person said', async () => {
+    const { on, work, sent } = await ended();
+    await work();
+    expect(on.plan()).toMatchObject({ status: 'completed' });
+    expect(on.reply(await say(on, 'not done yet, y is missing'))).toContain('"Add up" is open again');
+    expect(found(on)).toMatchObject({ reduce: 'running', 'reduce.1': 'running', map: 'completed' });
+    await say(on, '/continue');
+    await work();
+    expect(sent()).toEqual(['map.1', 'map.2', 'reduce.1', 'reduce.1']);
+    expect(on.children.sent.at(-1)?.message.text).toContain('y is missing');
+    expect(on.plan()).toMatchObject({ status: 'completed' });
+  });
+
+  test('opens the part that failed last, and its step', async () => {
+    const { on, work } = await ended({ 'demo~map.2': { text: '[Failed: no]' } });
+    await work();
+    expect(found(on)).toMatchObject({ map: 'failed', 'map.1': 'completed', 'map.2': 'failed', reduce: 'skipped' });
+    await say(on, '/undo');
+    expect(found(on)).toMatchObject({ map: 'running', 'map.2': 'running', reduce: 'pending' });
+  });
+
+  test('opens the step with all its parts that have not begun, if a person has closed it', async () => {
+    const { on, work } = await ended();
+    await say(on, '/plan done map');
+    await work(1);
+    expect(found(on)).toMatchObject({ map: 'completed', 'map.2': 'skipped' });
+    await say(on, '/undo');
+    expect(found(on)).toMatchObject({ map: 'running', 'map.2': 'pending' });
+    await work();
+    expect(on.plan()).toMatchObject({ status: 'completed' });
+    expect(found(on)).toMatchObject({ 'map.2': 'completed' });
+  });
+});
