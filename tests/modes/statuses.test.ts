@@ -278,3 +278,54 @@ describe('/undo in map-reduce', () => {
     expect(found(on)).toMatchObject({ 'map.2': 'completed' });
   });
 });
+
+describe('a step that is blocked by its child', () => {
+  test('has the run wait, also if nothing else is open, and the answer is passed on to the child', async () => {
+    const b = await bench({ plan: { steps: [step('a'), step('b'), step('c')] } });
+    await b.work({ a: { text: '[Blocked: which city?]' }, c: fails });
+    expect(statuses(b)).toEqual({ a: 'blocked', b: 'completed', c: 'failed' });
+    expect(b.plan()).toMatchObject({ status: 'waiting', reason: 'blocked' });
+    expect(b.on.reply('1.md')).toContain('which city?');
+    await say(b.on, 'Paris, of course');
+    const again = b.on.children.sent.findLast(({ child }) => child === 'demo~a');
+    expect(again?.message.text).toContain('Paris, of course');
+    await b.work();
+    expect(b.ran()).toEqual(['a', 'b', 'c', 'a', 'c']);
+    expect(b.plan()).toMatchObject({ status: 'completed' });
+  });
+
+  test('has the run wait in plan-act, once no other step is open', async () => {
+    const agent = 'search';
+    const on = await rig({
+      config: { mode: 'plan-act', agents: { [agent]: { instructions: 'Search.' } } },
+      script: (_request, n) => ({
+        text: n === 0 ? JSON.stringify({ steps: [step('a', { agent }), step('b', { agent })] }) : 'The summary.',
+      }),
+    });
+    on.drop('1.md', 'Do it');
+    await on.settle();
+    const answer = async (child: string, text: string) => {
+      on.children.answer(child, on.children.sent.findLast((it) => it.child === child)?.message.id ?? '', { text });
+      on.worker.wake();
+      await on.pass(300);
+    };
+    await answer('demo~a', '[Blocked: which city?]');
+    await answer('demo~b', 'ok');
+    expect(on.plan()).toMatchObject({ status: 'waiting', reason: 'blocked' });
+    expect(on.reply('1.md')).toContain('which city?');
+    await say(on, 'Paris');
+    expect(on.children.sent.at(-1)?.message.text).toContain('Paris');
+    await answer('demo~a', 'ok');
+    expect(on.plan()).toMatchObject({ status: 'completed' });
+  });
+});
+
+test('the words behind "continue" are passed on to the child that tries a failed step again', async () => {
+  const b = await bench({ plan: { steps: [step('a'), step('b')] } });
+  await b.work({ a: fails });
+  await say(b.on, '/continue use the second link');
+  const again = b.on.children.sent.at(-1);
+  expect(again).toMatchObject({ child: 'demo~a', message: { text: expect.stringContaining('use the second link') } });
+  await b.work();
+  expect(b.plan()).toMatchObject({ status: 'completed' });
+});
