@@ -329,3 +329,15 @@ test('the words behind "continue" are passed on to the child that tries a failed
   await b.work();
   expect(b.plan()).toMatchObject({ status: 'completed' });
 });
+
+test('of steps opened again with /undo, one that needs another waits for it', async () => {
+  const b = await bench({ plan: { steps: [step('a'), step('z', { needs: ['a'] })] } });
+  await b.work();
+  await say(b.on, '/undo');
+  await say(b.on, '/undo');
+  expect(statuses(b)).toEqual({ a: 'running', z: 'pending' });
+  await say(b.on, '/continue');
+  expect(b.atWork()).toEqual(['a']);
+  await b.work();
+  expect(b.plan()).toMatchObject({ status: 'completed' });
+});

@@ -171,7 +171,7 @@ export function stepRetried(session: Session, plan: Plan, id: string, { seq, at 
 export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>): Session {
   const here = isGroup(plan.steps, event.step) ? undefined : runningStep(plan);
   // A step a child session works on continues there.
-  const displaced = here && !getOwn(session.children, here.id) ? here.id : undefined;
+  const displaced = here && (getOwn(session.children, here.id)?.state ?? 'over') === 'over' ? here.id : undefined;
   const opened = plan.steps.map((step): Step => {
     if (step.id === event.step) return { ...clearOutcome(step), status: 'running' };
     return step.id === displaced ? backToPending(step) : step;
