@@ -42,6 +42,26 @@ function groupEndEvents(plan: Plan, replacedIds: readonly string[]): EventBody[]
   return [];
 }
 
+/**
+ * The groups that had ended because of one of these steps, which a person has closed since: they would end otherwise
+ * now. A group that a person has closed, and one with a step that still fails it, stays as it is.
+ */
+export function groupsToReopen(
+  steps: readonly Step[],
+  closed: readonly string[],
+  { editedByPerson, replacedSteps }: { editedByPerson: readonly string[]; replacedSteps: readonly string[] },
+): string[] {
+  const graph = stepGraph(steps);
+  return closed.flatMap((id) => {
+    const [group] = groupsAround(steps, id);
+    const parts = graph.parts.get(group?.id ?? '');
+    if (!group || !parts || (group.status !== 'failed' && group.status !== 'skipped')) return [];
+    if (editedByPerson.includes(`${group.id}:status`)) return [];
+    const end = groupEndEvent({ ...group, status: 'running' }, parts, graph, new Set(replacedSteps));
+    return end?.type === 'step.completed' ? [group.id] : [];
+  });
+}
+
 /** A group whose steps have ended ends accordingly; one with a reopened step is open again. */
 function groupEndEvent(
   { id, status }: Step,

@@ -11,7 +11,7 @@ import {
   runningStep,
   unreachedStepIds,
 } from '../plan/plan-steps.ts';
-import { reopenAfterHandEdit } from '../plan/step-cascade.ts';
+import { clearOutcome, groupsToReopen, reopenAfterHandEdit } from '../plan/step-cascade.ts';
 import { replanCalls } from '../session/internal-calls.ts';
 import { isAboutPlan, type Notice, type Run, type RunEnd, type StepClaim } from '../session/run-state.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
@@ -90,7 +90,7 @@ const CLOSED_STATUSES: ReadonlySet<string> = new Set(['completed', 'skipped', 'f
 function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Session {
   const editedByPerson = personFieldsAfter(session, event);
   const edited = applyPlanChanges(plan, event.changes, event.at);
-  const after = planAfterEdit(session, withReopenedSteps(edited, event, editedByPerson), event);
+  const after = planAfterEdit(session, withReopenedSteps(edited, event, { ...session, editedByPerson }), event);
   const closed = event.changes.flatMap((it) => (it.what === 'status' && CLOSED_STATUSES.has(it.to) ? [it.step] : []));
   const shut = new Set(closed);
   const open = new Set(
@@ -125,14 +125,27 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
   };
 }
 
-function withReopenedSteps(plan: Plan, event: EventOf<'plan.edited'>, editedByPerson: readonly string[]): Plan {
+function withReopenedSteps(plan: Plan, event: EventOf<'plan.edited'>, session: Session): Plan {
   const moved = event.changes.flatMap((it) => (it.what === 'status' && REOPENING.has(it.to) ? [it] : []));
   const rewired = event.changes.flatMap((it) =>
     it.what === 'step' && RELATIONS.some((field) => field in it.set || it.unset.includes(field)) ? [it.step] : [],
   );
   if (event.by !== 'person' || moved.length + rewired.length === 0) return plan;
-  const opened = moved.flatMap(({ step, to }) => (to === 'pending' ? [step] : []));
-  const steps = reopenAfterHandEdit(plan.steps, { opened, rewired }, editedByPerson);
+  const stepsSetTo = (isWanted: (to: StepStatus) => boolean) =>
+    moved.flatMap(({ step, to }) => (isWanted(to) ? [step] : []));
+  // Open again, a group ends as its steps have by now when the run continues.
+  const groups = new Set(
+    groupsToReopen(
+      plan.steps,
+      stepsSetTo((to) => to !== 'pending'),
+      session,
+    ),
+  );
+  const withGroups = plan.steps.map((step) =>
+    groups.has(step.id) ? { ...clearOutcome(step), status: 'running' as const } : step,
+  );
+  const opened = [...stepsSetTo((to) => to === 'pending'), ...groups];
+  const steps = reopenAfterHandEdit(withGroups, { opened, rewired }, session.editedByPerson);
   return { ...plan, steps, current_step_index: currentStepIndex(steps) };
 }
 
@@ -140,7 +153,7 @@ function withReopenedSteps(plan: Plan, event: EventOf<'plan.edited'>, editedByPe
 const RELATIONS = ['needs', 'when', 'parent'] as const;
 
 /** Statuses set by hand that can open other steps again. */
-const REOPENING: ReadonlySet<StepStatus> = new Set(['pending', 'completed']);
+const REOPENING: ReadonlySet<StepStatus> = new Set(['pending', 'completed', 'skipped']);
 
 const withOwnLimits = <T extends Run | RunEnd>(of: T, limits: Limits): T => ({
   ...of,
