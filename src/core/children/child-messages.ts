@@ -39,7 +39,8 @@ export function sendTask(
   const message: ChildMessageContent = {
     text: buildChildTask(session, step, sessionLanguage(session, rules), {
       folder,
-      ...(child?.isOutdated && { said: wordsFor(session, child) }),
+      ...(child && { said: wordsFor(session, child) }),
+      ...(child?.isOutdated && { isChanged: true }),
     }),
     options: {
       mode: profile?.mode ?? 'linear',
@@ -95,14 +96,22 @@ function childSend(
   return { do: 'send', step, child, attempt, notBefore: null, message: { id, from: session.name, ...message } };
 }
 
-/** What people wrote since the child's question was put to them. Earlier messages answered something else. */
-function wordsFor(session: Session, { state, undeliveredBefore = [] }: ChildSession): string {
-  const undelivered = (state === 'suspended' ? session.undelivered : []).flatMap((id) => {
-    const message = mapGet(session.messages, id);
-    if (!message || message.as === 'data' || undeliveredBefore.includes(id) || isBareContinue(message)) return [];
+/**
+ * What people wrote since the run stopped with the child's question or failure. Earlier messages answered something
+ * else. A planner may have been asked first, which delivers them: the message that resumed the run counts all the same.
+ */
+function wordsFor({ run, undelivered, messages }: Session, { state, undeliveredBefore }: ChildSession): string {
+  const before = state === 'suspended' ? (undeliveredBefore ?? []) : state === 'over' ? undeliveredBefore : undefined;
+  if (!before) return '';
+  const since = new Set([...(state === 'over' && run?.isResumed ? [run.message] : []), ...undelivered]);
+  const said = [...since].flatMap((id) => {
+    const message = mapGet(messages, id);
+    // What stands in for a message repeats the task.
+    const isWords = message && message.as !== 'data' && message.sha256 !== '';
+    if (!isWords || before.includes(id) || isBareContinue(message)) return [];
     return [textWithoutCommand(message)];
   });
-  return undelivered.join('\n\n').trim();
+  return said.join('\n\n').trim();
 }
 
 /** "Continue", with the words for this child. It is a command, so that no word of an answer is taken for one. */

@@ -35,12 +35,8 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
   const plan = activePlan(session);
   if (!plan || !session.run) return null;
   const policy = MODE_POLICIES[plan.mode];
-  const stray = Object.values(session.children).find(
-    (child) =>
-      child.state === 'working' &&
-      (child.isOutdated || !plan.steps.some((step) => step.id === child.step && step.status === 'running')),
-  );
-  if (stray) return messageToChild(session, stray, { command: 'cancel' });
+  const stray = haltStrayChild(session, plan);
+  if (stray) return stray;
   const given = plan.steps.filter(
     (step) => isBeingWorkedOn(plan, step) && (step.call !== undefined || policy.isDelegated(session, step, rules)),
   );
@@ -195,13 +191,24 @@ function endRunForChildren(session: Session, rules: Rules, status: 'waiting' | '
   return { do: 'record', events: endRunEvents(session, rules, why) };
 }
 
+/** A child whose step is no longer its to work on, or was changed meanwhile, is told to end. */
+function haltStrayChild(session: Session, plan: Plan): Decision | null {
+  const stray = Object.values(session.children).find(
+    (child) =>
+      child.state === 'working' &&
+      (child.isOutdated || !plan.steps.some((step) => step.id === child.step && step.status === 'running')),
+  );
+  return stray ? messageToChild(session, stray, { command: 'cancel' }) : null;
+}
+
 /**
  * A run that has ended does not leave children working: they receive the order to pause, stop or end as it did. A
- * child that was sent something milder is sent the new order.
+ * child that was sent something milder is sent the new order. While a run waits, only those without a step end.
  */
 export function haltChildren(session: Session): Decision | null {
   const { runEnd: at, plan } = session;
-  if (session.run || !at || at.status === 'waiting' || !plan) return null;
+  if (session.run || !at || !plan) return null;
+  if (at.status === 'waiting') return haltStrayChild(session, plan);
   const command = at.status !== 'paused' ? 'cancel' : at.reason === RUN_END.stopped ? 'stop' : 'pause';
   const child = Object.values(session.children).find(
     (one) => isChildBusy(one) && haltSeverity(one.haltCommand) < haltSeverity(command),

@@ -1,5 +1,6 @@
 import { nearestName } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END, type RunEndCode } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { MODES } from '../../protocol/settings/run-options.ts';
@@ -9,6 +10,7 @@ import { withdrawQuestionEvents } from '../messages/questions.ts';
 import { replyEvent, replyInWords, replyLanguage } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
+import { isFanOutStep, partsOf } from '../plan/fan-out.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
 import { reduceEvent } from '../reducers/reduce-event.ts';
@@ -226,10 +228,11 @@ function changeRunEnd(
 function reopenLastStep(session: Session, message: Message, rules: Rules): EventBody[] {
   // A person who was asked whether the step is done and says no has answered; no other step is meant.
   if (session.claim && session.runEnd?.reason === RUN_END.check) return resumeRunEvents(session, message, rules);
-  const last = session.closedSteps.findLast((id) => session.plan?.steps.some((step) => step.id === id));
-  const step = session.plan?.steps.find((one) => one.id === last);
-  if (!step)
-    return replyInWords(session, message, rules, (words) => (session.plan ? words.nothingToUndo : words.noPlan));
+  const { plan } = session;
+  const closed = plan?.steps.filter((one) => !endedWithParts(session, plan, one)) ?? [];
+  const last = session.closedSteps.findLast((id) => closed.some((one) => one.id === id));
+  const step = closed.find((one) => one.id === last);
+  if (!step) return replyInWords(session, message, rules, (words) => (plan ? words.nothingToUndo : words.noPlan));
   const runs = session.run !== null;
   const events: EventBody[] = [{ type: 'step.reopened', step: step.id, by: 'person', message: message.id }];
   return [
@@ -239,6 +242,10 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
     ),
   ];
 }
+
+/** Whether a step with items ended because its items did: the item that ended last is the one to do again. */
+const endedWithParts = ({ editedByPerson }: Session, plan: Plan, step: Step): boolean =>
+  isFanOutStep(step) && partsOf(plan, step.id).length > 0 && !editedByPerson.includes(`${step.id}:status`);
 
 /** The session after these events: a reply shows the plan as it is after what the reply reports. */
 function sessionAfter(session: Session, events: EventBody[]): Session {

@@ -116,12 +116,12 @@ function isRollingBack(session: Session): boolean {
 /** Steps are open, and none of them can start without a person: they have to decide. */
 function strandedAction(session: Session, rules: Rules): ModeAction | null {
   const plan = activePlan(session);
-  if (!plan || openSteps(plan).every((step) => isGroup(plan.steps, step.id)) || readySteps(plan.steps).length > 0)
-    return null;
+  if (!plan || openSteps(plan).length === 0 || readySteps(plan.steps).length > 0) return null;
   if (plan.steps.some((step) => step.status === 'running' && !isGroup(plan.steps, step.id))) return null;
   const words = REPLY_WORDING[sessionLanguage(session, rules)];
   const blocked = plan.steps.filter((step) => step.status === 'blocked');
   if (blocked.length > 0) return { endRun: blockedRunEnd(blocked) };
+  if (openSteps(plan).every((step) => isGroup(plan.steps, step.id))) return null;
   return { endRun: { status: 'waiting', reason: RUN_END.stuck, text: words.stranded(describeDeadlock(plan)) } };
 }
 

@@ -5,7 +5,7 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { readTags } from '../text/bracket-tags.ts';
 import { isFanOutStep } from './fan-out.ts';
 import { isGroup, replaceStep } from './step-graph.ts';
-import { findReadySteps } from './step-readiness.ts';
+import { findReadySteps, skipCauseOf } from './step-readiness.ts';
 
 /** Steps still to be worked on. */
 export function openSteps(plan: Plan): Step[] {
@@ -33,18 +33,33 @@ export function failedOrBlockedSteps(plan: Plan): Step[] {
       (step.status === 'failed' || step.status === 'blocked') &&
       (step.call === undefined || completed.size === 0) &&
       !completed.has(step.parent ?? '') &&
-      // The outcome of a group is that of its steps.
-      !isGroup(plan.steps, step.id),
+      // The outcome of a group is that of its steps, unless a person has set it.
+      (!isGroup(plan.steps, step.id) || isOutcomeOfItsOwn(plan, step.id)),
+  );
+}
+
+/** Whether a failed or blocked group owes this to none of its steps: none failed, and none was held back by another. */
+function isOutcomeOfItsOwn({ steps }: Plan, group: string): boolean {
+  return steps.every(
+    (step) =>
+      step.parent !== group ||
+      (step.status !== 'failed' &&
+        step.status !== 'blocked' &&
+        (skipCauseOf(step)?.relation ?? 'part of') === 'part of'),
   );
 }
 
 /** Steps that prevented the goal: failed or blocked, and not replaced. */
 export function unreachedStepIds(plan: Plan, replaced: readonly string[]): string[] {
-  const made = plan.steps.some((step) => step.status === 'completed') ? replaced : [];
+  const made = replacedFailures(plan, replaced);
   return failedOrBlockedSteps(plan)
     .filter((step) => step.status === 'blocked' || !made.includes(step.id))
     .map((step) => step.id);
 }
+
+/** Failed steps that others took the place of: none as long as no step is completed. */
+export const replacedFailures = (plan: Plan, replaced: readonly string[]): readonly string[] =>
+  plan.steps.some((step) => step.status === 'completed') ? replaced : [];
 
 /** Failed steps whose `rollback` was carried out. */
 export function rolledBackSteps(steps: readonly Step[]): Step[] {

@@ -42,6 +42,26 @@ function groupEndEvents(plan: Plan, replacedIds: readonly string[]): EventBody[]
   return [];
 }
 
+/**
+ * The groups that had ended because of one of these steps, which a person has closed since: they would end otherwise
+ * now. A group that a person has closed, and one with a step that still fails it, stays as it is.
+ */
+export function groupsToReopen(
+  steps: readonly Step[],
+  closed: readonly string[],
+  { editedByPerson, replacedSteps }: { editedByPerson: readonly string[]; replacedSteps: readonly string[] },
+): string[] {
+  const graph = stepGraph(steps);
+  return closed.flatMap((id) => {
+    const [group] = groupsAround(steps, id);
+    const parts = graph.parts.get(group?.id ?? '');
+    if (!group || !parts || (group.status !== 'failed' && group.status !== 'skipped')) return [];
+    if (editedByPerson.includes(`${group.id}:status`)) return [];
+    const end = groupEndEvent({ ...group, status: 'running' }, parts, graph, new Set(replacedSteps));
+    return end?.type === 'step.completed' ? [group.id] : [];
+  });
+}
+
 /** A group whose steps have ended ends accordingly; one with a reopened step is open again. */
 function groupEndEvent(
   { id, status }: Step,
@@ -50,7 +70,8 @@ function groupEndEvent(
   replaced: ReadonlySet<string>,
 ): EventBody | null {
   const open = parts.some((part) => part.status === 'pending' || part.status === 'running');
-  const isOpen = status === 'pending' || status === 'running' || status === 'blocked';
+  if (status === 'blocked') return null;
+  const isOpen = status === 'pending' || status === 'running';
   if (open) return isOpen ? null : { type: 'step.reopened', step: id, by: 'daemon' };
   if (!isOpen || parts.some((part) => part.status === 'blocked')) return null;
   const failed = parts.filter((part) => part.status === 'failed' && !replaced.has(part.id));
@@ -126,7 +147,9 @@ export function reopenWithDependents(
     const around = groupsAround(steps, id);
     if (around.some(isKept)) continue;
     for (const group of around) groups.add(group.id);
-    const dependents = (behind.get(id) ?? []).filter((step) => !groupsAround(steps, step.id).some(isKept));
+    const dependents = (behind.get(id) ?? []).filter(
+      (step) => !isKept(step) && !groupsAround(steps, step.id).some(isKept),
+    );
     for (const step of [...around, ...dependents]) back.add(step.id);
   }
   const undos = new Set(
@@ -141,24 +164,33 @@ export function reopenWithDependents(
 }
 
 /**
- * The steps after a person has set statuses by hand. A step that they opened is reopened like any other; what was
- * skipped for the need of a step that is completed now is open again, unless something else holds it back.
+ * The steps after a person has edited them. A step that they opened is reopened like any other; what was skipped
+ * because of a step that is completed now is open again, unless something else holds it back; so is a step that was
+ * skipped and whose relations to others, or those of its groups, are `rewired`.
  */
 export function reopenAfterHandEdit(
   steps: readonly Step[],
-  opened: readonly string[],
+  { opened, rewired }: { opened: readonly string[]; rewired: readonly string[] },
   editedByPerson: readonly string[],
 ): Step[] {
-  const { byId } = stepGraph(steps);
-  const candidates = steps.map((step): Step => {
+  const graph = stepGraph(steps);
+  let released = steps.filter((step) => {
     const cause = skipCauseOf(step);
-    const isMet = cause?.relation === 'needs' && byId.get(cause.step)?.status === 'completed';
-    return isMet ? { ...clearOutcome(step), status: 'pending' } : step;
+    if (!cause || editedByPerson.includes(`${step.id}:status`)) return false;
+    const isOver = graph.byId.get(cause.step)?.status === 'completed';
+    return isOver || stepWithGroups(step, graph).some(({ id }) => rewired.includes(id));
   });
-  const readiness = readinessOfPending(candidates);
-  const after = steps.map((step, n) => (readiness.get(step.id)?.is === 'lost' ? step : (candidates[n] ?? step)));
-  const released = steps.filter((step, n) => after[n] !== step).map(({ id }) => id);
-  return reopenWithDependents(after, new Set([...opened, ...released]), editedByPerson);
+  for (;;) {
+    const ids = new Set(released.map(({ id }) => id));
+    const pending = steps.map((step) =>
+      ids.has(step.id) ? { ...clearOutcome(step), status: 'pending' as const } : step,
+    );
+    const after = reopenWithDependents(pending, new Set([...opened, ...ids]), editedByPerson);
+    const readiness = readinessOfPending(after);
+    const left = released.filter(({ id }) => readiness.get(id)?.is !== 'lost');
+    if (left.length === released.length) return after;
+    released = left;
+  }
 }
 
 /** Without the outcome of an earlier attempt. */

@@ -57,6 +57,8 @@ function stepJudge(graph: StepGraph): (step: Step) => StepReadiness {
     const line = stepWithGroups(step, graph);
     const closed = line.slice(1).find(isClosed);
     if (closed) return neverReady('part of', closed.id, `, which was ${closed.status}`);
+    // Only a person blocks a group, and only they open it.
+    if (line.slice(1).some(({ status }) => status === 'blocked')) return WAITS;
     const undo = rollbackStepAround(step, graph);
     const first = undo ? called(undo) : READY;
     return first.is === 'ready' ? worstOf([...line.map(undo ? ordered : needed), ...line.map(asked)]) : first;

@@ -1,7 +1,7 @@
 import { mapGet } from '../../base/collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
-import type { Step } from '../../protocol/session/plan.ts';
+import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerForPeople } from '../detect/answer-reading.ts';
@@ -9,6 +9,7 @@ import { withoutDoneMarkers } from '../detect/done-markers.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
+import { fanOutStepOf } from '../plan/fan-out.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { openSteps, unreachedStepIds } from '../plan/plan-steps.ts';
 import type { TurnCall } from '../session/run-state.ts';
@@ -123,9 +124,12 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
   const plan = activePlan(session);
   if (!run || !plan || plan.steps.length === 0 || session.turn?.isBlocked || openSteps(plan).length > 0) return null;
   const lost = unreachedStepIds(plan, session.replacedSteps);
-  const blocked = plan.steps.filter(({ id }) => lost.includes(id) && session.editedByPerson.includes(`${id}:status`));
+  const isByPerson = ({ id }: Step) => session.editedByPerson.includes(`${id}:status`);
+  const blocked = plan.steps.filter((step) => lost.includes(step.id) && isByPerson(step));
   // Nothing was tried and failed: a person holds these steps back, and has to decide about them.
   if (blocked.length > 0 && blocked.length === lost.length) return { endRun: blockedRunEnd(blocked) };
+  const asking = plan.steps.filter((step) => lost.includes(step.id) && !isByPerson(step) && lacksSomething(plan, step));
+  if (asking.length > 0) return { endRun: blockedRunEnd(asking) };
   const answer = run.plannerQuery?.ask === 'summary' ? run.plannerQuery : undefined;
   // A call that the end of a daemon cut short is made again.
   const failed = run.failure?.last;
@@ -140,6 +144,10 @@ export function summaryAction(session: Session, rules: Rules): ModeAction | null
     ? { endRun: { status: 'failed', reason: `not reached: ${lost.join(', ')}`, text } }
     : { endRun: { status: 'done', reason: RUN_END.completed, text } };
 }
+
+/** Whether a step waits for a person. A blocked part counts as failed, and a blocked item of `todo` is given up. */
+const lacksSomething = (plan: Plan, step: Step): boolean =>
+  step.status === 'blocked' && plan.mode !== 'todo' && fanOutStepOf(plan, step) === undefined;
 
 /** The run waits for a person to provide what these steps lack. */
 export function blockedRunEnd(blocked: readonly Step[]): RunEndReason {

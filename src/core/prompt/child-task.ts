@@ -27,7 +27,8 @@ const en = {
   notes: 'Notes',
   again: (comment: string) =>
     `It was done once, as you may see above, and a person opened it again${comment === '' ? '' : `, saying: ${comment}`}`,
-  said: (text: string) => `The step was changed since you had it. The person also wrote: ${text}`,
+  changed: (text: string) => `The step was changed since you had it. The person also wrote: ${text}`,
+  said: (text: string) => `You had this step before. Since then the person wrote: ${text}`,
   group: 'It belongs to',
   checks: 'It counts as done when these hold (paths as your tools see them)',
   answer:
@@ -47,7 +48,8 @@ const zh: typeof en = {
   files: '它们写出的文件',
   notes: '备注',
   again: (comment) => `它曾经完成过（见上文），现在被重新打开${comment === '' ? '' : `，对方说：${comment}`}`,
-  said: (text) => `这个步骤在交给你之后有改动。对方还说：${text}`,
+  changed: (text) => `这个步骤在交给你之后有改动。对方还说：${text}`,
+  said: (text) => `这个步骤以前交给过你。此后对方说：${text}`,
   group: '它属于',
   checks: '以下各项成立才算完成（路径以你的工具所见为准）',
   answer:
@@ -67,7 +69,7 @@ export function buildChildTask(
   session: Session,
   step: Step,
   language: Language,
-  { folder, said = '' }: { folder?: string | undefined; said?: string } = {},
+  { folder, said = '', isChanged = false }: { folder?: string | undefined; said?: string; isChanged?: boolean } = {},
 ): string {
   const words = TASK_WORDING[language];
   const plan = activePlan(session);
@@ -81,7 +83,7 @@ export function buildChildTask(
     ...(fanOutStep?.each ? [`${words.part}:\n${partLines(fanOutStep, step, folder).join('\n')}`] : []),
     ...(notes ? [`${words.notes}: ${notes}`] : []),
     ...session.notices.flatMap((it) => (it.about === 'reopened' && it.step === step.id ? [words.again(it.said)] : [])),
-    ...(said === '' ? [] : [words.said(said)]),
+    ...(said === '' ? [] : [isChanged ? words.changed(said) : words.said(said)]),
     ...(folder === undefined ? [] : [words.folder(folder)]),
     `${words.goal}: ${truncate(plan?.goal ?? '', 2000)}`,
     ...(plan ? precedingLines(session, plan, step, { fanOutStep, folder, language }) : []),

@@ -6,17 +6,18 @@ import { applyPlanChanges, describePlanChanges } from '../plan/plan-changes.ts';
 import {
   bumpRevision,
   currentStepIndex,
-  failedOrBlockedSteps,
   highestStepNumber,
   openSteps,
   runningStep,
+  unreachedStepIds,
 } from '../plan/plan-steps.ts';
-import { reopenAfterHandEdit } from '../plan/step-cascade.ts';
+import { clearOutcome, groupsToReopen, reopenAfterHandEdit } from '../plan/step-cascade.ts';
 import { replanCalls } from '../session/internal-calls.ts';
 import { isAboutPlan, type Notice, type Run, type RunEnd, type StepClaim } from '../session/run-state.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
 import { outdateChildren } from './reduce-child.ts';
+import { withoutReopened } from './reduce-step-end.ts';
 
 type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.revised' | 'plan.ended'>;
 
@@ -89,18 +90,18 @@ const CLOSED_STATUSES: ReadonlySet<string> = new Set(['completed', 'skipped', 'f
 function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Session {
   const editedByPerson = personFieldsAfter(session, event);
   const edited = applyPlanChanges(plan, event.changes, event.at);
-  const after = planAfterEdit(session, withReopenedSteps(edited, event, editedByPerson), event);
+  const after = planAfterEdit(session, withReopenedSteps(edited, event, { ...session, editedByPerson }), event);
   const closed = event.changes.flatMap((it) => (it.what === 'status' && CLOSED_STATUSES.has(it.to) ? [it.step] : []));
   const shut = new Set(closed);
   const open = new Set(
     event.changes.flatMap((it) => (it.what === 'status' && !CLOSED_STATUSES.has(it.to) ? [it.step] : [])),
   );
   const limits = event.changes.find((it) => it.what === 'limits');
+  const closedSteps = [...session.closedSteps.filter((id) => !open.has(id) && !shut.has(id)), ...closed];
   return {
     ...session,
     plan: event.changes.length > 0 ? bumpRevision(after, event.at) : plan,
     lastStepNumber: Math.max(session.lastStepNumber, highestStepNumber(after)),
-    closedSteps: [...session.closedSteps.filter((id) => !open.has(id) && !shut.has(id)), ...closed],
     limitsByPerson: limits?.to ?? session.limitsByPerson,
     planSaves: event.save ? addSave(session.planSaves, event.save) : session.planSaves,
     run:
@@ -109,7 +110,9 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
         : session.run,
     runEnd:
       session.runEnd && !session.runEnd.wasBeside && limits ? withOwnLimits(session.runEnd, limits.to) : session.runEnd,
+    closedSteps,
     editedByPerson,
+    ...withoutReopened({ ...session, closedSteps, editedByPerson }, plan.steps, after.steps),
     children: outdateChildren(session.children, after, event.changes),
     ...claimAfterEdit(session, event),
     notices: [
@@ -122,16 +125,35 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
   };
 }
 
-function withReopenedSteps(plan: Plan, event: EventOf<'plan.edited'>, editedByPerson: readonly string[]): Plan {
+function withReopenedSteps(plan: Plan, event: EventOf<'plan.edited'>, session: Session): Plan {
   const moved = event.changes.flatMap((it) => (it.what === 'status' && REOPENING.has(it.to) ? [it] : []));
-  if (event.by !== 'person' || moved.length === 0) return plan;
-  const opened = moved.flatMap(({ step, to }) => (to === 'pending' ? [step] : []));
-  const steps = reopenAfterHandEdit(plan.steps, opened, editedByPerson);
+  const rewired = event.changes.flatMap((it) =>
+    it.what === 'step' && RELATIONS.some((field) => field in it.set || it.unset.includes(field)) ? [it.step] : [],
+  );
+  if (event.by !== 'person' || moved.length + rewired.length === 0) return plan;
+  const stepsSetTo = (isWanted: (to: StepStatus) => boolean) =>
+    moved.flatMap(({ step, to }) => (isWanted(to) ? [step] : []));
+  // Open again, a group ends as its steps have by now when the run continues.
+  const groups = new Set(
+    groupsToReopen(
+      plan.steps,
+      stepsSetTo((to) => to !== 'pending'),
+      session,
+    ),
+  );
+  const withGroups = plan.steps.map((step) =>
+    groups.has(step.id) ? { ...clearOutcome(step), status: 'running' as const } : step,
+  );
+  const opened = [...stepsSetTo((to) => to === 'pending'), ...groups];
+  const steps = reopenAfterHandEdit(withGroups, { opened, rewired }, session.editedByPerson);
   return { ...plan, steps, current_step_index: currentStepIndex(steps) };
 }
 
+/** Fields that can hold a step back because of another. */
+const RELATIONS = ['needs', 'when', 'parent'] as const;
+
 /** Statuses set by hand that can open other steps again. */
-const REOPENING: ReadonlySet<StepStatus> = new Set(['pending', 'completed']);
+const REOPENING: ReadonlySet<StepStatus> = new Set(['pending', 'completed', 'skipped']);
 
 const withOwnLimits = <T extends Run | RunEnd>(of: T, limits: Limits): T => ({
   ...of,
@@ -206,14 +228,18 @@ const outdatedChecks = ({ checks }: StepClaim): StepClaim['checks'] =>
  * and a completed one fails if a person says of a step that it was not done after all. A plan with a call that waits
  * for approval continues with the answer, whatever its steps are by then.
  */
-function planAfterEdit({ approvals, plan: before }: Session, plan: Plan, event: EventOf<'plan.edited'>): Plan {
+function planAfterEdit(
+  { approvals, plan: before, replacedSteps }: Session,
+  plan: Plan,
+  event: EventOf<'plan.edited'>,
+): Plan {
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const closed = new Set(before?.steps.flatMap(({ id, status }) => (CLOSED_STATUSES.has(status) ? [id] : [])));
   const opened =
     event.changes.some((it) => (it.what === 'status' && it.to === 'pending') || it.what === 'added') ||
     openSteps(plan).some(({ id }) => closed.has(id));
   if (over && opened && openSteps(plan).length > 0) return { ...plan, status: 'paused', reason: 'reopened' };
-  const prevents = failedOrBlockedSteps(plan).map(({ id }) => id);
+  const prevents = unreachedStepIds(plan, replacedSteps);
   const unreached = prevents.length > 0;
   const undone = event.changes.flatMap((it) => (it.what === 'status' && prevents.includes(it.step) ? [it.step] : []));
   if (plan.status === 'completed' && undone.length > 0)

@@ -6,13 +6,14 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
-import { bumpRevision, currentStepIndex, highestStepNumber, omitFields } from '../plan/plan-steps.ts';
+import { bumpRevision, currentStepIndex, highestStepNumber, omitFields, replacedFailures } from '../plan/plan-steps.ts';
 import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
 import { limitsOfMessage } from '../session/session-messages.ts';
 import { activePlan, endsBackgroundJobs, ownLimitsWhenResumed, planLeftPaused } from '../session/session-queries.ts';
-import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
+import { FRESH_PLAN_PROGRESS, type PlanProgress, type Session } from '../session/session-state.ts';
 import { addStandInMessage, endsForApproval, keepRestingRun, resetDenials } from './reduce-approval.ts';
+import { withoutReopened } from './reduce-step-end.ts';
 import { appendStepHistory } from './reduce-turn.ts';
 
 /** A run starts: its message leaves the queue and goes into the next model call. */
@@ -65,6 +66,8 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     folder: session.runEnd?.folder,
     exitStatus: session.runEnd?.exitStatus ?? null,
   };
+  const progress = back ? { ...FRESH_PLAN_PROGRESS, lastStepNumber: highestStepNumber(back), ...work } : session;
+  const resumed = plan && reopenPlan(plan, run.limits, event.at, progress);
   return {
     ...session,
     ...takeMessage(session, event.message),
@@ -76,18 +79,17 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     stepHistory: session.question ? session.stepHistory : appendStepHistory(session),
     runEnd: null,
     approvals: resetDenials(session),
-    plan: plan ? reopenPlan(plan, run.limits, event.at, work?.editedByPerson ?? session.editedByPerson) : session.plan,
+    plan: resumed ?? session.plan,
     shelvedPlans: back ? otherPlans : session.shelvedPlans,
     // "Continue" resets the stagnation count.
     workRounds: { ...session.workRounds, idleRounds: 0, iterations: 0 },
     ...(back && {
-      ...FRESH_PLAN_PROGRESS,
-      lastStepNumber: highestStepNumber(back),
-      ...work,
+      ...progress,
       workRounds: NO_WORK_ROUNDS,
       shelvedProgress: otherProgress,
       stepHistory: [],
     }),
+    ...(plan && resumed && withoutReopened(progress, plan.steps, resumed.steps)),
   };
 }
 
@@ -205,14 +207,15 @@ function reopenPlan(
   plan: Plan,
   { iterations, step_iterations }: Run['limits'],
   at: string,
-  editedByPerson: readonly string[],
+  { editedByPerson, replacedSteps }: Pick<PlanProgress, 'editedByPerson' | 'replacedSteps'>,
 ): Plan {
   const { reason: _, ...rest } = plan;
   // The obstacle may be gone: "continue" means to try again.
   const over = rest.steps.every((step) => step.status !== 'pending' && step.status !== 'running');
   // A step that a person blocked stays blocked until they change that step.
   const isBlocked = ({ id, status }: Step) => status === 'blocked' && !editedByPerson.includes(`${id}:status`);
-  const again = (step: Step) => isBlocked(step) || (over && step.status === 'failed');
+  const replaced = replacedFailures(plan, replacedSteps);
+  const again = (step: Step) => isBlocked(step) || (over && step.status === 'failed' && !replaced.includes(step.id));
   const tried = new Set(rest.steps.filter(again).map((step) => step.id));
   const steps = reopenWithDependents(
     rest.steps.map((step) =>

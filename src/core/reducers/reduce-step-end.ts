@@ -21,8 +21,31 @@ export function reduceGroup(session: Session, plan: Plan, event: GroupEvent): Se
   const after = updateStep(plan, event.step, (group) => applyToGroup(group, event), event.at);
   if (event.type !== 'step.reopened') return { ...session, plan: after };
   const steps = reopenWithDependents(after.steps, new Set([event.step]), session.editedByPerson);
-  return { ...session, plan: { ...after, steps } };
+  return { ...session, plan: { ...after, steps }, ...withoutReopened(session, plan.steps, steps) };
 }
+
+type EndedSteps = Pick<Session, 'closedSteps' | 'replacedSteps' | 'revisedFor' | 'reviewedSteps' | 'editedByPerson'>;
+
+/** What is remembered of how steps ended, without the steps that are open again: only how they end next counts. */
+export function withoutReopened(
+  ended: EndedSteps,
+  before: readonly Step[],
+  after: readonly Step[],
+): Partial<EndedSteps> {
+  const wasOpen = new Set(before.flatMap((step) => (isOpen(step) ? [step.id] : [])));
+  const again = new Set(after.flatMap((step) => (isOpen(step) && !wasOpen.has(step.id) ? [step.id] : [])));
+  if (again.size === 0) return {};
+  const others = (ids: readonly string[]) => ids.filter((id) => !again.has(id));
+  return {
+    closedSteps: others(ended.closedSteps),
+    replacedSteps: others(ended.replacedSteps),
+    revisedFor: others(ended.revisedFor),
+    reviewedSteps: others(ended.reviewedSteps),
+    editedByPerson: clearPersonStatus(ended, again),
+  };
+}
+
+const isOpen = ({ status }: Step): boolean => status === 'pending' || status === 'running';
 
 /** The current step does not end with its group. */
 function applyToGroup(group: Plan['steps'][number], event: GroupEvent): Step {
@@ -112,7 +135,7 @@ export function stepBlocked(session: Session, plan: Plan, event: EventOf<'step.b
   return {
     ...session,
     claim: null,
-    editedByPerson: clearPersonStatus(session, [event.step]),
+    editedByPerson: clearPersonStatus(session, new Set([event.step])),
     plan: updateStep(
       plan,
       event.step,
@@ -148,15 +171,13 @@ export function stepRetried(session: Session, plan: Plan, id: string, { seq, at 
 export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.reopened'>): Session {
   const here = isGroup(plan.steps, event.step) ? undefined : runningStep(plan);
   // A step a child session works on continues there.
-  const displaced = here && !getOwn(session.children, here.id) ? here.id : undefined;
+  const displaced = here && (getOwn(session.children, here.id)?.state ?? 'over') === 'over' ? here.id : undefined;
   const opened = plan.steps.map((step): Step => {
     if (step.id === event.step) return { ...clearOutcome(step), status: 'running' };
     return step.id === displaced ? backToPending(step) : step;
   });
-  const editedByPerson = clearPersonStatus(session, [
-    event.step,
-    ...groupsAround(plan.steps, event.step).map(({ id }) => id),
-  ]);
+  const groups = groupsAround(plan.steps, event.step).map(({ id }) => id);
+  const editedByPerson = clearPersonStatus(session, new Set([event.step, ...groups]));
   const steps = reopenWithDependents(opened, new Set([event.step]), editedByPerson);
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const next = over ? { ...plan, status: 'paused' as const, reason: 'reopened' } : plan;
@@ -167,11 +188,11 @@ export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.
     graceIterations: steps.find((step) => step.id === event.step)?.iterations ?? 0,
     claim: null,
     editedByPerson,
+    ...withoutReopened({ ...session, editedByPerson }, plan.steps, steps),
     children: restartChild(session.children, event.step),
     plan: replaceSteps(next, steps, event.at),
     // "Continue" now means this plan, whatever was asked beside it.
     runEnd: session.runEnd && { ...session.runEnd, wasBeside: false },
-    closedSteps: session.closedSteps.filter((id) => id !== event.step),
     notices: [
       ...session.notices,
       { seq: event.seq, about: 'reopened', step: event.step, said: reopeningWords(session, event) },
@@ -183,8 +204,13 @@ export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.
 }
 
 /** Forgets the statuses a person set on the steps. */
-const clearPersonStatus = ({ editedByPerson }: Session, steps: readonly string[]): string[] =>
-  editedByPerson.filter((one) => !steps.some((step) => one === `${step}:status`));
+const clearPersonStatus = (
+  { editedByPerson }: Pick<Session, 'editedByPerson'>,
+  steps: ReadonlySet<string>,
+): string[] => {
+  const statuses = new Set([...steps].map((step) => `${step}:status`));
+  return editedByPerson.filter((one) => !statuses.has(one));
+};
 
 /** The person's words: their message is answered, and its text dropped, before the model sees it. */
 function reopeningWords({ messages }: Session, { message }: EventOf<'step.reopened'>): string {
