@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { dirname } from 'node:path';
 
 // An editor: opens the plan, adds a line with the next token and saves it, `saves` times, every 0-6 ms. `how`: by
 // rename or in place.
@@ -10,7 +11,8 @@ function content(): string {
     try {
       return fs.readFileSync(path, 'utf8');
     } catch {
-      // The name is missing for some microseconds while the daemon replaces the file.
+      // The name is missing for some microseconds while the daemon replaces the file; the folder, once the test is over.
+      if (!fs.existsSync(dirname(path))) process.exit(1);
     }
   }
 }
