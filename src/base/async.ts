@@ -52,3 +52,13 @@ export async function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promi
     signal.removeEventListener('abort', stop);
   }
 }
+
+/** Whether work that may never end has ended within `ms`, well or not. Its own error is then for its owner. */
+export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(resolve, ms, false);
+  });
+  const settled = () => true;
+  return Promise.race([work.then(settled, settled), late]).finally(() => clearTimeout(timer));
+}

@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
-import { join, resolve } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { dirname, join, resolve } from 'node:path';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { realClock } from '../../src/daemon/host/clock.ts';
 import { type FreeSpace, openDiskMonitor } from '../../src/daemon/host/disk.ts';
 import { tempFolder } from '../store/rig.ts';
@@ -249,4 +249,23 @@ test('the reserve takes real room, and only where there is room to spare', () =>
   for (let left = MIB; left > 0; left -= 16 * 1024) expect(other.one.freeReserve(10)).toBe(true);
   expect(other.one.freeReserve(10)).toBe(false);
   other.one.stop();
+});
+
+test('a reserve that cannot be created is tried less and less often, and reported once', () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const { one, reserve, logged, pass } = disk({ mb: 100 });
+  fs.mkdirSync(join(reserve, 'of somebody'), { recursive: true });
+  const changed = () => fs.statSync(dirname(reserve), { bigint: true }).mtimeNs;
+  let tries = 0;
+  one.start(() => {});
+  for (let second = 0; second < 600; second++) {
+    const before = changed();
+    pass(1000);
+    vi.advanceTimersByTime(1000);
+    if (changed() !== before) tries++;
+  }
+  one.stop();
+  expect(tries).toBeLessThan(20);
+  expect(logged).toEqual([expect.stringContaining('could not create the disk reserve')]);
 });

@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { hostname } from 'node:os';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
+import { openBrowserControl } from '../../src/tools/handover/browser-handover.ts';
 import { childProgram } from '../support/child-program.ts';
 import { browserSetup, browserTest } from './browser-setup.ts';
 import { eventually, runs, setup } from './tool-setup.ts';
@@ -145,8 +147,75 @@ browserTest('a browser whose folder was replaced by a file ends, and nothing els
   const { run, home } = browserSetup();
   expect((await run({ action: 'navigate', url: web.url('/see') })).ok).toBe(true);
   const pid = await browserOf(home);
-  rmSync(join(home, 'session'), { recursive: true, force: true, maxRetries: 3 });
+  rmSync(join(home, 'session'), { recursive: true, force: true, maxRetries: 50, retryDelay: 20 });
   writeFileSync(join(home, 'session'), 'a file in its place');
   await eventually(() => !runs(pid));
   expect(readFileSync(join(home, 'session'), 'utf8')).toBe('a file in its place');
+});
+
+/** Stops the browser's processes from answering, without ending them. */
+async function hang(home: string): Promise<number> {
+  const pid = await browserOf(home);
+  process.kill(pid, 'SIGSTOP');
+  return pid;
+}
+
+browserTest('a browser that hangs holds up neither a stop nor whoever has it next: it is ended', async () => {
+  const web = await server({ '/see': respondWith('<p>here</p>'), '/slow': () => undefined });
+  const see = { action: 'navigate', url: web.url('/see') };
+  const { run, home, pool, folder } = browserSetup();
+  const stop = new AbortController();
+  const stopped = run({ action: 'navigate', url: web.url('/slow') }, stop.signal);
+  await eventually(() => web.asked.includes('/slow'));
+  const first = await hang(home);
+  stop.abort(new Error('stopped by a person'));
+  await expect(stopped).rejects.toThrow('stopped by a person');
+  expect(runs(first)).toBe(false);
+  expect((await run(see)).text).toContain('here');
+
+  const control = openBrowserControl({
+    ...{ pool, folder, socket: join(home, 'browser.sock'), onLost: () => undefined },
+    settings: () => ({ network: { allow_private: ['127.0.0.1'] } }),
+  });
+  control.give();
+  const person = connect(join(home, 'browser.sock'));
+  onTestFinished(() => void person.destroy());
+  await once(person, 'data');
+  const second = await hang(home);
+  control.takeBack();
+  expect((await run(see)).text).toContain('here');
+  expect(runs(second)).toBe(false);
+});
+
+browserTest(
+  'a browser that hangs is ended when another session needs its place, and when the daemon ends',
+  async () => {
+    const web = await server({ '/see': respondWith('<p>here</p>') });
+    const see = { action: 'navigate', url: web.url('/see') };
+    const { home, pool, toolOf } = browserSetup({ browser: { max_open: 1 } });
+    const [one, two] = ['one', 'two'].map((name) => setup({ tools: [toolOf(join(home, name))] }));
+    await one?.use('browser', see);
+    const first = await hang(home);
+    expect((await two?.use('browser', see))?.text).toContain('here');
+    expect(runs(first)).toBe(false);
+    const second = await hang(home);
+    await pool.close();
+    expect(runs(second)).toBe(false);
+  },
+);
+
+browserTest('a stop does not wait for a browser that never becomes ready', async () => {
+  const home = mkdtempSync(join(tmpdir(), 'agentd-browser-'));
+  onTestFinished(() => rmSync(home, { recursive: true, force: true, maxRetries: 3 }));
+  const executable = join(home, 'never-ready');
+  writeFileSync(executable, `#!/bin/sh\necho $$ >${home}/pid\nexec sleep 1000\n`, { mode: 0o755 });
+  const { run } = browserSetup({ browser: { executable } });
+  const stop = new AbortController();
+  const stopped = run({ action: 'snapshot' }, stop.signal);
+  await eventually(() => existsSync(join(home, 'pid')));
+  stop.abort(new Error('stopped by a person'));
+  await expect(stopped).rejects.toThrow('stopped by a person');
+  const pid = Number(readFileSync(join(home, 'pid'), 'utf8'));
+  expect(runs(pid)).toBe(true);
+  process.kill(pid, 'SIGKILL');
 });

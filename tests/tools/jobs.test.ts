@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { outputPage } from '../../src/tools/jobs/job-output.ts';
 import { openJobStore } from '../../src/tools/jobs/job-store.ts';
+import { runSupervised } from '../../src/tools/process/run-command.ts';
 import { SOON_MS, testJobs } from './jobs-stories.ts';
 import { eventually, setup as setupWith } from './tool-setup.ts';
 
@@ -139,4 +140,31 @@ test('a job from before a reboot has ended', async () => {
   const was = readFileSync(pid, 'utf8');
   writeFileSync(pid, was.replace(/\n.*\n$/, '\n11111111-2222-3333-4444-555555555555\n'));
   expect((await on.use('jobs', {})).text).toContain('the machine was restarted');
+});
+
+test('the control group of a command that is not started is removed: one job too many, a stop before it, a folder in use', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'agentd-groups-'));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  let held = 0;
+  const program = { shell: '/bin/sh', command: 'true', cwd: root, env: process.env };
+  const sandboxed = () => {
+    held++;
+    return {
+      ...{ endReportedBy: 'itself' as const, words: ['true'], env: process.env, cwd: root, group: '' },
+      release: () => void held--,
+    };
+  };
+  const { signal } = new AbortController();
+  const request = { call: 'call-1', timeoutS: 9, most: 0 };
+  await expect(openJobStore(join(root, 'jobs')).start(program, sandboxed(), request, signal)).rejects.toThrow(
+    '`limits.jobs`',
+  );
+  expect(held).toBe(0);
+  const stopped = { signal: AbortSignal.abort(new Error('stopped')), timeoutMs: 9000 };
+  await expect(runSupervised(program, sandboxed(), join(root, 'call'), stopped)).rejects.toThrow('stopped');
+  expect(held).toBe(0);
+  await expect(runSupervised(program, sandboxed(), root, { signal, timeoutMs: 9000 })).rejects.toThrow(
+    'started before',
+  );
+  expect(held).toBe(0);
 });

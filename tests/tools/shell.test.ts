@@ -1,10 +1,23 @@
 import { spawnSync } from 'node:child_process';
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { currentBootId } from '../../src/store/fs/process-identity.ts';
 import { boundedOutput } from '../../src/tools/process/command-output.ts';
-import { SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
+import { type SandboxedCommand, SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
+import { findPrivatePaths } from '../../src/tools/sandbox/visible-paths.ts';
+import { shellTool } from '../../src/tools/shell/shell-tool.ts';
 import { hasSandbox } from './sandbox.ts';
 import { eventually, pidOutside, runs, setup as setupWith } from './tool-setup.ts';
 
@@ -308,4 +321,29 @@ test('output is cut between characters, never inside one', () => {
       expect(output.text()).toContain('bytes were left out');
     }
   }
+});
+
+test('a stop does not wait for a sandbox that cannot be prepared, and one that is prepared later is released', async () => {
+  let prepared: ((sandboxed: SandboxedCommand) => void) | undefined;
+  const wrapCommand = () => new Promise<SandboxedCommand>((resolve) => (prepared = resolve));
+  const { use } = setupWith({ tools: [shellTool({ wrapCommand })] });
+  const stop = new AbortController();
+  const stopped = use('shell', { command: 'true' }, stop.signal);
+  await eventually(() => prepared !== undefined);
+  stop.abort(new Error('stopped by a person'));
+  await expect(stopped).rejects.toThrow('stopped by a person');
+  await new Promise<void>((release) =>
+    prepared?.({ endReportedBy: 'inside', words: [], env: {}, cwd: '/', group: '', release }),
+  );
+});
+
+test('a search for private files that never ends fails the command that needs it', async () => {
+  const bin = mkdtempSync(join(tmpdir(), 'agentd-find-'));
+  onTestFinished(() => rmSync(bin, { recursive: true, force: true }));
+  writeFileSync(join(bin, 'find'), '#!/bin/sh\nexec sleep 1000\n', { mode: 0o755 });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const searched = expect(findPrivatePaths([bin], bin)).rejects.toThrow('took more than 30 s');
+  vi.advanceTimersByTime(30_000);
+  await searched;
 });

@@ -82,7 +82,8 @@ test('while no file can be opened, a program that cannot be started fails its ca
     'search without a program': 'EMFILE',
     guard: 'done',
     group: 'done',
+    terminal: 'shell_ended',
     again: 'done',
-    released: 1,
+    released: 2,
   });
 });

@@ -9,6 +9,8 @@ const MIB = 2 ** 20;
 const CHECK_EVERY_MS = 1000;
 const PROBE_FIRST_MS = 1000;
 const PROBE_MAX_MS = 30_000;
+/** A reserve that cannot be created, as when something else is in its place, is not written each second for good. */
+const RESERVE_RETRY_MAX_MS = 600_000;
 /** Share of the floor below which no further call is started. */
 const NONE_BELOW_SHARE = 1 / 4;
 /** Free space must grow by a quarter before work resumes, so that it does not stop again at once. */
@@ -56,6 +58,8 @@ export function openDiskMonitor(
   let free = Number.NaN;
   let timer: NodeJS.Timeout | null = null;
   let onRoom = () => {};
+  let retry = { at: 0, pause: CHECK_EVERY_MS };
+  const warn = createWarnOnce(log);
 
   /** Free space as a multiple of the floor; 1 if it cannot be read. */
   function share(): number {
@@ -73,7 +77,7 @@ export function openDiskMonitor(
     const before = is;
     const left = share();
     if (full && left >= RESUME_FACTOR && clock.elapsed() >= full.probe) {
-      if (probeReserve(reserve, rules().reserveMb, log)) full = null;
+      if (probeReserve(reserve, rules().reserveMb, warn)) full = null;
       else {
         full.pause = Math.min(full.pause * 2, PROBE_MAX_MS);
         full.probe = clock.elapsed() + full.pause;
@@ -89,7 +93,10 @@ export function openDiskMonitor(
 
   function watch(): void {
     measure();
-    maintainReserve(reserve, rules(), { is, free }, log);
+    if (clock.elapsed() < retry.at) return;
+    const isMaintained = maintainReserve(reserve, rules(), { is, free }, warn);
+    const pause = isMaintained ? CHECK_EVERY_MS : Math.min(retry.pause * 2, RESERVE_RETRY_MAX_MS);
+    retry = { at: isMaintained ? 0 : clock.elapsed() + retry.pause, pause };
   }
 
   return {
@@ -151,41 +158,56 @@ function logCapacity(is: DiskCapacity, before: DiskCapacity, why: string | null,
   }
 }
 
+type Warn = (text: string) => void;
+
+/** Logs a fault that persists once; '' once it is over. */
+function createWarnOnce(log: SessionPorts['log']): Warn {
+  let last = '';
+  return (text) => {
+    if (text !== '' && text !== last) log('warn', text);
+    last = text;
+  };
+}
+
 /** Whether as much as the reserve can be written, which also detects a quota that statfs does not show. */
-function probeReserve(path: string, mb: number, log: SessionPorts['log']): boolean {
-  if (!createReserve(path, Math.max(1, mb), log)) return false;
+function probeReserve(path: string, mb: number, warn: Warn): boolean {
+  if (!createReserve(path, Math.max(1, mb), warn)) return false;
   if (mb === 0) removeIfPossible(path);
   return true;
 }
 
-/** Creates it if there is space to spare; on a small disk it would only be in the way. */
+/** Creates it if there is space to spare; on a small disk it would only be in the way. False if that failed. */
 function maintainReserve(
   path: string,
   { floorMb, reserveMb }: DiskThresholds,
   { is, free }: { is: DiskCapacity; free: number },
-  log: SessionPorts['log'],
-): void {
+  warn: Warn,
+): boolean {
   try {
     const isThere = (fs.statSync(path, { throwIfNoEntry: false })?.size ?? -1) === reserveMb * MIB;
-    if (isThere || is !== 'ok') return;
-    if (reserveMb > 0 && free >= (floorMb + MIN_SPARE_RESERVES * reserveMb) * MIB) createReserve(path, reserveMb, log);
-    else removeIfPossible(path);
+    if (isThere || is !== 'ok') return true;
+    if (reserveMb > 0 && free >= (floorMb + MIN_SPARE_RESERVES * reserveMb) * MIB)
+      return createReserve(path, reserveMb, warn);
+    removeIfPossible(path);
+    return true;
   } catch (error) {
-    log('warn', `disk reserve: ${errorText(error)}`);
+    warn(`disk reserve: ${errorText(error)}`);
+    return false;
   }
 }
 
 /** Creates or replaces the reserve; false if it could not be written. */
-function createReserve(path: string, mb: number, log: SessionPorts['log']): boolean {
+function createReserve(path: string, mb: number, warn: Warn): boolean {
   // Created beside the existing reserve: that must not be lost just to find out that there is still no space.
   const fresh = `${dirname(path)}/${stagingName()}`;
   try {
     allocateFile(fresh, mb);
     fs.renameSync(fresh, path);
+    warn('');
     return true;
   } catch (error) {
     removeIfPossible(fresh);
-    if (!isDiskFull(error)) log('warn', `could not create the disk reserve: ${errorText(error)}`);
+    if (!isDiskFull(error)) warn(`could not create the disk reserve: ${errorText(error).replaceAll(fresh, path)}`);
     return false;
   }
 }

@@ -1,5 +1,5 @@
-import { raceAbort } from '../../base/async.ts';
-import { UserError } from '../../base/user-error.ts';
+import { raceAbort, settlesWithin } from '../../base/async.ts';
+import { errorText, UserError } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import { type ResolveHost, resolveWithSystem } from '../web/destination.ts';
 import type { BrowserSettings } from './browser-args.ts';
@@ -8,6 +8,8 @@ import { type Browser, launchBrowser } from './launch-browser.ts';
 const DEFAULT_MAX_BROWSERS = 3;
 const DEFAULT_IDLE_MINUTES = 10;
 const MINUTE_MS = 60_000;
+/** How long the end of the daemon waits for a browser that is just starting; that one ends with the daemon's pipe. */
+const STARTING_MS = 5000;
 
 /** One session's place in the pool. */
 type PoolEntry = {
@@ -58,13 +60,15 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
       lease.signal.throwIfAborted();
       if (isClosed) throw new UserError('The daemon is stopping.');
       await makeRoom([...entries.values()], lease.settings().browser?.max_open ?? DEFAULT_MAX_BROWSERS);
-      return launchBrowser({ ...lease, env, resolve, mostBytes });
+      const browser = await launchBrowser({ ...lease, env, resolve, mostBytes });
+      if (isClosed || lease.signal.aborted) await browser.close();
+      lease.signal.throwIfAborted();
+      entry.browser = browser;
+      return browser;
     });
     starting = turn.catch(() => undefined);
-    const browser = await turn;
-    entry.browser = browser;
-    if (isClosed) await browser.close();
-    return browser;
+    // A stop does not wait for a program that may never answer.
+    return raceAbort(turn, lease.signal);
   }
 
   function closeWhenIdle(folder: string, entry: PoolEntry, settings: () => BrowserSettings): void {
@@ -91,7 +95,8 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
           return await use(browser);
         } finally {
           await browser.saveCookies().catch((error: unknown) => {
-            if (browser.isOpen()) log('warn', `the browser's cookies were not saved: ${error}`);
+            if (browser.isOpen() || error instanceof UserError)
+              log('warn', `the browser's cookies were not saved: ${errorText(error)}`);
           });
         }
       });
@@ -106,7 +111,7 @@ export function openBrowserPool({ env, log, resolve = resolveWithSystem, mostByt
     isOpen: (folder) => entries.get(folder)?.browser?.isOpen() ?? false,
     async close() {
       isClosed = true;
-      await starting;
+      await settlesWithin(starting, STARTING_MS);
       await Promise.all([...entries.values()].map(closeBrowser));
     },
   };

@@ -115,13 +115,13 @@ async function attempt(
       );
     }
     const isLate = context.signal.aborted;
-    const tab = await context.browser.tabs.current();
-    tab.isStuck ||= isLate;
     const why = isLate
       ? `\`${request.action}\` was not done within ${ms / 1000} s.`
       : failureReason(error, request, context.browser);
     const show = startDeadline(outer, SHOW_MS);
     try {
+      const tab = await raceAbort(context.browser.tabs.current(), show.signal);
+      tab.isStuck ||= isLate;
       const shown = await raceAbort(
         leaveDenied(context, { ok: false, messages: [], page: tab.isStuck ? 'none' : 'all' }, denied).then((left) =>
           browserResult({ ...context, signal: show.signal }, left),

@@ -2,6 +2,7 @@ import { lstatSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import type { BrowserContext } from 'playwright-core';
 import { z } from 'zod';
+import { settlesWithin } from '../../base/async.ts';
 import { truncate } from '../../base/strings.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import { endGroup, guardGroup, isGroupRunning, killGroup } from '../process/process-group.ts';
@@ -21,6 +22,8 @@ import { openTabs, type Tabs } from './tabs.ts';
 
 const LAUNCH_MS = 30_000;
 const CLOSE_MS = 5000;
+/** A browser that does not say within this time which cookies it has hangs, and is ended. */
+const ANSWER_MS = 5000;
 const POLL_MS = 1000;
 const VIEWPORT = { width: 1280, height: 800 };
 
@@ -28,7 +31,7 @@ const VIEWPORT = { width: 1280, height: 800 };
 export type Browser = {
   tabs: Tabs;
   proxy: EgressProxy;
-  /** Saves the current cookies. */
+  /** Saves the current cookies. Throws UserError if the browser hangs, which ends it. */
   saveCookies(): Promise<void>;
   isOpen(): boolean;
   /** Resolves once it has ended, for whatever reason. */
@@ -122,14 +125,19 @@ async function openBrowser(
     reportEnd();
     // It says nothing about a browser in another place. In the folder's place there may be anything.
     await rm(paths.running, { force: true }).catch(() => undefined);
-    const closing = context.close().catch(() => undefined);
-    let timer: NodeJS.Timeout | undefined;
-    await Promise.race([closing, new Promise((late) => (timer = setTimeout(late, CLOSE_MS)))]);
-    clearTimeout(timer);
+    await settlesWithin(context.close(), CLOSE_MS);
     if (group !== undefined && isGroupRunning(group)) await endGroup(group, AbortSignal.abort());
     endGuard();
     proxy.close();
     if (inodeOf(paths.data) !== place) await removeOrphanedProfile(paths).catch(() => undefined);
+  }
+
+  async function saveCookies(): Promise<void> {
+    const saving = jar.save();
+    if (await settlesWithin(saving, ANSWER_MS)) return saving;
+    if (group !== undefined) killGroup(group);
+    await end();
+    throw new UserError(`The browser did not answer within ${ANSWER_MS / 1000} s and was ended.`);
   }
 
   try {
@@ -146,9 +154,9 @@ async function openBrowser(
       proxy,
       isOpen: () => isOpen,
       ended,
-      saveCookies: () => jar.save(),
+      saveCookies,
       async close() {
-        await jar.save().catch(() => undefined);
+        await saveCookies().catch(() => undefined);
         await end();
       },
     };

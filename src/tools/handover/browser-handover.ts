@@ -1,5 +1,6 @@
 import type { CDPSession, Page } from 'playwright-core';
 import { z } from 'zod';
+import { settlesWithin } from '../../base/async.ts';
 import { truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { BrowserControl } from '../../engine/ports/tool-ports.ts';
@@ -9,6 +10,8 @@ import type { BrowserPool } from '../browser/browser-pool.ts';
 import type { Tabs } from '../browser/tabs.ts';
 import { openPersonSocket, type Visitor } from './person-socket.ts';
 
+/** How long a browser may take to end its pictures. */
+const CLOSE_MS = 2000;
 /** No pictures are sent while more than this is unread. */
 const FULL_BYTES = 4 * 1024 * 1024;
 
@@ -91,7 +94,8 @@ function beginHold(
       if (person.visitor) show(person.visitor);
       await Promise.race([ended, browser.ended]);
       if (!browser.isOpen()) lose('browser_closed');
-      await remote.close();
+      // A browser that hangs is ended after this.
+      await settlesWithin(remote.close(), CLOSE_MS);
     })
     // The handover was ended before its turn, or the browser could not be started again.
     .catch(() => lose('browser_closed'));

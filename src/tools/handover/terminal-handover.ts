@@ -114,9 +114,13 @@ function beginTerminal(options: TerminalOptions, loseTo: (why: TerminalLost) => 
     const program = terminalCommand(work, commandEnv(env, work));
     const command = await sandbox.of.wrapCommand(program, sandbox.settings(), readAlso);
     // The settings may have changed since the order; a terminal never runs without a sandbox.
-    if (command?.endReportedBy !== 'inside') return;
-    if (isOver) return command.release();
-    shell = startTerminalShell(command);
+    if (isOver || command?.endReportedBy !== 'inside') return command?.release();
+    try {
+      shell = startTerminalShell(command);
+    } catch (error) {
+      command.release();
+      throw error;
+    }
     output = readOutput(shell.output);
     if (person.visitor) output.show(person.visitor);
     await shell.ended;

@@ -66,15 +66,22 @@ export function openJobStore(root: string, { settleMs = SETTLE_MS }: { settleMs?
     return names.flatMap((name) => readJob(join(root, name)) ?? []);
   };
   const running = () => all().filter((job) => jobStatus(job).state === 'running');
+  async function begin(command: ShellCommand, sandboxed: SandboxedCommand | null, request: JobRequest): Promise<Job> {
+    const atWork = running();
+    if (atWork.length >= request.most) throw tooManyJobs(atWork, request.most);
+    const job = createJobFolder(root, command, sandboxed, request);
+    names = undefined;
+    for (const old of endedJobs(all()).slice(0, -MAX_ENDED)) fs.rmSync(old.folder, { recursive: true, force: true });
+    await launchJob(job, command, sandboxed);
+    return job;
+  }
   return {
     list: all,
     async start(command, sandboxed, request, signal) {
-      const atWork = running();
-      if (atWork.length >= request.most) throw tooManyJobs(atWork, request.most);
-      const job = createJobFolder(root, command, sandboxed, request);
-      names = undefined;
-      for (const old of endedJobs(all()).slice(0, -MAX_ENDED)) fs.rmSync(old.folder, { recursive: true, force: true });
-      await launchJob(job, command, sandboxed);
+      const job = await begin(command, sandboxed, request).catch((error: unknown) => {
+        sandboxed?.release();
+        throw error;
+      });
       const settledAt = performance.now() + settleMs;
       while (jobStatus(job).state === 'running' && performance.now() < settledAt && !signal.aborted)
         await sleep(POLL_MS);

@@ -26,9 +26,9 @@ export async function runSupervised(
   folder: string,
   limits: RunLimits,
 ): Promise<CommandResult> {
-  limits.signal.throwIfAborted();
-  createCallFolder(folder);
   try {
+    limits.signal.throwIfAborted();
+    createCallFolder(folder);
     return await runAndListen(command, sandboxed, folder, limits);
   } finally {
     sandboxed?.release();

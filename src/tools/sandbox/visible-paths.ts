@@ -194,11 +194,16 @@ async function searchPrivatePaths(folders: string[], path: string): Promise<stri
   const listed =
     find === undefined
       ? undefined
-      : await nulSeparatedOutput(find, [...folders, ...FIND_PRIVATE_ARGS]).catch(() => undefined);
+      : await nulSeparatedOutput(find, [...folders, ...FIND_PRIVATE_ARGS]).catch((error) => {
+          if (error instanceof UserError) throw error;
+          return undefined;
+        });
   const found = listed ?? existingPaths(CHANGING_FOLDERS).flatMap(findNotWorldReadable);
   return found.filter(isReadable);
 }
 
+/** Several seconds are usual on a cold disk; a mount whose server is gone never answers. */
+const SEARCH_MS = 30_000;
 const pruneArgs = (path: string) => ['-path', path, '-prune', '-o'];
 const FIND_PRIVATE_ARGS = [
   ...PACKAGE_STORES.flatMap(pruneArgs),
@@ -213,9 +218,19 @@ function nulSeparatedOutput(program: string, args: string[]): Promise<string[]> 
     const options = { cwd: '/', env: { LC_ALL: 'C' } };
     const child = startedChild(spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'ignore'] }));
     const pieces: Buffer[] = [];
+    const late = setTimeout(() => {
+      // A process that waits for such a mount may not even end now, so its end is not awaited.
+      child.kill('SIGKILL');
+      const what = `the search for private files of the system took more than ${SEARCH_MS / 1000} s`;
+      reject(new UserError(`Nothing was run: ${what}. Does a network folder in /usr, /etc or /opt not answer?`));
+    }, SEARCH_MS);
     child.stdout.on('data', (piece: Buffer) => pieces.push(piece));
-    child.once('error', reject);
+    child.once('error', (error) => {
+      clearTimeout(late);
+      reject(error);
+    });
     child.once('close', (code) => {
+      clearTimeout(late);
       if (code === null) reject(new Error(`${program} was killed`));
       else resolve(Buffer.concat(pieces).toString('utf8').split('\0').filter(Boolean));
     });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { raceAbort } from '../../base/async.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
 import { trustedPathFolders } from '../../protocol/workspace/session-names.ts';
@@ -128,7 +129,7 @@ async function runCommand(
 async function prepareCommand(
   command: string,
   { env = process.env, wrapCommand = async () => null }: ShellOptions,
-  { work }: ToolContext,
+  { work, signal }: ToolContext,
 ): Promise<{ program: ShellCommand; sandboxed: SandboxedCommand | null }> {
   if (command.includes('\0')) throw new UserError('The command contains a NUL character; remove it.');
   const bytes = Buffer.byteLength(command);
@@ -138,7 +139,23 @@ async function prepareCommand(
   }
   const clean = commandEnv(env, work);
   const program = { shell: findProgram(clean.PATH, 'bash') ?? '/bin/sh', command, cwd: work, env: clean };
-  return { program, sandboxed: await wrapCommand(program) };
+  return { program, sandboxed: await unlessStopped(wrapCommand(program), signal) };
+}
+
+/** A stop does not wait for a sandbox: looking at the system's folders may take long, or never end. */
+async function unlessStopped(
+  wrapping: Promise<SandboxedCommand | null>,
+  signal: AbortSignal,
+): Promise<SandboxedCommand | null> {
+  try {
+    return await raceAbort(wrapping, signal);
+  } catch (error) {
+    wrapping.then(
+      (late) => late?.release(),
+      () => undefined,
+    );
+    throw error;
+  }
 }
 
 /** The headline, the output, and notes on separate lines. */
