@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { UserError } from '../../src/base/user-error.ts';
 import { openMcpPool } from '../../src/tools/index.ts';
 import { createToolbox } from '../../src/tools/toolbox/toolbox.ts';
 import { odd } from './mcp-setup.ts';
@@ -61,4 +62,32 @@ test('a server that is closed while it cannot be opened fails whoever opens it, 
   fail(new Error('work/ is a file'));
   await expect(opened).rejects.toThrow('work/ is a file');
   await new Promise(setImmediate);
+});
+
+test('a session that is opened again has its servers started by the sandbox settings it has then', async () => {
+  const modes: string[] = [];
+  const pool = openMcpPool({
+    env: { PATH: process.env['PATH'] },
+    log: () => {},
+    sandbox: {
+      statusFor: () => ({ is: 'off' }) as never,
+      wrapCommand: async () => null,
+      async prepareServer(_server, mode) {
+        modes.push(mode);
+        throw new UserError('not started');
+      },
+    },
+  });
+  onTestFinished(() => pool.close());
+  const open = async (mode: 'auto' | 'require') => {
+    const tools = pool.toolsFor(
+      'a',
+      () => ({ odd: odd() }),
+      () => ({ mode, network: false }) as never,
+    );
+    await tools.ready({ work: async () => tmpdir(), signal: new AbortController().signal }).catch(() => undefined);
+  };
+  await open('auto');
+  await open('require');
+  expect(modes).toEqual(['auto', 'require']);
 });

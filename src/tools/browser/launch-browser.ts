@@ -23,7 +23,7 @@ import { openTabs, type Tabs } from './tabs.ts';
 const LAUNCH_MS = 30_000;
 const CLOSE_MS = 5000;
 /** A browser that does not say within this time which cookies it has hangs, and is ended. */
-const ANSWER_MS = 5000;
+const ANSWER_MS = 10_000;
 const POLL_MS = 1000;
 const VIEWPORT = { width: 1280, height: 800 };
 

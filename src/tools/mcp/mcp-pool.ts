@@ -50,7 +50,7 @@ export function openMcpPool({
     toolsFor(name, settings, sandboxSettings = AUTO_SANDBOX) {
       const known = sessions.get(name);
       if (known) {
-        Object.assign(known, { settings, wish: sandboxSettings });
+        Object.assign(known, { settings, sandboxSettings } satisfies Partial<PooledSession>);
         return known.servers;
       }
       const session: PooledSession = {

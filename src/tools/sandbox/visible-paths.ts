@@ -202,8 +202,8 @@ async function searchPrivatePaths(folders: string[], path: string): Promise<stri
   return found.filter(isReadable);
 }
 
-/** Several seconds are usual on a cold disk; a mount whose server is gone never answers. */
-const SEARCH_MS = 30_000;
+/** Seconds are usual on a cold disk, more on a slow one; a mount whose server is gone never answers. */
+const SEARCH_MS = 300_000;
 const pruneArgs = (path: string) => ['-path', path, '-prune', '-o'];
 const FIND_PRIVATE_ARGS = [
   ...PACKAGE_STORES.flatMap(pruneArgs),
@@ -221,7 +221,7 @@ function nulSeparatedOutput(program: string, args: string[]): Promise<string[]> 
     const late = setTimeout(() => {
       // A process that waits for such a mount may not even end now, so its end is not awaited.
       child.kill('SIGKILL');
-      const what = `the search for private files of the system took more than ${SEARCH_MS / 1000} s`;
+      const what = `the search for private files of the system took more than ${SEARCH_MS / 60_000} minutes`;
       reject(new UserError(`Nothing was run: ${what}. Does a network folder in /usr, /etc or /opt not answer?`));
     }, SEARCH_MS);
     child.stdout.on('data', (piece: Buffer) => pieces.push(piece));
