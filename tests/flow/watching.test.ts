@@ -53,7 +53,7 @@ test('sessions that are removed and made again get an answer to their first mess
   for (const name of names) fs.mkdirSync(join(on.session(name), 'inbox'), { recursive: true });
   await on.start();
   for (const name of names) {
-    fs.rmSync(on.session(name), { recursive: true, force: true, maxRetries: 5 });
+    await until(() => isRemoved(on.session(name)), `the folder of ${name} is gone`);
     make(on, name, '2.md');
   }
   await answered(on, names, '2.md');

@@ -66,6 +66,7 @@ test('a server that is closed while it cannot be opened fails whoever opens it, 
 
 test('a session that is opened again has its servers started by the sandbox settings it has then', async () => {
   const modes: string[] = [];
+  const work = mkdtempSync(join(tmpdir(), 'agentd-mcp-'));
   const pool = openMcpPool({
     env: { PATH: process.env['PATH'] },
     log: () => {},
@@ -78,14 +79,17 @@ test('a session that is opened again has its servers started by the sandbox sett
       },
     },
   });
-  onTestFinished(() => pool.close());
+  onTestFinished(async () => {
+    await pool.close();
+    rmSync(work, { recursive: true, force: true });
+  });
   const open = async (mode: 'auto' | 'require') => {
     const tools = pool.toolsFor(
       'a',
       () => ({ odd: odd() }),
       () => ({ mode, network: false }) as never,
     );
-    await tools.ready({ work: async () => tmpdir(), signal: new AbortController().signal }).catch(() => undefined);
+    await tools.ready({ work: async () => work, signal: new AbortController().signal }).catch(() => undefined);
   };
   await open('auto');
   await open('require');
