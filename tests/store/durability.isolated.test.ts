@@ -219,6 +219,12 @@ test('a plan that a snapshot relies on is on disk with every name', async () => 
   expect(await log.during(folder, () => store.plan.sync())).toEqual(['sync plan.json', 'sync .', 'sync plans/history']);
 });
 
+test('a plan that is put aside is on disk under its new name, and gone from its old one', async () => {
+  const { folder, store } = session();
+  await store.plan.write('{"n":1}');
+  expect((await log.during(folder, () => store.plan.setAside())).slice(-2)).toEqual(['sync plans/history', 'sync .']);
+});
+
 test('the basic functions sync what they promise', async () => {
   const root = tempFolder();
   const [file, folder] = [join(root, 'a'), join(root, 'x', 'y')];
