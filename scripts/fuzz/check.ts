@@ -121,9 +121,11 @@ async function plan(root: string, { name, session }: Recorded, wasBroken: boolea
 }
 
 /**
- * Temporary files that nothing will remove any more. Those of senders in `inbox/.tmp/` are removed once they are old.
+ * Temporary files that nothing will remove any more. Those of senders in `inbox/.tmp/`, and sessions that were being
+ * made or removed when a daemon was killed, are removed once they are old.
  */
 function litter(root: string): string[] {
   const names = fs.readdirSync(root, { recursive: true, encoding: 'utf8' });
-  return names.filter((name) => /(?:^|\/)\.tmp-|(?<!inbox\/)\.tmp\/./.test(name)).map((name) => `left behind: ${name}`);
+  const left = names.filter((name) => !name.startsWith('.sessions/.tmp-'));
+  return left.filter((name) => /(?:^|\/)\.tmp-|(?<!inbox\/)\.tmp\/./.test(name)).map((name) => `left behind: ${name}`);
 }

@@ -125,7 +125,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     settingsStatus: settings.status,
     onLost: options.onLost,
     ...timesOf(options.env),
-    prepare: () => prepareWorkspace(workspace),
+    prepare: () => prepareWorkspace(workspace, log),
     sweep: (name) => sweepOneSession(name, workspace, settings.forSession(name)().retention),
     hands: (given) => {
       hands = given;
@@ -199,8 +199,13 @@ function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOpt
 }
 
 /** Removes files that an earlier daemon left half-written. */
-async function prepareWorkspace({ paths }: Workspace): Promise<void> {
+async function prepareWorkspace({ paths, removeUnfinished }: Workspace, log: Log): Promise<void> {
   for (const folder of [paths.own, paths.schemas]) removeStaging(folder);
+  try {
+    removeUnfinished(realClock.now());
+  } catch (error) {
+    log('warn', `an unfinished session folder could not be removed: ${errorText(error)}`);
+  }
   // The process that created `.sessions/` may have died before its name was durable; all accepted messages are in it.
   await syncFolder(paths.root);
 }

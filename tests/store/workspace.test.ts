@@ -76,6 +76,20 @@ describe('a workspace', () => {
     expect([ws.listSessions(), fs.readdirSync(paths.sessions)]).toEqual([[], []]);
   });
 
+  test('what was left of a session whose creation or removal was cut short is deleted, but not what may still go on', async () => {
+    const { paths, ...ws } = workspace();
+    await ws.create('a');
+    const left = join(paths.sessions, '.tmp-0123456789abcdef');
+    fs.mkdirSync(join(left, 'work'), { recursive: true });
+    // The files of a session that is being removed are old; the rename is not.
+    fs.utimesSync(left, 1, 1);
+    const inHours = (hours: number) => new Date(Date.now() + hours * 3_600_000);
+    ws.removeUnfinished(inHours(35));
+    expect(fs.existsSync(left)).toBe(true);
+    ws.removeUnfinished(inHours(37));
+    expect(fs.readdirSync(paths.sessions)).toEqual(['a']);
+  });
+
   test('tells the last event from the end of a long record, past a torn line', async () => {
     const { paths, ...ws } = workspace();
     await ws.create('demo');

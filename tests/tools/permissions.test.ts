@@ -232,6 +232,7 @@ test.each([
   ['http://h/x?%2561ction=delete', 'http://h/*?action=*'],
   ['http://h/x?a=1%26action=delete', 'http://h/*?*&action=*'],
   ['http://h/x?u=%3F%61', 'http://h/*?u=?a'],
+  ['http://h/x?list[0]=1&%61ction=delete', 'http://h/*&action=*'],
   ['http://h/%78?next=%2Fhome', 'http://h/x?next=%2Fhome*'],
   ['http://h/%78?next=%2Fhome', 'http://h/x?next=/home*'],
   ['http://h//x?%61ction=delete#y', 'http://h/x?action=*'],

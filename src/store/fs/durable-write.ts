@@ -7,7 +7,8 @@ import { listNames, openForReading, statIfExists } from './file-reads.ts';
 import { ifExists, notAFolder, toDiskError, wrapDiskErrors } from './store-errors.ts';
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
-const STAGING_MAX_AGE_MS = 36 * 3_600_000;
+/** How long something half-made may belong to a process that still works on it: Maildir's limit. */
+export const STAGING_MAX_AGE_MS = 36 * 3_600_000;
 const fdatasync = promisify(fs.fdatasync);
 const fsync = promisify(fs.fsync);
 
@@ -146,7 +147,7 @@ export function ensureFolderDurably(path: string): void {
   }
 }
 
-/** Removes abandoned staging files from a folder that others write to: Maildir's limit of 36 hours. */
+/** Removes abandoned staging files from a folder that others write to. */
 export function removeOldStaging(folder: string, now: Date): void {
   for (const name of fs.readdirSync(folder)) {
     const path = join(folder, name);

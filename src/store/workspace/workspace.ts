@@ -7,7 +7,7 @@ import type { Event } from '../../protocol/session/event.ts';
 import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
 import { readEventLog, readLastEvent } from '../event-log/log-reader.ts';
 import { sessionTokens } from '../event-log/log-writers.ts';
-import { ensureFolder, ensureFolderDurably, stagingName, syncFolder } from '../fs/durable-write.ts';
+import { ensureFolder, ensureFolderDurably, STAGING_MAX_AGE_MS, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { cachedRead, readTextOrThrow, statIfExists } from '../fs/file-reads.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';
 import {
@@ -54,6 +54,8 @@ export type Workspace = {
   archive(name: string): Promise<string>;
   /** Deletes a session with everything in it. */
   remove(name: string): Promise<void>;
+  /** Deletes sessions whose creation or removal was cut short, once they are older than any that is still going on. */
+  removeUnfinished(now: Date): void;
 };
 
 /** Opens a workspace, created (0700) if missing. Throws UserError if others could write to it. */
@@ -123,6 +125,15 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
       const staged = join(paths.sessions, stagingName());
       await move(existing(name), staged);
       wrapDiskErrors('delete', staged, () => fs.rmSync(staged, { recursive: true, force: true }));
+    },
+    removeUnfinished(now) {
+      for (const name of fs.readdirSync(paths.sessions).filter((one) => one.startsWith('.tmp-'))) {
+        const staged = join(paths.sessions, name);
+        const stat = statIfExists(staged);
+        // A rename changes the time of the inode, but not that of the content.
+        if (stat?.isDirectory() && now.getTime() - stat.ctimeMs > STAGING_MAX_AGE_MS)
+          fs.rmSync(staged, { recursive: true, force: true });
+      }
     },
   };
 }
