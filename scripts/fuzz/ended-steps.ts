@@ -40,7 +40,10 @@ function hasClosed(event: Event, { id, status }: Step, steps: readonly Step[]): 
     case 'plan.edited':
     case 'plan.revised':
       return event.changes.some(
-        (change) => isAbout(change, id) || (status !== 'completed' && change.what === 'status'),
+        (change) =>
+          isAbout(change, id) ||
+          // A step that a person opens opens its groups; what they complete can open what was skipped because of it.
+          (change.what === 'status' && (status !== 'completed' || lineOf(change.step, steps).includes(id))),
       );
     case 'step.reopened':
       return status !== 'completed' || lineOf(event.step, steps).includes(id);
