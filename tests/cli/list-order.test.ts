@@ -177,6 +177,7 @@ function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Pa
     planProblem: null,
     settingsProblem: null,
     workspaceProblem: null,
+    logCuts: [],
     unserved: null,
     folderProblems: [],
     inbox: 0,

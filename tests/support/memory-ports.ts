@@ -71,6 +71,7 @@ export function memoryJournal(contents: Contents, now: () => Date, epoch: number
       end = contents.lines.length;
       return events;
     },
+    listCuts: async () => [],
     async sync() {
       contents.synced = contents.lines.length;
     },

@@ -8,6 +8,7 @@ import type { Session } from '../../core/session/session-state.ts';
 import { RejectionReason } from '../../protocol/session/message.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
+import { listCuts } from '../../store/event-log/torn-tail.ts';
 import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
@@ -42,6 +43,8 @@ export type SessionDetails = {
   settingsProblem: string | null;
   /** The same of `agentd.json`. */
   workspaceProblem: string | null;
+  /** Names of what was cut off the end of its event log, in its folder. */
+  logCuts: string[];
   /** Why its messages are not taken. */
   unserved: string | null;
   /** Why its folders, besides the inbox, cannot be read: what else is in their place, and what to do. */
@@ -84,6 +87,7 @@ export async function readSessionDetails(
     planProblem: (await planProblem(paths, session.plan)) ?? session.planProblem,
     settingsProblem: settings.problem,
     workspaceProblem: await workspaceSettingsProblem(workspace),
+    logCuts: listCuts(paths),
     unserved: whyUnserved(paths, readUnservedReasons(workspace)),
     folderProblems: findFolderProblems(paths),
     inbox: countWaitingMessages(paths),
@@ -173,6 +177,7 @@ export function detailsAsJson({
   planProblem,
   settingsProblem,
   workspaceProblem,
+  logCuts,
   unserved,
   folderProblems,
   inbox,
@@ -192,6 +197,7 @@ export function detailsAsJson({
     plan_problem: planProblem,
     settings_problem: settingsProblem,
     workspace_problem: workspaceProblem,
+    log_cuts: logCuts,
     unserved,
     folder_problems: folderProblems,
     shelved_plans: Object.keys(shelvedPlans),

@@ -29,12 +29,16 @@ type ReplyFacts = {
   approval?: number;
 };
 
-/** The one reply to a message, as an event. An unreported fault in `plan.json` is reported here. */
+/** The one reply to a message, as an event. Unreported faults in `plan.json` and in the event log are reported here. */
 export function replyEvent(session: Session, id: string, facts: ReplyFacts, language: Language): ReplyCommitted {
   const { status, text, reason, usage = null, exit, question, approval, attachments = [] } = facts;
   const plan = facts.plan === undefined ? session.plan : facts.plan;
-  const note =
-    session.planProblem && status !== 'rejected' ? `\n\n${REPLY_WORDING[language].planNote(session.planProblem)}` : '';
+  const wording = REPLY_WORDING[language];
+  const notes = [
+    ...(session.planProblem ? [wording.planNote(session.planProblem)] : []),
+    ...(session.unreportedCuts.length > 0 ? [wording.cutNote(session.unreportedCuts)] : []),
+  ];
+  const note = status === 'rejected' ? '' : notes.map((one) => `\n\n${one}`).join('');
   return {
     type: 'reply.committed',
     message: id,

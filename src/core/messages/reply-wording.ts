@@ -61,6 +61,10 @@ const en = {
   modeSet: (mode: string) => `New tasks in this session will use the mode ${mode}.`,
   noSuchMode: (name: string, known: string) => `Unknown mode "${name}". Modes: ${known}.`,
   planNote: (problem: string) => `Note on plan.json: ${problem}`,
+  cutNote: (kept: readonly string[]) =>
+    kept.some((name) => name.startsWith('events.accepted-'))
+      ? `Note on the event log: it was accepted without its end. What happened after that is not known here and may be done again; it is kept in ${kept.join(', ')}.`
+      : `Note on the event log: an end that was not written completely, as after a power cut, was cut off. Nothing that was answered or run is lost. It is kept in ${kept.join(', ')}.`,
   idle: 'Nothing is running.',
   working: (goal: string) => `Working on: ${goal}`,
   noPlan: 'There is no plan.',
@@ -167,6 +171,10 @@ const zh: typeof en = {
   modeSet: (mode) => `本会话今后的任务将以 ${mode} 模式进行。`,
   noSuchMode: (name, known) => `未知模式“${name}”。可用：${known}。`,
   planNote: (problem) => `关于 plan.json：${problem}`,
+  cutNote: (kept) =>
+    kept.some((name) => name.startsWith('events.accepted-'))
+      ? `关于事件日志：它在缺少结尾的情况下被接受。此后发生的事在这里未知，可能会再做一次；它保存在 ${kept.join('、')}。`
+      : `关于事件日志：一段没有写完整的结尾（例如断电之后）已被截去。已经答复或执行过的内容都没有丢失。它保存在 ${kept.join('、')}。`,
   idle: '没有正在运行的任务。',
   working: (goal) => `正在处理：${goal}`,
   noPlan: '没有计划。',

@@ -25,7 +25,7 @@ function applyEvent(session: Session, event: Event): Session {
     case 'session.opened':
       return session;
     case 'recovery.started':
-      return { ...session, children: giveTimeAgain(session.children, event.at) };
+      return recoveryStarted(session, event);
     case 'daemon.stopped':
       return { ...session, lastStopSeq: event.seq };
     case 'message.received':
@@ -168,6 +168,11 @@ function messageReceived(session: Session, event: EventOf<'message.received'>): 
   };
 }
 
+function recoveryStarted(session: Session, { at, cut = [] }: EventOf<'recovery.started'>): Session {
+  const children = giveTimeAgain(session.children, at);
+  return { ...session, children, cuts: [...session.cuts, ...cut], unreportedCuts: [...session.unreportedCuts, ...cut] };
+}
+
 function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Session {
   const message = mapGet(session.messages, event.message);
   const isKept = message?.as === 'data' && event.reply.status === 'joined' && session.queue.includes(message.id);
@@ -185,6 +190,7 @@ function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Se
     unpublishedReplies: { ...session.unpublishedReplies, [event.message]: event.reply },
     // The reply has already reported it.
     planProblem: event.reply.status === 'rejected' ? session.planProblem : null,
+    unreportedCuts: event.reply.status === 'rejected' ? session.unreportedCuts : [],
   };
 }
 

@@ -1,6 +1,7 @@
 import { interruptOpenCalls } from '../../core/runs/end-run.ts';
 import { CRASH_LIMIT, type Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
+import type { SessionPorts } from '../ports/session-ports.ts';
 import { isLostOverPlan } from '../state/plan-sync.ts';
 import type { SessionLog } from '../state/session-log.ts';
 
@@ -13,15 +14,22 @@ export type PreviousFailure =
   | { after: 'crash'; crashes?: number; error?: string };
 
 /**
- * Logs what the last daemon left open; the loop then continues as from any other state. Durable before anything is
- * retried: a cause of crashes is counted before it can crash the daemon again.
+ * Logs what the last daemon left open, and what was cut off the end of the log; the loop then continues as from any
+ * other state. Durable before anything is retried: a cause of crashes is counted before it can crash the daemon again.
  */
-export async function recordRecovery(sessionLog: SessionLog, last: PreviousFailure | undefined): Promise<void> {
-  const { session } = sessionLog;
+export async function recordRecovery(
+  sessionLog: SessionLog,
+  last: PreviousFailure | undefined,
+  log: SessionPorts['log'],
+): Promise<void> {
+  const { session, newCuts } = sessionLog;
   const open = describeOpenWork(session);
-  if (open.length === 0) return;
+  const cut = newCuts.length > 0 && { cut: [...newCuts] };
+  if (cut)
+    log('warn', `the event log was cut off after event ${session.seq}; the rest is kept in ${newCuts.join(', ')}`);
+  if (open.length === 0 && !cut) return;
   const how = session.lastStopSeq > 0 && session.lastStopSeq === session.seq ? ({ after: 'stop' } as const) : last;
-  await sessionLog.record([{ type: 'recovery.started', open, ...(how ?? { after: 'crash' as const }) }]);
+  await sessionLog.record([{ type: 'recovery.started', open, ...(how ?? { after: 'crash' as const }), ...cut }]);
   await sessionLog.sync();
 }
 

@@ -99,7 +99,7 @@ export async function openSessionWorker(
   }
 
   const hadUnfinishedWork = describeOpenWork(sessionLog.session).length > 0;
-  await recordRecovery(sessionLog, last);
+  await recordRecovery(sessionLog, last, ports.log);
   await recordHoldsEnded(sessionLog);
   loop.isShelvingFirst = sessionLog.session.crashes.count >= CRASH_LIMIT;
   if (isPlanToBlame(last)) await planSync.setAside();

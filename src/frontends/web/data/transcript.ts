@@ -209,7 +209,7 @@ function noteOf(event: LogEvent): NoteItem | undefined {
     case 'terminal.closed':
       return note(`terminal.${event.reason}`, event.from);
     case 'recovery.started':
-      return note(event.type, event.open.join('\n'));
+      return note(event.type, [...event.open, ...(event.cut ?? [])].join('\n'));
     case 'context.compacted':
       return note(event.type, event.summary);
     default:
