@@ -11,6 +11,7 @@ import { readableName } from '../../protocol/workspace/session-names.ts';
 import { listCuts } from '../../store/event-log/torn-tail.ts';
 import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
+import type { IgnoredFile } from '../../store/layout/ignored-names.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
@@ -21,6 +22,7 @@ import {
   countWaitingMessages,
   folderProblem,
   planProblem,
+  readIgnoredFiles,
   readUnservedReasons,
   type SessionOverview,
   whyUnserved,
@@ -50,6 +52,8 @@ export type SessionDetails = {
   /** Why its folders, besides the inbox, cannot be read: what else is in their place, and what to do. */
   folderProblems: string[];
   inbox: number;
+  /** Files in the inbox that are no messages by their names, and what each looks like. */
+  ignored: IgnoredFile[];
   /** Files in `rejected/`: how many, and the last ones, newest first. */
   rejected: { total: number; newest: RejectedFile[] };
   /** Whether its browser is open. */
@@ -91,6 +95,7 @@ export async function readSessionDetails(
     unserved: whyUnserved(paths, readUnservedReasons(workspace)),
     folderProblems: findFolderProblems(paths),
     inbox: countWaitingMessages(paths),
+    ignored: readIgnoredFiles(paths),
     rejected: readRejectedFiles(paths.rejected),
     isBrowserOpen: isBrowserOpen(paths.browserRunning),
     asked: approvalRequestOf(paths, session),
@@ -181,6 +186,7 @@ export function detailsAsJson({
   unserved,
   folderProblems,
   inbox,
+  ignored,
   rejected,
   isBrowserOpen,
   asked,
@@ -222,6 +228,7 @@ export function detailsAsJson({
     approval: asked,
     unanswered,
     inbox,
+    ignored,
     rejected,
     children: children.map((one) => ({
       step: one.step,

@@ -63,6 +63,7 @@ async function formatDetails(
     unserved,
     folderProblems,
     inbox,
+    ignored,
     asked: approval,
     children,
   }: SessionDetails,
@@ -90,10 +91,18 @@ async function formatDetails(
     ...(logCuts.length > 0 ? ['', `Cut off the end of the event log: ${stripControls(logCuts.join(', '))}`] : []),
     ...folderProblems.flatMap((problem) => ['', colorize('yellow', stripControls(problem))]),
     ...(inbox > 0 ? ['', `Messages in the inbox: ${inbox}`] : []),
+    ...(ignored.length > 0
+      ? ['', 'Ignored in the inbox:', ...ignored.slice(0, MAX_IGNORED_SHOWN).map(formatIgnored)]
+      : []),
     ...(unserved ? ['', colorize('yellow', `Not served: ${stripControls(unserved)}`)] : []),
     ...(isServed || (!session.run && inbox === 0) ? [] : ['', 'No daemon is running.']),
   ].join('\n');
 }
+
+const MAX_IGNORED_SHOWN = 10;
+
+const formatIgnored = ({ name, looks }: SessionDetails['ignored'][number]): string =>
+  `  ${toSingleLine(name, 100)}: looks like ${looks}. If it is a message, rename it`;
 
 /** The commands below each other, to copy. */
 function formatNext(commands: readonly string[][], place: GlobalOptions): string[] {
