@@ -59,6 +59,11 @@ const MISLEADING =
 export const escapeInvisible = (text: string): string =>
   text.replace(INVISIBLE, (char) => (char === '\n' || char === '\t' ? char : unicodeEscape(char)));
 
+const CONTROLS = /(?![\n\t])[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+
+/** For text files that people print in a terminal: escapes controls, which act there, and what reorders text. */
+export const escapeControls = (text: string): string => text.replaceAll('\r\n', '\n').replace(CONTROLS, unicodeEscape);
+
 /** For texts that are only read: escapes misleading characters. */
 export const escapeMisleading = (text: string): string => text.replace(MISLEADING, unicodeEscape);
 
