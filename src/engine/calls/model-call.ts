@@ -37,6 +37,11 @@ export async function callModel(
 ): Promise<EventBody[]> {
   const { session } = sessionLog;
   const { deliver, plannerQuery } = decision;
+  // Of what a planner writes, only the summary is for people.
+  const isForPeople = plannerQuery === undefined || plannerQuery === 'summary';
+  const onText = (delta: string) => {
+    if (isForPeople) ports.store.live.write(delta);
+  };
   let messages: ChatMessage[] = [];
   let began = ports.clock.elapsed();
   const work = async () => {
@@ -63,7 +68,7 @@ export async function callModel(
     const request = { messages, tools, model: session.run?.model, image };
     await Promise.all([synced, ports.model.prepare?.(request)]);
     began = ports.clock.elapsed();
-    const answer = await ports.model.ask(request, { signal, onText: (delta) => ports.store.live.write(delta) });
+    const answer = await ports.model.ask(request, { signal, onText });
     if (!plannerQuery) ports.jobs?.markAllReported();
     const ms = Math.round(ports.clock.elapsed() - began);
     const step = runningStep(activePlan(session))?.id;
