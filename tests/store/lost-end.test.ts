@@ -147,3 +147,12 @@ test('a log of which nothing is left is accepted as empty', async () => {
   await acceptSoundPart(paths, part, proofsIn(paths, part.top));
   expect((await store.eventLog.append([opened]))[0]?.seq).toBe(1);
 });
+
+test('a snapshot in which one bit was flipped is not believed', async () => {
+  const { paths, store } = session(GOOD);
+  const position = { seq: 3, segment: 1, offset: GOOD.length, crc: GOOD.slice(-11, -3) };
+  await store.snapshots.save(position, { done: 1 });
+  expect(await store.snapshots.load()).toMatchObject({ state: { done: 1 } });
+  fs.writeFileSync(paths.snapshot, fs.readFileSync(paths.snapshot, 'utf8').replace('"done":1', '"done":3'));
+  expect(await store.snapshots.load()).toBeUndefined();
+});
