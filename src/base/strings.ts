@@ -49,11 +49,11 @@ export function nearestName(wanted: string, known: readonly string[]): string | 
  */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 /**
- * The same, except controls, which are handled separately in a terminal, and joiners and variation selectors after
- * non-ASCII characters: emoji and scripts need them.
+ * The same, except controls below DEL, which are handled separately in a terminal, and joiners and variation selectors
+ * after non-ASCII characters: emoji and scripts need them.
  */
 const MISLEADING =
-  /(?!(?<=[^\x00-\x7f])(?:\u200c|\u200d|\ufe0e|\ufe0f))[\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+  /(?!(?<=[^\x00-\x7f])(?:\u200c|\u200d|\ufe0e|\ufe0f))[\u007f-\u009f\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 
 /** For texts that a decision depends on: escapes invisible characters (`\u202e`). JSON keeps its meaning. */
 export const escapeInvisible = (text: string): string =>
