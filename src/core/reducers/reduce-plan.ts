@@ -200,9 +200,9 @@ function fieldsEditedIn(event: EventOf<'plan.edited'>): string[] {
 
 /**
  * A person who closes the claimed step decides the claim, new checks are run again, and the step that follows starts
- * fresh.
+ * fresh. An answer from before the edit says nothing about a step that was to be decided or done again.
  */
-function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>): Partial<Session> {
+function claimAfterEdit({ claim, plan, turn }: Session, event: EventOf<'plan.edited'>): Partial<Session> {
   const closed = new Set(
     event.changes.flatMap((it) => (it.what === 'status' || it.what === 'removed' ? [it.step] : [])),
   );
@@ -213,7 +213,9 @@ function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>)
       (it.set.done_when !== undefined || it.unset.includes('done_when')),
   );
   const running = runningStep(plan);
+  const isRedone = event.changes.some((it) => it.what === 'status' && it.to === 'pending' && it.step === turn?.step);
   return {
+    turn: turn && (isRedone || (claim && closed.has(claim.step))) ? { ...turn, isJudged: true } : turn,
     claim: claim && (closed.has(claim.step) ? null : checks ? { ...claim, checks: outdatedChecks(claim) } : claim),
     ...(running && closed.has(running.id) && FRESH_STEP_PROGRESS),
   };

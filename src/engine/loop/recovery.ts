@@ -1,4 +1,5 @@
 import { interruptOpenCalls } from '../../core/runs/end-run.ts';
+import { checkCallKey } from '../../core/session/internal-calls.ts';
 import { CRASH_LIMIT, type Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
@@ -59,6 +60,25 @@ export function interruptedCalls(session: Session, stopReason: string): EventBod
   return interruptOpenCalls(session, stopReason).filter(
     (event) => event.type === 'tool.interrupted' && event.outcome === 'unknown',
   );
+}
+
+/**
+ * Logs the end of checks that an earlier daemon began for `claim`, if an edit or a command has decided it since: nobody
+ * fetches their results any more. `recorded`: the last events, which may have ended them.
+ */
+export async function endDroppedChecks(
+  sessionLog: SessionLog,
+  claim: Session['claim'],
+  recorded: readonly EventBody[] = [],
+): Promise<void> {
+  if (!claim || sessionLog.session.claim?.step === claim.step) return;
+  const why = 'the daemon ended while it ran';
+  const isEnded = (key: string) => recorded.some((event) => event.type === 'tool.interrupted' && event.call === key);
+  const open = claim.checks.flatMap((check, n) => (check?.state === 'started' ? [checkCallKey(claim, n)] : []));
+  const events = open
+    .filter((key) => !isEnded(key))
+    .map((call): EventBody => ({ type: 'tool.interrupted', call, outcome: 'unknown', why }));
+  await sessionLog.record(events);
 }
 
 /** The work in progress, in words. */

@@ -14,6 +14,7 @@ import { attachOfferedFiles } from '../state/session-log.ts';
 import { performCall, publishReply, sendToChild } from './perform-decision.ts';
 import {
   describeOpenWork,
+  endDroppedChecks,
   isPlanToBlame,
   type PreviousFailure,
   recordHoldsEnded,
@@ -103,7 +104,9 @@ export async function openSessionWorker(
   await recordHoldsEnded(sessionLog);
   loop.isShelvingFirst = sessionLog.session.crashes.count >= CRASH_LIMIT;
   if (isPlanToBlame(last)) await planSync.setAside();
+  const { claim } = sessionLog.session;
   if (hadUnfinishedWork && !loop.isShelvingFirst) await planSync.readEdits();
+  await endDroppedChecks(sessionLog, claim);
   await cleanUpCalls(ports, sessionLog);
   const serving = serve().catch(fail);
   return {
@@ -139,7 +142,9 @@ const CHILDREN_POLL_MS = 30_000;
 async function runUntilIdle(loop: SessionLoop): Promise<void> {
   for (;;) {
     // Read each time: what a person has just forbidden applies to the next call.
+    const { claim } = loop.sessionLog.session;
     const { decision, rules } = await iterate(loop, await loop.readRules());
+    await endDroppedChecks(loop.sessionLog, claim, decision.do === 'record' ? decision.events : []);
     if (loop.sessionLog.sinceSnapshot === 'due') await takeSnapshot(loop);
     if (!loop.intake.isDue) clearIntakeTrouble(loop);
     if (loop.stopReason !== null || decision.do === 'idle') return;
