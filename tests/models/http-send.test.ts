@@ -100,6 +100,29 @@ test('a connection that the server closes as it is reused is reopened, once', as
   expect(seen).toEqual(['/first', '/stale', '/stale']);
 });
 
+test('a connection that breaks in the middle of an answer breaks that answer alone, also if it was used before', async () => {
+  let asked = 0;
+  const url = await serve((request, response) => {
+    asked += 1;
+    if (request.url === '/first') return void response.end('fine');
+    response.write('some');
+    setTimeout(() => request.socket.resetAndDestroy(), 20);
+  });
+  const unheld: unknown[] = [];
+  const note = (error: unknown) => void unheld.push(error);
+  process.on('unhandledRejection', note);
+  onTestFinished(() => void process.off('unhandledRejection', note));
+  const control = new AbortController();
+  const { signal } = control;
+  expect(await textOf(await sendHttp(`${url}/first`, { ...post('1'), signal }))).toBe('fine');
+  await expect(textOf(await sendHttp(`${url}/second`, { ...post('2'), signal }))).rejects.toMatchObject({
+    code: 'ECONNRESET',
+  });
+  control.abort();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect({ asked, unheld }).toEqual({ asked: 2, unheld: [] });
+});
+
 test('a refused connection rejects as fetch does, with the reason as its cause', async () => {
   const gone = sendHttp('http://127.0.0.1:1/', post('x'));
   await expect(gone).rejects.toMatchObject({
