@@ -70,7 +70,6 @@ webTest('the files of the page need no token, and their policy forbids everythin
     '/app.js',
     '/graph-layout.js',
     '/browser-remote.js',
-    '/terminal-remote.js',
     '/notification-worker.js',
     '/app.css',
     '/icon.svg',

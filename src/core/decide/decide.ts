@@ -46,13 +46,7 @@ import {
   endForApprovalEvents,
   waitsForApproval,
 } from './approval-decisions.ts';
-import {
-  askUserEvents,
-  browserLostEvents,
-  outdatedBrowserCallEvents,
-  terminalLostEvents,
-  waitsForBrowser,
-} from './human-in-the-loop.ts';
+import { askUserEvents, browserLostEvents, outdatedBrowserCallEvents, waitsForBrowser } from './human-in-the-loop.ts';
 import { judgeAnswer } from './judge-answer.ts';
 import { planCallEvents } from './plan-tool-calls.ts';
 import { respondToMessage } from './respond.ts';
@@ -94,7 +88,7 @@ function nextDecision(session: Session, rules: Rules): Decision {
 export function decideDuringCall(session: Session, rules: Rules): Decision | null {
   const unpublished = Object.keys(session.unpublishedReplies)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
-  const lost = [...browserLostEvents(session, rules), ...terminalLostEvents(session, rules)];
+  const lost = browserLostEvents(session, rules);
   if (lost.length > 0) return { do: 'record', events: lost };
   const first = answerableDuringCall(session);
   return first ? { do: 'record', events: respondToMessage(session, first.message, rules) } : null;
@@ -104,7 +98,7 @@ export function decideDuringCall(session: Session, rules: Rules): Decision | nul
 function dueEvents(session: Session, rules: Rules): EventBody[] {
   const end = planEndEvent(session);
   if (end) return [end];
-  const lost = [...browserLostEvents(session, rules), ...terminalLostEvents(session, rules)];
+  const lost = browserLostEvents(session, rules);
   if (lost.length > 0) return lost;
   const owed = owedReplyEvents(session, rules);
   if (owed.length > 0) return owed;

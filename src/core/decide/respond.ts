@@ -21,7 +21,7 @@ import type { Message } from '../session/session-messages.ts';
 import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
-import { answerBrowserCommand, answerTerminalCommand, terminalEndEvents } from './human-in-the-loop.ts';
+import { answerBrowserCommand } from './human-in-the-loop.ts';
 
 /** The events for a queued message when its turn comes, by its action in the answer table. */
 export function respondToMessage(session: Session, message: Message, rules: Rules): EventBody[] {
@@ -43,8 +43,7 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
   const action = MESSAGE_ACTIONS[kind.kind][sessionStatus(session)];
   const halting = answered ? [] : stopAbandonedChildren(session, message, action);
   if (halting.length > 0) return halting;
-  const events = answered ?? ACTIONS[action](session, message, rules);
-  return [...terminalEndEvents(session, message, kind.kind), ...events];
+  return answered ?? ACTIONS[action](session, message, rules);
 }
 
 /** A child session that is given a task drops the one it had stopped at, first: the message stays in the queue. */
@@ -121,7 +120,6 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
     ),
   about_mode: answerModeCommand,
   about_browser: answerBrowserCommand,
-  about_terminal: answerTerminalCommand,
   reply_nothing_asked: (session, message, rules) =>
     replyInWords(session, message, rules, (words) => words.nothingAsked, 'rejected'),
   keep_for_later: (session, message, rules) => replyInWords(session, message, rules, (words) => words.kept, 'joined'),

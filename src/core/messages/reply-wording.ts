@@ -95,16 +95,6 @@ const en = {
       `${from ?? 'The owner of the workspace'} has had the browser since ${formatUtcTime(since)}. To give it back to the agent: /browser return`,
     usage: 'Usage: /browser, /browser take, /browser return.',
   },
-  terminal: {
-    opened:
-      'The terminal is open in work/: use it on the page (agentctl open). The agent continues in the same folder. To close it: /terminal close',
-    closed: 'The terminal is closed.',
-    notOpen: 'No terminal is open. To open one in work/: /terminal open',
-    heldBy: (from: string | null, since: string) =>
-      `${from ?? 'The owner of the workspace'} has had a terminal open since ${formatUtcTime(since)}. To close it: /terminal close`,
-    refused: (why: string) => `No terminal was opened. It needs the sandbox of the agent's commands; ${why}`,
-    usage: 'Usage: /terminal, /terminal open, /terminal close.',
-  },
   nothingAsked: 'No call is waiting for approval.',
   notThatOne: (id: string, open: number) => `Call ${id} is not waiting for approval; call ${open} is.`,
   deniedAgain: (times: number, call: string, rule: string) =>
@@ -195,16 +185,6 @@ const zh: typeof en = {
     heldBy: (from, since) =>
       `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起正在使用浏览器。交还给智能体：/browser return`,
     usage: '用法：/browser、/browser take、/browser return。',
-  },
-  terminal: {
-    opened:
-      '终端已在 work/ 中打开：请在网页上使用它（agentctl open）。智能体会在同一个文件夹里继续工作。关闭：/terminal close',
-    closed: '终端已关闭。',
-    notOpen: '没有打开的终端。在 work/ 中打开：/terminal open',
-    heldBy: (from, since) =>
-      `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起打开了一个终端。关闭：/terminal close`,
-    refused: (why) => `没有打开终端。它需要运行智能体命令的沙盒：${why}`,
-    usage: '用法：/terminal、/terminal open、/terminal close。',
   },
   nothingAsked: '没有等待批准的调用。',
   notThatOne: (id, open) => `调用 ${id} 不在等待批准；正在等待的是 ${open}。`,

@@ -4,7 +4,7 @@ import type { ImageFile, MessageFile } from '../../protocol/session/message.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import type { SessionStore } from './store-ports.ts';
-import type { BrowserControl, Jobs, TerminalControl, Toolbox, ToolSpec } from './tool-ports.ts';
+import type { BrowserControl, Jobs, Toolbox, ToolSpec } from './tool-ports.ts';
 
 /**
  * The outside world as the engine sees it: a few functions per port. Each port has an in-memory implementation that
@@ -26,8 +26,6 @@ export type SessionPorts = {
   jobs?: Jobs;
   /** The session's browser. If left out, it has none that a person could take over. */
   browser?: BrowserControl;
-  /** The terminal that a person may open. If left out, there is none. */
-  terminal?: TerminalControl;
   /** Twelve unpredictable hex digits: the prompt nonce for the requests of a budget window. */
   createNonce: () => string;
   /** The session's loop is idle. */

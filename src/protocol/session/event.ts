@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ApprovedBy } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
-import { BrowserReturned, BrowserTaken, TerminalClosed, TerminalOpened } from '../workspace/handover.ts';
+import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
 import { EventStamp, ProviderFields, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageOptions } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
@@ -176,8 +176,6 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('browser.taken', BrowserTaken.shape),
   eventSchema('browser.returned', BrowserReturned.shape),
-  eventSchema('terminal.opened', TerminalOpened.shape),
-  eventSchema('terminal.closed', TerminalClosed.shape),
   eventSchema('plan.started', {
     id: z.string(),
     goal: z.string(),
