@@ -106,7 +106,7 @@ const HANDLED_AT_ONCE: ReadonlySet<MessageAction> = new Set<MessageAction>([
   'reply_nothing_asked',
 ]);
 
-type UrgentMessage = { message: Message; answer: MessageAction | Exclude<KnownMessage, { kind: MessageKind }> };
+export type UrgentMessage = { message: Message; answer: MessageAction | Exclude<KnownMessage, { kind: MessageKind }> };
 
 /** The queued messages that a busy session must not keep waiting, and what is done about each, in order. */
 export function urgentMessages(session: Session): UrgentMessage[] {
@@ -134,6 +134,10 @@ const SHOWING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
   'about_browser',
   'reply_nothing_asked',
 ]);
+
+/** Whether this action ends the run. */
+export const endsRun = (answer: UrgentMessage['answer']): boolean =>
+  answer === 'pause_after_call' || ABORTING_ACTIONS.has(answer);
 
 /** The one handled first: a stop goes before milder requests. */
 export function mostUrgentMessage(session: Session): UrgentMessage | undefined {

@@ -62,15 +62,19 @@ export function interruptOpenCalls(session: Session, why: string, but?: string):
   );
   const openListings = session.fanOut?.state === 'started' ? [listingCallKey(session.fanOut)] : [];
   const listings = openListings.map((call): EventBody => ({ type: 'tool.interrupted', call, outcome: 'unknown', why }));
-  const calls = (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
-    if (call.key === but) return [];
-    if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
-    if (call.state === 'started' && isSpawnCall(call)) return [leaveChildRunning(session, call)];
-    if (call.state === 'started' && isAskUserCall(call)) return closeUnaskedQuestion(session, call, why);
-    if (call.state === 'started') return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
-    return [];
-  });
+  const calls = (session.turn?.calls ?? []).flatMap((call) =>
+    call.key === but ? [] : interruptCall(session, call, why),
+  );
   return [...calls, ...checks, ...listings];
+}
+
+/** Closes a call that will not run, or whose progress is unknown; empty if it has ended. */
+export function interruptCall(session: Session, call: TurnCall, why: string): EventBody[] {
+  if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
+  if (call.state !== 'started') return [];
+  if (isSpawnCall(call)) return [leaveChildRunning(session, call)];
+  if (isAskUserCall(call)) return closeUnaskedQuestion(session, call, why);
+  return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
 }
 
 /** A child session outlives the run's end: its answer comes as the result of its step, in the plan. */
