@@ -24,6 +24,7 @@ export function judgeAnswer(session: Session): EventBody[] {
   const step = runningStep(plan);
   const { turn } = session;
   if (!plan || !step || !turn || turn.hasClosedStep || turn.isJudged || session.claim) return [];
+  if (turn.unfinished !== undefined) return [];
   const text = textOfJsonAnswer(turn.text);
   const tags = readStatusTags(text);
   const open = findVeto(linesWithTags(text), false)?.veto === 'not_done';
