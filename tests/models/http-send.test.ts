@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
-import { type RawResponse, sendHttp } from '../../src/models/http-transport.ts';
+import { type RawResponse, sendHttp } from '../../src/models/endpoint/http-transport.ts';
 
 async function serve(listener: RequestListener): Promise<string> {
   const server = createServer(listener).listen(0, '127.0.0.1');

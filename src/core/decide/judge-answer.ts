@@ -24,6 +24,7 @@ export function judgeAnswer(session: Session): EventBody[] {
   const { turn } = session;
   const step = plan && judgedStep(plan, turn);
   if (!plan || !step || !turn || turn.hasClosedStep || turn.isJudged || session.claim) return [];
+  if (turn.unfinished !== undefined) return [];
   const text = textOfJsonAnswer(turn.text);
   const tags = readStatusTags(text);
   const open = findVeto(linesWithTags(text), false)?.veto === 'not_done';

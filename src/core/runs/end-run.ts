@@ -182,6 +182,8 @@ export function checkLimits(session: Session, rules: Rules): RunEndReason | null
       : paused('iterations', iterations);
   }
   if (limits.tokens !== null && spent.tokens >= limits.tokens) return paused('tokens', limits.tokens);
+  if (limits.cost !== null && spent.cost === null)
+    return { status: 'paused', reason: RUN_END.limit, text: words.costUnknown(limits.cost) };
   if (limits.cost !== null && (spent.cost ?? 0) >= limits.cost) return paused('cost', limits.cost);
   if (limits.minutes !== null && run.elapsedMs >= limits.minutes * MINUTE_MS) return paused('minutes', limits.minutes);
   return null;
@@ -230,6 +232,7 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   if (!run || !turn || turn.calls.length > 0) return null;
   const plan = activePlan(session);
   const said = answerForPeople(turn, sessionLanguage(session, rules));
+  if (turn.unfinished !== undefined) return unfinishedEnd(session, turn.unfinished, said, rules);
   if (turn.isBlocked) return { status: 'waiting', reason: RUN_END.blocked, text: said };
   if (plan && openSteps(plan).length > 0)
     return run.idleAnswers >= 2
@@ -245,6 +248,12 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   if (turn.isTruncated && sessionDepth(session.name) === 0)
     return { status: 'paused', reason: RUN_END.limit, text: said };
   return { status: 'done', reason: plan && plan.steps.length > 0 ? RUN_END.completed : RUN_END.answered, text: said };
+}
+
+/** Half an answer is never the end of a run, in a child session neither. */
+function unfinishedEnd(session: Session, finish: string, said: string, rules: Rules): RunEndReason {
+  const note = REPLY_WORDING[sessionLanguage(session, rules)].unfinished(finish);
+  return { status: 'paused', reason: RUN_END.unfinished, text: `${said}\n\n${note}`.trim() };
 }
 
 /** The status the model gave the task itself, if there are no steps. The step of a child is its parent's. */

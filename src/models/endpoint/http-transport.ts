@@ -3,8 +3,8 @@ import * as https from 'node:https';
 import type { Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { z } from 'zod';
-import { errorCode, errorText } from '../base/user-error.ts';
-import { ModelError } from '../engine/ports/session-ports.ts';
+import { errorCode, errorText } from '../../base/user-error.ts';
+import { ModelError } from '../../engine/ports/session-ports.ts';
 
 /** The response to a request; `body` yields bytes, and has to be destroyed if it is not read to its end. */
 export type RawResponse = { status: number; statusText: string; headers: Headers; body: Readable | null };
