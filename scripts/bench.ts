@@ -9,6 +9,7 @@ import { cli } from './bench/cli.ts';
 import { detectionTable } from './bench/detection.ts';
 import { growth } from './bench/growth.ts';
 import { http } from './bench/http.ts';
+import { intentTable } from './bench/intent.ts';
 import { load } from './bench/load.ts';
 import { machineLine } from './bench/machine.ts';
 import { overhead } from './bench/overhead.ts';
@@ -19,7 +20,7 @@ import type { Setting } from './bench/setting.ts';
 import { stall } from './bench/stall.ts';
 import { start } from './bench/start.ts';
 
-const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | stall | recovery | cli | http | chat | page | detection [corpus]] [options]
+const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | stall | recovery | cli | http | chat | page | intent | detection [corpus]] [options]
   --quick             fewer repetitions and sessions: everything within a minute on a quiet machine
   --all               also what takes very long: 50,000 idle sessions, 100 MB of history
   --profile <folder>  the daemon writes its CPU profiles there, for the browser's developer tools
@@ -50,6 +51,7 @@ const benches: Record<string, (setting: Setting) => Promise<string> | string> = 
   http,
   chat,
   page,
+  intent: intentTable,
   detection: ({ size }) => detectionTable(corpus, { refits: size !== 'quick' }),
 };
 
