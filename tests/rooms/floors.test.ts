@@ -31,6 +31,7 @@ const FLOORS: Record<string, readonly string[]> = {
     ...['common', 'permissions', 'process', 'sandbox', 'jobs', 'shell', 'sandbox-check', 'files', 'web', 'check'],
     ...['browser', 'handover', 'mcp', 'memory', 'toolbox', 'index.ts'],
   ],
+  models: ['answer', 'request', 'endpoint', 'built-in', 'choose-model.ts'],
   daemon: ['host', 'crashes', 'watch', 'sessions', 'serve-workspace.ts'],
   client: ['sessions', 'inspect', 'actions', 'index.ts'],
   frontends: ['command-line.ts', 'agentd', 'http', 'web', 'openai', 'ag-ui', 'acp', 'mcp', 'cli'],
@@ -39,7 +40,7 @@ const FLOORS: Record<string, readonly string[]> = {
   'frontends/cli': ['common', 'commands', 'admin', 'live', 'parser', 'index.ts'],
 };
 /** Rooms and floors without folders. */
-const FLAT = ['base', 'models', 'main'];
+const FLAT = ['base', 'main'];
 const ENTRY_POINTS = ['agentctl.ts', 'agentd.ts', 'index.ts'];
 const MOST_FILES = 12;
 

@@ -82,8 +82,7 @@ test('while no file can be opened, a program that cannot be started fails its ca
     'search without a program': 'EMFILE',
     guard: 'done',
     group: 'done',
-    terminal: 'shell_ended',
     again: 'done',
-    released: 2,
+    released: 1,
   });
 });

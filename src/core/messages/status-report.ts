@@ -133,11 +133,10 @@ function oneLine(text: string): string {
 /** The text of `/status`: what is running or why the run stopped, what was spent, and the status of the plan. */
 export function formatStatus(session: Session, language: Language): string {
   const words = REPLY_WORDING[language];
-  const { browserHold: hold, terminal } = session;
+  const { browserHold: hold } = session;
   return [
     ...(session.run ? runningLines(session, language) : restingLines(session, language)),
     ...(hold ? [words.browser.heldBy(hold.from, hold.since)] : []),
-    ...(terminal ? [words.terminal.heldBy(terminal.from, terminal.since)] : []),
     session.plan ? `\n${formatPlanSummary(session.plan, language)}` : words.noPlan,
   ].join('\n');
 }

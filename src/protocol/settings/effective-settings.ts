@@ -1,4 +1,4 @@
-import { type BrowserState, NO_BROWSER, NO_TERMINAL, type TerminalState } from '../workspace/handover.ts';
+import { type BrowserState, NO_BROWSER } from '../workspace/handover.ts';
 import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
 import type { AgentProfile, Config, ModelSettings, Settings, sharedSettings } from './config.ts';
 import type { McpServers } from './mcp-config.ts';
@@ -186,8 +186,6 @@ export type Rules = {
   jobs: readonly string[];
   /** The session's browser, as of now. Filled in by the engine. */
   browser: BrowserState;
-  /** The terminal that a person may open, as of now. Filled in by the engine. */
-  terminal: TerminalState;
   /** Whose messages are orders; undefined: everybody's. */
   senders: readonly string[] | undefined;
   /** Why nothing may be done: a settings file is invalid, and no valid one was read before. Null: they are valid. */
@@ -217,7 +215,6 @@ export function resolveRules(settings: Pick<Config & Settings, keyof typeof shar
     agents: settings.agents ?? {},
     jobs: [],
     browser: NO_BROWSER,
-    terminal: NO_TERMINAL,
     senders: settings.senders,
     settingsFault: null,
     settingsWarning: null,

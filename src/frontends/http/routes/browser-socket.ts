@@ -1,7 +1,6 @@
 import { connect } from 'node:net';
 import type { WebSocket } from 'ws';
 import { z } from 'zod';
-import type { Held } from '../../../client/actions/access.ts';
 import { withdrawFromInbox } from '../../../client/actions/messaging.ts';
 import type { Client, SentMessage } from '../../../client/index.ts';
 import { commandLine } from '../../../client/sessions/client-errors.ts';
@@ -22,48 +21,25 @@ const CLOSE = { ended: 1000, stopping: 1001, notText: 1003, unreachable: 1011, t
 const BrowserBody = z.strictObject({
   do: z.enum(['take', 'return']).describe('"take": the agent waits where it needs its browser, until "return".'),
 });
-const TerminalBody = z.strictObject({
-  do: z
-    .enum(['open', 'close'])
-    .describe('"open": a shell in work/, sandboxed like the agent\'s commands, until "close".'),
-});
 const DONE = { 200: { describe: 'It is done.', schema: z.object({ text: z.string() }) } };
 const FAULTS = [403, 404, 409, 503] as const;
 
-/** Handing a session's browser or terminal to a person, who then uses it over the WebSocket below its path. */
-export const HELD_OPERATIONS: HttpOperation[] = [
+/** Handing a session's browser to a person, who then uses it over the WebSocket below its path. */
+export const BROWSER_OPERATIONS: HttpOperation[] = [
   defineOperation({
     ...{ method: 'post', path: '/api/sessions/{session}/browser', id: 'takeBrowser', params: InSession },
     ...{ summary: "Take over the session's browser, or give it back", body: BrowserBody },
     ...{ answers: DONE, problems: FAULTS },
     run: async ({ client, params: { session }, body, signal }) =>
-      jsonAnswer({ text: await sendOrder(client, session, 'browser', body.do, signal) }),
-  }),
-  defineOperation({
-    ...{ method: 'post', path: '/api/sessions/{session}/terminal', id: 'openTerminal', params: InSession },
-    ...{ summary: "Open a terminal in the session's work/, or close it", body: TerminalBody },
-    ...{ answers: DONE, problems: FAULTS },
-    run: async ({ client, params: { session }, body, signal }) =>
-      jsonAnswer({ text: await sendOrder(client, session, 'terminal', body.do, signal) }),
+      jsonAnswer({ text: await sendOrder(client, session, body.do, signal) }),
   }),
 ];
 
-const WANTED: Record<Held, string> = {
-  browser: 'an open browser that no other person controls',
-  terminal: 'a sandbox for the terminal, and no terminal of another person',
-};
-
 /** Sends an order and returns the text of its reply. Throws a problem if it is refused or the session is not served. */
-async function sendOrder(
-  client: Client,
-  session: string,
-  what: Held,
-  order: string,
-  signal: AbortSignal,
-): Promise<string> {
+async function sendOrder(client: Client, session: string, order: string, signal: AbortSignal): Promise<string> {
   const folder = client.folder(session);
   await requireServed(client, session);
-  const sent = await client.send(session, { text: `/${what} ${order}` }, { mustExist: true });
+  const sent = await client.send(session, { text: `/browser ${order}` }, { mustExist: true });
   const reply = await replyWhileServed(client, sent, signal).catch((error: unknown) => {
     // Whoever gave an order that was refused no longer waits for it, so it must not be carried out later.
     withdrawFromInbox(folder, sent.name);
@@ -74,7 +50,7 @@ async function sendOrder(
   await client.markReplyRead(sent.session, sent.name);
   if (reply.status === 'done') return reply.text;
   throw new HttpProblem(409, {
-    wanted: WANTED[what],
+    wanted: 'an open browser that no other person controls',
     came: reply.text,
     todo: 'Then try again.',
   });
@@ -109,10 +85,10 @@ async function requireServed(client: Client, session: string): Promise<void> {
 type BridgeServices = { currentClient: () => Client | undefined; closing: AbortSignal };
 
 /**
- * Connects a person to the browser or terminal they control. Each text frame is one line on the daemon's socket, in
+ * Connects a person to the browser they control. Each text frame is one line on the daemon's socket, in
  * both directions. The daemon checks what they send, and waits for acknowledgements before it sends more.
  */
-export function serveHeldSocket(socket: WebSocket, path: string, { currentClient, closing }: BridgeServices): void {
+export function serveBrowserSocket(socket: WebSocket, path: string, { currentClient, closing }: BridgeServices): void {
   const daemon = connect(path);
   let rest = '';
   function close(code: number, reason: string): void {
@@ -129,7 +105,7 @@ export function serveHeldSocket(socket: WebSocket, path: string, { currentClient
   closing.addEventListener('abort', stop);
   if (closing.aborted) stop();
 
-  const end = () => close(CLOSE.ended, 'It was given back or closed.');
+  const end = () => close(CLOSE.ended, 'It was given back.');
   daemon.on('error', () => close(CLOSE.unreachable, 'The daemon cannot be reached.'));
   // Once connected, an error is a normal end too: the daemon resets the connection, even with unread data on it.
   daemon.on('connect', () => daemon.removeAllListeners('error').on('error', end));

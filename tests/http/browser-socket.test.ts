@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
 import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { openClient } from '../../src/client/index.ts';
-import { serveHeldSocket } from '../../src/frontends/http/routes/held-socket.ts';
+import { serveBrowserSocket } from '../../src/frontends/http/routes/browser-socket.ts';
 import { pretendDaemon, type Rig, rig } from '../client/rig.ts';
 import { script, setup } from '../support/agentctl.ts';
 import { inFolder, until } from '../support/daemon.ts';
@@ -28,7 +28,7 @@ async function connected(): Promise<{ page: WebSocket; daemon: Promise<Socket>; 
   await Promise.all([once(daemon.listen(path), 'listening'), once(server, 'listening')]);
   const client = openClient(folder);
   const services = { currentClient: () => client, closing: new AbortController().signal };
-  server.on('connection', (socket) => serveHeldSocket(socket, path, services));
+  server.on('connection', (socket) => serveBrowserSocket(socket, path, services));
   const page = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`);
   onTestFinished(() => page.terminate());
   return { page, daemon: arrived, closed: new Promise((done) => page.once('close', done)) };
@@ -45,12 +45,7 @@ test('a page that is disconnected while it sends learns that the handover has en
   expect(await closed).toBe(1000);
 });
 
-const ORDERS: Array<['browser' | 'terminal', string]> = [
-  ['browser', 'take'],
-  ['terminal', 'open'],
-];
-
-test('an order for the browser or terminal of a session that is not served is refused with the reason, not after a wait', async () => {
+test('an order for the browser of a session that is not served is refused with the reason, not after a wait', async () => {
   const at = setup();
   for (const name of ['damaged', 'blocked', 'inboxfile']) await at.here(['send', name, 'hello']);
   const model = script(at, [{ text: 'Hello.', repeat: true }]);
@@ -59,20 +54,13 @@ test('an order for the browser or terminal of a session that is not served is re
   const user = { name: 'ana', role: 'approve' as const, sessions: ['*'] };
   const ana = `Bearer ${await openAccessTokens(openClient(at.root).paths).add(user)}`;
   const asked = async (name: string, headers: { authorization?: string } = { authorization: ana }) => {
-    const answers: Array<[number, unknown]> = [];
-    for (const [what, order] of ORDERS) {
-      const { status, json } = await ask('POST', `/api/sessions/${name}/${what}`, {
-        body: { do: order },
-        headers,
-      });
-      answers.push([status, json['detail']]);
-    }
-    return answers;
+    const { status, json } = await ask('POST', `/api/sessions/${name}/browser`, { body: { do: 'take' }, headers });
+    return [status, json['detail']];
   };
-  const both = (status: number, said: string) => ORDERS.map(() => [status, expect.stringMatching(said)]);
-  expect(await asked('nobody')).toEqual(both(404, 'No session "nobody"'));
+  const refused = (status: number, said: string) => [status, expect.stringMatching(said)];
+  expect(await asked('nobody')).toEqual(refused(404, 'No session "nobody"'));
   expect(await asked('damaged')).toEqual(
-    both(409, `none is running\\. Start one: agentctl start --workspace ${at.root}`),
+    refused(409, `none is running\\. Start one: agentctl start --workspace ${at.root}`),
   );
 
   const daemon = await at.serveHere('--model', model);
@@ -90,11 +78,11 @@ test('an order for the browser or terminal of a session that is not served is re
     writeFileSync(within(name, folder), '');
   }
   await at.serveHere('--model', model);
-  expect(await asked('damaged')).toEqual(both(422, 'line 2 cannot be trusted'));
-  expect(await asked('inboxfile')).toEqual(both(409, 'does not serve .*inbox must be a folder'));
-  expect(await asked('blocked')).toEqual(both(409, 'does not serve it: .*done'));
+  expect(await asked('damaged')).toEqual(refused(422, 'line 2 cannot be trusted'));
+  expect(await asked('inboxfile')).toEqual(refused(409, 'does not serve .*inbox must be a folder'));
+  expect(await asked('blocked')).toEqual(refused(409, 'does not serve it: .*done'));
   expect((await at.here(['archive', 'inboxfile'])).code).toBe(0);
-  expect(await asked('inboxfile', {})).toEqual(both(404, 'It was archived'));
+  expect(await asked('inboxfile', {})).toEqual(refused(404, 'It was archived'));
 });
 
 test.each([
@@ -109,7 +97,7 @@ test.each([
     pretendDaemon(on);
     const { ask } = await serveHere({ ...setup(), root: on.root });
     const { inbox } = on.session('demo');
-    const answer = ask('POST', '/api/sessions/demo/terminal', { body: { do: 'open' } });
+    const answer = ask('POST', '/api/sessions/demo/browser', { body: { do: 'take' } });
     await until(() => inFolder(inbox).some((name) => name.endsWith('.json')), 'the order');
     fail(on);
     expect(await answer).toMatchObject(refusal);
