@@ -7,7 +7,19 @@ import { filesIn, findCircles, isUnder, readSources } from './sources.ts';
 const FLOORS: Record<string, readonly string[]> = {
   protocol: ['workspace', 'settings', 'session', 'tool-calls', 'templates', 'json-schemas.ts'],
   core: [
-    ...['text', 'plan', 'session', 'messages', 'templates', 'reducers', 'detect', 'planner', 'modes', 'prompt'],
+    ...[
+      'text',
+      'intent',
+      'plan',
+      'session',
+      'messages',
+      'templates',
+      'reducers',
+      'detect',
+      'planner',
+      'modes',
+      'prompt',
+    ],
     ...['runs', 'children', 'decide'],
   ],
   engine: ['ports', 'state', 'calls', 'intake', 'loop'],

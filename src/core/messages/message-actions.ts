@@ -1,11 +1,11 @@
 import { mapGet } from '../../base/collections.ts';
+import { classifyIntent } from '../intent/intent.ts';
 import { isFromAncestor } from '../session/child-session.ts';
 import type { Message } from '../session/session-messages.ts';
 import type { SessionStatus } from '../session/session-queries.ts';
 import { sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { type MessageKind, parseCommand, parseModeCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
-import { classifyIntent } from './intent.ts';
 import { answersOpenQuestion, isBareContinue } from './questions.ts';
 
 /** What is done about a message. Each action has its function in `respond.ts`. */
