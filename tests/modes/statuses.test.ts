@@ -249,12 +249,12 @@ describe('/undo in map-reduce', () => {
     const { on, work, sent } = await ended();
     await work();
     expect(on.plan()).toMatchObject({ status: 'completed' });
-    expect(on.reply(await say(on, 'not done yet, y is missing'))).toContain('"Add up" is open again');
+    expect(on.reply(await say(on, 'not done yet, the sum is missing'))).toContain('"Add up" is open again');
     expect(found(on)).toMatchObject({ reduce: 'running', 'reduce.1': 'running', map: 'completed' });
     await say(on, '/continue');
     await work();
     expect(sent()).toEqual(['map.1', 'map.2', 'reduce.1', 'reduce.1']);
-    expect(on.children.sent.at(-1)?.message.text).toContain('y is missing');
+    expect(on.children.sent.at(-1)?.message.text).toContain('the sum is missing');
     expect(on.plan()).toMatchObject({ status: 'completed' });
   });
 

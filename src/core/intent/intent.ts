@@ -25,6 +25,8 @@ export type IntentContext = {
 
 /** Plan statuses that the word alone resumes. */
 const RESUMABLE_STATUSES: readonly string[] = ['paused', 'waiting', 'failed', 'cancelled'];
+/** A list of steps, or commands in backticks, is work, whatever words are in it: "1. Wait: `sleep 5`". */
+const LISTS_WORK = /`[^`\n]+`|^\s*\d+[.)]\s[^\n]*\n\s*\d+[.)]\s/mu;
 /** Longer messages are work, whatever words are in them. */
 const LONGEST_ORDER = 400;
 /** Up to so many words a message is looked at in every language of its script, for its misspellings. */
@@ -40,7 +42,8 @@ export function classifyIntent(text: string, context: IntentContext = {}): Inten
   if (typed.startsWith('/')) return { kind: 'command', certainty: 'clear', rest: typed.slice(1) };
   const normalized = typed.normalize('NFC');
   const own = withoutQuotes(normalized);
-  if (own.trim().length > LONGEST_ORDER) return { kind: 'task', certainty: 'clear', about: 'work' };
+  if (own.trim().length > LONGEST_ORDER || LISTS_WORK.test(normalized))
+    return { kind: 'task', certainty: 'clear', about: 'work' };
   const clauses = clausesOf(own);
   const readings = languagesOf(own).map((language) => clauses.map((clause) => readClause(clause, language)));
   const fewest = Math.min(...readings.map(unknownWords));
