@@ -3,7 +3,7 @@ import { type PlanChange, PlanRevision } from '../../protocol/session/plan-edit.
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { firstJsonObject } from '../detect/answer-reading.ts';
-import { applyPlanChange } from '../plan/plan-changes.ts';
+import { applyPlanChanges } from '../plan/plan-changes.ts';
 import { findAgentName, whyIllegalTransition } from '../plan/plan-steps.ts';
 import { dependencyNodes, findCycle, stepGraph, stepReferences } from '../plan/step-graph.ts';
 import { formatSkipCause } from '../plan/step-readiness.ts';
@@ -109,7 +109,7 @@ function grantedChanges(
 type PlanDraft = { plan: Plan; changes: PlanChange[] };
 
 function applyToDraft(draft: PlanDraft, change: PlanChange): void {
-  draft.plan = applyPlanChange(draft.plan, change, draft.plan.updated_at);
+  draft.plan = applyPlanChanges(draft.plan, [change], draft.plan.updated_at, 'planner');
   draft.changes.push(change);
 }
 
