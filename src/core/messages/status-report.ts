@@ -36,6 +36,7 @@ const SUMMARY_WORDING = {
     spent: 'Iterations',
     assumed: 'assumed done',
     by: 'marked done by a person',
+    leftOut: 'skipped by a person',
     planned: 'Planned by',
     undone: 'Undone',
     more: (count: number) => `… ${count} more steps; plan.json has them all`,
@@ -50,6 +51,7 @@ const SUMMARY_WORDING = {
     spent: '已用迭代',
     assumed: '推定完成',
     by: '手动完成',
+    leftOut: '手动跳过',
     planned: '计划来自',
     undone: '已撤销',
     more: (count: number) => `…… 另有 ${count} 个步骤；全部见 plan.json`,
@@ -112,7 +114,11 @@ export function formatStepLine(
   const mark = step.status === 'running' && status !== 'running' ? rests : STATUS_MARKS[step.status];
   const words = SUMMARY_WORDING[language];
   const how =
-    step.completed_by === 'timeout' ? ` (${words.assumed})` : step.completed_by === 'person' ? ` (${words.by})` : '';
+    step.completed_by === 'timeout'
+      ? ` (${words.assumed})`
+      : step.completed_by === 'person'
+        ? ` (${step.status === 'skipped' ? words.leftOut : words.by})`
+        : '';
   const outcome = step.error ?? step.result;
   return `${number}. ${mark} ${truncate(step.description, MAX_STEP_CHARS)}${step.status === 'completed' ? '' : progressSuffix(step)}${how}${outcome ? ` — ${truncate(oneLine(outcome), 160)}` : ''}`;
 }

@@ -4,7 +4,14 @@ import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
-import { bumpRevision, currentStepIndex, highestStepNumber, omitFields, replacedFailures } from '../plan/plan-steps.ts';
+import {
+  bumpRevision,
+  currentStepIndex,
+  highestStepNumber,
+  omitFields,
+  replacedFailures,
+  undoneSteps,
+} from '../plan/plan-steps.ts';
 import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
 import { limitsOfMessage } from '../session/session-messages.ts';
@@ -213,11 +220,13 @@ function reopenPlan(
   // A step that a person blocked stays blocked until they change that step.
   const isBlocked = ({ id, status }: Step) => status === 'blocked' && !editedByPerson.includes(`${id}:status`);
   const replaced = replacedFailures(plan, replacedSteps);
-  const again = (step: Step) => isBlocked(step) || (over && step.status === 'failed' && !replaced.includes(step.id));
+  const undone = undoneSteps(plan);
+  const again = (step: Step) =>
+    isBlocked(step) || (over && (undone.includes(step) || (step.status === 'failed' && !replaced.includes(step.id))));
   const tried = new Set(rest.steps.filter(again).map((step) => step.id));
   const steps = reopenWithDependents(
     rest.steps.map((step) =>
-      tried.has(step.id) ? { ...omitFields(step, 'error'), status: 'pending' as const } : step,
+      tried.has(step.id) ? { ...omitFields(step, 'error', 'completed_by'), status: 'pending' as const } : step,
     ),
     tried,
     editedByPerson,
