@@ -3,9 +3,9 @@
 import { errorText } from '../base/user-error.ts';
 import { type Model, ModelError } from '../engine/ports/session-ports.ts';
 import { type EffectiveModel, OPENAI_KEY, OPENAI_URL } from '../protocol/settings/effective-settings.ts';
-import { openBuiltInModel, readScript, scriptedAnswers } from './built-in-model.ts';
-import type { EndpointSettings } from './openai-endpoint.ts';
-import { answerRunbook } from './runbook-model.ts';
+import { openBuiltInModel, readScript, scriptedAnswers } from './built-in/built-in-model.ts';
+import { answerRunbook } from './built-in/runbook-model.ts';
+import type { EndpointSettings } from './endpoint/openai-endpoint.ts';
 
 export type Environment = Record<string, string | undefined>;
 
@@ -90,7 +90,7 @@ function lazyModel(settings: EndpointSettings): Model {
   let loading: Promise<Model> | undefined;
   let model: Model | undefined;
   const load = async (): Promise<Model> => {
-    loading ??= import('./openai-endpoint.ts').then(({ openEndpointModel }) => openEndpointModel(settings));
+    loading ??= import('./endpoint/openai-endpoint.ts').then(({ openEndpointModel }) => openEndpointModel(settings));
     model ??= await loading;
     return model;
   };

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { countTokens } from '../../src/engine/ports/session-ports.ts';
-import { type EndpointSettings, openEndpointModel } from '../../src/models/openai-endpoint.ts';
+import { type EndpointSettings, openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
 import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
 import { ask, assistantMessage, request, shell, tool, user } from './ask.ts';
 

@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest';
 import type { ChatMessage } from '../../src/engine/ports/session-ports.ts';
 import { chooseModel } from '../../src/models/choose-model.ts';
-import { openEndpointModel } from '../../src/models/openai-endpoint.ts';
-import { buildRequestBody } from '../../src/models/request-body.ts';
+import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
+import { buildRequestBody } from '../../src/models/request/request-body.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { ask, assistantMessage, request, shell, tool, user } from './ask.ts';
 

@@ -13,7 +13,6 @@ import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
 import { isFanOutStep, partsOf } from '../plan/fan-out.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
-import { reduceEvent } from '../reducers/reduce-event.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
@@ -22,6 +21,7 @@ import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
 import { answerBrowserCommand } from './human-in-the-loop.ts';
+import { sessionAfter } from './turn-events.ts';
 
 /** The events for a queued message when its turn comes, by its action in the answer table. */
 export function respondToMessage(session: Session, message: Message, rules: Rules): EventBody[] {
@@ -244,11 +244,6 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
 /** Whether a step with items ended because its items did: the item that ended last is the one to do again. */
 const endedWithParts = ({ editedByPerson }: Session, plan: Plan, step: Step): boolean =>
   isFanOutStep(step) && partsOf(plan, step.id).length > 0 && !editedByPerson.includes(`${step.id}:status`);
-
-/** The session after these events: a reply shows the plan as it is after what the reply reports. */
-function sessionAfter(session: Session, events: EventBody[]): Session {
-  return events.reduce((so, body) => reduceEvent(so, { v: 2, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
-}
 
 function startFreshConversation(session: Session, message: Message, rules: Rules): EventBody[] {
   const { plan } = session;

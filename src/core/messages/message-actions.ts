@@ -1,11 +1,11 @@
 import { mapGet } from '../../base/collections.ts';
+import { classifyIntent } from '../intent/intent.ts';
 import { isFromAncestor } from '../session/child-session.ts';
 import type { Message } from '../session/session-messages.ts';
 import type { SessionStatus } from '../session/session-queries.ts';
 import { sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { type MessageKind, parseCommand, parseModeCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
-import { classifyIntent } from './intent.ts';
 import { answersOpenQuestion, isBareContinue } from './questions.ts';
 
 /** What is done about a message. Each action has its function in `respond.ts`. */
@@ -106,7 +106,7 @@ const HANDLED_AT_ONCE: ReadonlySet<MessageAction> = new Set<MessageAction>([
   'reply_nothing_asked',
 ]);
 
-type UrgentMessage = { message: Message; answer: MessageAction | Exclude<KnownMessage, { kind: MessageKind }> };
+export type UrgentMessage = { message: Message; answer: MessageAction | Exclude<KnownMessage, { kind: MessageKind }> };
 
 /** The queued messages that a busy session must not keep waiting, and what is done about each, in order. */
 export function urgentMessages(session: Session): UrgentMessage[] {
@@ -134,6 +134,10 @@ const SHOWING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
   'about_browser',
   'reply_nothing_asked',
 ]);
+
+/** Whether this action ends the run. */
+export const endsRun = (answer: UrgentMessage['answer']): boolean =>
+  answer === 'pause_after_call' || ABORTING_ACTIONS.has(answer);
 
 /** The one handled first: a stop goes before milder requests. */
 export function mostUrgentMessage(session: Session): UrgentMessage | undefined {

@@ -31,7 +31,11 @@ const en = {
   forbidden: (name: string) =>
     `"/${name}" was not carried out: this sender may not give instructions. The setting \`senders\` lists who may.`,
   limit: (setting: string, value: number | string) => `Paused: limit reached (${setting} = ${value}).`,
+  costUnknown: (limit: number) =>
+    `Paused: limits.cost is ${limit}, but what the last answer cost is unknown: the endpoint reports no cost. Set model.prices, or remove limits.cost and use limits.tokens.`,
   truncated: 'The answer ends in the middle: it reached the length limit of the endpoint.',
+  unfinished: (finish: string) =>
+    `Paused: this answer is not finished. The endpoint stopped it (finish_reason "${finish}"${/filter|safety|block|prohibit/i.test(finish) ? ', its content filter' : ''}), so nothing in it counts as done.`,
   goOn: 'Say "continue" to resume.',
   settingsWait: (why: string) =>
     `Not started: a settings file is invalid, and this daemon has read no valid version of it.\n\n${why}\n\nFix or delete the file; work then resumes by itself.`,
@@ -130,7 +134,11 @@ const zh: typeof en = {
   kept: '模型会在下一个任务中看到这条消息，仅作参考。发送者无权下达指令（设置 `senders`）。',
   forbidden: (name) => `没有执行“/${name}”：发送者无权下达指令。有权的名字列在设置 senders 里。`,
   limit: (setting, value) => `已暂停：达到限额（${setting} = ${value}）。`,
+  costUnknown: (limit) =>
+    `已暂停：limits.cost 是 ${limit}，但接口没有报告上一条回答的费用。请设置 model.prices，或删除 limits.cost，改用 limits.tokens。`,
   truncated: '回答在中途结束：已达到接口的长度上限。',
+  unfinished: (finish) =>
+    `已暂停：这条回答没有写完。接口中止了它（finish_reason “${finish}”${/filter|safety|block|prohibit/i.test(finish) ? '，即内容过滤' : ''}），其中的内容都不算完成。`,
   settingsWait: (why) =>
     `没有开始：设置文件无效，守护进程启动后也没有读到过有效的版本。\n\n${why}\n\n请改正或删除该文件；之后工作会自动继续。`,
   settingsNote: (why) =>

@@ -17,7 +17,7 @@ import { isAboutPlan, type Notice, type Run, type RunEnd, type StepClaim } from 
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
 import { outdateChildren } from './reduce-child.ts';
-import { withoutReopened } from './reduce-step-end.ts';
+import { judgedIfAbout, withoutReopened } from './reduce-step-end.ts';
 
 type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.revised' | 'plan.ended'>;
 
@@ -115,6 +115,7 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
     ...withoutReopened({ ...session, closedSteps, editedByPerson }, plan.steps, after.steps),
     children: outdateChildren(session.children, after, event.changes),
     ...claimAfterEdit(session, event),
+    turn: event.by === 'person' ? judgedIfAbout(session.turn, statusSteps(event, 'pending')) : session.turn,
     notices: [
       ...session.notices,
       ...(event.by === 'person' ? editNotices(event) : []).map(
@@ -124,6 +125,9 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
     planProblem: event.ignored.length > 0 ? event.ignored.join('; ') : null,
   };
 }
+
+const statusSteps = ({ changes }: EventOf<'plan.edited'>, to: StepStatus): string[] =>
+  changes.flatMap((it) => (it.what === 'status' && it.to === to ? [it.step] : []));
 
 function withReopenedSteps(plan: Plan, event: EventOf<'plan.edited'>, session: Session): Plan {
   const moved = event.changes.flatMap((it) => (it.what === 'status' && REOPENING.has(it.to) ? [it] : []));

@@ -2,7 +2,6 @@ import { getOwn, mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/reply.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
 import { bumpRevision, currentStepIndex, highestStepNumber, omitFields, replacedFailures } from '../plan/plan-steps.ts';
@@ -128,7 +127,8 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     runEnd: rest,
     plan,
     question: event.question ?? null,
-    claim: event.reason === RUN_END.check || event.question || asks ? session.claim : null,
+    // Its checks run when the plan continues.
+    claim: rest.wasBeside || event.status !== 'done' ? session.claim : null,
     children: asks ? session.children : holdChildren(session),
     jobsEndSeq: endsBackgroundJobs(session.name, event.status) ? event.seq : session.jobsEndSeq,
     approvals: asks ? keepRestingRun(session) : session.approvals,

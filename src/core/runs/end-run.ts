@@ -62,15 +62,19 @@ export function interruptOpenCalls(session: Session, why: string, but?: string):
   );
   const openListings = session.fanOut?.state === 'started' ? [listingCallKey(session.fanOut)] : [];
   const listings = openListings.map((call): EventBody => ({ type: 'tool.interrupted', call, outcome: 'unknown', why }));
-  const calls = (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
-    if (call.key === but) return [];
-    if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
-    if (call.state === 'started' && isSpawnCall(call)) return [leaveChildRunning(session, call)];
-    if (call.state === 'started' && isAskUserCall(call)) return closeUnaskedQuestion(session, call, why);
-    if (call.state === 'started') return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
-    return [];
-  });
+  const calls = (session.turn?.calls ?? []).flatMap((call) =>
+    call.key === but ? [] : interruptCall(session, call, why),
+  );
   return [...calls, ...checks, ...listings];
+}
+
+/** Closes a call that will not run, or whose progress is unknown; empty if it has ended. */
+export function interruptCall(session: Session, call: TurnCall, why: string): EventBody[] {
+  if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
+  if (call.state !== 'started') return [];
+  if (isSpawnCall(call)) return [leaveChildRunning(session, call)];
+  if (isAskUserCall(call)) return closeUnaskedQuestion(session, call, why);
+  return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
 }
 
 /** A child session outlives the run's end: its answer comes as the result of its step, in the plan. */
@@ -178,6 +182,8 @@ export function checkLimits(session: Session, rules: Rules): RunEndReason | null
       : paused('iterations', iterations);
   }
   if (limits.tokens !== null && spent.tokens >= limits.tokens) return paused('tokens', limits.tokens);
+  if (limits.cost !== null && spent.cost === null)
+    return { status: 'paused', reason: RUN_END.limit, text: words.costUnknown(limits.cost) };
   if (limits.cost !== null && (spent.cost ?? 0) >= limits.cost) return paused('cost', limits.cost);
   if (limits.minutes !== null && run.elapsedMs >= limits.minutes * MINUTE_MS) return paused('minutes', limits.minutes);
   return null;
@@ -226,6 +232,7 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   if (!run || !turn || turn.calls.length > 0) return null;
   const plan = activePlan(session);
   const said = answerForPeople(turn, sessionLanguage(session, rules));
+  if (turn.unfinished !== undefined) return unfinishedEnd(session, turn.unfinished, said, rules);
   if (turn.isBlocked) return { status: 'waiting', reason: RUN_END.blocked, text: said };
   if (plan && openSteps(plan).length > 0)
     return run.idleAnswers >= 2
@@ -241,6 +248,12 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   if (turn.isTruncated && sessionDepth(session.name) === 0)
     return { status: 'paused', reason: RUN_END.limit, text: said };
   return { status: 'done', reason: plan && plan.steps.length > 0 ? RUN_END.completed : RUN_END.answered, text: said };
+}
+
+/** Half an answer is never the end of a run, in a child session neither. */
+function unfinishedEnd(session: Session, finish: string, said: string, rules: Rules): RunEndReason {
+  const note = REPLY_WORDING[sessionLanguage(session, rules)].unfinished(finish);
+  return { status: 'paused', reason: RUN_END.unfinished, text: `${said}\n\n${note}`.trim() };
 }
 
 /** The status the model gave the task itself, if there are no steps. The step of a child is its parent's. */

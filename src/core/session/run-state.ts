@@ -43,6 +43,13 @@ export type Run = {
   exitStatus: number | null;
 };
 
+/** What a run has spent with this; a sum with a part of unknown cost is unknown. */
+export const addUsage = (spent: Run['spent'], more: Run['spent']): Run['spent'] => ({
+  iterations: spent.iterations + more.iterations,
+  tokens: spent.tokens + more.tokens,
+  cost: spent.cost === null || more.cost === null ? null : spent.cost + more.cost,
+});
+
 export type RunEnd = {
   message: string;
   status: RunEndStatus;
@@ -75,6 +82,8 @@ export type Turn = {
   text: string;
   /** The text ends in the middle. */
   isTruncated?: true;
+  /** The endpoint stopped the answer for this reason: nothing in it counts as said at its end. */
+  unfinished?: string;
   calls: readonly TurnCall[];
   /** This answer has closed a step: it closes no other. */
   hasClosedStep: boolean;
@@ -136,11 +145,14 @@ export type Notice = { seq: number } & (
   | { about: 'again'; step: string; attempt: number; error: string }
   | { about: 'browser' }
   | { about: 'truncated' }
+  | { about: 'unfinished'; finish: string }
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
 
+const NOT_ABOUT_PLAN: ReadonlySet<Notice['about']> = new Set(['browser', 'truncated', 'unfinished']);
+
 /** Whether it concerns the plan: the plan's next run gets it, a run that leaves the paused plan alone does not. */
-export const isAboutPlan = ({ about }: Notice): boolean => about !== 'browser' && about !== 'truncated';
+export const isAboutPlan = ({ about }: Notice): boolean => !NOT_ABOUT_PLAN.has(about);
 
 /**
  * Rounds of work on the steps of one plan. A round ends when its step is closed or fails, or after `step_iterations`

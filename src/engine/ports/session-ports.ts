@@ -109,6 +109,8 @@ export type ModelAnswer = {
   provider_fields?: Readonly<Record<string, unknown>>;
   /** It reached the length limit of the endpoint and ends in the middle. */
   truncated?: true;
+  /** It is no end for another reason: the endpoint's finish_reason, such as `content_filter`. */
+  unfinished?: string;
 };
 
 export type Model = {
@@ -138,11 +140,18 @@ export class ModelError extends Error {
   readonly waitMs: number | undefined;
   /** Size of the model's window in tokens, if the refusal states it. */
   readonly window: number | undefined;
+  /** What the model is told when it is asked again. */
+  readonly hint: 'call' | undefined;
 
   constructor(
     kind: ModelErrorKind,
     message: string,
-    options: { retry: boolean; waitMs?: number | undefined; window?: number | undefined },
+    options: {
+      retry: boolean;
+      waitMs?: number | undefined;
+      window?: number | undefined;
+      hint?: 'call' | undefined;
+    },
   ) {
     super(message);
     this.name = 'ModelError';
@@ -150,5 +159,6 @@ export class ModelError extends Error {
     this.retry = options.retry;
     this.waitMs = options.waitMs;
     this.window = options.window;
+    this.hint = options.hint;
   }
 }

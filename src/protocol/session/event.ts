@@ -22,9 +22,7 @@ export const ToolCall = z.object({
   id: z.string(),
   name: z.string(),
   args: z.string().describe('The arguments as the model wrote them, usually JSON.'),
-  provider_fields: ProviderFields.optional().describe(
-    'Fields that the endpoint expects back with the call, unchanged.',
-  ),
+  provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 
@@ -108,9 +106,7 @@ const EVENT_SCHEMAS = [
   eventSchema('model.answered', {
     text: z.string(),
     calls: z.array(ToolCall),
-    provider_fields: ProviderFields.optional().describe(
-      'Fields that the endpoint expects back with the calls, unchanged.',
-    ),
+    provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
     usage: Usage.omit({ iterations: true, ms: true }),
     model: z.string(),
     ms: z.number(),
@@ -118,6 +114,7 @@ const EVENT_SCHEMAS = [
     seen: z.int().describe('The event log up to this seq was in the request.'),
     step: z.string().optional().describe('The current step when the model was called.'),
     truncated: z.literal(true).optional().describe('It was cut off at the length limit of the endpoint.'),
+    unfinished: z.string().optional().describe('Why the endpoint stopped it (finish_reason); it closes no step.'),
     planner_query: PlannerQuery.optional().describe('Its answer is not part of the conversation.'),
   }),
   eventSchema('model.failed', {
@@ -127,6 +124,7 @@ const EVENT_SCHEMAS = [
     ms: z.number().optional().describe('How long the call took to fail.'),
     retry_at: z.string().nullable().describe('When it is retried; null: never.'),
     window: z.int().min(1).optional().describe('The context window in tokens, as far as this refusal shows.'),
+    hint: z.enum(['call']).optional().describe('What the model is told then: how to call a tool.'),
   }),
   eventSchema('tool.started', {
     call: z.string().describe('`<seq of the answer>.<position in it>`: never used twice.'),

@@ -88,6 +88,8 @@ export const RUN_END = {
   denied: 'denied',
   /** A limit was reached; "continue" grants it again. */
   limit: 'limit',
+  /** The endpoint stopped an answer before its end, for another reason than its length. */
+  unfinished: 'unfinished',
   /** The extended limit was reached. */
   ceiling: 'ceiling',
   /** The same call gave the same result again and again. */

@@ -1,6 +1,6 @@
 import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
-import { errorCode, errorText } from '../base/user-error.ts';
-import { ModelError } from '../engine/ports/session-ports.ts';
+import { errorCode, errorText } from '../../base/user-error.ts';
+import { ModelError } from '../../engine/ports/session-ports.ts';
 import { malformedFault } from './completion-stream.ts';
 
 /** What an error message may say about the endpoint, and the key it must not reveal. */

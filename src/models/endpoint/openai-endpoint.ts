@@ -1,25 +1,26 @@
 import OpenAI from 'openai';
 import type { Stream } from 'openai/streaming';
+import { truncate } from '../../base/strings.ts';
 import {
   type ChatMessage,
   type Model,
   type ModelAnswer,
   ModelError,
   type ModelRequest,
-} from '../engine/ports/session-ports.ts';
-import type { ImageFile } from '../protocol/session/message.ts';
+} from '../../engine/ports/session-ports.ts';
+import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
+import type { ImageFile } from '../../protocol/session/message.ts';
+import { finishCalls, offeredToolName } from '../answer/call-drafts.ts';
 import {
   type CompletionDraft,
-  finishCalls,
+  classifyFinish,
   malformedFault,
-  measureUsage,
   readCompletionStream,
   refuseEmptyAnswer,
-  refuseRawCall,
-  type TokenPrices,
-} from './completion-stream.ts';
-import { type EndpointInfo, refusesConversation, toModelFault } from './endpoint-errors.ts';
-import { createEndpointFetch, type EndpointFetch, type Fetch } from './http-transport.ts';
+} from '../answer/completion-stream.ts';
+import { type EndpointInfo, refusesConversation, toModelFault } from '../answer/endpoint-errors.ts';
+import { readTextCalls } from '../answer/text-calls.ts';
+import { measureUsage, type TokenPrices } from '../answer/token-usage.ts';
 import {
   alternateRoles,
   buildRequestBody,
@@ -29,7 +30,8 @@ import {
   serializeMessages,
   styleAfter,
   trackImageSupport,
-} from './request-body.ts';
+} from '../request/request-body.ts';
+import { createEndpointFetch, type EndpointFetch, type Fetch } from './http-transport.ts';
 
 type CompletionChunks = Stream<OpenAI.ChatCompletionChunk>;
 
@@ -94,7 +96,7 @@ export function openEndpointModel(settings: EndpointSettings): Model {
         const { style, sent, body } = ready ?? (await serialize(request, messages));
         ready = undefined;
         try {
-          return await askOnce(connection, { model, messages, body }, options);
+          return await askOnce(connection, { model, messages, tools: request.tools, body }, options);
         } catch (error) {
           options.signal.throwIfAborted();
           if (imageSupport.learnFromRefusal(model, sent, error))
@@ -148,9 +150,11 @@ function imagesRefused(error: unknown, at: EndpointInfo): ModelError {
 /** A request as it is sent, the style in which it is written, and the images in it. */
 type SerializedRequest = { style: RequestStyle; sent: readonly ImageFile[]; body: Buffer };
 
+type AskedRequest = { model: string; messages: ChatMessage[]; tools: readonly ToolSpec[] };
+
 async function askOnce(
   { settings, wire, client }: EndpointClient,
-  request: { model: string; messages: ChatMessage[]; body: Buffer },
+  request: AskedRequest & { body: Buffer },
   { signal, onText }: AskOptions,
 ): Promise<ModelAnswer> {
   signal.throwIfAborted();
@@ -189,25 +193,53 @@ function createClient(settings: EndpointSettings, fetch: Fetch): OpenAI {
   });
 }
 
-/** Throws `ModelError` (malformed) for an answer that is truncated or empty. */
+/**
+ * Throws `ModelError` (malformed) for an answer that is broken off, empty, or has a call that cannot be read. Calls
+ * that came as text are calls if that is certain.
+ */
 function toModelAnswer(
   draft: CompletionDraft,
   isDone: boolean,
-  request: { model: string; messages: ChatMessage[] },
+  { model, messages, tools }: AskedRequest,
   prices: TokenPrices | undefined,
 ): ModelAnswer {
   if (draft.finish === '' && !isDone) throw malformedFault('the stream ended before the answer did');
+  const finish = classifyFinish(draft.finish);
+  if (finish === 'broken')
+    throw malformedFault(
+      `the endpoint broke off with finish_reason "${draft.finish}"`,
+      /call/i.test(draft.finish) ? 'call' : undefined,
+    );
   refuseEmptyAnswer(draft, draft.finish);
-  refuseRawCall(draft);
+  const { text, calls } = draft.calls.length === 0 ? withTextCalls(draft.text, { messages, tools }) : draft;
+  if (finish === 'calls' && calls.length === 0 && tools.length > 0)
+    throw malformedFault(
+      `finish_reason "${draft.finish}" came without a call (text: ${truncate(text.trim(), 300)})`,
+      'call',
+    );
+  const names = new Set(tools.map(({ name }) => name));
+  const named = calls.map((call) => ({ ...call, name: offeredToolName(call.name, names) }));
   return {
-    text: draft.text,
-    calls: finishCalls(draft.calls, request.messages),
-    usage: measureUsage(draft, request.messages, prices),
-    model: draft.model || request.model,
-    ...(draft.calls.length > 0 && draft.providerFields && { provider_fields: draft.providerFields }),
+    text,
+    calls: finishCalls(named, messages),
+    usage: measureUsage(draft, messages, prices),
+    model: draft.model || model,
+    ...(calls.length > 0 && draft.providerFields && { provider_fields: draft.providerFields }),
     // Truncated arguments are not JSON, and the tool reports that to the model.
-    ...(draft.finish === 'length' && draft.calls.length === 0 && { truncated: true }),
+    ...(finish === 'length' && calls.length === 0 && { truncated: true }),
+    ...(finish === 'unfinished' && { unfinished: draft.finish }),
   };
+}
+
+function withTextCalls(text: string, { messages, tools }: Pick<AskedRequest, 'messages' | 'tools'>) {
+  const read = readTextCalls(text, tools, messages);
+  if (read.is === 'unclear')
+    throw malformedFault(
+      `a tool call came as text (${truncate(read.what, 80)}); check the tool call parser of the endpoint`,
+      'call',
+    );
+  const calls = read.is === 'calls' ? read.calls.map((call) => ({ id: '', ...call })) : [];
+  return { text: read.is === 'calls' ? read.text : text, calls };
 }
 
 const endpointInfo = (

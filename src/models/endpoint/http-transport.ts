@@ -3,8 +3,8 @@ import * as https from 'node:https';
 import type { Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { z } from 'zod';
-import { errorCode, errorText } from '../base/user-error.ts';
-import { ModelError } from '../engine/ports/session-ports.ts';
+import { errorCode, errorText } from '../../base/user-error.ts';
+import { ModelError } from '../../engine/ports/session-ports.ts';
 
 /** The response to a request; `body` yields bytes, and has to be destroyed if it is not read to its end. */
 export type RawResponse = { status: number; statusText: string; headers: Headers; body: Readable | null };
@@ -60,8 +60,14 @@ function openRequest(url: URL, request: RequestInit, isSecond = false): Promise<
   const length = body && { 'content-length': body.length };
   return new Promise((resolve, reject) => {
     const outgoing = open(url, { method, headers: { ...headers, ...length }, ...(signal && { signal }) });
-    outgoing.on('response', resolve);
+    let isAnswered = false;
+    outgoing.on('response', (message) => {
+      isAnswered = true;
+      resolve(message);
+    });
     outgoing.on('error', (error) => {
+      // The connection of an answer that has begun: its body reports the same error.
+      if (isAnswered) return;
       const isStale = outgoing.reusedSocket && errorCode(error) === 'ECONNRESET';
       if (isStale && !isSecond && !signal?.aborted) resolve(openRequest(url, request, true));
       else reject(error);

@@ -1,5 +1,5 @@
-import type { ChatMessage } from '../engine/ports/session-ports.ts';
-import type { ToolCall } from '../protocol/session/event.ts';
+import type { ChatMessage } from '../../engine/ports/session-ports.ts';
+import type { ToolCall } from '../../protocol/session/event.ts';
 
 /** The tags around a model's reasoning if the endpoint does not separate it from the answer. */
 const TAGS = [

@@ -1,10 +1,10 @@
 import { APIError } from 'openai';
 import type { ChatCompletionContentPart, ChatCompletionMessageParam } from 'openai/resources/chat/completions';
-import type { ChatMessage, ModelRequest } from '../engine/ports/session-ports.ts';
-import type { ToolSpec } from '../engine/ports/tool-ports.ts';
-import type { ImageFile } from '../protocol/session/message.ts';
-import { refusesUsageOption } from './endpoint-errors.ts';
-import { type FieldsMode, toWireAssistant } from './reasoning.ts';
+import type { ChatMessage, ModelRequest } from '../../engine/ports/session-ports.ts';
+import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
+import type { ImageFile } from '../../protocol/session/message.ts';
+import { refusesUsageOption } from '../answer/endpoint-errors.ts';
+import { type FieldsMode, toWireAssistant } from '../answer/reasoning.ts';
 
 type RequestParts = { model: string; wire: readonly Buffer[]; tools: readonly ToolSpec[] };
 

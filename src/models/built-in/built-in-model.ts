@@ -1,11 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { errorText, UserError } from '../base/user-error.ts';
-import type { ChatMessage, Model } from '../engine/ports/session-ports.ts';
-import { isDaemonBlock, parseUserMessage } from '../protocol/session/prompt-tags.ts';
-import { estimateUsage, finishCalls, refuseEmptyAnswer } from './completion-stream.ts';
-import type { PlayedError } from './endpoint-errors.ts';
+import { errorText, UserError } from '../../base/user-error.ts';
+import type { ChatMessage, Model } from '../../engine/ports/session-ports.ts';
+import { isDaemonBlock, parseUserMessage } from '../../protocol/session/prompt-tags.ts';
+import { finishCalls } from '../answer/call-drafts.ts';
+import { refuseEmptyAnswer } from '../answer/completion-stream.ts';
+import type { PlayedError } from '../answer/endpoint-errors.ts';
+import { estimateUsage } from '../answer/token-usage.ts';
 
 /** The request to a built-in model: the conversation and the names of the tools offered. */
 export type BuiltInRequest = { messages: ChatMessage[]; tools: string[] };
@@ -31,7 +33,7 @@ export function openBuiltInModel(
       if (reply.delayMs) await sleep(reply.delayMs, undefined, { signal }).catch(() => signal.throwIfAborted());
       signal.throwIfAborted();
       // Imported on demand, because that file loads the OpenAI client.
-      if ('status' in reply) throw (await import('./endpoint-errors.ts')).toPlayedFault(reply, name);
+      if ('status' in reply) throw (await import('../answer/endpoint-errors.ts')).toPlayedFault(reply, name);
       for (const line of reply.text.split(/(?<=\n)/)) if (line !== '') onText(line);
       refuseEmptyAnswer(reply);
       const calls = finishCalls(

@@ -1,4 +1,4 @@
-import type { ChatMessage } from '../engine/ports/session-ports.ts';
+import type { ChatMessage } from '../../engine/ports/session-ports.ts';
 import { type BuiltInAnswer, type BuiltInRequest, isDaemonMessage } from './built-in-model.ts';
 import {
   type ActiveRunbook,

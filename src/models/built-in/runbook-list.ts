@@ -1,11 +1,11 @@
-import type { ChatMessage } from '../engine/ports/session-ports.ts';
-import { unwrapDataBlock } from '../protocol/session/prompt-tags.ts';
+import type { ChatMessage } from '../../engine/ports/session-ports.ts';
+import { unwrapDataBlock } from '../../protocol/session/prompt-tags.ts';
 import {
   type ListItem,
   makeDescriptionsUnique,
   normalizeNoteKey,
   parseListItems,
-} from '../protocol/templates/markdown-list.ts';
+} from '../../protocol/templates/markdown-list.ts';
 import { personMessage } from './built-in-model.ts';
 
 /** The daemon's note before the text of a template. */
