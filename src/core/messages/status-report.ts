@@ -1,6 +1,7 @@
 import { mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { isByHand } from '../../protocol/session/plan.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { stepsToShow } from '../plan/fan-out.ts';
 import { rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
@@ -112,7 +113,7 @@ export function formatStepLine(
   const mark = step.status === 'running' && status !== 'running' ? rests : STATUS_MARKS[step.status];
   const words = SUMMARY_WORDING[language];
   const how =
-    step.completed_by === 'timeout' ? ` (${words.assumed})` : step.completed_by === 'person' ? ` (${words.by})` : '';
+    step.completed_by === 'timeout' ? ` (${words.assumed})` : isByHand(step.completed_by) ? ` (${words.by})` : '';
   const outcome = step.error ?? step.result;
   return `${number}. ${mark} ${truncate(step.description, MAX_STEP_CHARS)}${step.status === 'completed' ? '' : progressSuffix(step)}${how}${outcome ? ` — ${truncate(oneLine(outcome), 160)}` : ''}`;
 }

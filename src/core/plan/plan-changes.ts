@@ -8,8 +8,16 @@ export function applyPlanChange(plan: Plan, change: PlanChange, at: string): Pla
   return applyPlanChanges(plan, [change], at);
 }
 
-/** The plan with all changes applied in order. A thousand changes cost about what one does. */
-export function applyPlanChanges(plan: Plan, changes: readonly PlanChange[], at: string): Plan {
+/**
+ * The plan with all changes applied in order. A thousand changes cost about what one does. `by`: whose hand sets a step
+ * to completed.
+ */
+export function applyPlanChanges(
+  plan: Plan,
+  changes: readonly PlanChange[],
+  at: string,
+  by: 'person' | 'agent' = 'person',
+): Plan {
   let { goal, limits } = plan;
   const list = editableStepList(plan.steps);
   for (const change of changes) {
@@ -30,7 +38,7 @@ export function applyPlanChanges(plan: Plan, changes: readonly PlanChange[], at:
         list.order(change.to);
         break;
       case 'status':
-        list.change(change.step, (step) => setStatusByHand(step, change, at));
+        list.change(change.step, (step) => setStatusByHand(step, change, at, by));
         break;
       case 'step':
         list.change(change.step, (step) => Object.assign(omitFields(step, ...change.unset), change.set));
@@ -117,11 +125,16 @@ function reorderSteps(steps: readonly Step[], order: readonly string[]): Step[] 
   return result;
 }
 
-function setStatusByHand(step: Step, { to, note }: Extract<PlanChange, { what: 'status' }>, at: string): Step {
+function setStatusByHand(
+  step: Step,
+  { to, note }: Extract<PlanChange, { what: 'status' }>,
+  at: string,
+  by: 'person' | 'agent',
+): Step {
   const bare = omitFields(step, 'completed_by', 'evidence', 'completed_at', 'error');
   const noted = note ? { [to === 'completed' ? 'result' : 'error']: note } : {};
   if (to === 'completed')
-    return { ...bare, ...noted, status: to, completed_by: 'person', evidence: 'set by hand', completed_at: at };
+    return { ...bare, ...noted, status: to, completed_by: by, evidence: 'set by hand', completed_at: at };
   if (to === 'pending') return { ...omitFields(bare, 'result'), status: to };
   return { ...bare, ...noted, status: to };
 }

@@ -1,6 +1,9 @@
 import type { EventOf } from '../../protocol/session/event.ts';
+import { isFromOutside } from '../../protocol/session/log-entry.ts';
 import { PLAN_SCHEMA_PATH, type Plan, type StepStatus } from '../../protocol/session/plan.ts';
+import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
+import { includesRole } from '../../protocol/workspace/daemon-files.ts';
 import { addSave } from '../plan/edited-plan.ts';
 import { applyPlanChanges, describePlanChanges } from '../plan/plan-changes.ts';
 import {
@@ -74,6 +77,7 @@ function planRevised(session: Session, plan: Plan, event: EventOf<'plan.revised'
     ...session,
     plan: bumpRevision(after, event.at),
     editedByPerson: withoutRemovedSteps(session, event),
+    trustedChecks: trustedChecksAfter(session, event.changes, false),
     replacedSteps: planned ? [...new Set([...session.replacedSteps, ...failed])] : session.replacedSteps,
     reviewedSteps: plan.steps
       .filter(({ status }) => status !== 'pending' && status !== 'running')
@@ -89,7 +93,7 @@ const CLOSED_STATUSES: ReadonlySet<string> = new Set(['completed', 'skipped', 'f
 
 function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Session {
   const editedByPerson = personFieldsAfter(session, event);
-  const edited = applyPlanChanges(plan, event.changes, event.at);
+  const edited = applyPlanChanges(plan, event.changes, event.at, event.by === 'agent' ? 'agent' : 'person');
   const after = planAfterEdit(session, withReopenedSteps(edited, event, { ...session, editedByPerson }), event);
   const closed = event.changes.flatMap((it) => (it.what === 'status' && CLOSED_STATUSES.has(it.to) ? [it.step] : []));
   const shut = new Set(closed);
@@ -112,16 +116,17 @@ function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>)
       session.runEnd && !session.runEnd.wasBeside && limits ? withOwnLimits(session.runEnd, limits.to) : session.runEnd,
     closedSteps,
     editedByPerson,
+    trustedChecks: trustedChecksAfter(session, event.changes, mayWriteChecks(event)),
     ...withoutReopened({ ...session, closedSteps, editedByPerson }, plan.steps, after.steps),
     children: outdateChildren(session.children, after, event.changes),
     ...claimAfterEdit(session, event),
     notices: [
       ...session.notices,
-      ...(event.by === 'person' ? editNotices(event) : []).map(
+      ...(isFromOutside(event.by) ? editNotices(event) : []).map(
         (text): Notice => ({ seq: event.seq, about: 'edit', text }),
       ),
     ],
-    planProblem: event.ignored.length > 0 ? event.ignored.join('; ') : null,
+    planProblem: event.refused ? session.planProblem : event.ignored.length > 0 ? event.ignored.join('; ') : null,
   };
 }
 
@@ -130,7 +135,7 @@ function withReopenedSteps(plan: Plan, event: EventOf<'plan.edited'>, session: S
   const rewired = event.changes.flatMap((it) =>
     it.what === 'step' && RELATIONS.some((field) => field in it.set || it.unset.includes(field)) ? [it.step] : [],
   );
-  if (event.by !== 'person' || moved.length + rewired.length === 0) return plan;
+  if (!isFromOutside(event.by) || moved.length + rewired.length === 0) return plan;
   const stepsSetTo = (isWanted: (to: StepStatus) => boolean) =>
     moved.flatMap(({ step, to }) => (isWanted(to) ? [step] : []));
   // Open again, a group ends as its steps have by now when the run continues.
@@ -172,7 +177,7 @@ function editNotices({ changes }: EventOf<'plan.edited'>): string[] {
 /** The fields that belong to the person after this edit; the status of a step to be redone is no longer theirs. */
 function personFieldsAfter(session: Session, event: EventOf<'plan.edited'>): string[] {
   const theirs = withoutRemovedSteps(session, event);
-  if (event.by !== 'person') return theirs;
+  if (!isFromOutside(event.by)) return theirs;
   const status = event.changes.flatMap((it) => (it.what === 'status' ? [it] : []));
   const again = new Set(status.filter((it) => it.to === 'pending').map((it) => `${it.step}:status`));
   const statusEdits = status.filter((it) => it.to !== 'pending').map((it) => `${it.step}:status`);
@@ -186,6 +191,20 @@ function withoutRemovedSteps(
 ): string[] {
   const gone = new Set(changes.flatMap((it) => (it.what === 'removed' ? [it.step] : [])));
   return editedByPerson.filter((one) => !gone.has(one.slice(0, one.lastIndexOf(':'))));
+}
+
+/** Whoever may not approve calls starts none by a check either: such a check asks, like one of the model's. */
+const mayWriteChecks = ({ by, role }: EventOf<'plan.edited'>): boolean =>
+  isFromOutside(by) && (role === undefined || includesRole(role, 'approve'));
+
+function trustedChecksAfter({ trustedChecks }: Session, changes: readonly PlanChange[], isTrusted: boolean): string[] {
+  const gone = changes.flatMap((it) => (it.what === 'removed' ? [it.step] : []));
+  const written = changes.flatMap((it) => {
+    if (it.what === 'added') return [it.step.id];
+    return it.what === 'step' && (it.set.done_when || it.unset.includes('done_when')) ? [it.step] : [];
+  });
+  const touched = new Set([...gone, ...written]);
+  return [...trustedChecks.filter((id) => !touched.has(id)), ...(isTrusted ? new Set(written) : [])];
 }
 
 const PERSON_FIELDS = ['description', 'needs', 'when', 'rollback', 'parent', 'agent', 'notes', 'done_when'];

@@ -6,13 +6,16 @@ import { formatReplyFile, freeReplyName, replyEvent } from '../../core/messages/
 import { classifyReappearedDrop, dropKey, mayGiveOrders, type TakenDrop } from '../../core/session/session-messages.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { fillTemplate } from '../../core/templates/fill-template.ts';
-import type { Event, FileIdentity, RenderedTemplate } from '../../protocol/session/event.ts';
+import type { Event, RenderedTemplate } from '../../protocol/session/event.ts';
+import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import type { Attachment } from '../../protocol/session/message.ts';
+import type { PlanEdit } from '../../protocol/session/plan-edit.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { DroppedFile, SessionStore, Templates } from '../ports/store-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { spillToBlob } from '../state/session-log.ts';
+import { editOrderEvent } from './edit-orders.ts';
 
 /** Longest message kept inline in a log line, in code points. */
 const MAX_INLINE_CHARS = 64_000;
@@ -110,10 +113,13 @@ async function admitFile(
   const is = taken ? classifyReappeared(taken, drop, sessionLog.session) : 'new';
   if (taken && is === 'left over') return finishLeaving(drop, taken, store, sessionLog.session);
   if (!drop.ok) return rejectFile(drop, drop.why, store, sessionLog);
-  const { id } = drop.message;
+  const { id, edit } = drop.message;
   const earlier = id === undefined ? undefined : mapGet(sessionLog.session.messages, id);
   if (earlier) {
-    if (earlier.sha256 === drop.identity.sha256) return republishReply(drop, earlier.id, store, sessionLog);
+    if (earlier.sha256 === drop.identity.sha256)
+      return edit
+        ? () => store.inbox.moveToDone(drop, sessionLog.session.seq, [])
+        : republishReply(drop, earlier.id, store, sessionLog);
     return rejectFile(
       drop,
       `The id "${id}" was already used for another message. Use a new id, or send the same content.`,
@@ -122,7 +128,8 @@ async function admitFile(
     );
   }
   if (taken && is === 'unclear')
-    return rejectFile(drop, describeTakenBefore(taken, sessionLog.session), store, sessionLog);
+    return rejectFile(drop, describeTakenBefore(taken, sessionLog.session, edit !== undefined), store, sessionLog);
+  if (edit) return takeEditOrder(drop, edit, store, sessionLog, senders);
   return receiveMessage(drop, store, sessionLog, senders);
 }
 
@@ -136,12 +143,28 @@ function classifyReappeared(
   return classifyReappearedDrop(taken, drop, message && { name: message.name, isAnswered: message.isReplied });
 }
 
-function describeTakenBefore({ message, seq }: TakenDrop, { messages }: Session): string {
+function describeTakenBefore({ message, seq }: TakenDrop, { messages }: Session, isEdit: boolean): string {
   const reply = mapGet(messages, message)?.name ?? message;
+  const answer = isEdit ? '' : `; its reply is outbox/${reply}`;
   return (
-    `This file was already processed as the message "${message}" (event ${seq}), and nothing indicates that it should run again; ` +
-    `its reply is outbox/${reply}. To run it again, drop a copy of the file (cp).`
+    `This file was already processed as the message "${message}" (event ${seq}), and nothing indicates that it should run again` +
+    `${answer}. To run it again, drop a copy of the file (cp).`
   );
+}
+
+/** An order to edit the plan is carried out at once. The event is its answer: it gets no reply. */
+async function takeEditOrder(
+  drop: DroppedFile & { ok: true },
+  edit: PlanEdit,
+  store: SessionStore,
+  sessionLog: SessionLog,
+  senders: OrderSenders,
+): Promise<() => Promise<void>> {
+  const name = freeMessageName(store, sessionLog.session, drop.name);
+  const order = { order: drop.message.id ?? name, file: identityWithName(drop, name) };
+  const allowed = senders === 'unknown' ? [] : senders;
+  const seq = await sessionLog.record([await editOrderEvent(edit, drop.message, order, sessionLog, allowed)]);
+  return () => store.inbox.moveToDone(drop, seq, []);
 }
 
 async function receiveMessage(
@@ -150,7 +173,7 @@ async function receiveMessage(
   sessionLog: SessionLog,
   senders: OrderSenders,
 ): Promise<() => Promise<void>> {
-  const { text = '', id, from, command, options, attachments = [] } = drop.message;
+  const { text = '', id, from, by, rights, command, options, attachments = [] } = drop.message;
   let files: Attachment[];
   try {
     files = await store.inbox.placeAttachments(attachments);
@@ -172,6 +195,8 @@ async function receiveMessage(
       body: await spillToBlob(text, MAX_INLINE_CHARS, store.blobs),
       file: identityWithName(drop, name),
       ...(from !== undefined && { from }),
+      ...(by && { by }),
+      ...(rights && { rights }),
       ...as,
       ...(command !== undefined && { command }),
       ...(options && { options }),
