@@ -123,3 +123,23 @@ test('while no daemon runs an edit is accepted and waits; the next daemon makes 
   expect((await readPlan(server)).steps.map(({ description }) => description)).toEqual(['A', 'B, better', 'Mail it']);
   expect(await events(place)).toContainEqual(expect.objectContaining({ type: 'plan.edited', order: saved.json['id'] }));
 });
+
+test('a message carries what its sender may do: options beyond the settings are rejected', async () => {
+  const { place, server } = await waitingPlan({ limits: { iterations: 20 } });
+  const answerOf = async (role: 'send' | 'admin', iterations: number) => {
+    const user = await holder(place, `${role}-${iterations}`, role);
+    const body = { options: { limits: { iterations } } };
+    const sent = await server.ask('POST', '/api/sessions/demo/continue', { ...user, body });
+    return server.ask('GET', `/api/sessions/demo/replies/${String(sent.json['reply'])}?wait=30`);
+  };
+  expect((await answerOf('send', 999_999)).json).toMatchObject({
+    status: 'rejected',
+    text: expect.stringContaining('limits.iterations is 999999, more than 20'),
+  });
+  expect((await answerOf('send', 10)).json['status']).not.toBe('rejected');
+  expect(await events(place)).toContainEqual(
+    expect.objectContaining({ type: 'message.received', from: 'send-10', rights: { role: 'send' } }),
+  );
+  await server.ask('POST', '/api/sessions/demo/undo', { body: {} });
+  expect((await answerOf('admin', 999)).json['status']).not.toBe('rejected');
+});

@@ -6,8 +6,10 @@ import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import type { MessageFile } from '../../protocol/session/message.ts';
 import type { EditRefusal, PlanChange, PlanEdit } from '../../protocol/session/plan-edit.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { Limits } from '../../protocol/settings/run-options.ts';
 import { includesRole } from '../../protocol/workspace/daemon-files.ts';
 import type { SessionLog } from '../state/session-log.ts';
+import { isBounded, limitsBeyond, orderSenders } from './sender-rules.ts';
 
 type EditOutcome = { changes: PlanChange[]; ignored: string[]; refused?: EditRefusal };
 
@@ -22,14 +24,19 @@ export async function editOrderEvent(
   sender: Pick<MessageFile, 'by' | 'from' | 'rights'>,
   order: { order: string; file: FileIdentity },
   sessionLog: SessionLog,
-  senders: Rules['senders'],
+  rules: Rules,
 ): Promise<EventBody> {
   const { name } = sessionLog.session;
   const { from, rights } = sender;
-  const may = mayGiveOrders(name, from, senders) && (rights === undefined || includesRole(rights.role, 'send'));
+  const may =
+    mayGiveOrders(name, from, orderSenders(rules)) && (rights === undefined || includesRole(rights.role, 'send'));
   const author = authorOf(sender);
   const outcome = may
-    ? await mergeEdit(edit, author.by === 'agent' ? 'agent' : 'person', sessionLog)
+    ? withinLimits(
+        await mergeEdit(edit, author.by === 'agent' ? 'agent' : 'person', sessionLog),
+        isBounded(rights) ? rules.limits : undefined,
+        sessionLog.session.plan?.limits,
+      )
     : refuse('forbidden', `${from ?? 'its sender'} may not edit the plan of this session`);
   return { type: 'plan.edited', ...author, ...outcome, ...order };
 }
@@ -47,6 +54,22 @@ async function mergeEdit(edit: PlanEdit, by: 'person' | 'agent', sessionLog: Ses
     mergePlanEdit(base, edit, now, lastStepNumber, edit),
   );
   return { changes: changes.map((change) => closedBy(change, by)), ignored };
+}
+
+/**
+ * The settings bound the limits that a sender may set: a change that goes beyond `most` and beyond what the plan has
+ * already is left out. Without `most` nothing is.
+ */
+function withinLimits(outcome: EditOutcome, most: Limits | undefined, now: Limits = {}): EditOutcome {
+  const isBeyond = (change: PlanChange): change is PlanChange & { what: 'limits' } =>
+    change.what === 'limits' &&
+    most !== undefined &&
+    limitsBeyond(change.to, most).some((key) => limitsBeyond(change.to, now).includes(key));
+  const beyond = outcome.changes.find(isBeyond);
+  if (!beyond || !most) return outcome;
+  const { iterations, step_iterations } = most;
+  const why = `limits: the settings allow its sender ${iterations} iterations, ${step_iterations} in a step`;
+  return { ...outcome, changes: outcome.changes.filter((it) => it !== beyond), ignored: [...outcome.ignored, why] };
 }
 
 /** A step that is added as completed was not completed by a person if none added it. */
