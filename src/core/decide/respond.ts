@@ -16,7 +16,7 @@ import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
-import type { Message } from '../session/session-messages.ts';
+import { authorOf, type Message } from '../session/session-messages.ts';
 import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
@@ -170,10 +170,13 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
   if (command === '') return replyInWords(session, message, rules, (_, language) => formatPlanSummary(plan, language));
   if (isUndo) return reopenLastStep(session, message, rules);
   const done = runPlanCommand(plan, session.lastStepNumber, command);
+  const { changes = [] } = done ?? {};
+  const events: EventBody[] =
+    changes.length > 0 ? [{ type: 'plan.edited', ...authorOf(message), changes, ignored: [] }] : [];
   return [
-    ...(done?.events ?? []),
+    ...events,
     ...replyInWords(
-      sessionAfter(session, done?.events ?? []),
+      sessionAfter(session, events),
       message,
       rules,
       () => done?.reply ?? PLAN_COMMAND_USAGE,
@@ -232,7 +235,9 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
   const step = closed.find((one) => one.id === last);
   if (!step) return replyInWords(session, message, rules, (words) => (plan ? words.nothingToUndo : words.noPlan));
   const runs = session.run !== null;
-  const events: EventBody[] = [{ type: 'step.reopened', step: step.id, by: 'person', message: message.id }];
+  const events: EventBody[] = [
+    { type: 'step.reopened', step: step.id, by: message.by ?? 'person', message: message.id },
+  ];
   return [
     ...events,
     ...replyInWords(sessionAfter(session, events), message, rules, (words) =>

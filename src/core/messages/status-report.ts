@@ -1,6 +1,7 @@
 import { mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { isByHand } from '../../protocol/session/plan.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { stepsToShow } from '../plan/fan-out.ts';
 import { rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
@@ -116,7 +117,7 @@ export function formatStepLine(
   const how =
     step.completed_by === 'timeout'
       ? ` (${words.assumed})`
-      : step.completed_by === 'person'
+      : isByHand(step.completed_by)
         ? ` (${step.status === 'skipped' ? words.leftOut : words.by})`
         : '';
   const outcome = step.error ?? step.result;

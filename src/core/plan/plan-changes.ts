@@ -3,15 +3,18 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import { currentStepIndex, omitFields } from './plan-steps.ts';
 
+/** Who changes a plan from outside the step's own work. */
+type Editor = 'person' | 'agent' | 'planner';
+
 /**
  * The plan with all changes applied in order. A change to a step that no longer exists does nothing. A thousand changes
- * cost about what one does.
+ * cost about what one does. `by`: who sets a step to completed or skipped.
  */
 export function applyPlanChanges(
   plan: Plan,
   changes: readonly PlanChange[],
   at: string,
-  by: 'person' | 'planner' = 'person',
+  by: Editor = 'person',
 ): Plan {
   let { goal, limits } = plan;
   const list = editableStepList(plan.steps);
@@ -146,14 +149,14 @@ function setStatus(
   step: Step,
   { to, note }: Extract<PlanChange, { what: 'status' }>,
   at: string,
-  by: 'person' | 'planner',
+  by: Editor,
 ): Step {
   const bare = omitFields(step, 'completed_by', 'evidence', 'completed_at', 'error');
   const noted = note ? { [to === 'completed' ? 'result' : 'error']: note } : {};
   if (to === 'completed')
-    return { ...bare, ...noted, status: to, completed_by: 'person', evidence: 'set by hand', completed_at: at };
+    return { ...bare, ...noted, status: to, completed_by: by === 'planner' ? 'person' : by, evidence: 'set by hand', completed_at: at };
   if (to === 'pending') return { ...omitFields(bare, 'result'), status: to };
-  return { ...bare, ...noted, status: to, ...(to === 'skipped' && by === 'person' && { completed_by: by }) };
+  return { ...bare, ...noted, status: to, ...(to === 'skipped' && by !== 'planner' && { completed_by: by }) };
 }
 
 /** A hand edit as reported to the model: one sentence per change. */

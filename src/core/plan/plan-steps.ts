@@ -1,4 +1,5 @@
 import type { EventBody } from '../../protocol/session/event.ts';
+import { isFromOutside } from '../../protocol/session/log-entry.ts';
 import { Plan, Step, type StepStatus } from '../../protocol/session/plan.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -248,7 +249,7 @@ function transitionsOf(event: EventBody): Array<{ step: string; to: StepStatus }
     case 'step.skipped':
       return [{ step: event.step, to: 'skipped' }];
     case 'step.reopened':
-      return event.by === 'person' ? [] : [{ step: event.step, to: 'pending' }];
+      return isFromOutside(event.by) ? [] : [{ step: event.step, to: 'pending' }];
     case 'plan.revised':
       return event.changes.flatMap((it) => (it.what === 'status' ? [{ step: it.step, to: it.to }] : []));
     default:

@@ -1,6 +1,7 @@
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { isByHand } from '../../protocol/session/plan.ts';
 import { omitFields } from './plan-steps.ts';
 import { groupStepsBy, groupsAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
 import { formatSkipCause, isNeedMet, readinessOfPending, skipCauseOf } from './step-readiness.ts';
@@ -152,8 +153,7 @@ export function reopenWithDependents(
 ): Step[] {
   const behind = groupStepsBy(steps, (step) => skipCauseOf(step)?.step);
   const isKept = ({ id, status, completed_by }: Step) =>
-    (status === 'skipped' || status === 'failed' || completed_by === 'person') &&
-    editedByPerson.includes(`${id}:status`);
+    (status === 'skipped' || status === 'failed' || isByHand(completed_by)) && editedByPerson.includes(`${id}:status`);
   const groups = new Set<string>();
   const back = new Set(opened);
   for (const id of back) {

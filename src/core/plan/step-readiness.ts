@@ -1,5 +1,6 @@
 import { firstFew } from '../../base/strings.ts';
 import type { Plan, Step, StepCondition } from '../../protocol/session/plan.ts';
+import { isByHand } from '../../protocol/session/plan.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { assertsPhrase } from '../text/prose.ts';
 import { findCycles, rollbackStepAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
@@ -90,7 +91,7 @@ const isStillOpen = ({ status }: Step): boolean => status === 'pending' || statu
 /** A group that a person closed, without its steps, takes those that have not started with it. */
 function isClosedByPerson(group: Step, { parts }: StepGraph): boolean {
   if (group.status === 'skipped') return true;
-  if (group.status === 'completed') return group.completed_by === 'person';
+  if (group.status === 'completed') return isByHand(group.completed_by);
   return group.status === 'failed' && !(parts.get(group.id) ?? []).some(({ status }) => status === 'failed');
 }
 

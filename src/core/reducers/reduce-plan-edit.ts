@@ -1,6 +1,9 @@
 import type { EventOf } from '../../protocol/session/event.ts';
+import { isFromOutside } from '../../protocol/session/log-entry.ts';
 import type { Plan, StepStatus } from '../../protocol/session/plan.ts';
+import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
+import { includesRole } from '../../protocol/workspace/daemon-files.ts';
 import { addSave } from '../plan/edited-plan.ts';
 import { applyPlanChanges, describePlanChanges, removedSteps } from '../plan/plan-changes.ts';
 import {
@@ -24,7 +27,7 @@ const CLOSED_STATUSES: ReadonlySet<string> = new Set(['completed', 'skipped', 'f
 /** A person has edited the plan, or the model by its tool. */
 export function planEdited(session: Session, plan: Plan, event: EventOf<'plan.edited'>): Session {
   const editedByPerson = personFieldsAfter(session, event);
-  const edited = applyPlanChanges(plan, event.changes, event.at);
+  const edited = applyPlanChanges(plan, event.changes, event.at, event.by === 'agent' ? 'agent' : 'person');
   const after = planAfterEdit(session, withReopenedSteps(edited, event, { ...session, editedByPerson }), event);
   const closed = event.changes.flatMap((it) => (it.what === 'status' && CLOSED_STATUSES.has(it.to) ? [it.step] : []));
   const shut = new Set(closed);
@@ -47,17 +50,18 @@ export function planEdited(session: Session, plan: Plan, event: EventOf<'plan.ed
       session.runEnd && !session.runEnd.wasBeside && limits ? withOwnLimits(session.runEnd, limits.to) : session.runEnd,
     closedSteps,
     editedByPerson,
+    trustedChecks: trustedChecksAfter(session, event.changes, mayWriteChecks(event)),
     ...withoutReopened({ ...session, closedSteps, editedByPerson }, plan.steps, after.steps),
     children: outdateChildren(session.children, after, event.changes),
     ...claimAfterEdit(session, event),
-    turn: event.by === 'person' ? judgedIfAbout(session.turn, statusSteps(event, 'pending')) : session.turn,
+    turn: isFromOutside(event.by) ? judgedIfAbout(session.turn, statusSteps(event, 'pending')) : session.turn,
     notices: [
       ...session.notices,
-      ...(event.by === 'person' ? editNotices(event) : []).map(
+      ...(isFromOutside(event.by) ? editNotices(event) : []).map(
         (text): Notice => ({ seq: event.seq, about: 'edit', text }),
       ),
     ],
-    planProblem: event.ignored.length > 0 ? event.ignored.join('; ') : null,
+    planProblem: event.refused ? session.planProblem : event.ignored.length > 0 ? event.ignored.join('; ') : null,
   };
 }
 
@@ -73,7 +77,7 @@ function withReopenedSteps(plan: Plan, event: EventOf<'plan.edited'>, session: S
     ),
     ...plan.steps.flatMap((step) => (gone.has(skipCauseOf(step)?.step ?? '') ? [step.id] : [])),
   ];
-  if (event.by !== 'person' || moved.length + rewired.length + gone.size === 0) return plan;
+  if (!isFromOutside(event.by) || moved.length + rewired.length + gone.size === 0) return plan;
   const stepsSetTo = (isWanted: (to: StepStatus) => boolean) =>
     moved.flatMap(({ step, to }) => (isWanted(to) ? [step] : []));
   // Open again, a group ends as its steps have by now when the run continues.
@@ -121,7 +125,7 @@ function editNotices({ changes }: EventOf<'plan.edited'>): string[] {
 /** The fields that belong to the person after this edit; the status of a step to be redone is no longer theirs. */
 function personFieldsAfter(session: Session, event: EventOf<'plan.edited'>): string[] {
   const theirs = withoutRemovedSteps(session, event);
-  if (event.by !== 'person') return theirs;
+  if (!isFromOutside(event.by)) return theirs;
   const status = event.changes.flatMap((it) => (it.what === 'status' ? [it] : []));
   const again = new Set(status.filter((it) => it.to === 'pending').map((it) => `${it.step}:status`));
   const statusEdits = status.filter((it) => it.to !== 'pending').map((it) => `${it.step}:status`);
@@ -135,6 +139,25 @@ export function withoutRemovedSteps(
 ): string[] {
   const gone = new Set(changes.flatMap((it) => (it.what === 'removed' ? [it.step] : [])));
   return editedByPerson.filter((one) => !gone.has(one.slice(0, one.lastIndexOf(':'))));
+}
+
+/** Whoever may not approve calls starts none by a check either: such a check asks, like one of the model's. */
+const mayWriteChecks = ({ by, role }: EventOf<'plan.edited'>): boolean =>
+  isFromOutside(by) && (role === undefined || includesRole(role, 'approve'));
+
+/** The steps whose checks run without asking, after these changes. */
+export function trustedChecksAfter(
+  { trustedChecks }: Session,
+  changes: readonly PlanChange[],
+  isTrusted: boolean,
+): string[] {
+  const gone = changes.flatMap((it) => (it.what === 'removed' ? [it.step] : []));
+  const written = changes.flatMap((it) => {
+    if (it.what === 'added') return [it.step.id];
+    return it.what === 'step' && (it.set.done_when || it.unset.includes('done_when')) ? [it.step] : [];
+  });
+  const touched = new Set([...gone, ...written]);
+  return [...trustedChecks.filter((id) => !touched.has(id)), ...(isTrusted ? new Set(written) : [])];
 }
 
 const PERSON_FIELDS = ['description', 'needs', 'when', 'rollback', 'parent', 'agent', 'notes', 'done_when'];
@@ -215,7 +238,7 @@ function withClosedGroups(
   { by, v, seq, epoch, at }: EventOf<'plan.edited'>,
 ): Plan {
   let { steps } = plan;
-  for (let end = by === 'person' ? nextGroupEnd(steps, replaced) : null; end; end = nextGroupEnd(steps, replaced)) {
+  for (let end = isFromOutside(by) ? nextGroupEnd(steps, replaced) : null; end; end = nextGroupEnd(steps, replaced)) {
     const event = { ...end, v, seq, epoch, at };
     steps = replaceStep(steps, event.step, (group) => applyToGroup(group, event));
   }

@@ -6,7 +6,7 @@ import { replanCalls } from '../session/internal-calls.ts';
 import { isAboutPlan } from '../session/run-state.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
-import { planEdited, withoutRemovedSteps } from './reduce-plan-edit.ts';
+import { planEdited, trustedChecksAfter, withoutRemovedSteps } from './reduce-plan-edit.ts';
 
 type PlanEvent = EventOf<'plan.started' | 'plan.edited' | 'plan.revised' | 'plan.ended'>;
 
@@ -63,6 +63,7 @@ function planRevised(session: Session, plan: Plan, event: EventOf<'plan.revised'
     ...session,
     plan: bumpRevision(after, event.at),
     editedByPerson: withoutRemovedSteps(session, event),
+    trustedChecks: trustedChecksAfter(session, event.changes, false),
     replacedSteps: planned ? [...new Set([...session.replacedSteps, ...failed])] : session.replacedSteps,
     reviewedSteps: plan.steps
       .filter(({ status }) => status !== 'pending' && status !== 'running')

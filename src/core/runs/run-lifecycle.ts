@@ -89,7 +89,7 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
     {
       ...began,
       type: 'run.resumed',
-      by: 'person',
+      by: message.by ?? 'person',
       limits: resolveLimits(
         rules.limits,
         (beside === undefined && limitsByPerson) || undefined,

@@ -43,8 +43,13 @@ export type PlanProgress = {
   lastStepNumber: number;
   /** A claim whose checks are running. */
   claim: StepClaim | null;
-  /** Step fields that a person wrote or set, as `<step>:<field>`: the model may not change them. */
+  /** Step fields that a person or another agent wrote or set, as `<step>:<field>`: the model may not change them. */
   editedByPerson: readonly string[];
+  /**
+   * Steps whose `done_when` somebody wrote last who may approve calls: their checks run without asking, as their own
+   * instruction.
+   */
+  trustedChecks: readonly string[];
   /** Limits a person set in `plan.json`: they outlive the budget window. */
   limitsByPerson: Plan['limits'] | null;
   /** The last save of `plan.json` by a person, for each plan version an editor buffer started from; bounded. */
@@ -63,6 +68,7 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
   lastStepNumber: 0,
   claim: null,
   editedByPerson: [],
+  trustedChecks: [],
   limitsByPerson: null,
   planSaves: [],
 };
@@ -219,7 +225,7 @@ export function planProgressOf(session: Session): PlanProgress {
     closedSteps,
     lastStepNumber,
   } = session;
-  const { editedByPerson, limitsByPerson, planSaves } = session;
+  const { editedByPerson, trustedChecks, limitsByPerson, planSaves } = session;
   return {
     revisions,
     revisedFor,
@@ -233,6 +239,7 @@ export function planProgressOf(session: Session): PlanProgress {
     // Checks that were in progress run again.
     claim: null,
     editedByPerson,
+    trustedChecks,
     limitsByPerson,
     planSaves,
   };

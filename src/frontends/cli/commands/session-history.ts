@@ -2,7 +2,7 @@ import { basename } from 'node:path';
 import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client, StepExplanation } from '../../../client/index.ts';
 import type { Event, EventOf } from '../../../protocol/session/event.ts';
-import { inlineText } from '../../../protocol/session/log-entry.ts';
+import { type Actor, inlineText } from '../../../protocol/session/log-entry.ts';
 import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
 import {
   colorize,
@@ -63,6 +63,12 @@ function formatEventLine(event: Event): string {
   return line.trimEnd();
 }
 
+/** Who made an edit: their name, and what they are unless that is a person. */
+export function authorName({ by, author }: { by: Actor; author?: string | undefined }): string {
+  if (author === undefined) return by;
+  return by === 'person' ? author : `${author} (${by})`;
+}
+
 const HOLD_ENDED = {
   given_back: '',
   nobody_there: ': nobody was connected to it',
@@ -111,7 +117,7 @@ function summarizeEvent(event: Event): string {
     case 'plan.started':
       return `${event.id} (${event.mode}): ${event.goal}`;
     case 'plan.edited':
-      return `by ${event.by}: ${[...event.changes.map((change) => change.what), ...event.ignored].join('; ')}`;
+      return `by ${authorName({ by: event.by, author: event.from })}: ${[...event.changes.map((change) => change.what), ...event.ignored].join('; ')}`;
     case 'plan.ended':
       return `${event.plan} ${event.status}: ${event.reason}`;
     case 'step.added':
