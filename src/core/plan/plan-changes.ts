@@ -10,12 +10,7 @@ type Editor = 'person' | 'agent' | 'planner';
  * The plan with all changes applied in order. A change to a step that no longer exists does nothing. A thousand changes
  * cost about what one does. `by`: who sets a step to completed or skipped.
  */
-export function applyPlanChanges(
-  plan: Plan,
-  changes: readonly PlanChange[],
-  at: string,
-  by: Editor = 'person',
-): Plan {
+export function applyPlanChanges(plan: Plan, changes: readonly PlanChange[], at: string, by: Editor = 'person'): Plan {
   let { goal, limits } = plan;
   const list = editableStepList(plan.steps);
   for (const change of changes) {
@@ -145,16 +140,18 @@ function withoutRemovedNeeds(steps: Step[], changes: readonly PlanChange[]): Ste
 export const removedSteps = (changes: readonly PlanChange[]): ReadonlySet<string> =>
   new Set(changes.flatMap((it) => (it.what === 'removed' ? [it.step] : [])));
 
-function setStatus(
-  step: Step,
-  { to, note }: Extract<PlanChange, { what: 'status' }>,
-  at: string,
-  by: Editor,
-): Step {
+function setStatus(step: Step, { to, note }: Extract<PlanChange, { what: 'status' }>, at: string, by: Editor): Step {
   const bare = omitFields(step, 'completed_by', 'evidence', 'completed_at', 'error');
   const noted = note ? { [to === 'completed' ? 'result' : 'error']: note } : {};
   if (to === 'completed')
-    return { ...bare, ...noted, status: to, completed_by: by === 'planner' ? 'person' : by, evidence: 'set by hand', completed_at: at };
+    return {
+      ...bare,
+      ...noted,
+      status: to,
+      completed_by: by === 'planner' ? 'person' : by,
+      evidence: 'set by hand',
+      completed_at: at,
+    };
   if (to === 'pending') return { ...omitFields(bare, 'result'), status: to };
   return { ...bare, ...noted, status: to, ...(to === 'skipped' && by !== 'planner' && { completed_by: by }) };
 }

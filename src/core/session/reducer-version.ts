@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '9334a828cee775e0';
+export const REDUCER_VERSION = 'ffdfe7f40dbfa404';
