@@ -96,7 +96,7 @@ function fillHeaders(
   { headers = {}, secrets = [], api_key_env: keyVariable }: EffectiveModel,
   env: Environment,
 ): Record<string, string | null> | string {
-  const filled: Record<string, string | null> = {};
+  const filled: [string, string | null][] = [];
   for (const [name, text] of Object.entries(headers)) {
     for (const [, braced, plain] of text?.matchAll(HEADER_VARIABLE) ?? []) {
       const variable = braced ?? plain ?? '';
@@ -105,12 +105,13 @@ function fillHeaders(
       if (!env[variable])
         return `The header ${name} of model.headers names a variable that is not set. Set it before the daemon starts.`;
     }
-    filled[name] =
+    const value =
       text?.replace(HEADER_VARIABLE, (_, one?: string, other?: string) => env[one ?? other ?? ''] ?? '') ?? null;
-    if (/[\r\n\0]/.test(filled[name] ?? ''))
+    if (/[\r\n\0]/.test(value ?? ''))
       return `The variable in the header ${name} of model.headers has a line break in it. Expected one line.`;
+    filled.push([name, value]);
   }
-  return filled;
+  return Object.fromEntries(filled);
 }
 
 /** The client takes longer to load than the rest of the daemon: it is loaded at the first call, not before READY. */
