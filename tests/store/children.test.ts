@@ -65,3 +65,22 @@ test('a command does not recreate a session that is gone', async () => {
   expect(await children.send(CHILD, { id: 'a.1.1-1', from: 'demo', command: 'continue' })).toBe('gone');
   expect(fs.existsSync(paths.folder)).toBe(false);
 });
+
+test('the calls of children that wait are those whose files have no answer; one that cannot be read waits still', async () => {
+  const { workspace, children } = parent();
+  const file = (id: number, decision: string | null) => ({
+    ...{ id, decision, always: null, call: { tool: 'shell', args: '{}' }, display: 'ls', why: 'it asks', hash: 'abc' },
+    ...{ asked_at: '2026-01-05T08:00:00.000Z', expires_at: '2026-01-05T09:00:00.000Z' },
+  });
+  const call = { tool: 'shell', display: 'ls', why: 'it asks', always: null, hash: 'abc' };
+  const waiting = (session: string, id: number) => ({ session, id, ...call, expires_at: file(id, null).expires_at });
+  for (const name of [CHILD, `${CHILD}~b`, 'demo~c', 'demon~a']) {
+    await workspace.create(name);
+    const { approvals } = sessionPaths(workspace.paths.session(name));
+    fs.mkdirSync(approvals);
+    fs.writeFileSync(join(approvals, '1.json'), JSON.stringify(file(1, name === 'demo~c' ? 'allow' : null)));
+    fs.writeFileSync(join(approvals, '2.json'), '{ "decision": yes }');
+  }
+  const known = waiting(CHILD, 2);
+  expect(await children.waitingCalls('demo', [known])).toEqual([waiting(CHILD, 1), known, waiting(`${CHILD}~b`, 1)]);
+});
