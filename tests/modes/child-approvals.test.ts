@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { Permission } from '../../src/engine/ports/tool-ports.ts';
 import { statusOf } from '../support/daemon.ts';
 import { type Family, type FamilyOptions, type FamilyScript, family } from '../support/family.ts';
+import { rig } from '../support/rig.ts';
 
 const ASK: Permission = {
   is: 'ask',
@@ -143,6 +144,29 @@ test('a call that comes while another is answered is asked about by itself, and 
   expect(answers(on, 'demo~two')).toHaveLength(1);
   expect(statusOf(await say(on, 'ok'))).toBe('done');
   expect(answers(on, 'demo~two')).toHaveLength(2);
+});
+
+test('a "yes" that comes with a further call answers only what was asked about before', async () => {
+  const call = (session: string) => ({
+    ...{ session, id: 1, tool: 'web_fetch', display: 'x', why: 'it asks', always: null, hash: `hash of ${session}` },
+    expires_at: '2026-01-05T09:00:00.000Z',
+  });
+  const on = await rig({ config: { mode: 'dag' }, script: () => ({ text: JSON.stringify(PLAN) }) });
+  on.drop('1.md', 'go');
+  await on.pass(300);
+  on.children.waiting.push(call('demo~one'));
+  on.worker.wake();
+  await on.pass(1500);
+  expect(on.reply('1.md')).toContain('demo~one, call 1');
+  on.children.waiting.push(call('demo~two'));
+  on.drop('2.md', 'yes');
+  await on.pass(300);
+  const told = on.children.sent.flatMap(({ child, message: { command, text } }) =>
+    command ? [[child, command, text]] : [],
+  );
+  expect(told).toEqual([['demo~one', 'approve', '1']]);
+  expect(on.reply('2.md')).toMatch(/status: waiting[\s\S]*demo~two, call 1/);
+  expect(on.faults).toEqual([]);
 });
 
 test('what nobody answers is denied in time, and the run goes on by itself', async () => {
