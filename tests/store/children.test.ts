@@ -13,8 +13,10 @@ const TASK = { id: ID, from: 'demo', text: 'find x' };
 
 function parent() {
   const workspace = openWorkspace(join(tempFolder(), 'ws'), { now: at });
-  const children = openChildSessions(workspace, { onAdopted: () => {}, quarantineReason: () => undefined });
-  return { workspace, children, paths: sessionPaths(workspace.paths.session(CHILD)) };
+  const adopted: string[] = [];
+  const onAdopted = (child: string) => void adopted.push(child);
+  const children = openChildSessions(workspace, { onAdopted, quarantineReason: () => undefined });
+  return { workspace, children, adopted, paths: sessionPaths(workspace.paths.session(CHILD)) };
 }
 
 const replied: Reply = {
@@ -83,4 +85,13 @@ test('the calls of children that wait are those whose files have no answer; one 
   }
   const known = waiting(CHILD, 2);
   expect(await children.waitingCalls('demo', [known])).toEqual([waiting(CHILD, 1), known, waiting(`${CHILD}~b`, 1)]);
+});
+
+test('a task makes a session wait for the child, and an answer to a call of a child does not', async () => {
+  const { workspace, children, adopted } = parent();
+  await children.send(CHILD, TASK);
+  await workspace.create(`${CHILD}~b`);
+  for (const command of ['approve', 'deny'])
+    await children.send(`${CHILD}~b`, { id: `b.${command}`, from: 'demo', command });
+  expect(adopted).toEqual([CHILD]);
 });

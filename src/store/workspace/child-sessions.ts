@@ -30,7 +30,8 @@ export function openChildSessions(
   const pathsOf = (child: string) => sessionPaths(workspace.paths.session(child));
   return {
     async send(child, message) {
-      onAdopted(child);
+      // An answer to a call may be for a child's child, which another session waits for.
+      if (!ANSWERS.has(message.command)) onAdopted(child);
       if (!workspace.has(child)) {
         if (message.command !== undefined) return 'gone';
         await workspace.create(child);
@@ -72,6 +73,8 @@ export function openChildSessions(
     },
   };
 }
+
+const ANSWERS: ReadonlySet<string | undefined> = new Set(['approve', 'deny']);
 
 const messageFileName = (id: string): string => `${sessionFolder(id)}.msg.json`;
 
