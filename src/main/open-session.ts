@@ -125,7 +125,10 @@ function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: Se
     const parent = parents.get(name) ?? parentSessionOf(name);
     if (parent !== undefined) hands().wake(parent);
   };
-  return withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name));
+  const root = rootSessionOf(name);
+  // A root session asks about the calls of its child sessions.
+  const onChange = (): void => (root === name ? undefined : hands().wake(root));
+  return withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name), onChange);
 }
 
 /** A line that readers would void must be neither written nor acted upon: files would be moved and replies sent. */
@@ -153,7 +156,7 @@ function withReplyHook(store: SessionStore, onReply: () => void): SessionStore {
 }
 
 /** A person may answer in the file: it is watched from now on, also if the daemon finds it at its start. */
-function withApprovalHook(store: SessionStore, asks: () => void): SessionStore {
+function withApprovalHook(store: SessionStore, asks: () => void, onChange: () => void): SessionStore {
   const { approvals } = store;
   const watched: SessionStore['approvals'] = {
     ...approvals,
@@ -165,6 +168,11 @@ function withApprovalHook(store: SessionStore, asks: () => void): SessionStore {
     async write(id, content) {
       await approvals.write(id, content);
       asks();
+      onChange();
+    },
+    async archive(id, content) {
+      await approvals.archive(id, content);
+      onChange();
     },
   };
   return { ...store, approvals: watched };

@@ -17,7 +17,14 @@ import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
 import { limitsOfMessage } from '../session/session-messages.ts';
 import { activePlan, endsBackgroundJobs, ownLimitsWhenResumed, planLeftPaused } from '../session/session-queries.ts';
 import { FRESH_PLAN_PROGRESS, type PlanProgress, type Session } from '../session/session-state.ts';
-import { addStandInMessage, endsForApproval, keepRestingRun, resetDenials } from './reduce-approval.ts';
+import {
+  addStandInMessage,
+  childCallsAfterRun,
+  endsForApproval,
+  endsForChildCalls,
+  keepRestingRun,
+  resetDenials,
+} from './reduce-approval.ts';
 import { withoutReopened } from './reduce-step-end.ts';
 import { appendStepHistory } from './reduce-turn.ts';
 
@@ -118,7 +125,7 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     exitStatus: (run ? run.exitStatus : session.runEnd?.exitStatus) ?? null,
     ...(event.files && { files: event.files }),
   };
-  const asks = endsForApproval(session, event);
+  const asks = endsForApproval(session, event) || endsForChildCalls(session, event);
   const status = event.status === 'paused' || event.status === 'waiting' ? event.status : null;
   const plan =
     session.plan &&
@@ -139,6 +146,7 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     children: asks ? session.children : holdChildren(session),
     jobsEndSeq: endsBackgroundJobs(session.name, event.status) ? event.seq : session.jobsEndSeq,
     approvals: asks ? keepRestingRun(session) : session.approvals,
+    childCalls: childCallsAfterRun(session, event),
   };
 }
 

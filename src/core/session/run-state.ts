@@ -2,7 +2,7 @@ import type { EventOf, PlannerQuery, RunEndStatus } from '../../protocol/session
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { CompletedBy } from '../../protocol/session/plan.ts';
 import type { Usage } from '../../protocol/session/reply.ts';
-import type { ApprovedBy } from '../../protocol/settings/permissions.ts';
+import type { ApprovedBy, ChildCall } from '../../protocol/settings/permissions.ts';
 import type { Limits, Mode, ResolvedLimits } from '../../protocol/settings/run-options.ts';
 
 export type Run = {
@@ -224,6 +224,20 @@ export type PendingApproval = {
   /** Queued messages written before their sender could know of the call: their words do not answer it. */
   queuedBefore: readonly string[];
 };
+
+/** Calls of child sessions, and of theirs, that wait for a person. Only a root session knows of them. */
+export type ChildCalls = {
+  /** `isShown`: the person was asked about it. `isAnswered`: the answer is on its way to the session. */
+  calls: ReadonlyArray<ChildCall & { isShown?: true; isAnswered?: true }>;
+  /** When the last of them began to wait. */
+  since: string;
+  /** The run that ended to ask the person; null if none did. */
+  run: Run | null;
+  /** Queued messages written before their sender could know of the calls: their words do not answer them. */
+  queuedBefore: readonly string[];
+};
+
+export const NO_CHILD_CALLS: ChildCalls = { calls: [], since: '', run: null, queuedBefore: [] };
 
 export type ApprovalVerdict = { decision: 'allow' | 'deny'; by: ApprovedBy; why: string; at: string };
 

@@ -8,8 +8,10 @@ import type { Mode } from '../../protocol/settings/run-options.ts';
 import type { ChildSession } from './child-session.ts';
 import {
   type ApprovalState,
+  type ChildCalls,
   type FanOut,
   NO_APPROVALS,
+  NO_CHILD_CALLS,
   NO_WORK_ROUNDS,
   type Notice,
   type Run,
@@ -140,6 +142,8 @@ export type Session = PlanProgress & {
   jobsEndSeq: number;
   /** Calls that need a person's approval. */
   approvals: ApprovalState;
+  /** Those of its child sessions. */
+  childCalls: ChildCalls;
   /** The person who uses the session's browser in place of the agent. */
   browserHold: PersonHold | null;
   /** The last event at which a daemon stopped normally and left something open; 0: none. */
@@ -207,6 +211,7 @@ export function emptySession(name: string): Session {
     crashes: NO_CRASHES,
     jobsEndSeq: 0,
     approvals: NO_APPROVALS,
+    childCalls: NO_CHILD_CALLS,
     browserHold: null,
     lastStopSeq: 0,
   };
