@@ -3,7 +3,6 @@ import { isFromOutside } from '../../protocol/session/log-entry.ts';
 import { PLAN_SCHEMA_PATH, type Plan, type StepStatus } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
-import { includesRole } from '../../protocol/workspace/daemon-files.ts';
 import { addSave } from '../plan/edited-plan.ts';
 import { applyPlanChanges, describePlanChanges } from '../plan/plan-changes.ts';
 import {
@@ -17,6 +16,7 @@ import {
 import { clearOutcome, groupsToReopen, reopenAfterHandEdit } from '../plan/step-cascade.ts';
 import { replanCalls } from '../session/internal-calls.ts';
 import { isAboutPlan, type Notice, type Run, type RunEnd, type StepClaim } from '../session/run-state.ts';
+import { hasRole, withSendersReach } from '../session/sender-rights.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
 import { outdateChildren } from './reduce-child.ts';
@@ -34,6 +34,7 @@ export function reducePlan(session: Session, event: PlanEvent): Session {
       title: event.title !== undefined && session.title === titleFromMessage(event.goal) ? event.title : session.title,
       plan: newPlan(session, event),
       ...FRESH_PLAN_PROGRESS,
+      reach: session.run?.reach ?? [],
       lastStepNumber: highestStepNumber({ steps: event.steps ?? [] }),
       run: session.run && { ...session.run, plannerQuery: null },
     };
@@ -41,7 +42,8 @@ export function reducePlan(session: Session, event: PlanEvent): Session {
   const { plan } = session;
   if (!plan) return session;
   if (event.type === 'plan.revised') return planRevised(session, plan, event);
-  return event.type === 'plan.edited' ? planEdited(session, plan, event) : planEnded(session, plan, event);
+  if (event.type === 'plan.ended') return planEnded(session, plan, event);
+  return planEdited(withSendersReach(session, 'plan', event.changes.length > 0 ? [event.rights] : []), plan, event);
 }
 
 function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
@@ -194,8 +196,8 @@ function withoutRemovedSteps(
 }
 
 /** Whoever may not approve calls starts none by a check either: such a check asks, like one of the model's. */
-const mayWriteChecks = ({ by, role }: EventOf<'plan.edited'>): boolean =>
-  isFromOutside(by) && (role === undefined || includesRole(role, 'approve'));
+const mayWriteChecks = ({ by, rights }: EventOf<'plan.edited'>): boolean =>
+  isFromOutside(by) && hasRole(rights, 'approve');
 
 function trustedChecksAfter({ trustedChecks }: Session, changes: readonly PlanChange[], isTrusted: boolean): string[] {
   const gone = changes.flatMap((it) => (it.what === 'removed' ? [it.step] : []));
