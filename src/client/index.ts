@@ -98,8 +98,8 @@ export type Client = {
   templates(): Promise<TemplateSummary[]>;
   /** Saves the completed plan of a session as a template of that name; returns the path of its file. */
   saveTemplate(key: string, name: string, options?: { force?: boolean }): Promise<string>;
-  /** The socket of what a person has of a session, by the sender of their messages. Throws `DaemonState`. */
-  heldSocket(key: string, what: 'browser' | 'terminal', from?: string): Promise<string>;
+  /** The socket of a browser that a person took over, by the sender of their messages. Throws `DaemonState`. */
+  browserSocket(key: string, from?: string): Promise<string>;
   /** The token that a program presents to a server of this workspace; created if there is none. */
   accessToken(): Promise<string>;
   /** The running daemon. */
@@ -166,8 +166,8 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       const { savePlanAsTemplate } = await import('./actions/saved-templates.ts');
       return savePlanAsTemplate(paths.templates, plan, name, options);
     },
-    heldSocket: async (key, ...of) =>
-      (await import('./actions/access.ts')).findHeldSocket(paths, await readSession(folders.get(key)), of[0], of[1]),
+    browserSocket: async (key, from) =>
+      (await import('./actions/access.ts')).findBrowserSocket(paths, await readSession(folders.get(key)), from),
     async accessToken() {
       await workspace();
       return (await import('./actions/access.ts')).readAccessToken(paths);

@@ -111,7 +111,7 @@ test('an edit is answered by the event that carries it out, or refuses it', asyn
   for (const refused of [undefined, 'forbidden'] as const) {
     const { paths, plan, edit } = await withOrder();
     const added = { what: 'added', at: 2, step: { id: 'step_3', description: 'Mail it', status: 'pending' } } as const;
-    const file = { ino: '9', mtime_ns: '9', sha256: '9' };
+    const file = { ino: '9', mtime_ns: '9', sha256: '9', ctime_ns: '1' };
     const taken = refused ? { changes: [], ignored: ['bob may not'], refused } : { changes: [added], ignored: ['x'] };
     const order = orderPlanEdit(paths, { edit }, { id: 'o1', isServed: () => true });
     const recorded = (async () => {

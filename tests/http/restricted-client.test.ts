@@ -56,7 +56,7 @@ test('a browser that was taken over is used only with a role that may take it', 
   const it = rig();
   await it.client.send('team-a', { text: 'x' });
   await record(it.session('team-a'), [opened, { type: 'browser.taken', from: 'ana', message: '1.md' }]);
-  const socketFor = async (role: Role) => holder(it, role).heldSocket('team-a', 'browser');
+  const socketFor = async (role: Role) => holder(it, role).browserSocket('team-a');
   await expect(socketFor('send')).rejects.toThrow('a token with the role "approve"');
   expect(await socketFor('approve')).toBe(it.client.paths.browserSocket('team-a'));
 });

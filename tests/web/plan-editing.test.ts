@@ -327,9 +327,9 @@ webTest('keyboard shortcuts open sessions, fields and their own list; the langua
   }
   const page = await setup.open({ language: 'zh-CN' });
   await page.getByRole('link', { name: '新会话' }).waitFor();
-  await page.getByLabel('语言').selectOption('Deutsch');
+  await page.getByLabel('语言').selectOption('English');
   await page.reload();
-  await page.getByRole('link', { name: 'Neue Sitzung' }).waitFor();
+  await page.getByRole('link', { name: 'New session' }).waitFor();
   await page.getByRole('link', { name: 'one' }).waitFor();
   await page.locator('h1').first().click();
   await page.keyboard.press('j');
@@ -345,14 +345,14 @@ webTest('keyboard shortcuts open sessions, fields and their own list; the langua
   );
   await page.evaluate('new Promise((done) => setTimeout(done, 50))');
   expect(page.url()).toBe(first);
-  await page.getByLabel('Nachricht', { exact: true }).waitFor();
+  await page.getByLabel('Message', { exact: true }).waitFor();
   await page.keyboard.press('m');
   await page.keyboard.type('j?');
-  expect(await page.getByLabel('Nachricht', { exact: true }).inputValue()).toBe('j?');
+  expect(await page.getByLabel('Message', { exact: true }).inputValue()).toBe('j?');
   await page.locator('h1').first().click();
   await page.keyboard.press('?');
-  const help = page.getByRole('dialog', { name: 'Tastatur' });
-  await help.getByText('Nächste Sitzung').waitFor();
+  const help = page.getByRole('dialog', { name: 'Keyboard' });
+  await help.getByText('Next session').waitFor();
   await expectAccessible(page);
   await page.keyboard.press('Escape');
   await help.waitFor({ state: 'hidden' });

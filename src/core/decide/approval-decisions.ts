@@ -127,7 +127,6 @@ export function answerApprovalEvents(
     case 'plan':
     case 'mode':
     case 'browser':
-    case 'terminal':
     case 'help':
     case 'data':
       return null;

@@ -55,10 +55,6 @@ function applyEvent(session: Session, event: Event): Session {
       return { ...session, browserHold: { from: event.from ?? null, since: event.at } };
     case 'browser.returned':
       return { ...session, browserHold: null, notices: noteBrowserUse(session, event.seq) };
-    case 'terminal.opened':
-      return { ...session, terminal: { from: event.from ?? null, since: event.at } };
-    case 'terminal.closed':
-      return { ...session, terminal: null };
     case 'child.sent':
     case 'child.replied':
       return reduceChild(session, event);

@@ -66,6 +66,7 @@ export function reduceStep(session: Session, event: StepLogEvent): Session {
         status: 'skipped',
         error: event.reason,
         completed_at: event.at,
+        ...(event.by === 'model' && { completed_by: 'marker' as const }),
       }));
     case 'step.blocked':
       return stepBlocked(session, plan, event);

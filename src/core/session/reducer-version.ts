@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'efd1a61b543770bc';
+export const REDUCER_VERSION = '9baef77de4fb8ffc';

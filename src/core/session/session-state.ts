@@ -146,17 +146,12 @@ export type Session = PlanProgress & {
   approvals: ApprovalState;
   /** The person who uses the session's browser in place of the agent. */
   browserHold: PersonHold | null;
-  /** The person who has a terminal open in `work/`. */
-  terminal: PersonHold | null;
   /** The last event at which a daemon stopped normally and left something open; 0: none. */
   lastStopSeq: number;
 };
 
-/** Who holds the browser or the terminal, and since when; `from`: null for a message without a sender. */
+/** Who holds the browser, and since when; `from`: null for a message without a sender. */
 export type PersonHold = { from: string | null; since: string };
-
-/** Whether a person holds its browser or a terminal: it must stay open then. */
-export const isHeld = ({ browserHold, terminal }: Session): boolean => browserHold !== null || terminal !== null;
 
 /** What is known of daemons lost over the current work. */
 export type CrashCounts = {
@@ -217,7 +212,6 @@ export function emptySession(name: string): Session {
     jobsEndSeq: 0,
     approvals: NO_APPROVALS,
     browserHold: null,
-    terminal: null,
     lastStopSeq: 0,
   };
 }

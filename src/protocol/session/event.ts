@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ApprovedBy } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
-import { BrowserReturned, BrowserTaken, TerminalClosed, TerminalOpened } from '../workspace/handover.ts';
+import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
 import { Actor, EventStamp, FileIdentity, ProviderFields, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageFile, MessageOptions, SenderRights } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
@@ -12,9 +12,7 @@ export const ToolCall = z.object({
   id: z.string(),
   name: z.string(),
   args: z.string().describe('The arguments as the model wrote them, usually JSON.'),
-  provider_fields: ProviderFields.optional().describe(
-    'Fields that the endpoint expects back with the call, unchanged.',
-  ),
+  provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 
@@ -36,11 +34,8 @@ export type RenderedTemplate = z.infer<typeof RenderedTemplate>;
 /** What the model is asked outside the work itself: to classify the work, to plan, to revise the plan, to summarise. */
 export const PlannerQuery = z.enum(['choose', 'plan', 'revise', 'summary']);
 export type PlannerQuery = z.infer<typeof PlannerQuery>;
-/** Earlier versions asked `replan` and `adapt`, whose answers had other forms: `revise` is asked in their place. */
-const LoggedPlannerQuery = z.enum([...PlannerQuery.options, 'replan', 'adapt']);
-export type LoggedPlannerQuery = z.infer<typeof LoggedPlannerQuery>;
 
-/** The prompt nonce of a budget window, for the tags of its requests (`prompt-tags.ts`). Earlier logs have none. */
+/** The prompt nonce of a budget window, for the tags of its requests (`prompt-tags.ts`). Added when it is recorded. */
 const PromptNonce = z
   .string()
   .regex(/^[0-9a-f]{12}$/)
@@ -99,9 +94,7 @@ const EVENT_SCHEMAS = [
   eventSchema('model.answered', {
     text: z.string(),
     calls: z.array(ToolCall),
-    provider_fields: ProviderFields.optional().describe(
-      'Fields that the endpoint expects back with the calls, unchanged.',
-    ),
+    provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
     usage: Usage.omit({ iterations: true, ms: true }),
     model: z.string(),
     ms: z.number(),
@@ -109,7 +102,8 @@ const EVENT_SCHEMAS = [
     seen: z.int().describe('The event log up to this seq was in the request.'),
     step: z.string().optional().describe('The current step when the model was called.'),
     truncated: z.literal(true).optional().describe('It was cut off at the length limit of the endpoint.'),
-    planner_query: LoggedPlannerQuery.optional().describe('Its answer is not part of the conversation.'),
+    unfinished: z.string().optional().describe('Why the endpoint stopped it (finish_reason); it closes no step.'),
+    planner_query: PlannerQuery.optional().describe('Its answer is not part of the conversation.'),
   }),
   eventSchema('model.failed', {
     error: z.string(),
@@ -118,6 +112,7 @@ const EVENT_SCHEMAS = [
     ms: z.number().optional().describe('How long the call took to fail.'),
     retry_at: z.string().nullable().describe('When it is retried; null: never.'),
     window: z.int().min(1).optional().describe('The context window in tokens, as far as this refusal shows.'),
+    hint: z.enum(['call']).optional().describe('What the model is told then: how to call a tool.'),
   }),
   eventSchema('tool.started', {
     call: z.string().describe('`<seq of the answer>.<position in it>`: never used twice.'),
@@ -164,8 +159,6 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('browser.taken', BrowserTaken.shape),
   eventSchema('browser.returned', BrowserReturned.shape),
-  eventSchema('terminal.opened', TerminalOpened.shape),
-  eventSchema('terminal.closed', TerminalClosed.shape),
   eventSchema('plan.started', {
     id: z.string(),
     goal: z.string(),

@@ -31,7 +31,7 @@ export const FileIdentity = z.object({
   ino: z.string(),
   mtime_ns: z.string(),
   sha256: z.string(),
-  ctime_ns: z.string().optional().describe('Missing in events of earlier versions.'),
+  ctime_ns: z.string(),
   name: z.string().optional().describe('Its name in `inbox/`, if its reply has another name.'),
 });
 export type FileIdentity = z.infer<typeof FileIdentity>;

@@ -65,7 +65,7 @@ export const Step = z.object({
   command: z.string().optional().describe('The command that does it, if its template names one.'),
   status: StepStatus,
   result: z.string().optional().describe('Its result, in a few words.'),
-  completed_by: CompletedBy.optional().describe('What decided that it is done; `timeout` means assumed.'),
+  completed_by: CompletedBy.optional().describe('What decided that it is done, or skipped; `timeout` means assumed.'),
   evidence: z.string().optional().describe('The words that decided it.'),
   error: z.string().optional(),
   progress: StepProgress.optional(),

@@ -69,21 +69,17 @@ export function authorName({ by, author }: { by: Actor; author?: string | undefi
   return by === 'person' ? author : `${author} (${by})`;
 }
 
-type HoldEvent = EventOf<'browser.taken' | 'browser.returned' | 'terminal.opened' | 'terminal.closed'>;
-
 const HOLD_ENDED = {
-  ...{ given_back: '', closed: '', work_ended: ', with the work' },
+  given_back: '',
   nobody_there: ': nobody was connected to it',
   browser_closed: ': the browser had ended',
-  shell_ended: ': its shell had ended',
   no_socket: ': its socket could not be opened',
   daemon_ended: ': the daemon ended',
-} satisfies Record<EventOf<'browser.returned' | 'terminal.closed'>['reason'], string>;
+} satisfies Record<EventOf<'browser.returned'>['reason'], string>;
 
-function summarizeHold(event: HoldEvent): string {
+function summarizeHold(event: EventOf<'browser.taken' | 'browser.returned'>): string {
   if (event.type === 'browser.taken')
     return `by ${event.from ?? 'a person'}: the agent waits where it needs its browser`;
-  if (event.type === 'terminal.opened') return `by ${event.from ?? 'a person'}, in work/`;
   return `by ${event.from ?? (event.by === 'person' ? 'a person' : 'the daemon')}${HOLD_ENDED[event.reason]}`;
 }
 
@@ -117,8 +113,6 @@ function summarizeEvent(event: Event): string {
       return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
     case 'browser.taken':
     case 'browser.returned':
-    case 'terminal.opened':
-    case 'terminal.closed':
       return summarizeHold(event);
     case 'plan.started':
       return `${event.id} (${event.mode}): ${event.goal}`;

@@ -104,8 +104,6 @@ export function openTranscript(
         break;
       case 'browser.taken':
       case 'browser.returned':
-      case 'terminal.opened':
-      case 'terminal.closed':
         line('cyan', words.held[event.type]);
         break;
       case 'run.ended':

@@ -38,8 +38,6 @@ const EN = {
   held: {
     'browser.taken': 'A person took the browser over: the agent waits where it needs it.',
     'browser.returned': 'The agent has its browser back.',
-    'terminal.opened': 'A person opened a terminal in work/.',
-    'terminal.closed': 'The terminal in work/ was closed.',
   },
   assumed: 'assumed done',
   resumed: 'resumed',
@@ -102,8 +100,6 @@ const ZH: LiveWording = {
   held: {
     'browser.taken': '有人接管了浏览器：智能体需要它时会等待。',
     'browser.returned': '智能体收回了浏览器。',
-    'terminal.opened': '有人在 work/ 中打开了终端。',
-    'terminal.closed': 'work/ 中的终端已关闭。',
   },
   assumed: '推定完成',
   resumed: '已恢复',

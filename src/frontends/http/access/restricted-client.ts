@@ -1,4 +1,4 @@
-import { findHoldOrder } from '../../../client/actions/access.ts';
+import { isBrowserOrder } from '../../../client/actions/access.ts';
 import type { Client } from '../../../client/index.ts';
 import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
@@ -70,7 +70,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
       need('admin');
       return client.settings(key === undefined ? undefined : existing(key, 'admin'));
     },
-    heldSocket: inSession('approve', (key, what) => client.heldSocket(key, what, user.name)),
+    browserSocket: inSession('approve', (key) => client.browserSocket(key, user.name)),
     accessToken: asAdmin(client.accessToken),
     status: asAdmin(client.status),
     start: asAdmin(client.start),
@@ -116,9 +116,7 @@ function rightsOf(user: AccessToken, client: Client): Rights {
     async outgoing(key, message, mustExist) {
       const name = mustExist ? rights.existing(key, 'send') : rights.creatable(key);
       if (message.from !== undefined && message.from !== user.name) throw senderProblem(user, message.from);
-      const held = findHoldOrder(message);
-      if (held === 'browser') rights.need('approve', 'a message that takes over the browser or gives it back');
-      if (held === 'terminal') rights.need('approve', 'a message that opens a terminal or closes it');
+      if (isBrowserOrder(message)) rights.need('approve', 'a message that takes over the browser or gives it back');
       if (!includesRole(user.role, 'approve')) {
         const answered = await findAnsweredCall(client, name, message);
         if (answered === 'words') rights.need('approve', 'a message that could answer a waiting call');
