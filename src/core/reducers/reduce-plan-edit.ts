@@ -3,7 +3,6 @@ import { isFromOutside } from '../../protocol/session/log-entry.ts';
 import type { Plan, StepStatus } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
-import { includesRole } from '../../protocol/workspace/daemon-files.ts';
 import { addSave } from '../plan/edited-plan.ts';
 import { applyPlanChanges, describePlanChanges, removedSteps } from '../plan/plan-changes.ts';
 import {
@@ -18,6 +17,7 @@ import { clearOutcome, groupsToReopen, nextGroupEnd, reopenAfterHandEdit } from 
 import { replaceStep } from '../plan/step-graph.ts';
 import { skipCauseOf } from '../plan/step-readiness.ts';
 import type { Notice, Run, RunEnd, StepClaim } from '../session/run-state.ts';
+import { hasRole } from '../session/sender-rights.ts';
 import { CLOSED_BY_HAND } from '../session/session-queries.ts';
 import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
 import { restingRun } from './reduce-approval.ts';
@@ -144,8 +144,8 @@ export function withoutRemovedSteps(
 }
 
 /** Whoever may not approve calls starts none by a check either: such a check asks, like one of the model's. */
-const mayWriteChecks = ({ by, role }: EventOf<'plan.edited'>): boolean =>
-  isFromOutside(by) && (role === undefined || includesRole(role, 'approve'));
+const mayWriteChecks = ({ by, rights }: EventOf<'plan.edited'>): boolean =>
+  isFromOutside(by) && hasRole(rights, 'approve');
 
 /** The steps whose checks run without asking, after these changes. */
 export function trustedChecksAfter(

@@ -3,6 +3,7 @@ import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
+import { commonReach, type SessionReach } from '../../protocol/workspace/daemon-files.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
 import {
   bumpRevision,
@@ -35,6 +36,7 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
     modeReason: event.mode_reason,
     ownModel: mapGet(session.messages, event.message)?.options?.model,
     ownLimits: limitsOfMessage(mapGet(session.messages, event.message)),
+    reach: reachOf(session, event.message),
     agent: event.agent,
     folder: event.folder,
   };
@@ -66,6 +68,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
   const plan = back ?? (event.paused_plan === undefined && isPlanResumable(session) ? session.plan : null);
   const { [event.plan ?? '']: _, ...otherPlans } = session.shelvedPlans;
   const { [event.plan ?? '']: work, ...otherProgress } = session.shelvedProgress;
+  const progress = back ? { ...FRESH_PLAN_PROGRESS, lastStepNumber: highestStepNumber(back), ...work } : session;
   const run = {
     // A run that ended before it had a plan continues in its mode.
     ...newRun(event, plan?.mode ?? session.runEnd?.mode ?? 'linear', event.paused_plan),
@@ -73,11 +76,15 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     modeReason: session.runEnd?.modeReason,
     ownModel: mapGet(session.messages, event.message)?.options?.model ?? (back ? undefined : session.runEnd?.ownModel),
     ownLimits: ownLimitsWhenResumed(session, mapGet(session.messages, event.message), event.plan),
+    reach: commonReach(
+      back ? work?.reach : session.runEnd?.reach,
+      plan ? progress.reach : [],
+      reachOf(session, event.message),
+    ),
     agent: session.runEnd?.agent,
     folder: session.runEnd?.folder,
     exitStatus: session.runEnd?.exitStatus ?? null,
   };
-  const progress = back ? { ...FRESH_PLAN_PROGRESS, lastStepNumber: highestStepNumber(back), ...work } : session;
   const resumed = plan && reopenPlan(plan, run.limits, event.at, progress);
   return {
     ...session,
@@ -100,6 +107,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
       shelvedProgress: otherProgress,
       stepHistory: [],
     }),
+    ...(plan && { reach: run.reach }),
     ...(plan && resumed && withoutReopened(progress, plan.steps, resumed.steps)),
   };
 }
@@ -120,6 +128,7 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     modeReason: run ? run.modeReason : session.runEnd?.modeReason,
     ownModel: run ? run.ownModel : session.runEnd?.ownModel,
     ownLimits: (run ? run.ownLimits : session.runEnd?.ownLimits) ?? {},
+    reach: (run ? run.reach : session.runEnd?.reach) ?? [],
     agent: run ? run.agent : session.runEnd?.agent,
     folder: run ? run.folder : session.runEnd?.folder,
     exitStatus: (run ? run.exitStatus : session.runEnd?.exitStatus) ?? null,
@@ -166,6 +175,9 @@ function holdChildren({ children, undelivered, queue }: Session): Session['child
     ]),
   );
 }
+
+const reachOf = ({ messages }: Session, message: string): SessionReach =>
+  commonReach(mapGet(messages, message)?.rights?.sessions);
 
 function newRun(
   event: EventOf<'run.started'> | EventOf<'run.resumed'>,

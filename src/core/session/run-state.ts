@@ -4,6 +4,7 @@ import type { CompletedBy } from '../../protocol/session/plan.ts';
 import type { Usage } from '../../protocol/session/reply.ts';
 import type { ApprovedBy, ChildCall } from '../../protocol/settings/permissions.ts';
 import type { Limits, Mode, ResolvedLimits } from '../../protocol/settings/run-options.ts';
+import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 
 export type Run = {
   message: string;
@@ -21,6 +22,8 @@ export type Run = {
   limits: ResolvedLimits;
   /** Those of the limits that its message or template named, or a person set in the plan since. */
   ownLimits?: Limits;
+  /** The sessions that everybody may see who had a part in it: it searches no others. */
+  reach?: SessionReach;
   /** Id of a paused plan that this run leaves alone. */
   besidePlan: string | undefined;
   spent: { iterations: number; tokens: number; cost: number | null };
@@ -66,6 +69,7 @@ export type RunEnd = {
   modeReason: string | undefined;
   ownModel?: string | undefined;
   ownLimits?: Limits;
+  reach?: SessionReach;
   agent: string | undefined;
   folder: string | undefined;
   exitStatus: number | null;

@@ -5,6 +5,7 @@ import type { PlanSave } from '../../protocol/session/plan-edit.ts';
 import { NO_NONCE } from '../../protocol/session/prompt-tags.ts';
 import type { Reply, RunEndCode, UserQuestion } from '../../protocol/session/reply.ts';
 import type { Mode } from '../../protocol/settings/run-options.ts';
+import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 import type { ChildSession } from './child-session.ts';
 import {
   type ApprovalState,
@@ -52,6 +53,8 @@ export type PlanProgress = {
    * instruction.
    */
   trustedChecks: readonly string[];
+  /** The sessions that everybody may see who had a part in it: its runs search no others. */
+  reach: SessionReach;
   /** Limits a person set in `plan.json`: they outlive the budget window. */
   limitsByPerson: Plan['limits'] | null;
   /** The last save of `plan.json` by a person, for each plan version an editor buffer started from; bounded. */
@@ -71,6 +74,7 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
   claim: null,
   editedByPerson: [],
   trustedChecks: [],
+  reach: [],
   limitsByPerson: null,
   planSaves: [],
 };
@@ -230,7 +234,7 @@ export function planProgressOf(session: Session): PlanProgress {
     closedSteps,
     lastStepNumber,
   } = session;
-  const { editedByPerson, trustedChecks, limitsByPerson, planSaves } = session;
+  const { editedByPerson, trustedChecks, reach, limitsByPerson, planSaves } = session;
   return {
     revisions,
     revisedFor,
@@ -245,6 +249,7 @@ export function planProgressOf(session: Session): PlanProgress {
     claim: null,
     editedByPerson,
     trustedChecks,
+    reach,
     limitsByPerson,
     planSaves,
   };

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { ApprovedBy, ChildCall } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
-import { Role } from '../workspace/daemon-files.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
 import { Actor, EventStamp, FileIdentity, ProviderFields, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageFile, MessageOptions, SenderRights } from './message.ts';
@@ -176,7 +175,7 @@ const EVENT_SCHEMAS = [
   eventSchema('plan.edited', {
     by: Actor,
     from: z.string().optional().describe('The author, if it was sent and names one.'),
-    role: Role.optional().describe('What a server says the author may do; if missing, they are the owner.'),
+    rights: SenderRights.optional().describe('What a server says the author may do; if missing, they are the owner.'),
     changes: z.array(PlanChange),
     ignored: z.array(z.string()).describe('What the daemon did not accept, in words.'),
     refused: EditRefusal.optional().describe('Why nothing of an order was accepted; `ignored` says it in words.'),
