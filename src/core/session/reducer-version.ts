@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '185ac49d79f93146';
+export const REDUCER_VERSION = '6b712c3e4b37fa05';
