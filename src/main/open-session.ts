@@ -22,6 +22,7 @@ import {
 } from '../tools/index.ts';
 import type { LiveSettings } from './live-settings.ts';
 import type { SecretRedaction } from './redaction.ts';
+import { openOwnSchedules } from './scheduled-sessions.ts';
 import { openSessionNotes, type SessionNotesOptions } from './session-notes.ts';
 
 type SessionDeps = {
@@ -59,7 +60,8 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   const sandbox = { of: deps.sandbox, settings: () => effective().sandbox };
   const notes = openSessionNotes(name, { ...deps, effective, clock: realClock });
   const jobs = openJobStore(sessionPaths(workspace.paths.session(name)).jobs);
-  const builtin = builtinTools({ readAlso, env: deps.env, web, sandbox, jobs, notes: notes.tools });
+  const schedules = openOwnSchedules(name, workspace.paths.schedules);
+  const builtin = builtinTools({ readAlso, env: deps.env, web, sandbox, jobs, notes: notes.tools, schedules });
   const profile = {
     folder: sessionPaths(workspace.paths.session(name)).browser,
     settings: () => ({ network: config().network, browser: config().browser }),

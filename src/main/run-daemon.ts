@@ -32,6 +32,7 @@ import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
 import { openLiveSettings } from './live-settings.ts';
 import { openSessionWorld } from './open-session.ts';
 import { openSecretRedaction } from './redaction.ts';
+import { openScheduledSessions } from './scheduled-sessions.ts';
 import { logEachOnce } from './session-notes.ts';
 
 const DEFAULT_RUNS = 8;
@@ -81,8 +82,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     wake: (name) => hands.wake(name),
     runGuarded: (name, what, run) => hands.runGuarded(name, what, run),
   });
-  const config = settings.config();
-  const currentConfig = oncePerTurn(settings.config);
+  const [config, currentConfig] = [settings.config(), oncePerTurn(settings.config)];
   const disk = openDisk(workspace, currentConfig, log);
   const allowed = limitsFor(config.concurrency?.runs ?? DEFAULT_RUNS, log);
   const runSemaphore = createRunSemaphore(allowed.runs);
@@ -130,6 +130,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     hands: (given) => {
       hands = given;
     },
+    scheduled: openScheduledSessions(options.root),
     parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
   });
   const published = publishLater(workspace.paths.schemas, log);

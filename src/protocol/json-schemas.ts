@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Occurrence, Schedule } from './schedules/schedule.ts';
 import { Event } from './session/event.ts';
 import { MessageFile } from './session/message.ts';
 import { Plan } from './session/plan.ts';
@@ -17,6 +18,8 @@ const FORMATS = {
   status: { schema: DaemonStatus, title: '.agentd/status.json, what the daemon sees and cannot serve' },
   approval: { schema: ApprovalFile, title: 'A call that waits for a person, in approvals/' },
   template: { schema: TemplateHead, title: 'The front matter of templates/<name>.md' },
+  schedule: { schema: Schedule, title: 'schedules/<name>.json, when a message is sent' },
+  occurrence: { schema: Occurrence, title: 'schedules/<name>/<due time>.json, what became of one due time' },
   session: { schema: Settings, title: 'session.json, the settings of one session' },
 } as const;
 

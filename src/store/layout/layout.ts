@@ -10,6 +10,7 @@ export const workspacePaths = (root: string) => ({
   templates: join(root, 'templates'),
   memory: join(root, 'MEMORY.md'),
   skills: join(root, 'skills'),
+  schedules: join(root, 'schedules'),
   /** Session folders a person archived. */
   archive: join(root, '.archive'),
   sessions: join(root, '.sessions'),

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import type { Client } from '../../../client/index.ts';
 import type { DaemonStatus } from '../../../protocol/workspace/daemon-files.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ExitName } from '../common/command.ts';
@@ -45,6 +46,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
     uptime_s: Math.floor((uptimeMs ?? 0) / 1000),
   };
   const fault = await client.settingsFault();
+  const schedules = await readSchedules(client);
   if (args.json) {
     printJson({
       workspace,
@@ -55,6 +57,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
       problems,
       settings: { ...seen?.settings, fault, broken: faults },
       plans,
+      schedules,
       ...(seen && { watching: seen.watching, disk: seen.disk, trouble: seen.trouble }),
     });
   } else {
@@ -68,13 +71,24 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
     if (owner) print(`Lock:      ${describeLock(owner.lock)}`);
     print(`Sessions:  ${total}${formatCounts(counts)}`);
     const isThere = existsSync(client.paths.config);
-    for (const line of formatSettings(seen?.settings, isThere, fault, [...faults, ...plans])) print(line);
+    for (const line of formatSettings(seen?.settings, isThere, fault, [...faults, ...plans, ...schedules.broken]))
+      print(line);
     for (const { name, problem } of problems)
       print(`Not served: ${toSingleLine(`${readableName(name)}: ${problem}`, 1000)}`);
     if (waitingMessages > 0) print(`Inbox:     ${waitingMessages} waiting`);
     for (const line of seen ? formatDaemonStatus(seen) : []) print(line);
   }
   return owner ? 'ok' : 'daemon';
+}
+
+/** How many schedules there are, and those that do not run. Most workspaces have none. */
+async function readSchedules(client: Client) {
+  if (!existsSync(client.paths.schedules)) return { total: 0, broken: [] };
+  const found = (await client.schedules()).list();
+  return {
+    total: found.length,
+    broken: found.flatMap(({ name, fault }) => (fault === null ? [] : [{ name, fault }])),
+  };
 }
 
 /** Which settings are in force and since when, or without a daemon whether the file is there, and what is invalid. */

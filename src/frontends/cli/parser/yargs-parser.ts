@@ -22,6 +22,7 @@ import {
   stopRun,
   undo,
 } from '../commands/run-control.ts';
+import { schedule } from '../commands/schedule-command.ts';
 import { reply, send } from '../commands/send.ts';
 import { log, why } from '../commands/session-history.ts';
 import { show } from '../commands/show.ts';
@@ -234,7 +235,7 @@ const COMMANDS: readonly CliCommand[] = [
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[chat, top],
   ...[list, show, reply, plan, why, jobs, watch, log],
-  ...[templates, saveTemplate],
+  ...[templates, saveTemplate, schedule],
   ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],
   ...[archive, remove, rename, rebuild, doctor],

@@ -252,6 +252,13 @@ export const german: Words = {
     blocked: 'Benachrichtigungen dieser Seite sind in den Einstellungen des Browsers gesperrt.',
     insecure: 'Benachrichtigungen gibt es nur unter localhost oder über HTTPS.',
   },
+  schedules: 'Zeitpläne',
+  scheduleColumns: { name: 'Zeitplan', next: 'Nächstes Mal', when: 'Wann', session: 'Sitzung', last: 'Zuletzt' },
+  scheduleStates: {
+    ...{ waiting: 'wartet', sent: 'gesendet, noch ohne Antwort' },
+    ...{ ran: 'gelaufen', skipped: 'ausgelassen', failed: 'gescheitert' },
+  },
+  notDue: 'nicht mehr fällig',
   settings: 'Einstellungen',
   settingColumns: { name: 'Einstellung', value: 'Wert', from: 'Quelle' },
   defaults: (count) => `Standardwerte (${count})`,
