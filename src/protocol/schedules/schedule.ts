@@ -5,10 +5,15 @@ import { ReplyStatus } from '../session/reply.ts';
 /** A length of time, as in `12h`. */
 const Duration = z.string().regex(/^[1-9]\d{0,5}(?:s|m|h|d)$/, 'expected a number and s, m, h or d, such as "12h"');
 
-const UNIT_MS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const UNIT_MS = new Map([
+  ['s', 1000],
+  ['m', 60_000],
+  ['h', 3_600_000],
+  ['d', 86_400_000],
+]);
 
 /** The milliseconds of a duration. */
-export const durationMs = (text: string): number => Number(text.slice(0, -1)) * (UNIT_MS[text.slice(-1)] ?? 0);
+export const durationMs = (text: string): number => Number(text.slice(0, -1)) * (UNIT_MS.get(text.slice(-1)) ?? 0);
 
 /** How late a due time may be and still be caught up with, if the schedule does not say. */
 export const MISSED_WITHIN = '12h';
