@@ -15,7 +15,11 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     packages: ['write-file-atomic', 'yaml', 'zod'],
     node: true,
   },
-  models: { ours: ['protocol', 'base', 'engine/ports'], packages: ['openai', 'zod'], node: true },
+  models: {
+    ours: ['protocol', 'base', 'engine/ports'],
+    packages: ['@pydantic/genai-prices', 'openai', 'zod'],
+    node: true,
+  },
   tools: {
     ours: ['protocol', 'base', 'engine/ports', 'store/fs'],
     packages: [

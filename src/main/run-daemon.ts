@@ -5,6 +5,7 @@ import { realClock, timesOf } from '../daemon/host/clock.ts';
 import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk.ts';
 import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
+import { openSpendingBook } from '../daemon/host/spending.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
@@ -93,27 +94,20 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const sandbox = openSandbox({ env, hidden: [workspace.paths.root], warn: (text) => log('warn', text) });
   const mcp = openMcpPool({ env, sandbox, log });
   const skills = openSkillStore(workspace.paths.skills);
+  const spending = openSpendingBook({
+    ...{ folder: workspace.paths.usage, clock: realClock, log },
+    budgets: () => currentConfig().budgets,
+  });
   const complain = logEachOnce((text) => log('warn', text));
   const open = (name: string, owner: WorkspaceOwnership) =>
     openSessionWorld(name, {
-      workspace,
-      owner,
-      settings,
-      config: currentConfig,
-      env,
-      runSemaphore,
-      models,
-      sandbox,
-      log,
+      ...{ workspace, owner, settings, config: currentConfig, env, runSemaphore, models, sandbox, log },
       // If the disk has become full meanwhile, the write itself fails.
       room: oncePerTurn(disk.capacity, (capacity) => capacity === 'ok'),
-      parents,
-      skills,
-      complain,
+      ...{ parents, skills, complain },
       hands: () => hands,
-      mcp,
-      browsers: pool,
-      secrets,
+      ...{ mcp, browsers: pool },
+      ...{ secrets, spending },
     });
   const daemon = await serveWorkspace(workspace, open, {
     log,
@@ -139,7 +133,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
       await published;
       await daemon.stop();
       settings.close();
-      await Promise.all([mcp.close(), pool.close()]);
+      await Promise.all([mcp.close(), pool.close(), spending.close()]);
     },
   };
 }

@@ -6,6 +6,7 @@ import {
   type ModelAnswer,
   ModelError,
   type ModelRequest,
+  type TokenPrices,
 } from '../engine/ports/session-ports.ts';
 import type { ImageFile } from '../protocol/session/message.ts';
 import {
@@ -16,10 +17,10 @@ import {
   readCompletionStream,
   refuseEmptyAnswer,
   refuseRawCall,
-  type TokenPrices,
 } from './completion-stream.ts';
 import { type EndpointInfo, refusesConversation, toModelFault } from './endpoint-errors.ts';
 import { createEndpointFetch, type EndpointFetch, type Fetch } from './http-transport.ts';
+import { findKnownPrices } from './known-prices.ts';
 import {
   alternateRoles,
   buildRequestBody,
@@ -82,6 +83,7 @@ export function openEndpointModel(settings: EndpointSettings): Model {
       prepared.set(request, await serialize(request));
     },
     contextWindow: (name) => windows.get(name ?? settings.name) ?? undefined,
+    prices: async (name) => settings.prices ?? findKnownPrices(settings.baseUrl, name ?? settings.name),
     async ask(request, options) {
       const model = request.model ?? settings.name;
       if (!windows.has(model) && isLongConversation(request.messages))
@@ -170,7 +172,8 @@ async function askOnce(
     const { data, response } = await asked.withResponse();
     const draft = await readCompletionStream(data, onText);
     signal.throwIfAborted();
-    return toModelAnswer(draft, wire.sawDone(response), request, settings.prices);
+    const listPrices = settings.prices ? undefined : await findKnownPrices(settings.baseUrl, request.model);
+    return toModelAnswer(draft, wire.sawDone(response), request, { prices: settings.prices, listPrices });
   } finally {
     signal.removeEventListener('abort', abort);
   }
@@ -194,7 +197,7 @@ function toModelAnswer(
   draft: CompletionDraft,
   isDone: boolean,
   request: { model: string; messages: ChatMessage[] },
-  prices: TokenPrices | undefined,
+  prices: Parameters<typeof measureUsage>[2],
 ): ModelAnswer {
   if (draft.finish === '' && !isDone) throw malformedFault('the stream ended before the answer did');
   refuseEmptyAnswer(draft, draft.finish);

@@ -22,6 +22,7 @@ const FLOORS: Record<string, readonly string[]> = {
       'templates',
       'notes',
       'schedules',
+      'usage',
       'session',
       'workspace',
     ],

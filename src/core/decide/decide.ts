@@ -6,7 +6,7 @@ import { decideDelegation, haltChildren } from '../children/delegate.ts';
 import { decideSpawnCalls } from '../children/spawn-calls.ts';
 import { nextClaimAction } from '../detect/step-claims.ts';
 import { parseStepDeclarations } from '../detect/step-tags.ts';
-import { textWithoutCommand } from '../messages/commands.ts';
+import { parseCommand, textWithoutCommand } from '../messages/commands.ts';
 import {
   answerableDuringCall,
   emptyJoiningMessage,
@@ -14,7 +14,7 @@ import {
   messageKind,
   mostUrgentMessage,
 } from '../messages/message-actions.ts';
-import { answerQuestionEvents } from '../messages/questions.ts';
+import { answerQuestionEvents, isBareContinue } from '../messages/questions.ts';
 import { replyEvent } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy, MODE_POLICIES } from '../modes/mode-choice.ts';
@@ -37,7 +37,7 @@ import { sessionDepth } from '../session/child-session.ts';
 import { isAskUserCall, isPlanCall, isSpawnCall } from '../session/internal-calls.ts';
 import type { StepClaim, TurnCall } from '../session/run-state.ts';
 import type { Message } from '../session/session-messages.ts';
-import { activePlan, newPlanId, sessionLanguage } from '../session/session-queries.ts';
+import { activePlan, newPlanId, runWait, sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import {
   approvalTimeout,
@@ -111,7 +111,22 @@ function dueEvents(session: Session, rules: Rules): EventBody[] {
   const urgent = mostUrgentMessage(session);
   if (urgent) return respondToMessage(session, urgent.message, rules);
   const idle = emptyJoiningMessage(session);
-  return idle ? [joinedReply(session, idle.id, rules)] : [];
+  const again = retryNowEvents(session, idle);
+  return idle ? [...again, joinedReply(session, idle.id, rules)] : again;
+}
+
+/** "Continue" while the model is waited for has it tried at once. `bare`: a message that says only that. */
+function retryNowEvents(session: Session, bare: Message | undefined): EventBody[] {
+  const last = session.run?.failure?.last;
+  if (!last || !runWait(session) || (last.retry_at ?? '') <= session.at) return [];
+  const isContinue = (message: Message | undefined) =>
+    message !== undefined && (isBareContinue(message) || parseCommand(message)?.name === 'continue');
+  const later = joiningMessages(session)
+    .map((id) => mapGet(session.messages, id))
+    .some((message) => isContinue(message) && Date.parse(message?.at ?? '') > Date.parse(last.at));
+  if (!later && !isContinue(bare)) return [];
+  const { kind, error, attempt } = last;
+  return [{ type: 'model.failed', kind, error, attempt, retry_at: session.at, ms: 0 }];
 }
 
 /** The end of a run owes its message a reply; a model call owes one to each message that joined it. */

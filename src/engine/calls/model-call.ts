@@ -9,6 +9,7 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import { type ChatMessage, ModelError, type ModelRequest } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
+import { beginCountedCall } from './call-spending.ts';
 import { listOfferedTools } from './permission-gate.ts';
 import { cleanUpCalls } from './tool-call.ts';
 
@@ -62,10 +63,19 @@ export async function callModel(
     const image: ModelRequest['image'] = (one) => ports.store.image(one);
     const request = { messages, tools, model: session.run?.model, image };
     await Promise.all([synced, ports.model.prepare?.(request)]);
+    const counted = await beginCountedCall(ports, session, request, signal);
+    if ('type' in counted) return [counted];
     began = ports.clock.elapsed();
-    const answer = await ports.model.ask(request, { signal, onText: (delta) => ports.store.live.write(delta) });
+    const took = () => Math.round(ports.clock.elapsed() - began);
+    const answer = await ports.model
+      .ask(request, { signal, onText: (delta) => ports.store.live.write(delta) })
+      .catch(async (error) => {
+        await counted.failed(error, took());
+        throw error;
+      });
+    const ms = took();
+    await counted.answered(answer, ms);
     if (!plannerQuery) ports.jobs?.markAllReported();
-    const ms = Math.round(ports.clock.elapsed() - began);
     const step = runningStep(activePlan(session))?.id;
     return [
       {

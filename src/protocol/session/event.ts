@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ApprovedBy } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken, TerminalClosed, TerminalOpened } from '../workspace/handover.ts';
-import { EventStamp, ProviderFields, StoredText } from './log-entry.ts';
+import { EventStamp, ModelFailureKind, ProviderFields, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageOptions } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { PlanChange, PlanSave } from './plan-edit.ts';
@@ -125,7 +125,7 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('model.failed', {
     error: z.string(),
-    kind: z.enum(['unreachable', 'overloaded', 'rejected', 'too_long', 'malformed', 'aborted', 'unconfigured']),
+    kind: ModelFailureKind,
     attempt: z.int().min(1),
     ms: z.number().optional().describe('How long the call took to fail.'),
     retry_at: z.string().nullable().describe('When it is retried; null: never.'),

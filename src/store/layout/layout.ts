@@ -11,6 +11,7 @@ export const workspacePaths = (root: string) => ({
   memory: join(root, 'MEMORY.md'),
   skills: join(root, 'skills'),
   schedules: join(root, 'schedules'),
+  usage: join(root, 'usage'),
   /** Session folders a person archived. */
   archive: join(root, '.archive'),
   sessions: join(root, '.sessions'),

@@ -47,6 +47,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
   };
   const fault = await client.settingsFault();
   const schedules = await readSchedules(client);
+  const budgets = await readBudgetWarnings(client, fault !== null);
   if (args.json) {
     printJson({
       workspace,
@@ -58,6 +59,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
       settings: { ...seen?.settings, fault, broken: faults },
       plans,
       schedules,
+      budgets,
       ...(seen && { watching: seen.watching, disk: seen.disk, trouble: seen.trouble }),
     });
   } else {
@@ -75,6 +77,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
       print(line);
     for (const { name, problem } of problems)
       print(`Not served: ${toSingleLine(`${readableName(name)}: ${problem}`, 1000)}`);
+    for (const line of budgets) print(`Budget:    ${stripControls(line)}`);
     if (waitingMessages > 0) print(`Inbox:     ${waitingMessages} waiting`);
     for (const line of seen ? formatDaemonStatus(seen) : []) print(line);
   }
@@ -89,6 +92,13 @@ async function readSchedules(client: Client) {
     total: found.length,
     broken: found.flatMap(({ name, fault }) => (fault === null ? [] : [{ name, fault }])),
   };
+}
+
+/** The budgets that are nearly used up, in words. What invalid settings say about budgets is not known. */
+async function readBudgetWarnings(client: Client, isFaulty: boolean): Promise<string[]> {
+  if (isFaulty || !existsSync(client.paths.usage)) return [];
+  const { reportBudgets } = await import('../../../client/inspect/usage.ts');
+  return reportBudgets(client.paths, new Date()).warnings;
 }
 
 /** Which settings are in force and since when, or without a daemon whether the file is there, and what is invalid. */

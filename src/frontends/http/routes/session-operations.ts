@@ -1,19 +1,10 @@
 import { basename } from 'node:path';
 import { z } from 'zod';
 import { formatUtcTime } from '../../../base/strings.ts';
-import { Occurrence, Schedule } from '../../../protocol/schedules/schedule.ts';
 import type { Event } from '../../../protocol/session/event.ts';
 import { Plan } from '../../../protocol/session/plan.ts';
 import { SESSION_STANDINGS } from '../../../protocol/session/reply.ts';
-import {
-  defineOperation,
-  FileName,
-  type HttpOperation,
-  InSession,
-  jsonAnswer,
-  WorkPath,
-  wholeNumber,
-} from '../common/operation.ts';
+import { defineOperation, FileName, type HttpOperation, InSession, jsonAnswer, WorkPath } from '../common/operation.ts';
 
 const SessionLine = z.looseObject({
   name: z.string().describe('The name of its folder.'),
@@ -28,7 +19,11 @@ const SessionLine = z.looseObject({
 /** In a list only a plan that is not over is looked at. */
 const ListedSession = SessionLine.extend({
   plan_problem: z.string().nullable().describe('Why its plan.json cannot be read; null if its run is over.'),
-  waits_for: z.string().nullable().describe('Why it waits for a person, such as "approval"; null if it does not.'),
+  waits_for: z
+    .string()
+    .nullable()
+    .describe('Why it waits for a person, such as "approval"; of a running one: "budget", "model limit" or "model".'),
+  waits_until: z.string().nullable().describe('When a running session that waits goes on by itself, ISO 8601, UTC.'),
 });
 
 const SessionView = SessionLine.extend({ plan: Plan.nullable(), run: z.looseObject({}).nullable() });
@@ -173,47 +168,6 @@ export const WORKSPACE_OPERATIONS: readonly HttpOperation[] = [
       const { reportUsage } = await import('../../../client/inspect/usage.ts');
       const names = session === undefined ? client.sessions() : client.withChildren(session);
       return jsonAnswer(await reportUsage(names.map((name) => ({ name, folder: client.folder(name) }))));
-    },
-  }),
-];
-
-const ScheduleLine = z.object({
-  name: z.string(),
-  schedule: Schedule.nullable(),
-  fault: z.string().nullable().describe('What is wrong with its file; then it does not run.'),
-  next: z.string().nullable().describe('When it is due next, ISO 8601, UTC.'),
-  last: Occurrence.nullable(),
-});
-
-const OfSchedule = z.object({ schedule: z.string().min(1).max(100).describe('Name of a schedule.') });
-
-/** Seeing schedules, and running, pausing and resuming one. */
-export const SCHEDULE_OPERATIONS: readonly HttpOperation[] = [
-  defineOperation({
-    ...{ method: 'get', path: '/api/schedules', id: 'listSchedules', summary: 'The schedules and when each is due' },
-    answers: { 200: { describe: 'As agentctl schedule list --json.', schema: z.array(ScheduleLine) } },
-    run: async ({ client }) => jsonAnswer((await client.schedules()).list()),
-  }),
-  defineOperation({
-    ...{ method: 'get', path: '/api/schedules/{schedule}/history', id: 'scheduleHistory', params: OfSchedule },
-    summary: 'What became of the due times of a schedule',
-    query: z.strictObject({ last: wholeNumber(1, 500).optional().describe('This many; default 20.') }),
-    answers: { 200: { describe: 'Newest first.', schema: z.array(Occurrence) } },
-    problems: [404],
-    run: async ({ client, params, query }) =>
-      jsonAnswer((await client.schedules()).history(params.schedule, query.last ?? 20)),
-  }),
-  defineOperation({
-    ...{ method: 'post', path: '/api/schedules/{schedule}', id: 'changeSchedule', params: OfSchedule },
-    summary: 'Run a schedule now, pause it or resume it',
-    body: z.strictObject({ action: z.enum(['run', 'pause', 'resume']) }),
-    answers: { 202: { describe: 'The files are written; the daemon sees them within seconds.', schema: z.object({}) } },
-    problems: [404, 422],
-    async run({ client, params, body: { action } }) {
-      const schedules = await client.schedules();
-      if (action === 'run') await schedules.runNow(params.schedule);
-      else await schedules.enable(params.schedule, action === 'resume');
-      return jsonAnswer({}, 202);
     },
   }),
 ];

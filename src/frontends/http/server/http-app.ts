@@ -16,12 +16,8 @@ import { HELD_OPERATIONS, serveHeldSocket } from '../routes/held-socket.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
 import { addPageRoutes } from '../routes/page-routes.ts';
 import { PLAN_OPERATIONS } from '../routes/plan-operations.ts';
-import {
-  FILE_OPERATIONS,
-  SCHEDULE_OPERATIONS,
-  SESSION_OPERATIONS,
-  WORKSPACE_OPERATIONS,
-} from '../routes/session-operations.ts';
+import { BUDGET_OPERATIONS, SCHEDULE_OPERATIONS } from '../routes/schedule-operations.ts';
+import { FILE_OPERATIONS, SESSION_OPERATIONS, WORKSPACE_OPERATIONS } from '../routes/session-operations.ts';
 import { HELD_SOCKET_PATH, SOCKET_PATH } from './listen.ts';
 
 /** Every operation, in the order of `/openapi.json`. */
@@ -34,6 +30,7 @@ export const OPERATIONS: readonly HttpOperation[] = [
   STREAM_OPERATION,
   ...WORKSPACE_OPERATIONS,
   ...SCHEDULE_OPERATIONS,
+  ...BUDGET_OPERATIONS,
 ];
 
 /** Another protocol on the same port: its routes, all below one path, and its own form of errors. */

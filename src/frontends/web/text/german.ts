@@ -252,6 +252,10 @@ export const german: Words = {
     blocked: 'Benachrichtigungen dieser Seite sind in den Einstellungen des Browsers gesperrt.',
     insecure: 'Benachrichtigungen gibt es nur unter localhost oder über HTTPS.',
   },
+  goesOn: (what, at) =>
+    `wartet (${{ budget: 'Budget', 'model limit': 'Grenze des Modells' }[what] ?? 'Modell'}), weiter ${at}`,
+  budgets: 'Budgets',
+  budgetColumns: { name: 'Budget', spent: 'Verbraucht', limit: 'Grenze', until: 'Bis' },
   schedules: 'Zeitpläne',
   scheduleColumns: { name: 'Zeitplan', next: 'Nächstes Mal', when: 'Wann', session: 'Sitzung', last: 'Zuletzt' },
   scheduleStates: {

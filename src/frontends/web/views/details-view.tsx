@@ -1,6 +1,6 @@
 import type { ScheduleSummary } from '../../../client/actions/schedules.ts';
 import type { SettingsReport } from '../../../client/actions/settings-edit.ts';
-import type { UsageReport, UsageTotal } from '../../../client/inspect/usage.ts';
+import type { BudgetReport, UsageReport, UsageTotal } from '../../../client/inspect/usage.ts';
 import type { Occurrence } from '../../../protocol/schedules/schedule.ts';
 import { hrefOf } from '../data/overview.ts';
 import { openSession } from '../data/session.ts';
@@ -24,6 +24,7 @@ export function DetailsPage() {
   return (
     <main class="session" aria-label={keys.details}>
       <PageHeader title={keys.details} />
+      <BudgetsTable />
       <DetailsView />
       <SchedulesTable />
     </main>
@@ -109,6 +110,36 @@ function costText({ calls, cost, unpriced }: UsageTotal): string {
   const { unknownCost, unpriced: more } = words.value;
   if (unpriced === calls) return unknownCost;
   return unpriced === 0 ? formatCost(cost) : `${formatCost(cost)} ${more(unpriced)}`;
+}
+
+/** What is spent of each budget. Who may not see them is shown nothing. */
+function BudgetsTable() {
+  const { budgets: title, budgetColumns } = words.value;
+  const { value } = useJson<BudgetReport['budgets']>('/api/budgets');
+  if (value === undefined || value.length === 0) return null;
+  return (
+    <section class="view" aria-label={title} {...FOCUSABLE}>
+      <h2>{title}</h2>
+      <Table
+        head={Object.values(budgetColumns)}
+        numbersFrom={1}
+        rows={value.map(({ setting, of, kind, spent, limit, until }) => ({
+          key: `${setting} ${of}`,
+          cells: [
+            <>
+              <code>{setting}</code> {of}
+              <svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
+                <rect width={Math.min(100, (100 * spent) / limit)} height="1" />
+              </svg>
+            </>,
+            kind === 'cost' ? formatCost(spent) : formatNumber(Math.round(spent)),
+            kind === 'cost' ? formatCost(limit) : formatNumber(limit),
+            formatTime(until),
+          ],
+        }))}
+      />
+    </section>
+  );
 }
 
 /** Each schedule: when it is due next, and what became of its last times. */
