@@ -17,8 +17,8 @@ const BACKOFF_FIRST_MS = 500;
 const BACKOFF_MAX_MS = 60_000;
 /** An endpoint that answers, but never usably, costs tokens on each try, also with outages in between. */
 const MAX_MALFORMED_TRIES = 4;
-/** An endpoint may ask for a longer pause than ours, up to this. */
-const RETRY_AFTER_MAX_MS = 3_600_000;
+/** An endpoint may ask for a longer pause than ours, such as until its quota of the week begins. */
+const RETRY_AFTER_MAX_MS = 7 * 86_400_000;
 
 /** The pause before retrying a call that has failed `attempt` times in a row: doubled each time, at most a minute. */
 export function backoffMs(attempt: number): number {
