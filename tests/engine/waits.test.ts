@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { runWait } from '../../src/core/session/session-queries.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';
-import { moves, type Rig, rig } from '../support/rig.ts';
+import { moves, type Rig, rig, shell } from '../support/rig.ts';
 
 const HOUR = 3_600_000;
 const limited = (waitMs: number) => ({
@@ -69,4 +69,24 @@ test('a wait is bounded by limits.outage_minutes, counted as it was waited', asy
   for (let hours = 0; hours < 3; hours += 1) await it.pass(HOUR + 1000);
   expect(it.reply('1.md')).toContain('status: paused');
   expect(it.requests.length).toBeLessThan(5);
+});
+
+test('the model is told when two thirds, and when nine tenths of a limit of its run are used', async () => {
+  let calls = 0;
+  const it = await rig({
+    script: () => ({ text: `Part ${++calls}.`, calls: [shell()] }),
+    tool: (_, runs) => ({ ok: true, text: `out ${runs}` }),
+    config: { limits: { iterations: 10, cost: 100 } },
+  });
+  it.drop('1.md', 'go');
+  await it.settle();
+  const told = it.requests.map(({ messages }) =>
+    /This run has used (\d+ of 10 iterations)(.*)/.exec(messages.at(-1)?.content ?? ''),
+  );
+  expect(told.map((found) => found?.[1]).filter(Boolean)).toEqual([
+    '7 of 10 iterations',
+    '8 of 10 iterations',
+    '9 of 10 iterations',
+  ]);
+  expect(told.at(-1)?.[2]).toContain('about to be paused');
 });
