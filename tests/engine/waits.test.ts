@@ -76,7 +76,7 @@ test('the model is told when two thirds, and when nine tenths of a limit of its 
   const it = await rig({
     script: () => ({ text: `Part ${++calls}.`, calls: [shell()] }),
     tool: (_, runs) => ({ ok: true, text: `out ${runs}` }),
-    config: { limits: { iterations: 10, cost: 100 } },
+    config: { limits: { iterations: 10 } },
   });
   it.drop('1.md', 'go');
   await it.settle();

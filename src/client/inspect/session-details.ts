@@ -213,7 +213,6 @@ export function detailsAsJson({
     },
     question: question && { text: question.text, choices: question.choices },
     browser: { open: isBrowserOpen, taken: session.browserHold },
-    terminal: session.terminal,
     approval: asked,
     unanswered,
     inbox,

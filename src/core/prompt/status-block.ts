@@ -26,6 +26,7 @@ export function buildStatusBlock(session: Session, words: ModelWording, { names,
   const updates = [
     ...openItemLines(session, words),
     ...noticeLines(session, words),
+    ...(session.run?.failure?.last.hint === 'call' ? [words.callAsText] : []),
     ...notices,
     ...nudgeLines(session, words),
     ...limitLines(session, words),
@@ -140,6 +141,8 @@ function noticeLines(session: Session, words: ModelWording): string[] {
         return words.browserUsed;
       case 'truncated':
         return words.truncated;
+      case 'unfinished':
+        return words.unfinished(notice.finish);
       case 'refused':
         if (notice.veto === 'no_work') return words.unworked(named(notice.step));
         return notice.veto === 'check_failed'
