@@ -32,6 +32,7 @@ import {
 import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
 import { openLiveSettings } from './live-settings.ts';
 import { openSessionWorld } from './open-session.ts';
+import { startOwedFile } from './owed-writer.ts';
 import { openSecretRedaction } from './redaction.ts';
 import { openScheduledSessions } from './scheduled-sessions.ts';
 import { logEachOnce } from './session-notes.ts';
@@ -127,10 +128,12 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     scheduled: openScheduledSessions(options.root),
     parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
   });
+  const owed = startOwedFile({ paths: workspace.paths, clock: realClock, log, lostServers: mcp.lost });
   const published = publishLater(workspace.paths.schemas, log);
   return {
     async stop() {
       await published;
+      await owed.stop();
       await daemon.stop();
       settings.close();
       await Promise.all([mcp.close(), pool.close(), spending.close()]);

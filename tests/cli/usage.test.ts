@@ -72,8 +72,13 @@ test('usage and status show what is spent of each budget, and calls by model, se
     ['per_sender.month.cost Ada', '4.50', '4', '0.00'],
     [''],
   ]);
-  expect((await at.ctl('usage', '--by', 'schedule')).out).toMatch(/SCHEDULE +CALLS.*\n- +2 +100 +4\.5000\nnews +2 +100 +0\.2500/);
-  expect(JSON.parse((await at.ctl('usage', '--by', 'sender', '--json')).out)[0]).toMatchObject({ name: 'Ada', cost: 4.5 });
+  expect((await at.ctl('usage', '--by', 'schedule')).out).toMatch(
+    /SCHEDULE +CALLS.*\n- +2 +100 +4\.5000\nnews +2 +100 +0\.2500/,
+  );
+  expect(JSON.parse((await at.ctl('usage', '--by', 'sender', '--json')).out)[0]).toMatchObject({
+    name: 'Ada',
+    cost: 4.5,
+  });
   const { out: status } = await at.ctl('status');
   expect(status).toContain('Budget:    budgets.day.cost: 4.75 of 5, and 1 calls of unknown cost is spent until');
   expect(status).toContain('Budget:    budgets.per_sender.month.cost of Ada: 4.50 of 4 is spent; runs wait until');
@@ -81,7 +86,13 @@ test('usage and status show what is spent of each budget, and calls by model, se
 
 test('a budget that is no amount is an error of settings', async () => {
   const at = bench();
-  at.write('agentd.json', JSON.stringify({ budgets: { day: { cost: -1 } }, model: { prices: { input: -1, output: 1 } } }));
+  at.write(
+    'agentd.json',
+    JSON.stringify({ budgets: { day: { cost: -1 } }, model: { prices: { input: -1, output: 1 } } }),
+  );
   const { code, out } = await at.ctl('config', 'validate');
-  expect([code, out]).toEqual([1, expect.stringMatching(/budgets\.day\.cost: .*got -1[\s\S]*|prices\.input: .*got -1/)]);
+  expect([code, out]).toEqual([
+    1,
+    expect.stringMatching(/budgets\.day\.cost: .*got -1[\s\S]*|prices\.input: .*got -1/),
+  ]);
 });

@@ -88,7 +88,7 @@ export async function* readOverviews(paths: WorkspacePaths, folders: SessionFold
 }
 
 /** A summary of a session; an unreadable event log is reported in it, not thrown. */
-async function readOverview(paths: NamedSession, reasons: UnservedReasons): Promise<SessionOverview> {
+export async function readOverview(paths: NamedSession, reasons: UnservedReasons): Promise<SessionOverview> {
   const inbox = countWaitingMessages(paths);
   try {
     const session = await readSession(paths);

@@ -47,6 +47,7 @@ const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params', 'se
 /** Options that are set or not. yargs reads any value of theirs as "no". */
 const BOOLEAN_FLAGS = new Set([
   'wait',
+  'check',
   'json',
   'stdin',
   'after',
