@@ -6,6 +6,7 @@ import { resumeForChildCalls } from '../children/child-calls.ts';
 import { decideDelegation, haltChildren } from '../children/delegate.ts';
 import { decideSpawnCalls } from '../children/spawn-calls.ts';
 import { nextClaimAction } from '../detect/step-claims.ts';
+import { parseCommand } from '../messages/commands.ts';
 import {
   answerableDuringCall,
   emptyJoiningMessage,
@@ -15,7 +16,7 @@ import {
   mostUrgentMessage,
   type UrgentMessage,
 } from '../messages/message-actions.ts';
-import { answerQuestionEvents } from '../messages/questions.ts';
+import { answerQuestionEvents, isBareContinue } from '../messages/questions.ts';
 import { replyEvent } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
@@ -37,7 +38,7 @@ import { sessionDepth } from '../session/child-session.ts';
 import { isAskUserCall, isPlanCall, isSpawnCall } from '../session/internal-calls.ts';
 import type { StepClaim, TurnCall } from '../session/run-state.ts';
 import type { Message } from '../session/session-messages.ts';
-import { activePlan, sessionLanguage } from '../session/session-queries.ts';
+import { activePlan, runWait, sessionLanguage } from '../session/session-queries.ts';
 import { CRASH_LIMIT, type RunEndReason, type Session } from '../session/session-state.ts';
 import {
   approvalTimeout,
@@ -110,7 +111,22 @@ function dueEvents(session: Session, rules: Rules): EventBody[] {
   const urgent = mostUrgentMessage(session);
   if (urgent) return urgentEvents(session, urgent, rules);
   const idle = emptyJoiningMessage(session);
-  return idle ? [joinedReply(session, idle.id, rules)] : [];
+  const again = retryNowEvents(session, idle);
+  return idle ? [...again, joinedReply(session, idle.id, rules)] : again;
+}
+
+/** "Continue" while the model is waited for has it tried at once. `bare`: a message that says only that. */
+function retryNowEvents(session: Session, bare: Message | undefined): EventBody[] {
+  const last = session.run?.failure?.last;
+  if (!last || !runWait(session) || (last.retry_at ?? '') <= session.at) return [];
+  const isContinue = (message: Message | undefined) =>
+    message !== undefined && (isBareContinue(message) || parseCommand(message)?.name === 'continue');
+  const later = joiningMessages(session)
+    .map((id) => mapGet(session.messages, id))
+    .some((message) => isContinue(message) && Date.parse(message?.at ?? '') > Date.parse(last.at));
+  if (!later && !isContinue(bare)) return [];
+  const { kind, error, attempt } = last;
+  return [{ type: 'model.failed', kind, error, attempt, retry_at: session.at, ms: 0 }];
 }
 
 /** A message that ends the run takes effect once what the model has said is in the plan, or has ended the run. */

@@ -232,11 +232,15 @@ function durationOf(event: Event): number {
 
 /** How long an endpoint has been silent at this failure, counted from the first failure in the row. */
 function outageDuration(before: Run['failure'], event: EventOf<'model.failed'>): number {
-  return before ? before.silent_ms + retryDelay(before.last) + (event.ms ?? 0) : 0;
+  if (!before) return 0;
+  // A person may have had it tried earlier.
+  const waited = Math.max(0, Date.parse(event.at) - Date.parse(before.last.at));
+  return before.silent_ms + Math.min(retryDelay(before.last), waited) + (event.ms ?? 0);
 }
 
-function retryDelay({ at, retry_at }: EventOf<'model.failed'>): number {
-  return retry_at === null ? 0 : Math.max(0, Date.parse(retry_at) - Date.parse(at));
+/** A budget that is used up says nothing about the endpoint, and waiting for it costs the run no time. */
+function retryDelay({ at, retry_at, kind }: EventOf<'model.failed'>): number {
+  return retry_at === null || kind === 'budget' ? 0 : Math.max(0, Date.parse(retry_at) - Date.parse(at));
 }
 
 /** Messages kept for the next task: the newest, and at most a few pages of text. */

@@ -164,7 +164,7 @@ export function checkLimits(session: Session, rules: Rules): RunEndReason | null
 /** The end of a run whose model does not answer; null while it is still being retried. */
 export function checkOutage(session: Session, rules: Rules): RunEndReason | null {
   const failure = session.run?.failure;
-  if (!session.run || !failure || failure.last.kind === 'aborted') return null;
+  if (!session.run || !failure || failure.last.kind === 'aborted' || failure.last.kind === 'budget') return null;
   const words = REPLY_WORDING[sessionLanguage(session, rules)];
   if (failure.last.retry_at === null)
     return { status: 'failed', reason: failure.last.kind, text: words.failed(failure.last.error) };

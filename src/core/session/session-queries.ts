@@ -64,6 +64,20 @@ export function ownLimitsWhenResumed(session: Session, message: Message | undefi
   return { ...before, ...limitsOfMessage(message) };
 }
 
+/** What a run waits for by itself, and until when (ISO 8601): it goes on then. */
+export type RunWait = { what: 'budget' | 'model limit' | 'model'; until: string };
+
+/** A pause between two tries that is shorter is none that people would want to see, in ms. */
+const SHORT_WAIT_MS = 5000;
+
+/** Null while a run works. `model limit`: the endpoint said when it may be asked again; `model`: it does not answer. */
+export function runWait({ run }: Session): RunWait | null {
+  const last = run?.failure?.last;
+  if (!last?.retry_at || Date.parse(last.retry_at) - Date.parse(last.at) < SHORT_WAIT_MS) return null;
+  const what = last.kind === 'budget' ? 'budget' : last.kind === 'overloaded' ? 'model limit' : 'model';
+  return { what, until: last.retry_at };
+}
+
 /** The status of a session for a new message: the columns of the table in `message-actions.ts`. */
 export type SessionStatus = Exclude<Standing, 'cancelled'>;
 

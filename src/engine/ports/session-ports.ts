@@ -23,6 +23,8 @@ export type SessionPorts = {
   diskCapacity: () => DiskCapacity;
   /** Current notes for later runs; read when a run starts. If left out, there are none. Never throws. */
   notes?: () => Notes;
+  /** Counts what model calls cost, and holds budgets. If left out, there are none. */
+  spending?: Spending;
   /** Commands of this session that continue after their call. If left out, there are none. */
   jobs?: Jobs;
   /** The session's browser. If left out, it has none that a person could take over. */
@@ -54,6 +56,29 @@ export type Clock = {
   elapsed(): number;
   /** Calls `run` once after `ms`; the returned function cancels it. */
   after(ms: number, run: () => void): () => void;
+};
+
+/** What a model call is expected to cost at most: tokens of prompt and answer; `cost` is null if that is not known. */
+export type CallEstimate = { tokens: number; cost: number | null };
+
+/** What a model call has cost; `cost` is null if nobody said it. Without an answer, what it must have cost at least. */
+export type CallSpent = CallEstimate & { ms: number; isAnswered: boolean };
+
+/** A call for which money is held back. Each reservation is settled once, whatever became of the call. */
+export type Reservation = { settle(spent: CallSpent): Promise<void> };
+
+/** Why a call may not start. `until`: when it may (ISO 8601); null: a person has to change something first. */
+export type SpendingRefusal = { until: string | null; why: string };
+
+export type Spending = {
+  /**
+   * Reserves the most a call is expected to cost. Waits while only calls in flight use a budget up; throws the signal's
+   * reason if aborted then.
+   */
+  reserve(
+    call: CallEstimate & { model: string; message: { id: string; from?: string | undefined } },
+    signal: AbortSignal,
+  ): Promise<Reservation | SpendingRefusal>;
 };
 
 /** Limits how many runs are active. */
@@ -134,7 +159,11 @@ export type Model = {
    * model.
    */
   contextWindow?(name: string | undefined): number | undefined;
+  /** Price of a million tokens of that model, as far as it is known; without a name, of the configured model. */
+  prices?(name: string | undefined): Promise<TokenPrices | undefined>;
 };
+
+export type TokenPrices = { input: number; output: number };
 
 export type ModelErrorKind = 'unreachable' | 'overloaded' | 'rejected' | 'too_long' | 'malformed' | 'unconfigured';
 

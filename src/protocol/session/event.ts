@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ApprovedBy, ChildCall } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
-import { Actor, EventStamp, FileIdentity, ProviderFields, StoredText } from './log-entry.ts';
+import { Actor, EventStamp, FileIdentity, ModelFailureKind, ProviderFields, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageFile, MessageOptions, SenderRights } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { EditRefusal, PlanChange, PlanSave } from './plan-edit.ts';
@@ -107,7 +107,7 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('model.failed', {
     error: z.string(),
-    kind: z.enum(['unreachable', 'overloaded', 'rejected', 'too_long', 'malformed', 'aborted', 'unconfigured']),
+    kind: ModelFailureKind,
     attempt: z.int().min(1),
     ms: z.number().optional().describe('How long the call took to fail.'),
     retry_at: z.string().nullable().describe('When it is retried; null: never.'),

@@ -14,7 +14,12 @@ export const MessageOptions = z.strictObject({
     .regex(/^[^/\u0000.][^/\u0000]*$/, 'expected one plain name, without "/" and without a dot at its start')
     .optional()
     .describe('A folder under `work/` that the tools of this run see as their own.'),
-  when: z.enum(['now', 'after']).optional().describe('"after": do not join an active run; wait for its end.'),
+  when: z
+    .enum(['now', 'after', 'apart'])
+    .optional()
+    .describe(
+      '"after": do not join an active run; wait for its end. "apart": the same, and the text is a task, whatever its words: it answers no question and resumes nothing.',
+    ),
 });
 export type MessageOptions = z.infer<typeof MessageOptions>;
 
