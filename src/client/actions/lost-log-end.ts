@@ -12,7 +12,7 @@ import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import { readUnservedReasons, whyUnserved } from '../inspect/session-overview.ts';
 import { sessionBeforeOldest } from '../sessions/replay.ts';
 import type { SessionFolders } from '../sessions/session-folders.ts';
-import { wakeDaemon } from './plan-save.ts';
+import { wakeDaemon } from './plan-working-copy.ts';
 
 type KnownSession = ReturnType<SessionFolders['get']>;
 

@@ -93,7 +93,16 @@ function childSend(
 ): ChildSend {
   const child = childSessionName(session.name, step, childGeneration(session, step));
   const id = `${step}.${count}-${session.plan?.id.replace(/^plan_/, '') ?? ''}`;
-  return { do: 'send', step, child, attempt, notBefore: null, message: { id, from: session.name, ...message } };
+  const reach = session.run?.reach ?? [];
+  const rights = reach.length > 0 && { rights: { sessions: reach.map((patterns) => [...patterns]) } };
+  return {
+    do: 'send',
+    step,
+    child,
+    attempt,
+    notBefore: null,
+    message: { id, from: session.name, ...rights, ...message },
+  };
 }
 
 /**
@@ -141,7 +150,8 @@ function unspentBudget(session: Session, of: 'tokens' | 'cost' | 'minutes'): num
   const { run } = session;
   const limit = run?.limits[of] ?? null;
   if (run === null || limit === null) return null;
-  const spent = of === 'minutes' ? run.elapsedMs / MINUTE_MS : (run.spent[of] ?? 0);
+  // A cost that is unknown may be the whole budget.
+  const spent = of === 'minutes' ? run.elapsedMs / MINUTE_MS : (run.spent[of] ?? limit);
   return limit - spent - promisedToChildren(session, of);
 }
 

@@ -1,9 +1,10 @@
-import type { EventOf, LoggedPlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
+import type { EventOf, PlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { CompletedBy } from '../../protocol/session/plan.ts';
 import type { Usage } from '../../protocol/session/reply.ts';
-import type { ApprovedBy } from '../../protocol/settings/permissions.ts';
+import type { ApprovedBy, ChildCall } from '../../protocol/settings/permissions.ts';
 import type { Limits, Mode, ResolvedLimits } from '../../protocol/settings/run-options.ts';
+import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 
 export type Run = {
   message: string;
@@ -21,19 +22,18 @@ export type Run = {
   limits: ResolvedLimits;
   /** Those of the limits that its message or template named, or a person set in the plan since. */
   ownLimits?: Limits;
+  /** The sessions that everybody may see who had a part in it: it searches no others. */
+  reach?: SessionReach;
   /** Id of a paused plan that this run leaves alone. */
   besidePlan: string | undefined;
   spent: { iterations: number; tokens: number; cost: number | null };
   /** Consecutive answers without a tool call and without a step being closed, while steps were open. */
   idleAnswers: number;
   repeatedCall: { key: string; count: number; call: string };
-  /**
-   * Consecutive failures of the model. `silent_ms`: from the first to the last of them; `tries`: how many of each kind
-   * (missing in snapshots of earlier versions).
-   */
+  /** Consecutive failures of the model; `silent_ms`: from the first to the last; `tries`: how many of each kind. */
   failure: {
     silent_ms: number;
-    tries?: { [kind in EventOf<'model.failed'>['kind']]?: number };
+    tries: { [kind in EventOf<'model.failed'>['kind']]?: number };
     last: EventOf<'model.failed'>;
   } | null;
   /** The paused plan that was shelved for this run's own plan. */
@@ -41,10 +41,17 @@ export type Run = {
   agent: string | undefined;
   folder: string | undefined;
   /** The last planner query that was answered, and how often it was asked in a row. */
-  plannerQuery: { ask: LoggedPlannerQuery; tries: number; text: string; isTruncated?: true } | null;
+  plannerQuery: { ask: PlannerQuery; tries: number; text: string; isTruncated?: true } | null;
   /** Exit status of the last command; null if none ran, or it did not end by itself. */
   exitStatus: number | null;
 };
+
+/** What a run has spent with this; a sum with a part of unknown cost is unknown. */
+export const addUsage = (spent: Run['spent'], more: Run['spent']): Run['spent'] => ({
+  iterations: spent.iterations + more.iterations,
+  tokens: spent.tokens + more.tokens,
+  cost: spent.cost === null || more.cost === null ? null : spent.cost + more.cost,
+});
 
 export type RunEnd = {
   message: string;
@@ -55,13 +62,14 @@ export type RunEnd = {
   wasBeside: boolean;
   /** The plan that stopped with the run. */
   plan: string | null;
-  /** Wall time. Missing in snapshots of earlier versions. */
-  at?: string;
+  /** Wall time. */
+  at: string;
   spent: Usage;
   mode: Mode | undefined;
   modeReason: string | undefined;
   ownModel?: string | undefined;
   ownLimits?: Limits;
+  reach?: SessionReach;
   agent: string | undefined;
   folder: string | undefined;
   exitStatus: number | null;
@@ -78,13 +86,15 @@ export type Turn = {
   text: string;
   /** The text ends in the middle. */
   isTruncated?: true;
+  /** The endpoint stopped the answer for this reason: nothing in it counts as said at its end. */
+  unfinished?: string;
   calls: readonly TurnCall[];
   /** This answer has closed a step: it closes no other. */
   hasClosedStep: boolean;
   /** A claim of this answer was refused or a question was asked: it is not judged again. */
   isJudged: boolean;
-  /** The claim that was refused, and why. `veto` is missing in snapshots of earlier versions. */
-  refusedClaim: { step: string; veto?: string; evidence: string } | null;
+  /** The claim that was refused, and why. */
+  refusedClaim: { step: string; veto: string; evidence: string } | null;
   /** The model said that the step is blocked. */
   isBlocked: boolean;
   /** Descriptions this answer declared that became steps. */
@@ -139,11 +149,14 @@ export type Notice = { seq: number } & (
   | { about: 'again'; step: string; attempt: number; error: string }
   | { about: 'browser' }
   | { about: 'truncated' }
+  | { about: 'unfinished'; finish: string }
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
 
+const NOT_ABOUT_PLAN: ReadonlySet<Notice['about']> = new Set(['browser', 'truncated', 'unfinished']);
+
 /** Whether it concerns the plan: the plan's next run gets it, a run that leaves the paused plan alone does not. */
-export const isAboutPlan = ({ about }: Notice): boolean => about !== 'browser' && about !== 'truncated';
+export const isAboutPlan = ({ about }: Notice): boolean => !NOT_ABOUT_PLAN.has(about);
 
 /**
  * Rounds of work on the steps of one plan. A round ends when its step is closed or fails, or after `step_iterations`
@@ -215,6 +228,20 @@ export type PendingApproval = {
   /** Queued messages written before their sender could know of the call: their words do not answer it. */
   queuedBefore: readonly string[];
 };
+
+/** Calls of child sessions, and of theirs, that wait for a person. Only a root session knows of them. */
+export type ChildCalls = {
+  /** `isShown`: the person was asked about it. `isAnswered`: the answer is on its way to the session. */
+  calls: ReadonlyArray<ChildCall & { isShown?: true; isAnswered?: true }>;
+  /** When the last of them began to wait. */
+  since: string;
+  /** The run that ended to ask the person; null if none did. */
+  run: Run | null;
+  /** Queued messages written before their sender could know of the calls: their words do not answer them. */
+  queuedBefore: readonly string[];
+};
+
+export const NO_CHILD_CALLS: ChildCalls = { calls: [], since: '', run: null, queuedBefore: [] };
 
 export type ApprovalVerdict = { decision: 'allow' | 'deny'; by: ApprovedBy; why: string; at: string };
 

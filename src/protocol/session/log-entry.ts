@@ -19,17 +19,33 @@ export const EventStamp = z.object({
   v: z.literal(2),
   seq: z.int().min(1).describe('Without gaps from 1.'),
   epoch: z.int().min(1).describe('Which owner of the workspace wrote it.'),
-  synced: z
-    .int()
-    .min(0)
-    .optional()
-    .describe('The last event known to be on disk when this line was written. Missing in lines of version 1.'),
+  synced: z.int().min(0).optional().describe('The last event known to be on disk when this line was written.'),
   at: z.iso.datetime().describe('Wall time, for people; order is `seq` alone.'),
   fence: LogOffset.optional().describe(
     'First line of an epoch: how far its writer had read. Lines between there and this one are void.',
   ),
 });
 export type EventStamp = z.infer<typeof EventStamp>;
+
+/** The identity of a dropped file in the file system. A different `ctime_ns` or name means it was touched or moved. */
+export const FileIdentity = z.object({
+  ino: z.string(),
+  mtime_ns: z.string(),
+  sha256: z.string(),
+  ctime_ns: z.string(),
+  name: z.string().optional().describe('Its name in `inbox/`, if its reply has another name.'),
+});
+export type FileIdentity = z.infer<typeof FileIdentity>;
+
+/**
+ * Who or what caused it: a person (by a message or an edited file), another agent that uses the session as a tool, the
+ * session's model, or a rule of the daemon.
+ */
+export const Actor = z.enum(['person', 'agent', 'model', 'daemon']);
+export type Actor = z.infer<typeof Actor>;
+
+/** Whether it came from outside: neither the session's own model nor the daemon thought of it. */
+export const isFromOutside = (by: Actor): boolean => by === 'person' || by === 'agent';
 
 /** Fields of a model's answer that are not read, but kept and sent back. */
 export const ProviderFields = z.record(z.string(), z.unknown());
@@ -48,3 +64,8 @@ export const MAX_INLINE_CHARS = 16_000;
 export function inlineText(recorded: StoredText): string {
   return 'text' in recorded ? recorded.text : recorded.head;
 }
+
+/** Why a call of the model failed. `budget`: none was made, since a budget is used up. */
+export const ModelFailureKind = z.enum([
+  ...(['unreachable', 'overloaded', 'rejected', 'too_long', 'malformed', 'aborted', 'unconfigured', 'budget'] as const),
+]);
