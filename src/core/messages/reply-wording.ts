@@ -23,6 +23,7 @@ const en = {
   freshArchived: (goal: string) => `Started a new conversation. The plan "${goal}" was moved to plans/.`,
   unknown: (name: string, nearest: string | undefined, known: string) =>
     `Unknown command "/${name}".${nearest ? ` Did you mean "/${nearest}"?` : ''} Commands: ${known}.`,
+  failedSteps: (steps: string) => `Note: failed: ${steps}`,
   leftOut: (steps: string) => `Note: left out: ${steps}`,
   assumed: (steps: string) => `Note: assumed done, because nothing indicated otherwise: ${steps}`,
   noWork: 'no tool was used in this step.',
@@ -144,6 +145,7 @@ const zh: typeof en = {
   freshArchived: (goal) => `新的对话已开始。计划“${goal}”已移到 plans/。`,
   unknown: (name, nearest, known) =>
     `未知命令“/${name}”。${nearest ? `您是指“/${nearest}”吗？` : ''}可用命令：${known}。`,
+  failedSteps: (steps) => `注意：以下步骤失败了：${steps}`,
   leftOut: (steps) => `注意：以下步骤没有做：${steps}`,
   assumed: (steps) => `注意：以下步骤没有明确说明，推定完成：${steps}`,
   noWork: '这一步没有用过任何工具。',
