@@ -22,7 +22,7 @@ import {
 } from '../tools/index.ts';
 import type { LiveSettings } from './live-settings.ts';
 import type { SecretRedaction } from './redaction.ts';
-import { openOwnSchedules } from './scheduled-sessions.ts';
+import { openOwnSchedules, openReminders } from './scheduled-sessions.ts';
 import { openSessionNotes, type SessionNotesOptions } from './session-notes.ts';
 import { openSessionSpending } from './session-spending.ts';
 
@@ -120,7 +120,8 @@ function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: Se
     const parent = parents.get(name) ?? parentSessionOf(name);
     if (parent !== undefined) hands().wake(parent);
   };
-  return withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name));
+  const reminders = openReminders(name, workspace.paths.schedules);
+  return { ...withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name)), reminders };
 }
 
 /** A line that readers would void must be neither written nor acted upon: files would be moved and replies sent. */

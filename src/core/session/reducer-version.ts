@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'dbaa725caad60f05';
+export const REDUCER_VERSION = '92f7f569b6dd00d4';

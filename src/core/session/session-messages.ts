@@ -6,6 +6,7 @@ import type {
   ImageFile,
   MessageFile,
   MessageOptions,
+  PlannedMessage,
   SenderRights,
 } from '../../protocol/session/message.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
@@ -31,6 +32,8 @@ export type Message = {
   /** Its sender may not give orders here: the model receives it as data, nothing more. */
   as?: 'data';
   template?: RenderedTemplate;
+  /** The schedule that was made of it. */
+  planned?: PlannedMessage;
   sha256: string;
   /** It arrived during a run, so it may join that run. */
   arrivedDuringRun: boolean;

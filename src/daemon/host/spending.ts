@@ -75,9 +75,10 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
         : file.entries,
     }));
     // An answer is not lost for it: what is not written now is written with the next call.
-    await days
+    const saved = days
       .save(day, isDurable)
       .catch((error) => log('warn', `what a model call cost could not be written: ${errorText(error)}`));
+    if (isDurable) await saved;
     queue.next();
   }
 
