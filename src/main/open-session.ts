@@ -121,7 +121,13 @@ function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: Se
     if (parent !== undefined) hands().wake(parent);
   };
   const reminders = openReminders(name, workspace.paths.schedules);
-  return { ...withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name)), reminders };
+  const root = rootSessionOf(name);
+  // A root session asks about the calls of its child sessions.
+  const onChange = (): void => (root === name ? undefined : hands().wake(root));
+  return {
+    ...withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name), onChange),
+    reminders,
+  };
 }
 
 /** A line that readers would void must be neither written nor acted upon: files would be moved and replies sent. */
@@ -149,7 +155,7 @@ function withReplyHook(store: SessionStore, onReply: () => void): SessionStore {
 }
 
 /** A person may answer in the file: it is watched from now on, also if the daemon finds it at its start. */
-function withApprovalHook(store: SessionStore, asks: () => void): SessionStore {
+function withApprovalHook(store: SessionStore, asks: () => void, onChange: () => void): SessionStore {
   const { approvals } = store;
   const watched: SessionStore['approvals'] = {
     ...approvals,
@@ -161,6 +167,11 @@ function withApprovalHook(store: SessionStore, asks: () => void): SessionStore {
     async write(id, content) {
       await approvals.write(id, content);
       asks();
+      onChange();
+    },
+    async archive(id, content) {
+      await approvals.archive(id, content);
+      onChange();
     },
   };
   return { ...store, approvals: watched };

@@ -2,6 +2,7 @@ import { mapGet } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { type Rules, resolveRules } from '../../protocol/settings/effective-settings.ts';
+import { resumeForChildCalls } from '../children/child-calls.ts';
 import { decideDelegation, haltChildren } from '../children/delegate.ts';
 import { decideSpawnCalls } from '../children/spawn-calls.ts';
 import { nextClaimAction } from '../detect/step-claims.ts';
@@ -21,6 +22,7 @@ import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
 import { assertLegalTransitions } from '../plan/plan-steps.ts';
 import { compactionEvent } from '../prompt/context-window.ts';
+import { restingRun } from '../reducers/reduce-approval.ts';
 import type { Decision } from '../runs/decision.ts';
 import {
   checkFinished,
@@ -45,6 +47,7 @@ import {
   endForApprovalEvents,
   waitsForApproval,
 } from './approval-decisions.ts';
+import { decideChildCallAnswer } from './child-call-answers.ts';
 import { askUserEvents, browserLostEvents, outdatedBrowserCallEvents, waitsForBrowser } from './human-in-the-loop.ts';
 import { judgeAnswer } from './judge-answer.ts';
 import { planCallEvents } from './plan-tool-calls.ts';
@@ -77,9 +80,12 @@ function nextDecision(session: Session, rules: Rules): Decision {
   // Before the next message, which may drop the plan and its child sessions.
   const halt = haltChildren(session);
   if (halt) return halt;
-  const begun = nextMessageEvents(session, rules);
+  const next = nextMessage(session);
+  const answer = next && decideChildCallAnswer(session, next, rules);
+  if (answer) return answer;
+  const begun = next ? respondToMessage(session, next, rules) : [];
   if (begun.length > 0) return { do: 'record', events: begun };
-  const again = resumeAfterSettings(session, rules);
+  const again = [...resumeAfterSettings(session, rules), ...resumeForChildCalls(session)];
   if (again.length > 0) return { do: 'record', events: again };
   return { do: 'idle', ...approvalTimeout(session) };
 }
@@ -179,7 +185,7 @@ function owedReplyEvents(session: Session, rules: Rules): EventBody[] {
     ...session.queue,
     ...session.undelivered,
     session.run?.message,
-    session.approvals.open?.run?.message,
+    restingRun(session)?.message,
   ]);
   const joined = session.unanswered.find((id) => !dealtWith.has(id));
   return joined !== undefined ? [joinedReply(session, joined, rules)] : [];
@@ -193,12 +199,8 @@ function joinedReply(session: Session, message: string, rules: Rules): EventBody
   return replyEvent(session, message, { status: 'joined', text: REPLY_WORDING[language].joined }, language);
 }
 
-function nextMessageEvents(session: Session, rules: Rules): EventBody[] {
-  const message = session.queue
-    .flatMap((id) => mapGet(session.messages, id) ?? [])
-    .find((one) => !isBlockedByApproval(session, one));
-  return message ? respondToMessage(session, message, rules) : [];
-}
+const nextMessage = (session: Session): Message | undefined =>
+  session.queue.flatMap((id) => mapGet(session.messages, id) ?? []).find((one) => !isBlockedByApproval(session, one));
 
 function isBlockedByApproval(session: Session, message: Message): boolean {
   const kind = messageKind(session, message);

@@ -2,12 +2,14 @@ import { appendList, listItems, mapGet, mapSet, omitKey } from '../../base/colle
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import { toDaemonMessage } from '../messages/chat-messages.ts';
+import { giveTimeAgain } from '../session/child-session.ts';
 import type { Run } from '../session/run-state.ts';
+import { withSendersReach } from '../session/sender-rights.ts';
 import { discardAnsweredTexts, dropKey, type Message, toTakenDrop, withoutText } from '../session/session-messages.ts';
 import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
-import { markApprovalSeen, reduceApproval } from './reduce-approval.ts';
-import { giveTimeAgain, reduceChild } from './reduce-child.ts';
+import { markApprovalSeen, reduceApproval, reduceChildCalls } from './reduce-approval.ts';
+import { reduceChild } from './reduce-child.ts';
 import { reduceCrashCounts } from './reduce-crash-counts.ts';
 import { reducePlan } from './reduce-plan.ts';
 import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './reduce-run.ts';
@@ -40,7 +42,7 @@ function applyEvent(session: Session, event: Event): Session {
     case 'mode.set':
       return reduceMode(session, event);
     case 'model.answered':
-      return reduceModelAnswer(session, event);
+      return reduceModelAnswer(withSendersReach(session, 'run', event.delivered.map(rightsIn(session))), event);
     case 'model.failed':
       return modelFailed(session, event);
     case 'tool.started':
@@ -57,6 +59,8 @@ function applyEvent(session: Session, event: Event): Session {
     case 'child.sent':
     case 'child.replied':
       return reduceChild(session, event);
+    case 'child.asked':
+      return reduceChildCalls(session, event);
     case 'context.compacted':
       return event.kept === undefined
         ? resetConversation(session)
@@ -89,6 +93,11 @@ function applyEvent(session: Session, event: Event): Session {
       return event satisfies never;
   }
 }
+
+const rightsIn =
+  ({ messages }: Session) =>
+  (id: string) =>
+    mapGet(messages, id)?.rights;
 
 /** The model hears once that a person used the browser, however often they did until then. */
 const noteBrowserUse = ({ notices }: Session, seq: number): Session['notices'] => [

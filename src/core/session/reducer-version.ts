@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '92f7f569b6dd00d4';
+export const REDUCER_VERSION = 'a75da0f4770a7e8d';

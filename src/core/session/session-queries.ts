@@ -81,11 +81,18 @@ export function runWait({ run }: Session): RunWait | null {
 /** The status of a session for a new message: the columns of the table in `message-actions.ts`. */
 export type SessionStatus = Exclude<Standing, 'cancelled'>;
 
-/** A cancelled run can be resumed like a failed one, so messages are handled alike. */
+/**
+ * A cancelled run can be resumed like a failed one, so messages are handled alike. Of a plan that a person has closed
+ * nothing is left to resume.
+ */
 export function sessionStatus(session: Session): SessionStatus {
   const standing = sessionStanding(session);
-  return standing === 'cancelled' ? 'failed' : standing;
+  if (standing !== 'cancelled') return standing;
+  return session.plan?.reason === CLOSED_BY_HAND ? 'completed' : 'failed';
 }
+
+/** Why a plan is over whose last step a person has closed. */
+export const CLOSED_BY_HAND = 'closed by hand';
 
 /** The state of a session whose event log is readable. */
 export type Standing = Exclude<SessionStanding, 'unreadable'>;

@@ -2,6 +2,7 @@ import type { ChatMessage } from '../../core/session/session-messages.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
 import type { ImageFile, MessageFile } from '../../protocol/session/message.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
+import type { ChildCall } from '../../protocol/settings/permissions.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import type { SessionStore } from './store-ports.ts';
 import type { BrowserControl, Jobs, Toolbox, ToolSpec } from './tool-ports.ts';
@@ -108,6 +109,11 @@ export type ChildSessions = {
   send(child: string, message: MessageFile & { id: string }): Promise<'sent' | 'gone'>;
   /** Its reply to that message, whether or not somebody moved it to `read/`. A session that is gone has failed. */
   reply(child: string, id: string): Promise<Reply | undefined>;
+  /**
+   * The calls of child sessions of `root`, and of theirs, that wait for a person, by session. One that cannot be served
+   * has none. A call of `known` whose file cannot be read still waits.
+   */
+  waitingCalls(root: string, known: readonly ChildCall[]): Promise<ChildCall[]>;
   /** This session has logged the replies for this step: moves them from the child's outbox to `outbox/read/`. */
   consume(child: string, step: string): Promise<void>;
 };

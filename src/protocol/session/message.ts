@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { IMAGE_TYPES } from '../../base/file-kind.ts';
 import { Limits, LimitsInput, Mode } from '../settings/run-options.ts';
-import { Role } from '../workspace/daemon-files.ts';
+import { Role, SessionPattern } from '../workspace/daemon-files.ts';
 import { PlanEdit } from './plan-edit.ts';
 
 export const MessageOptions = z.strictObject({
@@ -25,9 +25,15 @@ export type MessageOptions = z.infer<typeof MessageOptions>;
 
 /**
  * What the sender of a file in the inbox may do, as the server says that took it in. Without it they are the owner,
- * since nobody else can write there.
+ * since nobody else can write there; without one of its fields nothing is restricted by it.
  */
-export const SenderRights = z.strictObject({ role: Role.describe('The role of the token it was sent with.') });
+export const SenderRights = z.strictObject({
+  role: Role.optional().describe('The role of the token it was sent with.'),
+  sessions: z
+    .array(z.array(SessionPattern).min(1))
+    .optional()
+    .describe('Lists of patterns such as those of a token: its sender may see sessions that match one of each list.'),
+});
 export type SenderRights = z.infer<typeof SenderRights>;
 
 /** A schedule that was made of a message, and when it is due, as a clock in its time zone shows it. */

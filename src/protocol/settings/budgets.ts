@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 /** What may be spent in a period. */
 const BudgetAmounts = z.strictObject({
-  tokens: z.int().min(1).max(1e15).optional(),
+  tokens: z.int().min(1).max(1e12).optional(),
   cost: z.number().positive().max(1e12).optional().describe('In the currency of `prices`; US dollars by default.'),
   minutes: z.number().positive().max(1e9).optional().describe('Minutes of model calls.'),
 });

@@ -159,8 +159,9 @@ function rightsOf(user: AccessToken, client: Client): Rights {
       return rights.stamped(message);
     },
     stamped: (sent) => {
-      const least = sent.rights && includesRole(user.role, sent.rights.role) ? sent.rights.role : user.role;
-      return { ...sent, from: user.name, rights: { role: least } };
+      const wanted = sent.rights?.role;
+      const role = wanted !== undefined && includesRole(user.role, wanted) ? wanted : user.role;
+      return { ...sent, from: user.name, rights: { role, sessions: [user.sessions] } };
     },
   };
   return rights;
