@@ -4,7 +4,6 @@ import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import type {
   Attachment,
   ImageFile,
-  MessageFile,
   MessageOptions,
   PlannedMessage,
   SenderRights,
