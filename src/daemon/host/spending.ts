@@ -77,7 +77,8 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
         : file.entries,
     }));
     // An answer is not lost for it: what is not written now is written with the next call.
-    await days.save(day, isDurable).catch(sayUnwritten);
+    const saved = days.save(day, isDurable).catch(sayUnwritten);
+    if (isDurable) await saved;
     queue.next();
   }
 
