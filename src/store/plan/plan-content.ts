@@ -3,9 +3,8 @@ import { join } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
 import { createFile, linkIfFree } from '../fs/durable-write.ts';
-import { contentKeyOf, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
+import { contentKeyOf, decodeLossless, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
-import { decodeLossless } from '../fs/utf8.ts';
 
 /** The content of a file when last read. */
 export type PlanContent = { key: string; text: string; firstSeenAt: number; readAt: number };

@@ -5,9 +5,9 @@ import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import type { Templates } from '../../engine/ports/store-ports.ts';
 import { isTemplateName, type TemplateHead } from '../../protocol/templates/template.ts';
 import { ensureFolder, placeNewFile, stagingName } from '../fs/durable-write.ts';
+import { firstBadUtf8Byte } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
-import { firstBadUtf8Byte } from '../fs/utf8.ts';
 
 const EXTENSION = '.md';
 const MAX_TEMPLATE_BYTES = 1024 * 1024;
