@@ -1,6 +1,6 @@
 /**
- * What the npm package exports: the client, with which a program starts a daemon, sends messages and follows sessions; the
- * formats as zod schemas; and the pure parts, for measurements.
+ * What the npm package exports: the client, with which a program starts a daemon, sends messages and follows sessions;
+ * the formats as zod schemas; and the pure parts, for measurements.
  */
 
 export type { OutgoingMessage, SentMessage } from './client/actions/messaging.ts';

@@ -16,7 +16,7 @@ import { help, PAGES } from '../admin/help-pages.ts';
 import { usage } from '../admin/usage-report.ts';
 import { acp, mcp, open, restart, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
-import { archive, doctor, rebuild, remove, rename, settings } from '../commands/maintenance.ts';
+import { acceptLog, archive, doctor, rebuild, remove, rename, settings } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
 import {
   approvals,
@@ -259,5 +259,5 @@ const COMMANDS: readonly CliCommand[] = [
   ...[templates, saveTemplate, schedule],
   ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],
-  ...[archive, remove, rename, rebuild, doctor],
+  ...[archive, remove, rename, rebuild, acceptLog, doctor],
 ];
