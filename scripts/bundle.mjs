@@ -15,7 +15,17 @@ const SHARED = 'zod';
  */
 const INLINED = [
   SHARED,
-  ...['openai', 'yaml', 'ipaddr.js', 'chokidar', 'readdirp', 'p-queue', 'p-timeout', 'eventemitter3'],
+  ...[
+    'eventsource-parser',
+    'proxy-from-env',
+    'yaml',
+    'ipaddr.js',
+    'chokidar',
+    'readdirp',
+    'p-queue',
+    'p-timeout',
+    'eventemitter3',
+  ],
   ...[
     '@modelcontextprotocol/server',
     '@modelcontextprotocol/core',
@@ -145,7 +155,7 @@ function isShared(id) {
   return id.includes(`/node_modules/${SHARED}/`);
 }
 
-/** Whether an import (`openai/streaming`) or a file belongs to an inlined package. */
+/** Whether an import (`hono/cors`) or a file belongs to an inlined package. */
 function isInlined(id) {
   return INLINED.some((name) => id === name || id.startsWith(`${name}/`) || id.includes(`/node_modules/${name}/`));
 }

@@ -5,7 +5,7 @@ import { type Model, ModelError } from '../engine/ports/session-ports.ts';
 import { type EffectiveModel, OPENAI_KEY, OPENAI_URL } from '../protocol/settings/effective-settings.ts';
 import { openBuiltInModel, readScript, scriptedAnswers } from './built-in/built-in-model.ts';
 import { answerRunbook } from './built-in/runbook-model.ts';
-import type { EndpointSettings } from './endpoint/openai-endpoint.ts';
+import type { EndpointSettings } from './endpoint/endpoint-client.ts';
 
 export type Environment = Record<string, string | undefined>;
 

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { countTokens } from '../../src/engine/ports/session-ports.ts';
-import { type EndpointSettings, openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
+import type { EndpointSettings } from '../../src/models/endpoint/endpoint-client.ts';
+import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
 import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
 import { ask, assistantMessage, request, shell, tool, user } from './ask.ts';
 
@@ -306,5 +307,37 @@ describe('an abort', () => {
     };
     const { signal } = new AbortController();
     await expect(model.ask(request([user('hello')]), { signal, onText })).rejects.toBe(bug);
+  });
+});
+
+describe('a budget of the run', () => {
+  const budgeted = async (script: ScriptEntry, budget: { ms?: number; tokens?: number }) => {
+    const { server, model } = await endpoint(script);
+    const options = { signal: new AbortController().signal, onText: () => undefined, budget };
+    return { server, answered: model.ask(request([user('hello')]), options) };
+  };
+
+  test('of tokens cuts the answer where it is used up, and hangs up', async () => {
+    const { server, answered } = await budgeted(
+      { text: Array.from({ length: 500 }, () => 'word '.repeat(20)) },
+      { tokens: 500 },
+    );
+    const { text, truncated } = await answered;
+    expect({ truncated, isShort: text.length < 3000, isThere: text.length > 1500 }).toEqual({
+      truncated: true,
+      isShort: true,
+      isThere: true,
+    });
+    expect(await server.requests[0]?.hungUp).toBe(true);
+  });
+
+  test('of time cuts an answer that has begun, and ends the wait for one that has not', async () => {
+    const begun = await budgeted({ text: ['first', 'second'], hang: 'first' }, { ms: 200 });
+    expect(await begun.answered).toMatchObject({ text: 'first', truncated: true });
+    const silent = await budgeted({ hang: 'before' }, { ms: 200 });
+    await expect(silent.answered).rejects.toMatchObject({
+      kind: 'unreachable',
+      message: expect.stringContaining('limits.minutes'),
+    });
   });
 });

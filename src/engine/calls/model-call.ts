@@ -1,5 +1,5 @@
 import { runningStep } from '../../core/plan/plan-steps.ts';
-import { countMessageTokens } from '../../core/prompt/context-window.ts';
+import { countMessageTokens, countTokens } from '../../core/prompt/context-window.ts';
 import { buildModelRequest } from '../../core/prompt/model-request.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import type { Run } from '../../core/session/run-state.ts';
@@ -7,7 +7,7 @@ import { activePlan } from '../../core/session/session-queries.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
-import { type ChatMessage, ModelError, type ModelRequest } from '../ports/session-ports.ts';
+import { type AskOptions, type ChatMessage, ModelError, type ModelRequest } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { listOfferedTools } from './permission-gate.ts';
 import { cleanUpCalls } from './tool-call.ts';
@@ -63,7 +63,8 @@ export async function callModel(
     const request = { messages, tools, model: session.run?.model, image };
     await Promise.all([synced, ports.model.prepare?.(request)]);
     began = ports.clock.elapsed();
-    const answer = await ports.model.ask(request, { signal, onText: (delta) => ports.store.live.write(delta) });
+    const onText = (delta: string) => ports.store.live.write(delta);
+    const answer = await ports.model.ask(request, { signal, onText, budget: budgetOf(session.run, messages) });
     if (plannerQuery && answer.unfinished !== undefined) throw unfinishedFault(answer.unfinished);
     if (!plannerQuery) ports.jobs?.markAllReported();
     const ms = Math.round(ports.clock.elapsed() - began);
@@ -87,6 +88,22 @@ export async function callModel(
     ports.store.live.end();
   }
 }
+
+/** Even a run that has almost used its limit up gets this much of an answer. */
+const LEAST_TOKENS = 500;
+const LEAST_MS = 1000;
+
+/** What a call may take at most: a limit that is reached within it ends it, and the run pauses. */
+function budgetOf(run: Run | null, messages: readonly ChatMessage[]): NonNullable<AskOptions['budget']> {
+  if (!run) return {};
+  const { tokens, minutes } = run.limits;
+  return {
+    ...(minutes !== null && { ms: Math.max(LEAST_MS, minutes * MINUTE_MS - run.elapsedMs) }),
+    ...(tokens !== null && { tokens: Math.max(LEAST_TOKENS, tokens - run.spent.tokens - countTokens(messages)) }),
+  };
+}
+
+const MINUTE_MS = 60_000;
 
 type ModelFailedEvent = Extract<EventBody, { type: 'model.failed' }>;
 

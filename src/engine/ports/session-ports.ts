@@ -90,7 +90,7 @@ export type ChildSessions = {
 };
 
 /** The one estimate of tokens: of a window, and of an answer whose endpoint does not report them. */
-export { countMessageTokens, countTokens } from '../../core/prompt/context-window.ts';
+export { countMessageTokens, countTextTokens, countTokens } from '../../core/prompt/context-window.ts';
 
 export type { ChatMessage } from '../../core/session/session-messages.ts';
 
@@ -115,12 +115,19 @@ export type ModelAnswer = {
   unfinished?: string;
 };
 
+/** `budget`: what is left of the run's limits; an answer that goes beyond is cut there, and `truncated`. */
+export type AskOptions = {
+  signal: AbortSignal;
+  onText: (delta: string) => void;
+  budget?: { ms?: number; tokens?: number };
+};
+
 export type Model = {
   /**
    * Makes one streamed call: `onText` receives the text as it arrives. Throws `ModelError`, or the signal's reason if
    * aborted.
    */
-  ask(request: ModelRequest, options: { signal: AbortSignal; onText: (delta: string) => void }): Promise<ModelAnswer>;
+  ask(request: ModelRequest, options: AskOptions): Promise<ModelAnswer>;
   /**
    * Does what a later `ask` with this very request can have done before. Sends nothing: the log may not be synced yet.
    */

@@ -1,6 +1,5 @@
-import { APIError } from 'openai';
 import type { ImageFile } from '../../protocol/session/message.ts';
-import { refusalText } from '../answer/endpoint-errors.ts';
+import { EndpointRefusal } from '../answer/endpoint-errors.ts';
 
 /** Which images are not sent to a model, and why. Learned from refusals and kept until the daemon ends. */
 export type ImageSupport = {
@@ -41,12 +40,11 @@ const ABOUT_ONE_IMAGE =
 
 const NO_MATCH = /(?!)/;
 
-function isAboutImages(error: unknown): error is APIError {
-  if (!(error instanceof APIError)) return false;
-  return (error.status === 500 ? LLAMA_500 : IMAGE_REFUSAL_STATUSES.has(error.status) ? ABOUT_IMAGES : NO_MATCH).test(
-    refusalText(error),
-  );
+function isAboutImages(error: unknown): boolean {
+  if (!(error instanceof EndpointRefusal)) return false;
+  const { meaning: status, words } = error;
+  return (status === 500 ? LLAMA_500 : IMAGE_REFUSAL_STATUSES.has(status) ? ABOUT_IMAGES : NO_MATCH).test(words);
 }
 
 const isAboutOneImage = (error: unknown): boolean =>
-  error instanceof APIError && ABOUT_ONE_IMAGE.test(refusalText(error));
+  error instanceof EndpointRefusal && ABOUT_ONE_IMAGE.test(error.words);

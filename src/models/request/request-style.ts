@@ -1,6 +1,5 @@
-import { APIError } from 'openai';
 import type { ChatMessage, ModelRequest } from '../../engine/ports/session-ports.ts';
-import { refusalText } from '../answer/endpoint-errors.ts';
+import { EndpointRefusal } from '../answer/endpoint-errors.ts';
 import type { SchemaStyle } from './offered-tools.ts';
 import type { MessageStyle } from './wire-messages.ts';
 
@@ -30,8 +29,8 @@ type StyledRequest = Pick<ModelRequest, 'messages' | 'tools'>;
 
 /** The style to try after a refusal; undefined if it was not about the style, or if no other style is left. */
 export function styleAfter(error: unknown, style: RequestStyle, request: StyledRequest): RequestStyle | undefined {
-  if (!(error instanceof APIError) || !STYLE_STATUSES.has(error.status)) return undefined;
-  const words = refusalText(error);
+  if (!(error instanceof EndpointRefusal) || !STYLE_STATUSES.has(error.meaning)) return undefined;
+  const { words } = error;
   for (const { about, change } of RULES) {
     const other = about.test(words) ? change({ style, words, request }) : undefined;
     if (other) return { ...style, ...other };

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { ChatCompletionContentPart, ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import type { ChatMessage, ModelRequest } from '../../engine/ports/session-ports.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
 import { type FieldsMode, toWireAssistant } from '../answer/reasoning.ts';
@@ -29,7 +28,7 @@ export async function serializeMessages(
       wire.push(messageBytes(message, style));
       continue;
     }
-    const parts: ChatCompletionContentPart[] = [];
+    const parts: object[] = [];
     const left: string[] = [];
     for (const image of message.images) {
       const why = hides(image);
@@ -60,10 +59,10 @@ function messageBytes(message: ChatMessage, style: MessageStyle): Buffer {
   return bytes;
 }
 
-const jsonBytes = (message: ChatCompletionMessageParam): Buffer => Buffer.from(JSON.stringify(message));
+const jsonBytes = (message: object): Buffer => Buffer.from(JSON.stringify(message));
 
 /** The message without our own fields, with ids, names and arguments that every endpoint accepts. */
-function toWireMessage(message: ChatMessage, style: MessageStyle): ChatCompletionMessageParam {
+function toWireMessage(message: ChatMessage, style: MessageStyle): object {
   const content = (text: string): string => (text === '' && style.empty === 'words' ? '(empty)' : text);
   if (message.role === 'tool')
     return { role: 'tool', tool_call_id: wireId(message.tool_call_id, style), content: content(message.content) };
