@@ -8,12 +8,13 @@ import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
-import type { Config, ModelSettings } from '../protocol/settings/config.ts';
+import type { Config } from '../protocol/settings/config.ts';
 import {
   type EffectiveModel,
   type EffectiveSettings,
   resolveSettings,
 } from '../protocol/settings/effective-settings.ts';
+import type { ModelSettings } from '../protocol/settings/model-settings.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import { replaceFile } from '../store/fs/replace-file.ts';
 import { ifExists } from '../store/fs/store-errors.ts';

@@ -126,6 +126,7 @@ export function answerApprovalEvents(
     case 'status':
     case 'plan':
     case 'mode':
+    case 'model':
     case 'browser':
     case 'terminal':
     case 'help':

@@ -27,6 +27,7 @@ export type MessageAction =
   | 'show_plan'
   | 'show_help'
   | 'about_mode'
+  | 'about_model'
   | 'about_browser'
   | 'about_terminal'
   | 'reply_nothing_asked'
@@ -51,6 +52,7 @@ export const MESSAGE_ACTIONS: Readonly<Record<MessageKind, Readonly<Record<Sessi
   status:   { none: 'show_status',               running: 'show_status',         waiting: 'show_status',         paused: 'show_status',         completed: 'show_status',               failed: 'show_status' },
   plan:     { none: 'show_plan',                 running: 'show_plan',           waiting: 'show_plan',           paused: 'show_plan',           completed: 'show_plan',                 failed: 'show_plan' },
   mode:     { none: 'about_mode',                running: 'about_mode',          waiting: 'about_mode',          paused: 'about_mode',          completed: 'about_mode',                failed: 'about_mode' },
+  model:    { none: 'about_model',               running: 'about_model',         waiting: 'about_model',         paused: 'about_model',         completed: 'about_model',               failed: 'about_model' },
   browser:  { none: 'about_browser',             running: 'about_browser',       waiting: 'about_browser',       paused: 'about_browser',       completed: 'about_browser',             failed: 'about_browser' },
   terminal: { none: 'about_terminal',            running: 'about_terminal',      waiting: 'about_terminal',      paused: 'about_terminal',      completed: 'about_terminal',            failed: 'about_terminal' },
   approve:  { none: 'reply_nothing_asked',       running: 'reply_nothing_asked', waiting: 'reply_nothing_asked', paused: 'reply_nothing_asked', completed: 'reply_nothing_asked',       failed: 'reply_nothing_asked' },
@@ -104,6 +106,7 @@ const HANDLED_AT_ONCE: ReadonlySet<MessageAction> = new Set<MessageAction>([
   'show_plan',
   'show_help',
   'about_mode',
+  'about_model',
   'about_browser',
   'about_terminal',
   'reply_nothing_asked',
@@ -134,6 +137,7 @@ const SHOWING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
   'show_plan',
   'show_help',
   'about_mode',
+  'about_model',
   'about_browser',
   'about_terminal',
   'reply_nothing_asked',

@@ -125,6 +125,7 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
   return [
     outcome,
     ...assumed,
+    ...(run.standIns ? [words.stoodIn(run.standIns.join('; '))] : []),
     ...unknownAgentNotes(plan, rules, words),
     ...summary,
     ...blocked,

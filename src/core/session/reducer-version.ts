@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'c9f7486536e367d2';
+export const REDUCER_VERSION = '40cf6fbe0b6b2ecc';

@@ -129,6 +129,8 @@ export type Session = PlanProgress & {
   planProblem: string | null;
   /** The mode a person set for later runs; null: the configured one. */
   mode: Mode | null;
+  /** The model a person set for later runs; null: the configured one. */
+  model: string | null;
   crashes: CrashCounts;
   /** The last event that ended background commands: jobs of earlier turns are over. 0: none. */
   jobsEndSeq: number;
@@ -203,6 +205,7 @@ export function emptySession(name: string): Session {
     notices: [],
     planProblem: null,
     mode: null,
+    model: null,
     crashes: NO_CRASHES,
     jobsEndSeq: 0,
     approvals: NO_APPROVALS,

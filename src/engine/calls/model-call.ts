@@ -3,7 +3,7 @@ import { countMessageTokens, countTokens } from '../../core/prompt/context-windo
 import { buildModelRequest } from '../../core/prompt/model-request.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import type { Run } from '../../core/session/run-state.ts';
-import { activePlan } from '../../core/session/session-queries.ts';
+import { activePlan, modelForCall } from '../../core/session/session-queries.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
@@ -60,7 +60,7 @@ export async function callModel(
       }),
     );
     const image: ModelRequest['image'] = (one) => ports.store.image(one);
-    const request = { messages, tools, model: session.run?.model, image };
+    const request = { messages, tools, model: modelForCall(session, rules, plannerQuery), image };
     await Promise.all([synced, ports.model.prepare?.(request)]);
     began = ports.clock.elapsed();
     const onText = (delta: string) => ports.store.live.write(delta);

@@ -1,5 +1,6 @@
 import type { ChatMessage } from '../../core/session/session-messages.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
+import type { StandIn } from '../../protocol/session/log-entry.ts';
 import type { ImageFile, MessageFile } from '../../protocol/session/message.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
@@ -111,6 +112,8 @@ export type ModelAnswer = {
   provider_fields?: Readonly<Record<string, unknown>>;
   /** It reached the length limit of the endpoint and ends in the middle. */
   truncated?: true;
+  /** The model that was to answer, if another one of its `fallback` did. */
+  instead_of?: StandIn;
   /** It is no end for another reason: the endpoint's finish_reason, such as `content_filter`. */
   unfinished?: string;
 };
@@ -133,8 +136,8 @@ export type Model = {
    */
   prepare?(request: ModelRequest): Promise<void>;
   /**
-   * Size of that model's window in tokens, as far as its endpoint has reported it; without a name, of the configured
-   * model.
+   * Size of that model's window in tokens, as a person set it or its endpoint has reported it; without a name, of the
+   * configured model.
    */
   contextWindow?(name: string | undefined): number | undefined;
 };

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ApprovedBy } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken, TerminalClosed, TerminalOpened } from '../workspace/handover.ts';
-import { EventStamp, ProviderFields, StoredText } from './log-entry.ts';
+import { EventStamp, ProviderFields, StandIn, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageOptions } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { PlanChange, PlanSave } from './plan-edit.ts';
@@ -106,6 +106,7 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('mode.chosen', { mode: Mode, mode_reason: z.string() }),
   eventSchema('mode.set', { mode: Mode.nullable().describe('Null: the mode of the settings.'), message: z.string() }),
+  eventSchema('model.set', { model: z.string().nullable().describe('Null: as in the settings.'), message: z.string() }),
   eventSchema('model.answered', {
     text: z.string(),
     calls: z.array(ToolCall),
@@ -118,6 +119,7 @@ const EVENT_SCHEMAS = [
     step: z.string().optional().describe('The current step when the model was called.'),
     truncated: z.literal(true).optional().describe('It was cut off at the length limit of the endpoint.'),
     unfinished: z.string().optional().describe('Why the endpoint stopped it (finish_reason); it closes no step.'),
+    instead_of: StandIn.optional(),
     planner_query: LoggedPlannerQuery.optional().describe('Its answer is not part of the conversation.'),
   }),
   eventSchema('model.failed', {

@@ -43,3 +43,7 @@ export const MAX_INLINE_CHARS = 16_000;
 export function inlineText(recorded: StoredText): string {
   return 'text' in recorded ? recorded.text : recorded.head;
 }
+
+/** The model that was to answer, and why another of its `fallback` did. */
+export const StandIn = z.object({ model: z.string(), why: z.enum(['down', 'limit', 'context', 'refused']) });
+export type StandIn = z.infer<typeof StandIn>;
