@@ -10,7 +10,11 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   core: { ours: ['protocol', 'base'], packages: [], node: false },
   engine: { ours: ['core', 'protocol', 'base'], packages: [], node: false },
   store: { ours: ['protocol', 'base', 'engine/ports'], packages: ['write-file-atomic', 'yaml', 'zod'], node: true },
-  models: { ours: ['protocol', 'base', 'engine/ports'], packages: ['eventsource-parser', 'http-proxy-agent', 'https-proxy-agent', 'proxy-from-env', 'zod'], node: true },
+  models: {
+    ours: ['protocol', 'base', 'engine/ports'],
+    packages: ['eventsource-parser', 'http-proxy-agent', 'https-proxy-agent', 'proxy-from-env', 'zod'],
+    node: true,
+  },
   tools: {
     ours: ['protocol', 'base', 'engine/ports', 'store/fs'],
     packages: [
