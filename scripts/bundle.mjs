@@ -88,7 +88,8 @@ for (const [name, files] of Object.entries(PROGRAMS)) {
 await write('index', isOurs, true);
 await writePage();
 // A thread is started by its path.
-cpSync('src/tools/web/page-thread.mjs', `${OUT}/agentd/page-thread.mjs`);
+for (const program of Object.keys(PROGRAMS))
+  cpSync('src/tools/web/page-thread.mjs', `${OUT}/${program}/page-thread.mjs`);
 writeFileSync(`${OUT}/THIRD-PARTY-NOTICES.txt`, notice());
 
 /** Names are kept and the same in every build, so that stacks are readable and a running program survives an update. */

@@ -8,6 +8,8 @@ import { openBuiltInModel, readScript, scriptedAnswers } from './built-in/built-
 import { answerRunbook } from './built-in/runbook-model.ts';
 import type { EndpointSettings } from './endpoint/endpoint-client.ts';
 import { withFallback } from './endpoint/fallback.ts';
+import { openEndpointModel } from './endpoint/openai-endpoint.ts';
+import { type EndpointProfiles, unsavedProfiles } from './request/endpoint-profiles.ts';
 
 export type Environment = Record<string, string | undefined>;
 
@@ -23,7 +25,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
  * OPENAI_BASE_URL, else OpenAI if there is a key). Without an endpoint or a name, each `ask` throws an `unconfigured`
  * fault that says what to do. Throws `UserError` for a script that cannot be read.
  */
-export function chooseModel(settings: EffectiveModel, env: Environment): Model {
+export function chooseModel(settings: EffectiveModel, env: Environment, profiles = unsavedProfiles()): Model {
   const configured = settings.name || env['OPENAI_MODEL'] || undefined;
   const { named = {} } = settings;
   const known = new Map<string, Model>();
@@ -33,10 +35,15 @@ export function chooseModel(settings: EffectiveModel, env: Environment): Model {
     const { fallback } = entry ?? {};
     return (
       entry &&
-      withFallback(underOneName(createEndpointModel(entry, env, entry.name)), { fallback, named }, name, modelFor)
+      withFallback(
+        underOneName(createEndpointModel(entry, env, { name: entry.name, profiles })),
+        { fallback, named },
+        name,
+        modelFor,
+      )
     );
   };
-  const common = createEndpointModel(settings, env, configured);
+  const common = createEndpointModel(settings, env, { name: configured, profiles });
   const endpoint = withFallback(common, settings, configured ?? '', (name) => modelFor(name));
   function modelFor(name: string | undefined): Model {
     const model = name === undefined ? endpoint : (known.get(name) ?? build(name) ?? endpoint);
@@ -85,7 +92,11 @@ function createBuiltInModel(name: string): Model {
     : openBuiltInModel(name, answerRunbook, { free: true });
 }
 
-function createEndpointModel(settings: EffectiveModel, env: Environment, name: string | undefined): Model {
+function createEndpointModel(
+  settings: EffectiveModel,
+  env: Environment,
+  { name, profiles }: { name: string | undefined; profiles: EndpointProfiles },
+): Model {
   const apiKey = (!settings.no_key && env[settings.api_key_env ?? OPENAI_KEY]) || undefined;
   // The setting may contain the key itself by mistake.
   const keyName = settings.api_key_env ? 'the variable named in model.api_key_env' : OPENAI_KEY;
@@ -103,10 +114,10 @@ function createEndpointModel(settings: EffectiveModel, env: Environment, name: s
   const headers = fillHeaders(settings, env);
   if (typeof headers === 'string') return unconfiguredModel(headers);
   const timeoutMs = Math.min(MAX_TIMER_MS, Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000));
-  const { prices, images, max_tokens: maxTokens, api_version: apiVersion } = settings;
+  const { prices, images, max_tokens: maxTokens, api_version: apiVersion, tool_calls: toolCalls } = settings;
   const body = { ...(maxTokens !== undefined && { max_tokens: maxTokens }), ...settings.body };
   const whyNoKey = settings.no_key && WHY_NO_KEY[settings.no_key];
-  const model = lazyModel({
+  const endpoint: EndpointSettings = {
     ...{
       baseUrl: withVersion(baseUrl, apiVersion),
       apiKey,
@@ -116,10 +127,12 @@ function createEndpointModel(settings: EffectiveModel, env: Environment, name: s
       timeoutMs,
       prices,
       images,
+      toolCalls,
       body,
       headers,
     },
-  });
+  };
+  const model = openEndpointModel(endpoint, profiles);
   const nameless = unconfiguredModel(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);
   return {
     ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),
@@ -157,22 +170,6 @@ function fillHeaders(
       return `The variable in the header ${name} of model.headers has a line break in it. Expected one line.`;
   }
   return filled;
-}
-
-/** The client takes longer to load than the rest of the daemon: it is loaded at the first call, not before READY. */
-function lazyModel(settings: EndpointSettings): Model {
-  let loading: Promise<Model> | undefined;
-  let model: Model | undefined;
-  const load = async (): Promise<Model> => {
-    loading ??= import('./endpoint/openai-endpoint.ts').then(({ openEndpointModel }) => openEndpointModel(settings));
-    model ??= await loading;
-    return model;
-  };
-  return {
-    ask: async (request, options) => (model ?? (await load())).ask(request, options),
-    prepare: async (request) => (model ?? (await load())).prepare?.(request),
-    contextWindow: (name) => model?.contextWindow?.(name),
-  };
 }
 
 function unconfiguredModel(text: string): Model {

@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path';
 import { UserError } from '../base/user-error.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
-import type { BrowserControl, TerminalControl } from '../engine/ports/tool-ports.ts';
+import type { BrowserControl, TerminalControl, ToolSpec } from '../engine/ports/tool-ports.ts';
 import type { SandboxSettings } from '../protocol/settings/effective-settings.ts';
 import { NO_BROWSER } from '../protocol/workspace/handover.ts';
 import { BROWSER_HEAD, type BrowserSettings } from './browser/browser-args.ts';
@@ -86,6 +86,12 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs
     checkTool({ readAlso, shell: commands, web }),
     ...(notes ? [rememberTool(notes.remember), recallTool(notes.recall), skillTool(notes.skills)] : []),
   ];
+}
+
+/** The tools that every session offers, as the model sees them: nothing is opened. */
+export function describeTools(env: NodeJS.ProcessEnv): ToolSpec[] {
+  const browser = lazyTool(BROWSER_HEAD, () => Promise.reject(new Error('It is only described.')));
+  return [...builtinTools({ readAlso: [], env }), browser].filter(({ hidden }) => !hidden).map(({ spec }) => spec);
 }
 
 /** Includes the skills, whose files can be read and run. */

@@ -53,6 +53,8 @@ export type CompletionDraft = {
   providerFields: ProviderFields | undefined;
   /** The usage in the last piece that had one; its form is the endpoint's. */
   usage: unknown;
+  /** In how many pieces it came. */
+  pieces: number;
   /** It was cut, because it is longer than any answer or repeats itself without end. */
   isCut: boolean;
 };
@@ -80,7 +82,8 @@ export async function readCompletionStream(
   { onText, maxTokens = Infinity, late }: ReadOptions,
 ): Promise<CompletionDraft> {
   const draft: CompletionDraft = {
-    ...{ text: '', calls: [], finish: '', model: '', usage: undefined, providerFields: undefined, isCut: false },
+    ...{ text: '', calls: [], finish: '', model: '', usage: undefined, providerFields: undefined },
+    ...{ pieces: 0, isCut: false },
   };
   const fields = collectProviderFields();
   const reasoning = openReasoningFilter();
@@ -93,6 +96,7 @@ export async function readCompletionStream(
   };
   try {
     for await (const raw of chunks) {
+      draft.pieces++;
       if (isErrorPiece(raw)) throw new EndpointRefusal(undefined, raw);
       const chunk = Chunk.safeParse(raw);
       if (!chunk.success)

@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { ChatMessage } from '../../engine/ports/session-ports.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
 
@@ -177,7 +178,8 @@ export const withCallFields = (call: ToolCall, extra: unknown): ToolCall =>
  * How the fields are sent back: unchanged, not at all, or also for answers that have none (from another model, or from
  * before they were kept).
  */
-export type FieldsMode = 'as they came' | 'none' | 'empty reasoning' | 'placeholder signature';
+export const FieldsMode = z.enum(['as they came', 'none', 'empty reasoning', 'placeholder signature']);
+export type FieldsMode = z.infer<typeof FieldsMode>;
 
 /** The signature that Gemini accepts for a call that it did not make. */
 const PLACEHOLDER_SIGNATURE = { google: { thought_signature: 'skip_thought_signature_validator' } };

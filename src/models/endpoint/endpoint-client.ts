@@ -19,6 +19,8 @@ export type EndpointSettings = {
   prices?: TokenPrices | undefined;
   /** Whether images are sent; undefined: they are, until a model refuses them. */
   images?: boolean | undefined;
+  /** Whether the model calls tools in the format of the API, or in its text. */
+  toolCalls?: 'native' | 'text' | undefined;
   /** Merged into the body of each request; null removes a key. */
   body?: Readonly<Record<string, unknown>> | undefined;
   /** Sent with each request; null removes a header. */

@@ -9,9 +9,11 @@ import type { ImageFile } from '../../protocol/session/message.ts';
 import { readCompletionStream } from '../answer/completion-stream.ts';
 import { type EndpointInfo, EndpointRefusal, toModelFault } from '../answer/endpoint-errors.ts';
 import { toModelAnswer } from '../answer/model-answer.ts';
+import { type EndpointProfile, type EndpointProfiles, unsavedProfiles } from '../request/endpoint-profiles.ts';
 import { trackImageSupport } from '../request/image-support.ts';
+import { withToolsInText } from '../request/offered-tools.ts';
 import { buildRequestBody, requestOptions } from '../request/request-body.ts';
-import type { RequestStyle } from '../request/request-style.ts';
+import { FIRST_STYLE, type RequestStyle } from '../request/request-style.ts';
 import { openStyleMemory } from '../request/style-memory.ts';
 import { serializeMessages } from '../request/wire-messages.ts';
 import { readPieces, type StreamNotes } from './answer-stream.ts';
@@ -24,33 +26,43 @@ type SerializedRequest = { style: RequestStyle; sent: readonly ImageFile[]; body
  * A model behind an OpenAI-compatible endpoint. One `ask` is one streamed call. Faults are not retried here, since the
  * engine logs each attempt; refusals of a request's style are, because they cannot be foreseen.
  */
-export function openEndpointModel(settings: EndpointSettings): Model {
-  const imageSupport = trackImageSupport(settings.images);
-  const windows = new Map<string, number | null>();
-  const styles = openStyleMemory();
+export function openEndpointModel(settings: EndpointSettings, profiles: EndpointProfiles = unsavedProfiles()): Model {
+  const profileOf = (model: string) => profiles.get(settings.baseUrl, model);
+  const note = (model: string, facts: Partial<EndpointProfile>) => profiles.note(settings.baseUrl, model, facts);
+  const imageSupport = trackImageSupport(settings.images, {
+    isBlind: (model) => profileOf(model).images === false,
+    noteBlind: (model) => note(model, { images: false }),
+  });
+  const styles = openStyleMemory({
+    styleOf: (model) => profileOf(model).style ?? FIRST_STYLE,
+    save: (model, style) => note(model, { style }),
+  });
+  const isListed = new Set<string>();
   const prepared = new WeakMap<ModelRequest, SerializedRequest>();
   const serialize = async (request: ModelRequest): Promise<SerializedRequest> => {
     const model = request.model ?? settings.name;
     const style = styles.styleFor(model);
-    const messages = [...styles.shown(request.messages, style)];
+    const isText = settings.toolCalls === 'text';
+    const inText = (messages: readonly ChatMessage[]) => withToolsInText(messages, request.tools);
+    const messages = [...styles.shown(request.messages, style, isText ? inText : undefined)];
     const { messages: wire, sent } = await serializeMessages({ ...request, messages }, style, (image) =>
       imageSupport.reasonHidden(model, image),
     );
     const options = requestOptions(style.usage, settings.body);
-    const parts = { model, wire, tools: request.tools, schemas: style.schemas, options };
+    const parts = { model, wire, tools: isText ? [] : request.tools, schemas: style.schemas, options };
     return { style, sent, body: buildRequestBody(parts) };
   };
   return {
     async prepare(request) {
       prepared.set(request, await serialize(request));
     },
-    contextWindow: (name) => windows.get(name ?? settings.name) ?? undefined,
+    contextWindow: (name) => profileOf(name ?? settings.name).window,
     async ask(request, options) {
       const model = request.model ?? settings.name;
       const at = endpointInfo(settings, model);
-      if (!windows.has(model) && isLongConversation(request.messages)) {
-        windows.set(model, null);
-        void listedWindow(settings, model).then((window) => windows.set(model, window));
+      if (!isListed.has(model) && isLongConversation(request.messages)) {
+        isListed.add(model);
+        void listedWindow(settings, model).then((window) => window !== null && note(model, { window }));
       }
       let ready = prepared.get(request);
       prepared.delete(request);
@@ -58,8 +70,8 @@ export function openEndpointModel(settings: EndpointSettings): Model {
         const { style, sent, body } = ready ?? (await serialize(request));
         ready = undefined;
         try {
-          const answer = await askOnce(settings, { ...request, model, body }, options);
-          styles.accepted(model, request);
+          const { answer, facts } = await askOnce(settings, { ...request, model, body }, options);
+          if (styles.accepted(model, request)) note(model, facts);
           return answer;
         } catch (error) {
           options.signal.throwIfAborted();
@@ -116,7 +128,8 @@ async function askOnce(
       ...{ onText, maxTokens: budget.tokens, late },
     });
     signal.throwIfAborted();
-    return toModelAnswer(draft, notes.done, request, settings.prices);
+    const facts = { streams: draft.pieces > 2, usage: draft.usage !== undefined };
+    return { answer: toModelAnswer(draft, notes.done, request, settings.prices), facts };
   } catch (error) {
     signal.throwIfAborted();
     if (late?.aborted && !(error instanceof ModelError)) throw lateFault(settings);

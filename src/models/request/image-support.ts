@@ -1,7 +1,7 @@
 import type { ImageFile } from '../../protocol/session/message.ts';
 import { EndpointRefusal } from '../answer/endpoint-errors.ts';
 
-/** Which images are not sent to a model, and why. Learned from refusals and kept until the daemon ends. */
+/** Which images are not sent to a model, and why. Learned from refusals. */
 export type ImageSupport = {
   /** Why this image is named instead of sent; undefined if it is sent. */
   reasonHidden(model: string, image: ImageFile): string | undefined;
@@ -10,18 +10,20 @@ export type ImageSupport = {
 };
 
 /** `images`: the person's setting; undefined: images are sent until a model refuses them. */
-export function trackImageSupport(images: boolean | undefined): ImageSupport {
-  const blind = new Set<string>();
+export function trackImageSupport(
+  images: boolean | undefined,
+  known: { isBlind(model: string): boolean; noteBlind(model: string): void },
+): ImageSupport {
   const refused = new Set<string>();
   return {
     reasonHidden(model, { sha256 }) {
-      if (images === false || blind.has(model)) return 'this model sees no images';
+      if (images === false || (images === undefined && known.isBlind(model))) return 'this model sees no images';
       return refused.has(sha256) ? 'the endpoint refused it' : undefined;
     },
     learnFromRefusal(model, sent, error) {
       if (images === true || sent.length === 0 || !isAboutImages(error)) return false;
       if (isAboutOneImage(error)) for (const { sha256 } of sent) refused.add(sha256);
-      else blind.add(model);
+      else known.noteBlind(model);
       return true;
     },
   };

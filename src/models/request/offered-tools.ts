@@ -1,10 +1,13 @@
+import type { ChatMessage } from '../../engine/ports/session-ports.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
+import type { RequestStyle } from './request-style.ts';
+import { flatMessage } from './wire-messages.ts';
 
 /**
  * How much of JSON Schema the tools of a request use: `plain` leaves out what Gemini or the grammars of llama.cpp
  * refuse, `reduced` everything but types, names and descriptions. The tools check their arguments themselves.
  */
-export type SchemaStyle = 'plain' | 'reduced';
+export type SchemaStyle = RequestStyle['schemas'];
 
 type Schema = Record<string, unknown>;
 
@@ -125,4 +128,24 @@ const mapSchema = (value: unknown, change: (one: Schema) => Schema): unknown => 
 
 function mapValues(map: Schema, change: (one: Schema) => Schema): Schema {
   return Object.fromEntries(Object.entries(map).map(([key, value]) => [key, mapSchema(value, change)]));
+}
+
+const TEXT_TOOLS = `You have tools. To call one, end your answer with lines of this form, several in a row for several calls:
+<tool_call>
+{"name": "<name of the tool>", "arguments": {<its arguments as JSON>}}
+</tool_call>
+Write nothing after them: the results come in the next message. The tools, each with the JSON Schema of its arguments:`;
+
+/** For models without tool calls of their own: the conversation in words, and the tools in its system message. */
+export function withToolsInText(messages: readonly ChatMessage[], tools: readonly ToolSpec[]): readonly ChatMessage[] {
+  const flat = messages.map(flatMessage);
+  if (tools.length === 0) return flat;
+  const lines = tools.map(
+    (tool) => `- ${tool.name}: ${tool.description} ${JSON.stringify(plainSchema(tool.parameters))}`,
+  );
+  const described = [TEXT_TOOLS, ...lines].join('\n');
+  const [first, ...rest] = flat;
+  return first?.role === 'system'
+    ? [{ role: 'system', content: `${first.content}\n\n${described}` }, ...rest]
+    : [{ role: 'system', content: described }, ...flat];
 }

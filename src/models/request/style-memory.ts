@@ -1,7 +1,7 @@
 import type { ChatMessage, ModelRequest } from '../../engine/ports/session-ports.ts';
 import { isDaemonBlock } from '../../protocol/session/prompt-tags.ts';
 import { EndpointRefusal } from '../answer/endpoint-errors.ts';
-import { carefulStyle, FIRST_STYLE, hasCalls, type RequestStyle, styleAfter } from './request-style.ts';
+import { carefulStyle, hasCalls, type RequestStyle, styleAfter } from './request-style.ts';
 import { flatMessage, orderRoles } from './wire-messages.ts';
 
 /**
@@ -18,24 +18,30 @@ export type NextTry = { said?: string } | 'too long';
  */
 export type StyleMemory = {
   styleFor(model: string): RequestStyle;
-  /** The messages as they are sent in this style. */
-  shown(messages: readonly ChatMessage[], style: RequestStyle): readonly ChatMessage[];
+  /** The messages as they are sent in this style, after `change`. */
+  shown(messages: readonly ChatMessage[], style: RequestStyle, change?: Change): readonly ChatMessage[];
   /** `sent`: the style of the refused request; another call may have changed it since. */
   afterRefusal(model: string, sent: RequestStyle, request: StyledRequest, error: unknown): NextTry | undefined;
-  /** The endpoint has accepted this request, in the model's current style. */
-  accepted(model: string, request: StyledRequest): void;
+  /** The endpoint has accepted this request, in the model's current style; false if that style is a guess. */
+  accepted(model: string, request: StyledRequest): boolean;
 };
 
+type Change = (messages: readonly ChatMessage[]) => readonly ChatMessage[];
 type StyledRequest = Pick<ModelRequest, 'messages' | 'tools'>;
+
+/** The styles of earlier daemons. What is only a guess is not saved. */
+export type SavedStyles = { styleOf(model: string): RequestStyle; save(model: string, style: RequestStyle): void };
 
 /** Limits the changes of style for one call: refusals may contradict each other. */
 const MAX_CHANGES = 6;
 
-export function openStyleMemory(): StyleMemory {
+export function openStyleMemory(saved: SavedStyles): StyleMemory {
   const proven = new Map<string, RequestStyle>();
-  const tried = new Map<string, { style: RequestStyle; changes: number }>();
+  const tried = new Map<string, { style: RequestStyle; changes: number; isGuess: boolean }>();
+  const guessed = new Set<string>();
   const history = openHistory();
-  const styleFor = (model: string): RequestStyle => tried.get(model)?.style ?? proven.get(model) ?? FIRST_STYLE;
+  const styleFor = (model: string): RequestStyle =>
+    tried.get(model)?.style ?? proven.get(model) ?? saved.styleOf(model);
   return {
     styleFor,
     shown: history.shown,
@@ -46,7 +52,8 @@ export function openStyleMemory(): StyleMemory {
       const other = changes <= MAX_CHANGES ? styleAfter(error, style, request) : undefined;
       const careful = carefulStyle(style);
       if (other || (mayBeHistory(request, error) && !isSame(style, careful))) {
-        tried.set(model, { style: other ?? careful, changes });
+        const isGuess = !other || (tried.get(model)?.isGuess ?? false);
+        tried.set(model, { style: other ?? careful, changes, isGuess });
         return {};
       }
       const less = mayBeHistory(request, error) ? history.showLess(request.messages, error) : undefined;
@@ -56,9 +63,14 @@ export function openStyleMemory(): StyleMemory {
       return less;
     },
     accepted(model, { messages }) {
-      proven.set(model, styleFor(model));
+      const style = styleFor(model);
+      const { isGuess } = tried.get(model) ?? { isGuess: guessed.has(model) };
+      if (isGuess) guessed.add(model);
+      else if (tried.has(model)) saved.save(model, style);
+      proven.set(model, style);
       tried.delete(model);
       history.noteSize(messages);
+      return !isGuess;
     },
   };
 }
@@ -89,13 +101,17 @@ function openHistory() {
     return { said };
   };
   return {
-    shown(messages: readonly ChatMessage[], style: RequestStyle): readonly ChatMessage[] {
+    shown(
+      messages: readonly ChatMessage[],
+      style: RequestStyle,
+      change: Change = (all) => all,
+    ): readonly ChatMessage[] {
       const kept = messages.filter((one) => !left.has(one)).map((one) => (flat.has(one) ? flatMessage(one) : one));
       const at = Math.max(
         0,
         kept.findIndex(({ role }) => role !== 'system'),
       );
-      return orderRoles(kept.length < messages.length ? kept.toSpliced(at, 0, LEFT_OUT) : kept, style);
+      return orderRoles(change(kept.length < messages.length ? kept.toSpliced(at, 0, LEFT_OUT) : kept), style);
     },
     showLess(messages: readonly ChatMessage[], error: unknown): NextTry | undefined {
       const sent = messages.filter((one) => !left.has(one));

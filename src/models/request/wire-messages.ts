@@ -1,16 +1,18 @@
 import { createHash } from 'node:crypto';
+import { z } from 'zod';
 import type { ChatMessage, ModelRequest } from '../../engine/ports/session-ports.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
-import { type FieldsMode, toWireAssistant } from '../answer/reasoning.ts';
+import { FieldsMode, toWireAssistant } from '../answer/reasoning.ts';
 
 /** How messages are written for an endpoint. */
-export type MessageStyle = {
-  fields: FieldsMode;
+export const MessageStyle = z.object({
+  fields: FieldsMode,
   /** Ids of calls: as they came, or nine letters and digits, which Mistral wants. */
-  ids: 'as they came' | 'short';
+  ids: z.enum(['as they came', 'short']),
   /** What a message without words has: what came (mostly null), an empty text, or words; each is refused somewhere. */
-  empty: 'as it came' | 'text' | 'words';
-};
+  empty: z.enum(['as it came', 'text', 'words']),
+});
+export type MessageStyle = z.infer<typeof MessageStyle>;
 
 /** Messages in wire format, each as the bytes of its JSON; and the images they contain. */
 export type SerializedMessages = { messages: Buffer[]; sent: ImageFile[] };
@@ -114,7 +116,7 @@ function wireArguments(text: string): string {
 
 const flatCache = new WeakMap<ChatMessage, ChatMessage>();
 
-/** A call or its result in words: nothing is left but roles and texts. */
+/** A call or its result in words, in the syntax of Hermes: nothing is left but roles and texts. */
 export function flatMessage(message: ChatMessage): ChatMessage {
   const flat = flatCache.get(message) ?? inWords(message);
   flatCache.set(message, flat);
@@ -122,9 +124,13 @@ export function flatMessage(message: ChatMessage): ChatMessage {
 }
 
 function inWords(message: ChatMessage): ChatMessage {
-  if (message.role === 'tool') return { role: 'user', content: `[The result of the call]\n${message.content}` };
+  if (message.role === 'tool')
+    return { role: 'user', content: `<tool_response>\n${message.content}\n</tool_response>` };
   if (message.role !== 'assistant') return message.content === '' ? { ...message, content: '(empty)' } : message;
-  const calls = message.tool_calls?.map(({ function: { name, arguments: args } }) => `[Called ${name} with ${args}]`);
+  const calls = message.tool_calls?.map(
+    ({ function: { name, arguments: args } }) =>
+      `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${wireArguments(args)}}\n</tool_call>`,
+  );
   return { role: 'assistant', content: [message.content, ...(calls ?? [])].filter(Boolean).join('\n') || '(empty)' };
 }
 
