@@ -114,7 +114,7 @@ function createEndpointModel(
   const headers = fillHeaders(settings, env);
   if (typeof headers === 'string') return unconfiguredModel(headers);
   const timeoutMs = Math.min(MAX_TIMER_MS, Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000));
-  const { prices, images, max_tokens: maxTokens, api_version: apiVersion, tool_calls: toolCalls } = settings;
+  const { prices, images, api, max_tokens: maxTokens, api_version: apiVersion, tool_calls: toolCalls } = settings;
   const body = { ...(maxTokens !== undefined && { max_tokens: maxTokens }), ...settings.body };
   const whyNoKey = settings.no_key && WHY_NO_KEY[settings.no_key];
   const endpoint: EndpointSettings = {
@@ -127,6 +127,7 @@ function createEndpointModel(
       timeoutMs,
       prices,
       images,
+      api,
       toolCalls,
       body,
       headers,

@@ -93,11 +93,16 @@ function wholeAnswer(text: string): unknown {
   if (/^\s*</.test(text)) throw webPageFault();
   const body = parseJsonOrNone(text);
   if (body === undefined) throw malformedFault(`it is not JSON (${text.trim().slice(0, 100)})`);
+  if (isResponse(body)) return { type: 'response.completed', response: body };
   const answer = PlainAnswer.safeParse(body);
   if (!answer.success) throw new EndpointRefusal(undefined, body);
   const { choices, ...rest } = answer.data;
   return { ...rest, choices: choices.map((one) => ({ ...one, finish_reason: one.finish_reason ?? 'stop' })) };
 }
+
+/** A whole answer of the Responses API. */
+const isResponse = (body: unknown): boolean =>
+  z.looseObject({ object: z.literal('response'), output: z.array(z.unknown()) }).safeParse(body).success;
 
 const webPageFault = () =>
   new ModelError('rejected', 'A web page came back instead of an answer. Does base_url end in the right path (/v1)?', {

@@ -19,6 +19,8 @@ export type EndpointSettings = {
   prices?: TokenPrices | undefined;
   /** Whether images are sent; undefined: they are, until a model refuses them. */
   images?: boolean | undefined;
+  /** Which API it speaks; undefined: what is learned from its refusal. */
+  api?: 'chat' | 'responses' | undefined;
   /** Whether the model calls tools in the format of the API, or in its text. */
   toolCalls?: 'native' | 'text' | undefined;
   /** Merged into the body of each request; null removes a key. */
@@ -95,7 +97,7 @@ async function readRefusal({ status, headers, body }: RawResponse): Promise<Endp
 /** The address with a path behind its own, and its query at the end. */
 function endpointUrl(baseUrl: string, path: string): string {
   const url = new URL(baseUrl);
-  url.pathname = url.pathname.replace(/\/+(?:chat\/completions\/*)?$/, '') + path;
+  url.pathname = url.pathname.replace(/\/+(?:(?:chat\/completions|responses)\/*)?$/, '') + path;
   return url.href;
 }
 

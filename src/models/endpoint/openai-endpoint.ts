@@ -18,6 +18,7 @@ import { openStyleMemory } from '../request/style-memory.ts';
 import { serializeMessages } from '../request/wire-messages.ts';
 import { readPieces, type StreamNotes } from './answer-stream.ts';
 import { type EndpointSettings, endpointInfo, listedWindow, postJson } from './endpoint-client.ts';
+import { asChatPieces, buildResponsesBody } from './responses-api.ts';
 
 /** A request as it is sent, the style in which it is written, and the images in it. */
 type SerializedRequest = { style: RequestStyle; sent: readonly ImageFile[]; body: Buffer };
@@ -34,7 +35,7 @@ export function openEndpointModel(settings: EndpointSettings, profiles: Endpoint
     noteBlind: (model) => note(model, { images: false }),
   });
   const styles = openStyleMemory({
-    styleOf: (model) => profileOf(model).style ?? FIRST_STYLE,
+    styleOf: (model) => ({ ...FIRST_STYLE, ...profileOf(model).style, ...(settings.api && { api: settings.api }) }),
     save: (model, style) => note(model, { style }),
   });
   const isListed = new Set<string>();
@@ -50,7 +51,7 @@ export function openEndpointModel(settings: EndpointSettings, profiles: Endpoint
     );
     const options = requestOptions(style.usage, settings.body);
     const parts = { model, wire, tools: isText ? [] : request.tools, schemas: style.schemas, options };
-    return { style, sent, body: buildRequestBody(parts) };
+    return { style, sent, body: style.api === 'responses' ? buildResponsesBody(parts) : buildRequestBody(parts) };
   };
   return {
     async prepare(request) {
@@ -70,7 +71,7 @@ export function openEndpointModel(settings: EndpointSettings, profiles: Endpoint
         const { style, sent, body } = ready ?? (await serialize(request));
         ready = undefined;
         try {
-          const { answer, facts } = await askOnce(settings, { ...request, model, body }, options);
+          const { answer, facts } = await askOnce(settings, { ...request, model, body, api: style.api }, options);
           if (styles.accepted(model, request)) note(model, facts);
           return answer;
         } catch (error) {
@@ -99,6 +100,8 @@ const isLongConversation = (messages: ChatMessage[]): boolean =>
 const mayBeStyle = ({ kind }: ModelError, error: unknown): boolean =>
   error instanceof EndpointRefusal && (kind === 'rejected' || (kind === 'unreachable' && error.meaning === 500));
 
+const PATHS: Readonly<Record<RequestStyle['api'], string>> = { chat: '/chat/completions', responses: '/responses' };
+
 /** The longest delay of a timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -113,7 +116,7 @@ function refusedInPart(error: unknown, at: EndpointInfo, without: string): Model
 
 async function askOnce(
   settings: EndpointSettings,
-  request: ModelRequest & { model: string; body: Buffer },
+  request: ModelRequest & { model: string; body: Buffer; api: RequestStyle['api'] },
   options: AskOptions,
 ) {
   const { signal, onText, budget = {} } = options;
@@ -121,10 +124,12 @@ async function askOnce(
   const late = budget.ms === undefined ? undefined : AbortSignal.timeout(Math.min(MAX_TIMER_MS, budget.ms));
   const notes: StreamNotes = { done: false };
   try {
-    const { body } = await postJson(settings, '/chat/completions', {
+    const { body } = await postJson(settings, PATHS[request.api], {
       ...{ body: request.body, signal: late ? AbortSignal.any([signal, late]) : signal },
     });
-    const draft = await readCompletionStream(readPieces(body, settings.timeoutMs, notes), {
+    const came = readPieces(body, settings.timeoutMs, notes);
+    const pieces = request.api === 'responses' ? asChatPieces(came) : came;
+    const draft = await readCompletionStream(pieces, {
       ...{ onText, maxTokens: budget.tokens, late },
     });
     signal.throwIfAborted();
