@@ -6,7 +6,7 @@ import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts'
 import { chooseModel, isBuiltIn } from '../models/choose-model.ts';
 import { type EndpointProfile, type EndpointProfiles, openProfiles } from '../models/request/endpoint-profiles.ts';
 import { type EffectiveModel, OPENAI_URL } from '../protocol/settings/effective-settings.ts';
-import { ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL } from '../protocol/tool-calls/own-tools.ts';
+import { ASK_USER_TOOL, MORE_TOOLS, PLAN_TOOL, SPAWN_TOOL } from '../protocol/tool-calls/own-tools.ts';
 import { readTextFile } from '../store/fs/file-reads.ts';
 import { replaceFile } from '../store/fs/replace-file.ts';
 import type { WorkspacePaths } from '../store/layout/layout.ts';
@@ -90,7 +90,8 @@ async function checkConfigured(settings: EffectiveModel, { env, name }: { env: N
 }
 
 async function askForCalls(settings: EffectiveModel, env: NodeJS.ProcessEnv, profiles?: EndpointProfiles) {
-  const tools = [PLAN_TOOL, ASK_USER_TOOL, SPAWN_TOOL, ...describeTools(env)];
+  const own = [PLAN_TOOL, ASK_USER_TOOL, SPAWN_TOOL, ...describeTools(env)];
+  const tools = [...own, MORE_TOOLS.offering(own)];
   const request: ModelRequest = { messages: [{ role: 'user', content: QUESTION }], tools, model: undefined };
   const options = { signal: new AbortController().signal, onText: () => {} };
   const { model, calls } = await chooseModel(settings, env, profiles).ask(request, options);

@@ -262,7 +262,7 @@ test('doctor --ask says whether the model calls tools, since it could do nothing
   };
   expect(await modelFound()).toEqual([0, { what: 'model', is: 'ok', text: 'm answers and calls tools' }]);
   const seen = server.requests[0]?.body.tools?.map((one) => one.function.name);
-  expect(seen).toEqual(expect.arrayContaining(['plan', 'shell', 'browser', 'list_files']));
+  expect(seen).toEqual(expect.arrayContaining(['plan', 'shell', 'more_tools', 'list_files']));
   const warning = (words: string) => [0, { what: 'model', is: 'warning', text: expect.stringContaining(words) }];
   expect(await modelFound()).toEqual(warning('did not call the tool it was asked to call. Does the server'));
   expect(await modelFound()).toEqual(warning('set "model": { "tool_calls": "text" }'));

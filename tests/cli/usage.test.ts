@@ -35,7 +35,7 @@ test('usage sums the calls of each session with its child sessions, and those of
   expect(rows).toContainEqual(['TOTAL', '4', '1157', '0.7500 and 2 calls of unknown cost']);
 
   const reported = JSON.parse((await at.ctl('usage', 'demo', '--json')).out);
-  const total = { calls: 3, tokens: 1150, cost: 0.75, unpriced: 1 };
+  const total = { calls: 3, tokens: 1150, cached: 0, cost: 0.75, unpriced: 1 };
   const last: { at: string } = JSON.parse(
     fs.readFileSync(paths('demo').events, 'utf8').trim().split('\n').at(-1) ?? '',
   );

@@ -247,12 +247,14 @@ describe('usage', () => {
     const { model } = await endpoint([
       { text: 'x'.repeat(40), usage: null },
       { text: '完'.repeat(15), usage: null },
+      { text: '完'.repeat(15), usage: null },
     ]);
     const words = [user('y'.repeat(400))];
-    const first = await ask(model, words);
+    const first = await ask(model, words, { tools: [] });
     expect(first.usage).toEqual({ tokens: 118, cost: null });
     expect(first.usage.tokens).toBe(countTokens([...words, assistantMessage(first)]));
-    expect((await ask(model, words)).usage).toEqual({ tokens: 123, cost: null });
+    expect((await ask(model, words, { tools: [] })).usage).toEqual({ tokens: 123, cost: null });
+    expect((await ask(model, words)).usage.tokens).toBeGreaterThan(130);
   });
 
   test("cost is what prices make of the tokens, else the endpoint's own, else unknown", async () => {
@@ -261,6 +263,16 @@ describe('usage', () => {
     const reported = await endpoint([{ text: 'a', usage }]);
     expect((await ask(priced.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.006 });
     expect((await ask(reported.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.25 });
+  });
+
+  test.each([
+    { prompt_tokens_details: { cached_tokens: 800 } },
+    { prompt_cache_hit_tokens: 800 },
+    { cache_read_input_tokens: 800 },
+  ])('tokens from the cache of the endpoint are counted apart and have their own price: %j', async (cached) => {
+    const usage = { prompt_tokens: 1000, completion_tokens: 500, total_tokens: 1500, ...cached };
+    const { model } = await endpoint([{ text: 'a', usage }], { prices: { input: 2, output: 8, cached: 0.5 } });
+    expect((await ask(model, 'hello')).usage).toEqual({ tokens: 1500, cached: 800, cost: 0.0048 });
   });
 });
 

@@ -7,6 +7,8 @@ import { countRemovedEvents } from '../../store/session/retention.ts';
 export type UsageTotal = {
   calls: number;
   tokens: number;
+  /** Of the tokens, those that endpoints reported as cached. */
+  cached: number;
   /** Of the calls whose cost is known. */
   cost: number;
   /** Calls whose cost is unknown: neither the endpoint nor the `prices` in the settings say it. */
@@ -43,8 +45,8 @@ async function readSessionUsage(
       (event) => {
         if (event.type !== 'model.answered') return;
         const day = dayOf(event.at);
-        const { tokens, cost } = event.usage;
-        const call = { calls: 1, tokens, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 };
+        const { tokens, cost, cached = 0 } = event.usage;
+        const call = { calls: 1, tokens, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 };
         days.set(day, { day, ...sumUsage([days.get(day) ?? NO_USAGE, call]) });
       },
       'oldest',
@@ -75,13 +77,14 @@ function localDay(at: string): string {
   return [time.getFullYear(), twoDigits(time.getMonth() + 1), twoDigits(time.getDate())].join('-');
 }
 
-const NO_USAGE: UsageTotal = { calls: 0, tokens: 0, cost: 0, unpriced: 0 };
+const NO_USAGE: UsageTotal = { calls: 0, tokens: 0, cached: 0, cost: 0, unpriced: 0 };
 
 export function sumUsage(parts: readonly UsageTotal[]): UsageTotal {
   return parts.reduce(
-    (sum, { calls, tokens, cost, unpriced }) => ({
+    (sum, { calls, tokens, cached, cost, unpriced }) => ({
       calls: sum.calls + calls,
       tokens: sum.tokens + tokens,
+      cached: sum.cached + cached,
       cost: sum.cost + cost,
       unpriced: sum.unpriced + unpriced,
     }),

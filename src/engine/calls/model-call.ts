@@ -9,7 +9,7 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import { type AskOptions, type ChatMessage, ModelError, type ModelRequest } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
-import { listOfferedTools } from './permission-gate.ts';
+import { listOfferedTools, unwrapMoreTools } from './permission-gate.ts';
 import { cleanUpCalls } from './tool-call.ts';
 
 const BACKOFF_FIRST_MS = 500;
@@ -73,6 +73,7 @@ export async function callModel(
       {
         type: 'model.answered',
         ...answer,
+        calls: answer.calls.map(unwrapMoreTools),
         ms,
         delivered: decision.deliver,
         seen: session.seq,

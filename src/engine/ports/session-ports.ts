@@ -107,7 +107,8 @@ export type ModelRequest = {
 export type ModelAnswer = {
   text: string;
   calls: ToolCall[];
-  usage: { tokens: number; cost: number | null };
+  /** `cached`: of the tokens, those that the endpoint had in its cache. */
+  usage: { tokens: number; cost: number | null; cached?: number };
   model: string;
   provider_fields?: Readonly<Record<string, unknown>>;
   /** It reached the length limit of the endpoint and ends in the middle. */

@@ -37,7 +37,7 @@ export function toModelAnswer(
   return {
     text,
     calls: finishCalls(named, messages),
-    usage: measureUsage(draft, messages, prices),
+    usage: measureUsage(draft, { messages, tools }, prices),
     model: draft.model || model,
     ...(calls.length > 0 && draft.providerFields && { provider_fields: draft.providerFields }),
     // Truncated arguments are not JSON, and the tool reports that to the model.

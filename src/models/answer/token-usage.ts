@@ -2,14 +2,19 @@ import { z } from 'zod';
 import {
   type ChatMessage,
   countMessageTokens,
+  countTextTokens,
   countTokens,
   type ModelAnswer,
+  type ModelRequest,
 } from '../../engine/ports/session-ports.ts';
+import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
 import type { CompletionDraft } from './completion-stream.ts';
 
-/** Prices per million tokens, in the person's currency. */
-export type TokenPrices = { input: number; output: number };
+/** Prices per million tokens, in the person's currency; `cached`: of a prompt token that the endpoint had in its cache. */
+export type TokenPrices = { input: number; output: number; cached?: number | undefined };
+
+const Details = z.looseObject({ cached_tokens: z.number().nullish() }).nullish();
 
 const ReportedUsage = z.object({
   prompt_tokens: z.number().nullish(),
@@ -17,24 +22,38 @@ const ReportedUsage = z.object({
   total_tokens: z.number().nullish(),
   /** OpenRouter reports the cost of each answer here, in its credits (US dollars). */
   cost: z.number().nullish(),
+  /** The part of the prompt that was cached: of OpenAI and many others, DeepSeek, and Anthropic's layer. */
+  prompt_tokens_details: Details.catch(undefined),
+  prompt_cache_hit_tokens: z.number().nullish(),
+  cache_read_input_tokens: z.number().nullish(),
 });
 
 /**
  * The usage of an answer. Tokens as reported by the endpoint, else estimated from the characters. Cost from `prices` if
- * a person set them, else from the endpoint's `usage.cost`, else null: unknown.
+ * a person set them, else from the endpoint's `usage.cost`, else null: unknown. `cached`: prompt tokens that the
+ * endpoint had cached, if it says so.
  */
 export function measureUsage(
   draft: CompletionDraft,
-  messages: ChatMessage[],
+  { messages, tools }: Pick<ModelRequest, 'messages' | 'tools'>,
   prices: TokenPrices | undefined,
 ): ModelAnswer['usage'] {
   const reported = ReportedUsage.safeParse(draft.usage).data;
   const isReported =
     reported && (reported.total_tokens ?? reported.prompt_tokens ?? reported.completion_tokens) != null;
-  const { input, output } = isReported ? splitReported(reported) : estimateUsage(draft, messages);
+  const { input, output } = isReported ? splitReported(reported) : estimateUsage(draft, messages, tools);
   const total = isReported ? (reported.total_tokens ?? input + output) : input + output;
-  const cost = prices ? (input * prices.input + output * prices.output) / 1e6 : (reported?.cost ?? null);
-  return { tokens: total, cost };
+  const cached = isReported ? cachedTokens(reported) : undefined;
+  if (!prices) return { tokens: total, cost: reported?.cost ?? null, ...(cached !== undefined && { cached }) };
+  const fromCache = Math.min(input, cached ?? 0);
+  const cost =
+    (input - fromCache) * prices.input + fromCache * (prices.cached ?? prices.input) + output * prices.output;
+  return { tokens: total, cost: cost / 1e6, ...(cached !== undefined && { cached }) };
+}
+
+function cachedTokens(reported: z.infer<typeof ReportedUsage>): number | undefined {
+  const { prompt_tokens_details: details, prompt_cache_hit_tokens: hit, cache_read_input_tokens: read } = reported;
+  return details?.cached_tokens ?? hit ?? read ?? undefined;
 }
 
 function splitReported(reported: z.infer<typeof ReportedUsage>) {
@@ -47,6 +66,7 @@ function splitReported(reported: z.infer<typeof ReportedUsage>) {
 export function estimateUsage(
   { text, calls }: { text: string; calls: readonly ToolCall[] },
   messages: readonly ChatMessage[],
+  tools: readonly ToolSpec[] = [],
 ): { input: number; output: number } {
   const tool_calls = calls.map(({ id, name, args }) => ({
     id,
@@ -54,5 +74,7 @@ export function estimateUsage(
     function: { name, arguments: args },
   }));
   const answer: ChatMessage = { role: 'assistant', content: text, ...(calls.length > 0 && { tool_calls }) };
-  return { input: Math.round(countTokens(messages)), output: Math.round(countMessageTokens(answer)) };
+  const offered = tools.filter(({ line }) => line === undefined);
+  const schemas = offered.length > 0 ? countTextTokens(JSON.stringify(offered)) : 0;
+  return { input: Math.round(countTokens(messages) + schemas), output: Math.round(countMessageTokens(answer)) };
 }

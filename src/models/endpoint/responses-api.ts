@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { EndpointRefusal } from '../answer/endpoint-errors.ts';
-import { toolBytes } from '../request/offered-tools.ts';
+import { writtenTools } from '../request/offered-tools.ts';
 import type { RequestParts } from '../request/request-body.ts';
 
-/** The Responses API, for models and endpoints that have no chat completions: its requests and events, from and to those. */
+/** The Responses API, for models that have no chat completions: its requests and events, from and to those. */
 
 const WireMessage = z.looseObject({
   role: z.string(),
@@ -21,7 +21,7 @@ const ImagePart = z.object({ image_url: z.object({ url: z.string() }) });
 export function buildResponsesBody({ model, wire, tools, schemas, options }: RequestParts): Buffer {
   const { stream_options: _, max_tokens: maxTokens, ...rest } = options;
   const input = wire.flatMap((bytes) => inputItems(WireMessage.parse(JSON.parse(bytes.toString()))));
-  const offered = tools.map((tool) => WireTool.parse(JSON.parse(toolBytes(tool, schemas).toString())).function);
+  const offered = writtenTools(tools, schemas).map((tool) => WireTool.parse(JSON.parse(tool.toString())).function);
   const body = {
     ...{ model, input, store: false, include: ['reasoning.encrypted_content'] },
     ...(offered.length > 0 && { tools: offered.map((tool) => ({ type: 'function', ...tool, strict: false })) }),

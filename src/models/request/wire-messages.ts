@@ -70,10 +70,10 @@ function toWireMessage(message: ChatMessage, style: MessageStyle): object {
     return { role: 'tool', tool_call_id: wireId(message.tool_call_id, style), content: content(message.content) };
   if (message.role !== 'assistant') return { role: message.role, content: content(message.content) };
   const { tool_calls, ...rest } = message;
-  const calls = tool_calls?.map((call) => ({
+  const calls = tool_calls?.map(({ via, ...call }) => ({
     ...call,
     id: wireId(call.id, style),
-    function: { name: wireName(call.function.name), arguments: wireArguments(call.function.arguments) },
+    function: asItWasCalled(via, wireName(call.function.name), wireArguments(call.function.arguments)),
   }));
   const said = {
     ...rest,
@@ -96,6 +96,12 @@ function wireId(id: string, { ids }: MessageStyle): string {
 
 const hashLetters = (text: string, count: number): string =>
   [...createHash('sha256').update(text).digest().subarray(0, count)].map((byte) => LETTERS[byte % 62]).join('');
+
+/** A call that came through another tool is that tool's in the conversation: what the model wrote stays as it was. */
+const asItWasCalled = (via: string | undefined, name: string, args: string) =>
+  via === undefined
+    ? { name, arguments: args }
+    : { name: via, arguments: `{"tool":${JSON.stringify(name)},"arguments":${args}}` };
 
 /** A name that the model made up is recorded as it came; endpoints refuse a conversation for it. */
 function wireName(name: string): string {

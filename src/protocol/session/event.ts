@@ -22,6 +22,7 @@ export const ToolCall = z.object({
   id: z.string(),
   name: z.string(),
   args: z.string().describe('The arguments as the model wrote them, usually JSON.'),
+  via: z.string().optional().describe('The tool through which it was called.'),
   provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
@@ -111,7 +112,7 @@ const EVENT_SCHEMAS = [
     text: z.string(),
     calls: z.array(ToolCall),
     provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
-    usage: Usage.omit({ iterations: true, ms: true }),
+    usage: Usage.omit({ iterations: true, ms: true }).extend({ cached: z.number().optional() }),
     model: z.string(),
     ms: z.number(),
     delivered: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),

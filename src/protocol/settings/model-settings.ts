@@ -4,6 +4,7 @@ import { EnvVariableName } from './env-variable.ts';
 const ModelPrices = z.strictObject({
   input: z.number().min(0).max(1e6).describe('Price of a million prompt tokens.'),
   output: z.number().min(0).max(1e6).describe('Price of a million answer tokens.'),
+  cached: z.number().min(0).max(1e6).optional().describe('Price of a million prompt tokens from the cache.'),
 });
 
 /** Keys of a request that agentd writes itself. */

@@ -60,10 +60,11 @@ function sumWithChildren(
 }
 
 function formatUsage(sessions: readonly NamedUsage[], days: readonly DayUsage[], total: UsageTotal): string {
-  const head = ['CALLS', 'TOKENS', 'COST'];
-  const cells = ({ calls, tokens, cost, unpriced }: UsageTotal) => [
+  const head = ['CALLS', 'TOKENS', 'CACHED', 'COST'];
+  const cells = ({ calls, tokens, cached, cost, unpriced }: UsageTotal) => [
     `${calls}`,
     `${tokens}`,
+    `${cached}`,
     unpriced === calls
       ? 'unknown'
       : `${cost.toFixed(4)}${unpriced > 0 ? ` and ${unpriced} calls of unknown cost` : ''}`,
@@ -71,10 +72,10 @@ function formatUsage(sessions: readonly NamedUsage[], days: readonly DayUsage[],
   return formatTable([
     ['SESSION', ...head],
     ...sessions.map((one) => [toSingleLine(readableName(one.session), 40), ...cells(one)]),
-    ['', '', '', ''],
+    ['', '', '', '', ''],
     ['DAY', ...head],
     ...days.map((one) => [one.day, ...cells(one)]),
-    ['', '', '', ''],
+    ['', '', '', '', ''],
     ['TOTAL', ...cells(total)],
   ])
     .split('\n')
