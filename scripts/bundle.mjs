@@ -66,6 +66,7 @@ const PROGRAMS = {
     ],
     message: ['protocol/session/message.ts'],
     send: ['frontends/cli/commands/send.ts', 'client/actions/messaging.ts'],
+    settings: ['store/settings/settings-check.ts'],
     replay: ['client/sessions/replay.ts'],
     // Kept apart, since yargs only needs its options.
     show: ['frontends/cli/commands/show.ts'],
@@ -124,7 +125,7 @@ function noteInlined(output) {
 }
 
 /**
- * Writes the page of `agentctl serve`: its main script, those loaded on demand (graph, browser, terminal), and files
+ * Writes the page of `agentctl serve`: its main script, those loaded on demand (graph, browser), and files
  * that are copied unchanged.
  */
 async function writePage() {

@@ -6,8 +6,9 @@ import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-fil
 import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
 import type { OutgoingMessage, SentMessage, UploadedFile, WaitOptions } from './actions/messaging.ts';
-import type { PlanSaveResult } from './actions/plan-save.ts';
+import type { OutgoingEdit, PlanEditResult } from './actions/plan-orders.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
+import type { Schedules } from './actions/schedules.ts';
 import type { MessageProgress } from './actions/sent-messages.ts';
 import type { RebuiltFile } from './actions/session-admin.ts';
 import type { SettingsReport } from './actions/settings-edit.ts';
@@ -90,13 +91,17 @@ export type Client = {
   approvalRequests(key: string): Promise<ApprovalRequest[]>;
   /** The calls waiting for approval in all sessions whose event log can be read. */
   allApprovalRequests(): Promise<ApprovalRequest[]>;
-  /** Saves an edited plan (JSON, as in `plan.json`), merged with changes since its revision, or since that `save`. */
-  savePlan(key: string, text: string, save?: string): Promise<PlanSaveResult>;
+  /**
+   * Orders an edit of the plan, durably; the daemon merges it with changes since its revision. Throws `PlanConflict` if
+   * it is refused.
+   */
+  editPlan(key: string, edit: OutgoingEdit): Promise<PlanEditResult>;
   templates(): Promise<TemplateSummary[]>;
   /** Saves the completed plan of a session as a template of that name; returns the path of its file. */
   saveTemplate(key: string, name: string, options?: { force?: boolean }): Promise<string>;
-  /** The socket of what a person has of a session, by the sender of their messages. Throws `DaemonState`. */
-  heldSocket(key: string, what: 'browser' | 'terminal', from?: string): Promise<string>;
+  schedules(): Promise<Schedules>;
+  /** The socket of a browser that a person took over, by the sender of their messages. Throws `DaemonState`. */
+  browserSocket(key: string, from?: string): Promise<string>;
   /** The token that a program presents to a server of this workspace; created if there is none. */
   accessToken(): Promise<string>;
   /** The running daemon. */
@@ -117,6 +122,7 @@ export type Client = {
 export function openClient(root: string, now: () => Date = () => new Date()): Client {
   const paths = workspacePaths(root);
   const folders = openSessionFolders(paths);
+  const nextId = createUlidGenerator(now);
   let opened: Workspace | undefined;
   const workspace = async () => {
     const { openWorkspace } = await import('../store/workspace/workspace.ts');
@@ -144,19 +150,17 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     newestSessions: folders.newest,
     folder: (key) => folders.get(key).folder,
     sessionName: folders.folderName,
-    ...messaging(folders, ensureSession, now),
+    ...messaging(folders, ensureSession, nextId),
     ...inspection(paths, folders),
     rebuild: async (key) => (await import('./actions/session-admin.ts')).rebuildSession(paths, folders.get(key)),
     withChildren: (key) => folders.withChildren(folders.get(key).name),
     archive: async (key) => (await admin(key)).archive(key),
     remove: async (key) => (await admin(key)).remove(key),
     rename: async (key, to) => (await admin(key)).rename(key, to),
-    async savePlan(key, text, save) {
+    async editPlan(key, edit) {
       const session = folders.get(key);
-      return (await import('./actions/plan-save.ts')).savePlan(session, text, {
-        save,
-        isServed: () => readLiveOwner(paths) !== undefined,
-      });
+      const { orderPlanEdit } = await import('./actions/plan-orders.ts');
+      return orderPlanEdit(session, edit, { id: nextId(), isServed: () => readLiveOwner(paths) !== undefined });
     },
     templates: async () => (await import('./actions/saved-templates.ts')).listTemplates(paths.templates),
     async saveTemplate(key, name, options = {}) {
@@ -164,8 +168,9 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       const { savePlanAsTemplate } = await import('./actions/saved-templates.ts');
       return savePlanAsTemplate(paths.templates, plan, name, options);
     },
-    heldSocket: async (key, ...of) =>
-      (await import('./actions/access.ts')).findHeldSocket(paths, await readSession(folders.get(key)), of[0], of[1]),
+    schedules: async () => (await import('./actions/schedules.ts')).openSchedules(paths.schedules, now),
+    browserSocket: async (key, from) =>
+      (await import('./actions/access.ts')).findBrowserSocket(paths, await readSession(folders.get(key)), from),
     async accessToken() {
       await workspace();
       return (await import('./actions/access.ts')).readAccessToken(paths);
@@ -190,9 +195,8 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
 function messaging(
   folders: SessionFolders,
   ensureSession: (key: string) => Promise<string>,
-  now: () => Date,
+  nextId: () => string,
 ): Pick<Client, 'send' | 'sendOnce' | 'sentMessages' | 'markReplyRead' | 'waitForReply' | 'upload'> {
-  const nextId = createUlidGenerator(now);
   return {
     async send(key, message, { mustExist = false } = {}) {
       if (mustExist) folders.get(key);
@@ -231,6 +235,7 @@ function messaging(
 
 /** What can be read of sessions; nothing is created. */
 function inspection(paths: WorkspacePaths, folders: SessionFolders) {
+  const family = (key: string) => folders.withChildren(folders.get(key).name).map(folders.get);
   return {
     async files(key, folder = '') {
       const { work } = folders.rootOf(key);
@@ -260,14 +265,8 @@ function inspection(paths: WorkspacePaths, folders: SessionFolders) {
     watch: (key, signal) => streamUpdates(folders.get(key), signal),
     stream: (key, options = {}) => streamFrom(folders.get(key), options),
     approvalRequest: async (key, id) =>
-      (await import('./inspect/approval-requests.ts')).findApprovalRequest(
-        folders.withChildren(folders.get(key).name).map(folders.get),
-        id,
-      ),
-    approvalRequests: async (key) =>
-      (await import('./inspect/approval-requests.ts')).listApprovalRequests(
-        folders.withChildren(folders.get(key).name).map(folders.get),
-      ),
+      (await import('./inspect/approval-requests.ts')).findApprovalRequest(family(key), id),
+    approvalRequests: async (key) => (await import('./inspect/approval-requests.ts')).listApprovalRequests(family(key)),
     allApprovalRequests: async () =>
       (await import('./inspect/approval-requests.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
   } satisfies Partial<Client>;
@@ -288,7 +287,7 @@ async function* streamFrom(session: KnownSession, options: StreamOptions): Async
 }
 
 export type { SentMessage } from './actions/messaging.ts';
-export type { PlanWorkingCopy } from './actions/plan-save.ts';
+export type { PlanWorkingCopy } from './actions/plan-working-copy.ts';
 export type { MessageProgress } from './actions/sent-messages.ts';
 export type { ApprovalRequest } from './inspect/approval-requests.ts';
 export type { StepExplanation } from './inspect/explain-steps.ts';

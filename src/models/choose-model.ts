@@ -55,6 +55,7 @@ export function chooseModel(settings: EffectiveModel, env: Environment, profiles
     ask: async (request, options) => findOrFault(() => modelFor(request.model ?? configured)).ask(request, options),
     prepare: async (request) => findOrFault(() => modelFor(request.model ?? configured)).prepare?.(request),
     contextWindow: (name) => modelFor(name ?? configured).contextWindow?.(name),
+    prices: async (name) => modelFor(name ?? configured).prices?.(name),
   };
 }
 
@@ -70,6 +71,7 @@ function underOneName(model: Model): Model {
     ask: (request, options) => model.ask(own(request), options),
     prepare: async (request) => model.prepare?.(own(request)),
     contextWindow: () => model.contextWindow?.(undefined),
+    prices: async () => model.prices?.(undefined),
   };
 }
 
@@ -139,6 +141,7 @@ function createEndpointModel(
     ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),
     prepare: async (request) => ((request.model ?? name) ? model : nameless).prepare?.(request),
     contextWindow: (asked) => settings.context_window ?? model.contextWindow?.(asked ?? name),
+    prices: async (asked) => ((asked ?? name) ? model.prices?.(asked ?? name) : undefined),
   };
 }
 
@@ -156,7 +159,7 @@ function fillHeaders(
   { headers = {}, secrets = [], api_key_env: keyVariable }: EffectiveModel,
   env: Environment,
 ): Record<string, string | null> | string {
-  const filled: Record<string, string | null> = {};
+  const filled: [string, string | null][] = [];
   for (const [name, text] of Object.entries(headers)) {
     for (const [, braced, plain] of text?.matchAll(HEADER_VARIABLE) ?? []) {
       const variable = braced ?? plain ?? '';
@@ -165,12 +168,13 @@ function fillHeaders(
       if (!env[variable])
         return `The header ${name} of model.headers names a variable that is not set. Set it before the daemon starts.`;
     }
-    filled[name] =
+    const value =
       text?.replace(HEADER_VARIABLE, (_, one?: string, other?: string) => env[one ?? other ?? ''] ?? '') ?? null;
-    if (/[\r\n\0]/.test(filled[name] ?? ''))
+    if (/[\r\n\0]/.test(value ?? ''))
       return `The variable in the header ${name} of model.headers has a line break in it. Expected one line.`;
+    filled.push([name, value]);
   }
-  return filled;
+  return Object.fromEntries(filled);
 }
 
 function unconfiguredModel(text: string): Model {

@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path';
 import { UserError } from '../base/user-error.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
-import type { BrowserControl, TerminalControl, ToolSpec } from '../engine/ports/tool-ports.ts';
+import type { BrowserControl, ToolSpec } from '../engine/ports/tool-ports.ts';
 import type { SandboxSettings } from '../protocol/settings/effective-settings.ts';
 import { NO_BROWSER } from '../protocol/workspace/handover.ts';
 import { BROWSER_HEAD, type BrowserSettings } from './browser/browser-args.ts';
@@ -14,7 +14,6 @@ import { readFileTool } from './files/read-file.ts';
 import { searchFilesTool } from './files/search-files.ts';
 import { writeFileTool } from './files/write-file.ts';
 import type { ControlOptions } from './handover/browser-handover.ts';
-import { openTerminalControl, type TerminalOptions } from './handover/terminal-handover.ts';
 import type { JobStore } from './jobs/job-store.ts';
 import { jobsTool } from './jobs/jobs-tool.ts';
 import {
@@ -25,6 +24,7 @@ import {
   type SkillSource,
   skillTool,
 } from './memory/memory-tools.ts';
+import { type OwnSchedules, scheduleTool } from './memory/schedule-tool.ts';
 import { effectsOfCommand, type Sandbox } from './sandbox/sandbox.ts';
 import { shellTool } from './shell/shell-tool.ts';
 import { WEB_FETCH_HEAD, type WebSettings, webSearchHead } from './web/web-tool-heads.ts';
@@ -56,16 +56,20 @@ export type BuiltinOptions = {
   jobs?: JobStore | undefined;
   /** Memory and skills. Without this there are no such tools. */
   notes?: { remember: Remember; recall: Recall; skills: SkillSource } | undefined;
+  /** The schedules that send to the session. Without this there is no such tool. */
+  schedules?: OwnSchedules | undefined;
 };
 
 /**
  * The tools every session has, including the hidden `check` and `parts`, for `toolbox`. Throws UserError if a folder in
  * `readAlso` is not absolute.
  */
-export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs, notes }: BuiltinOptions): Tool[] {
+export function builtinTools(options: BuiltinOptions): Tool[] {
+  const { readAlso, env, shellTimeoutMs, web, sandbox, jobs, notes, schedules } = options;
   const relative = readAlso.find((folder) => !isAbsolute(folder));
   if (relative !== undefined) throw new UserError(`Expected absolute folders in \`read_also\`, got \`${relative}\`.`);
-  const readable = readableFolders({ readAlso, notes });
+  // The files of skills can be read and run.
+  const readable = [...readAlso, ...(notes ? [notes.skills.folder] : [])];
   const commands = shellTool({
     env,
     timeoutMs: shellTimeoutMs,
@@ -85,6 +89,7 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs
     ...webTools(web ?? (() => ({})), env ?? {}),
     checkTool({ readAlso, shell: commands, web }),
     ...(notes ? [rememberTool(notes.remember), recallTool(notes.recall), skillTool(notes.skills)] : []),
+    ...(schedules ? [scheduleTool(schedules)] : []),
   ];
 }
 
@@ -94,20 +99,7 @@ export function describeTools(env: NodeJS.ProcessEnv): ToolSpec[] {
   return [...builtinTools({ readAlso: [], env }), browser].filter(({ hidden }) => !hidden).map(({ spec }) => spec);
 }
 
-/** Includes the skills, whose files can be read and run. */
-const readableFolders = ({ readAlso, notes }: Pick<BuiltinOptions, 'readAlso' | 'notes'>): string[] => [
-  ...readAlso,
-  ...(notes ? [notes.skills.folder] : []),
-];
-
-/** The terminal of a session, with the same access as the agent's commands. */
-export function openTerminal({
-  notes,
-  readAlso,
-  ...options
-}: TerminalOptions & Pick<BuiltinOptions, 'notes'>): TerminalControl {
-  return openTerminalControl({ ...options, readAlso: readableFolders({ readAlso, notes }) });
-}
+export type { OwnSchedules } from './memory/schedule-tool.ts';
 
 export type { WebSettings } from './web/web-tool-heads.ts';
 

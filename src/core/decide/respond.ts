@@ -12,16 +12,17 @@ import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
 import { isFanOutStep, partsOf } from '../plan/fan-out.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
-import { reduceEvent } from '../reducers/reduce-event.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
+import { editEvents } from '../session/sender-rights.ts';
 import type { Message } from '../session/session-messages.ts';
 import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
-import { answerBrowserCommand, answerTerminalCommand, terminalEndEvents } from './human-in-the-loop.ts';
+import { answerBrowserCommand } from './human-in-the-loop.ts';
 import { answerModeCommand, answerModelCommand } from './mode-commands.ts';
+import { sessionAfter } from './turn-events.ts';
 
 /** The events for a queued message when its turn comes, by its action in the answer table. */
 export function respondToMessage(session: Session, message: Message, rules: Rules): EventBody[] {
@@ -43,8 +44,7 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
   const action = MESSAGE_ACTIONS[kind.kind][sessionStatus(session)];
   const halting = answered ? [] : stopAbandonedChildren(session, message, action);
   if (halting.length > 0) return halting;
-  const events = answered ?? ACTIONS[action](session, message, rules);
-  return [...terminalEndEvents(session, message, kind.kind), ...events];
+  return answered ?? ACTIONS[action](session, message, rules);
 }
 
 /** A child session that is given a task drops the one it had stopped at, first: the message stays in the queue. */
@@ -122,7 +122,6 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
   about_mode: answerModeCommand,
   about_model: answerModelCommand,
   about_browser: answerBrowserCommand,
-  about_terminal: answerTerminalCommand,
   reply_nothing_asked: (session, message, rules) =>
     replyInWords(session, message, rules, (words) => words.nothingAsked, 'rejected'),
   keep_for_later: (session, message, rules) => replyInWords(session, message, rules, (words) => words.kept, 'joined'),
@@ -173,10 +172,11 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
   if (command === '') return replyInWords(session, message, rules, (_, language) => formatPlanSummary(plan, language));
   if (isUndo) return reopenLastStep(session, message, rules);
   const done = runPlanCommand(plan, session.lastStepNumber, command);
+  const events = editEvents(message, done?.changes ?? []);
   return [
-    ...(done?.events ?? []),
+    ...events,
     ...replyInWords(
-      sessionAfter(session, done?.events ?? []),
+      sessionAfter(session, events),
       message,
       rules,
       () => done?.reply ?? PLAN_COMMAND_USAGE,
@@ -218,7 +218,9 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
   const step = closed.find((one) => one.id === last);
   if (!step) return replyInWords(session, message, rules, (words) => (plan ? words.nothingToUndo : words.noPlan));
   const runs = session.run !== null;
-  const events: EventBody[] = [{ type: 'step.reopened', step: step.id, by: 'person', message: message.id }];
+  const events: EventBody[] = [
+    { type: 'step.reopened', step: step.id, by: message.by ?? 'person', message: message.id },
+  ];
   return [
     ...events,
     ...replyInWords(sessionAfter(session, events), message, rules, (words) =>
@@ -230,11 +232,6 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
 /** Whether a step with items ended because its items did: the item that ended last is the one to do again. */
 const endedWithParts = ({ editedByPerson }: Session, plan: Plan, step: Step): boolean =>
   isFanOutStep(step) && partsOf(plan, step.id).length > 0 && !editedByPerson.includes(`${step.id}:status`);
-
-/** The session after these events: a reply shows the plan as it is after what the reply reports. */
-function sessionAfter(session: Session, events: EventBody[]): Session {
-  return events.reduce((so, body) => reduceEvent(so, { v: 2, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
-}
 
 function startFreshConversation(session: Session, message: Message, rules: Rules): EventBody[] {
   const { plan } = session;

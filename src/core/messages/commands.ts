@@ -19,7 +19,6 @@ export type MessageKind =
   | 'mode'
   | 'model'
   | 'browser'
-  | 'terminal'
   | 'approve'
   | 'deny'
   | 'help'
@@ -73,17 +72,16 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
     usage: '/browser [take|return]',
     description: "says who uses the session's browser, takes it over from the agent, or gives it back",
   },
-  terminal: {
-    kind: 'terminal',
-    usage: '/terminal [open|close]',
-    description: 'says who has a terminal open in work/, opens one for the page, or closes it',
-  },
   approve: {
     kind: 'approve',
     usage: '/approve [number] [always]',
     description: 'allows the waiting call, once; "always" also adds a rule to session.json',
   },
-  deny: { kind: 'deny', usage: '/deny [number]', description: 'denies the waiting call and tells the model' },
+  deny: {
+    kind: 'deny',
+    usage: '/deny [number] [text]',
+    description: 'denies the waiting call and tells the model, with the text',
+  },
   help: { kind: 'help', usage: '/help', description: 'lists the commands' },
 };
 
@@ -123,8 +121,11 @@ export function parseModeCommand(message: Pick<Message, 'text' | 'command'>): Mo
 /** A person's text without the command. A word like "continue" is kept as typed. */
 export function textWithoutCommand(message: Pick<Message, 'text' | 'command' | 'template'>): string {
   if (message.template && 'text' in message.template) return message.template.text;
-  const command = parseModeCommand(message);
-  return command?.is === 'run' ? command.text : (parseCommand(message)?.rest ?? message.text);
+  const mode = parseModeCommand(message);
+  if (mode?.is === 'run') return mode.text;
+  const command = parseCommand(message);
+  // What follows the number of the call is for the model.
+  return command?.name === 'deny' ? command.rest.replace(/^\s*\d+\s*/, '') : (command?.rest ?? message.text);
 }
 
 /** The arguments of `/run`: the template's name and the rest as typed. */

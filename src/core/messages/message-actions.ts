@@ -1,11 +1,11 @@
 import { mapGet } from '../../base/collections.ts';
+import { classifyIntent } from '../intent/intent.ts';
 import { isFromAncestor } from '../session/child-session.ts';
 import type { Message } from '../session/session-messages.ts';
 import type { SessionStatus } from '../session/session-queries.ts';
 import { sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { type MessageKind, parseCommand, parseModeCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
-import { classifyIntent } from './intent.ts';
 import { answersOpenQuestion, isBareContinue } from './questions.ts';
 
 /** What is done about a message. Each action has its function in `respond.ts`. */
@@ -29,7 +29,6 @@ export type MessageAction =
   | 'about_mode'
   | 'about_model'
   | 'about_browser'
-  | 'about_terminal'
   | 'reply_nothing_asked'
   | 'keep_for_later'
   | 'reply_nothing_runs'
@@ -54,7 +53,6 @@ export const MESSAGE_ACTIONS: Readonly<Record<MessageKind, Readonly<Record<Sessi
   mode:     { none: 'about_mode',                running: 'about_mode',          waiting: 'about_mode',          paused: 'about_mode',          completed: 'about_mode',                failed: 'about_mode' },
   model:    { none: 'about_model',               running: 'about_model',         waiting: 'about_model',         paused: 'about_model',         completed: 'about_model',               failed: 'about_model' },
   browser:  { none: 'about_browser',             running: 'about_browser',       waiting: 'about_browser',       paused: 'about_browser',       completed: 'about_browser',             failed: 'about_browser' },
-  terminal: { none: 'about_terminal',            running: 'about_terminal',      waiting: 'about_terminal',      paused: 'about_terminal',      completed: 'about_terminal',            failed: 'about_terminal' },
   approve:  { none: 'reply_nothing_asked',       running: 'reply_nothing_asked', waiting: 'reply_nothing_asked', paused: 'reply_nothing_asked', completed: 'reply_nothing_asked',       failed: 'reply_nothing_asked' },
   deny:     { none: 'reply_nothing_asked',       running: 'reply_nothing_asked', waiting: 'reply_nothing_asked', paused: 'reply_nothing_asked', completed: 'reply_nothing_asked',       failed: 'reply_nothing_asked' },
   help:     { none: 'show_help',                 running: 'show_help',           waiting: 'show_help',           paused: 'show_help',           completed: 'show_help',                 failed: 'show_help' },
@@ -79,7 +77,7 @@ export function messageKind(session: Session, message: Message): KnownMessage {
 
 function messageKindAt(
   state: SessionStatus,
-  message: Pick<Message, 'text' | 'command' | 'template' | 'as'>,
+  message: Pick<Message, 'text' | 'command' | 'template' | 'as' | 'options'>,
 ): KnownMessage {
   const command = parseCommand(message);
   if (message.as === 'data') return command ? { forbidden: command.name } : { kind: 'data' };
@@ -89,6 +87,7 @@ function messageKindAt(
     const known = Object.hasOwn(SESSION_COMMANDS, command.name) ? SESSION_COMMANDS[command.name] : undefined;
     return known ? { kind: known.kind } : { unknown: command.name };
   }
+  if (message.options?.when === 'apart') return { kind: 'run' };
   const { kind } = classifyIntent(message.text, {
     planStatus: state === 'none' ? null : state,
   });
@@ -108,11 +107,10 @@ const HANDLED_AT_ONCE: ReadonlySet<MessageAction> = new Set<MessageAction>([
   'about_mode',
   'about_model',
   'about_browser',
-  'about_terminal',
   'reply_nothing_asked',
 ]);
 
-type UrgentMessage = { message: Message; answer: MessageAction | Exclude<KnownMessage, { kind: MessageKind }> };
+export type UrgentMessage = { message: Message; answer: MessageAction | Exclude<KnownMessage, { kind: MessageKind }> };
 
 /** The queued messages that a busy session must not keep waiting, and what is done about each, in order. */
 export function urgentMessages(session: Session): UrgentMessage[] {
@@ -139,9 +137,12 @@ const SHOWING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
   'about_mode',
   'about_model',
   'about_browser',
-  'about_terminal',
   'reply_nothing_asked',
 ]);
+
+/** Whether this action ends the run. */
+export const endsRun = (answer: UrgentMessage['answer']): boolean =>
+  answer === 'pause_after_call' || ABORTING_ACTIONS.has(answer);
 
 /** The one handled first: a stop goes before milder requests. */
 export function mostUrgentMessage(session: Session): UrgentMessage | undefined {
@@ -149,8 +150,11 @@ export function mostUrgentMessage(session: Session): UrgentMessage | undefined {
   return urgent.find(({ answer }) => ABORTING_ACTIONS.has(answer)) ?? urgent[0];
 }
 
+/** What is known of a message that has not been taken. */
+type WaitingMessage = Pick<Message, 'text' | 'command' | 'as' | 'options'>;
+
 /** Whether a message is handled before those dropped earlier: a command, or words that stop, pause or undo. */
-export function overtakesQueue(session: Session, message: Pick<Message, 'text' | 'command' | 'as'>): boolean {
+export function overtakesQueue(session: Session, message: WaitingMessage): boolean {
   if (message.as === 'data' || answersOpenQuestion(session, message)) return false;
   const kind = messageKindAt(sessionStatus(session), message);
   if (!('kind' in kind)) return true;
@@ -158,7 +162,7 @@ export function overtakesQueue(session: Session, message: Pick<Message, 'text' |
 }
 
 /** Whether a message asks for less work: it is taken even on a full disk. */
-export function stopsWork(session: Session, message: Pick<Message, 'text' | 'command' | 'as'>): boolean {
+export function stopsWork(session: Session, message: WaitingMessage): boolean {
   const known = messageKindAt(sessionStatus(session), message);
   return message.as !== 'data' && 'kind' in known && STOPPING_KINDS.has(known.kind);
 }
@@ -210,14 +214,15 @@ function actionFor(session: Session, message: Message): MessageAction | null {
 }
 
 /**
- * "after", "New task: …" or a mode of its own: not for the current run. The same holds for a message to a child session
- * from its parent, which needs a reply of its own.
+ * "after", "apart", "New task: …" or a mode of its own: not for the current run. The same holds for a message to a
+ * child session from its parent, which needs a reply of its own.
  */
 function waitsForItsTurn({ name }: Session, message: Message): boolean {
   if (message.as === 'data') return false;
   if (isFromAncestor(name, message.from)) return true;
   return (
     message.options?.when === 'after' ||
+    message.options?.when === 'apart' ||
     message.options?.mode !== undefined ||
     /^\s*(?:new task|新任务|新任務)\s*[:：]/i.test(message.text)
   );

@@ -1,11 +1,11 @@
 import { mapGet } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { ASK_USER_TOOL, AskUserArgs, parseOwnArgs } from '../../protocol/tool-calls/own-tools.ts';
+import { classifyIntent } from '../intent/intent.ts';
 import type { Message } from '../session/session-messages.ts';
 import type { Session } from '../session/session-state.ts';
 import { imagesOfMessage, toUserMessage } from './chat-messages.ts';
 import { parseCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
-import { classifyIntent } from './intent.ts';
 
 /** The arguments parsed by the schema, or what is wrong with them. */
 export const parseAskCall = (args: string): AskUserArgs | string => parseOwnArgs(ASK_USER_TOOL, AskUserArgs, args);
@@ -16,8 +16,9 @@ export const parseAskCall = (args: string): AskUserArgs | string => parseOwnArgs
  */
 export function answersOpenQuestion(
   { question, run }: Session,
-  message: Pick<Message, 'text' | 'command' | 'template' | 'as'>,
+  message: Pick<Message, 'text' | 'command' | 'template' | 'as' | 'options'>,
 ): boolean {
+  if (message.options?.when === 'apart') return false;
   if (!question || run || message.as === 'data' || message.template || message.command !== undefined) return false;
   const command = parseCommand(message);
   if (command && Object.hasOwn(SESSION_COMMANDS, command.name)) return false;

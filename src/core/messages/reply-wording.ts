@@ -23,6 +23,7 @@ const en = {
   freshArchived: (goal: string) => `Started a new conversation. The plan "${goal}" was moved to plans/.`,
   unknown: (name: string, nearest: string | undefined, known: string) =>
     `Unknown command "/${name}".${nearest ? ` Did you mean "/${nearest}"?` : ''} Commands: ${known}.`,
+  leftOut: (steps: string) => `Note: left out: ${steps}`,
   assumed: (steps: string) => `Note: assumed done, because nothing indicated otherwise: ${steps}`,
   noWork: 'no tool was used in this step.',
   refused: (step: string, why: string) => `Note: the claim that "${step}" is done was rejected: ${why}`,
@@ -104,16 +105,18 @@ const en = {
       `${from ?? 'The owner of the workspace'} has had the browser since ${formatUtcTime(since)}. To give it back to the agent: /browser return`,
     usage: 'Usage: /browser, /browser take, /browser return.',
   },
-  terminal: {
-    opened:
-      'The terminal is open in work/: use it on the page (agentctl open). The agent continues in the same folder. To close it: /terminal close',
-    closed: 'The terminal is closed.',
-    notOpen: 'No terminal is open. To open one in work/: /terminal open',
-    heldBy: (from: string | null, since: string) =>
-      `${from ?? 'The owner of the workspace'} has had a terminal open since ${formatUtcTime(since)}. To close it: /terminal close`,
-    refused: (why: string) => `No terminal was opened. It needs the sandbox of the agent's commands; ${why}`,
-    usage: 'Usage: /terminal, /terminal open, /terminal close.',
-  },
+  asksIn: (session: string, id: number, tool: string, why: string) =>
+    `Approve this call? ${session}, call ${id}, ${tool}; ${why}.`,
+  asksCutIn: (session: string, id: number) => `[truncated; the full text is in approvals/${id}.json of ${session}]`,
+  asksHowIn: (session: string, count: number, always: string, until: string) =>
+    [
+      count === 1
+        ? `To answer: "yes" or "no"; /approve or /deny; or agentctl approve ${session}.`
+        : `To answer all ${count}: "yes" or "no"; /approve or /deny. To answer one: /approve ${session}, or agentctl approve ${session}.`,
+      ...(always === '' ? [] : [`To allow all similar calls in this session (${always}): "always".`]),
+      `If nobody answers by ${formatUtcTime(until)}, it is denied and work continues.`,
+    ].join('\n'),
+  notThoseOf: (named: string, waiting: string) => `No call "${named}" is waiting for approval. Waiting: ${waiting}.`,
   nothingAsked: 'No call is waiting for approval.',
   notThatOne: (id: string, open: number) => `Call ${id} is not waiting for approval; call ${open} is.`,
   deniedAgain: (times: number, call: string, rule: string) =>
@@ -142,6 +145,7 @@ const zh: typeof en = {
   freshArchived: (goal) => `新的对话已开始。计划“${goal}”已移到 plans/。`,
   unknown: (name, nearest, known) =>
     `未知命令“/${name}”。${nearest ? `您是指“/${nearest}”吗？` : ''}可用命令：${known}。`,
+  leftOut: (steps) => `注意：以下步骤没有做：${steps}`,
   assumed: (steps) => `注意：以下步骤没有明确说明，推定完成：${steps}`,
   noWork: '这一步没有用过任何工具。',
   refused: (step, why) => `注意：“${step}”的完成声明没有被接受：${why}`,
@@ -214,16 +218,17 @@ const zh: typeof en = {
       `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起正在使用浏览器。交还给智能体：/browser return`,
     usage: '用法：/browser、/browser take、/browser return。',
   },
-  terminal: {
-    opened:
-      '终端已在 work/ 中打开：请在网页上使用它（agentctl open）。智能体会在同一个文件夹里继续工作。关闭：/terminal close',
-    closed: '终端已关闭。',
-    notOpen: '没有打开的终端。在 work/ 中打开：/terminal open',
-    heldBy: (from, since) =>
-      `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起打开了一个终端。关闭：/terminal close`,
-    refused: (why) => `没有打开终端。它需要运行智能体命令的沙盒：${why}`,
-    usage: '用法：/terminal、/terminal open、/terminal close。',
-  },
+  asksIn: (session, id, tool, why) => `批准这个调用吗？${session}，调用 ${id}，${tool}；${why}。`,
+  asksCutIn: (session, id) => `[已截断；全文见 ${session} 的 approvals/${id}.json]`,
+  asksHowIn: (session, count, always, until) =>
+    [
+      count === 1
+        ? `回答：“可以”或“不行”；/approve 或 /deny；也可以运行 agentctl approve ${session}。`
+        : `一起回答这 ${count} 个：“可以”或“不行”；/approve 或 /deny。只回答一个：/approve ${session}，或 agentctl approve ${session}。`,
+      ...(always === '' ? [] : [`本会话中同类调用（${always}）都允许：“总是”。`]),
+      `到 ${formatUtcTime(until)} 没有回答即视为拒绝，任务继续进行。`,
+    ].join('\n'),
+  notThoseOf: (named, waiting) => `没有等待批准的调用“${named}”。正在等待的是 ${waiting}。`,
   nothingAsked: '没有等待批准的调用。',
   notThatOne: (id, open) => `调用 ${id} 不在等待批准；正在等待的是 ${open}。`,
   deniedAgain: (times, call, rule) =>

@@ -1,18 +1,31 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
-import { sha256 } from '../../base/sha256.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/reply.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
+import { commonReach, type SessionReach } from '../../protocol/workspace/daemon-files.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
-import { bumpRevision, currentStepIndex, highestStepNumber, omitFields, replacedFailures } from '../plan/plan-steps.ts';
+import {
+  bumpRevision,
+  currentStepIndex,
+  highestStepNumber,
+  omitFields,
+  replacedFailures,
+  undoneSteps,
+} from '../plan/plan-steps.ts';
 import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
 import { limitsOfMessage } from '../session/session-messages.ts';
 import { activePlan, endsBackgroundJobs, ownLimitsWhenResumed, planLeftPaused } from '../session/session-queries.ts';
 import { FRESH_PLAN_PROGRESS, type PlanProgress, type Session } from '../session/session-state.ts';
-import { addStandInMessage, endsForApproval, keepRestingRun, resetDenials } from './reduce-approval.ts';
+import {
+  addStandInMessage,
+  childCallsAfterRun,
+  endsForApproval,
+  endsForChildCalls,
+  keepRestingRun,
+  resetDenials,
+} from './reduce-approval.ts';
 import { withoutReopened } from './reduce-step-end.ts';
 import { appendStepHistory } from './reduce-turn.ts';
 
@@ -23,20 +36,20 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
     modeReason: event.mode_reason,
     ownModel: mapGet(session.messages, event.message)?.options?.model,
     ownLimits: limitsOfMessage(mapGet(session.messages, event.message)),
+    reach: reachOf(session, event.message),
     agent: event.agent,
     folder: event.folder,
   };
   const approvals = resetDenials(session);
   const over = { turn: null, runEnd: null, question: null };
-  return { ...session, ...takeMessage(session, event.message), promptNonce: nonceOf(event), run, ...over, approvals };
-}
-
-/**
- * Logs of earlier versions have no prompt nonces: they are derived from the event, so that the result is always the
- * same.
- */
-function nonceOf({ nonce, seq, at, message }: EventOf<'run.started' | 'run.resumed'>): string {
-  return nonce ?? sha256(`${seq} ${at} ${message}`).slice(0, 12);
+  return {
+    ...session,
+    ...takeMessage(session, event.message),
+    promptNonce: event.nonce ?? session.promptNonce,
+    run,
+    ...over,
+    approvals,
+  };
 }
 
 /** The daemon has chosen the mode of the current run, or a person has set the mode of later runs. */
@@ -55,6 +68,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
   const plan = back ?? (event.paused_plan === undefined && isPlanResumable(session) ? session.plan : null);
   const { [event.plan ?? '']: _, ...otherPlans } = session.shelvedPlans;
   const { [event.plan ?? '']: work, ...otherProgress } = session.shelvedProgress;
+  const progress = back ? { ...FRESH_PLAN_PROGRESS, lastStepNumber: highestStepNumber(back), ...work } : session;
   const run = {
     // A run that ended before it had a plan continues in its mode.
     ...newRun(event, plan?.mode ?? session.runEnd?.mode ?? 'linear', event.paused_plan),
@@ -62,18 +76,22 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     modeReason: session.runEnd?.modeReason,
     ownModel: mapGet(session.messages, event.message)?.options?.model ?? (back ? undefined : session.runEnd?.ownModel),
     ownLimits: ownLimitsWhenResumed(session, mapGet(session.messages, event.message), event.plan),
+    reach: commonReach(
+      back ? work?.reach : session.runEnd?.reach,
+      plan ? progress.reach : [],
+      reachOf(session, event.message),
+    ),
     agent: session.runEnd?.agent,
     folder: session.runEnd?.folder,
     exitStatus: session.runEnd?.exitStatus ?? null,
   };
-  const progress = back ? { ...FRESH_PLAN_PROGRESS, lastStepNumber: highestStepNumber(back), ...work } : session;
   const resumed = plan && reopenPlan(plan, run.limits, event.at, progress);
   return {
     ...session,
     ...takeMessage(session, event.message),
     // The answer to a question is the result of its call, and the model's answer with that call continues where it was.
     ...((session.question || name !== undefined) && { undelivered: session.undelivered }),
-    promptNonce: nonceOf(event),
+    promptNonce: event.nonce ?? session.promptNonce,
     run,
     turn: session.question ? session.turn : null,
     stepHistory: session.question ? session.stepHistory : appendStepHistory(session),
@@ -89,6 +107,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
       shelvedProgress: otherProgress,
       stepHistory: [],
     }),
+    ...(plan && { reach: run.reach }),
     ...(plan && resumed && withoutReopened(progress, plan.steps, resumed.steps)),
   };
 }
@@ -109,12 +128,13 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     modeReason: run ? run.modeReason : session.runEnd?.modeReason,
     ownModel: run ? run.ownModel : session.runEnd?.ownModel,
     ownLimits: (run ? run.ownLimits : session.runEnd?.ownLimits) ?? {},
+    reach: (run ? run.reach : session.runEnd?.reach) ?? [],
     agent: run ? run.agent : session.runEnd?.agent,
     folder: run ? run.folder : session.runEnd?.folder,
     exitStatus: (run ? run.exitStatus : session.runEnd?.exitStatus) ?? null,
     ...(event.files && { files: event.files }),
   };
-  const asks = endsForApproval(session, event);
+  const asks = endsForApproval(session, event) || endsForChildCalls(session, event);
   const status = event.status === 'paused' || event.status === 'waiting' ? event.status : null;
   const plan =
     session.plan &&
@@ -130,10 +150,12 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     runEnd: rest,
     plan,
     question: event.question ?? null,
-    claim: event.reason === RUN_END.check || event.question || asks ? session.claim : null,
+    // Its checks run when the plan continues.
+    claim: rest.wasBeside || event.status !== 'done' ? session.claim : null,
     children: asks ? session.children : holdChildren(session),
     jobsEndSeq: endsBackgroundJobs(session.name, event.status) ? event.seq : session.jobsEndSeq,
     approvals: asks ? keepRestingRun(session) : session.approvals,
+    childCalls: childCallsAfterRun(session, event),
   };
 }
 
@@ -153,6 +175,9 @@ function holdChildren({ children, undelivered, queue }: Session): Session['child
     ]),
   );
 }
+
+const reachOf = ({ messages }: Session, message: string): SessionReach =>
+  commonReach(mapGet(messages, message)?.rights?.sessions);
 
 function newRun(
   event: EventOf<'run.started'> | EventOf<'run.resumed'>,
@@ -215,11 +240,13 @@ function reopenPlan(
   // A step that a person blocked stays blocked until they change that step.
   const isBlocked = ({ id, status }: Step) => status === 'blocked' && !editedByPerson.includes(`${id}:status`);
   const replaced = replacedFailures(plan, replacedSteps);
-  const again = (step: Step) => isBlocked(step) || (over && step.status === 'failed' && !replaced.includes(step.id));
+  const undone = undoneSteps(plan);
+  const again = (step: Step) =>
+    isBlocked(step) || (over && (undone.includes(step) || (step.status === 'failed' && !replaced.includes(step.id))));
   const tried = new Set(rest.steps.filter(again).map((step) => step.id));
   const steps = reopenWithDependents(
     rest.steps.map((step) =>
-      tried.has(step.id) ? { ...omitFields(step, 'error'), status: 'pending' as const } : step,
+      tried.has(step.id) ? { ...omitFields(step, 'error', 'completed_by'), status: 'pending' as const } : step,
     ),
     tried,
     editedByPerson,

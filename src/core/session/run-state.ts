@@ -1,9 +1,10 @@
-import type { EventOf, LoggedPlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
+import type { EventOf, PlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { CompletedBy } from '../../protocol/session/plan.ts';
 import type { Usage } from '../../protocol/session/reply.ts';
-import type { ApprovedBy } from '../../protocol/settings/permissions.ts';
+import type { ApprovedBy, ChildCall } from '../../protocol/settings/permissions.ts';
 import type { Limits, Mode, ResolvedLimits } from '../../protocol/settings/run-options.ts';
+import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 
 export type Run = {
   message: string;
@@ -21,19 +22,18 @@ export type Run = {
   limits: ResolvedLimits;
   /** Those of the limits that its message or template named, or a person set in the plan since. */
   ownLimits?: Limits;
+  /** The sessions that everybody may see who had a part in it: it searches no others. */
+  reach?: SessionReach;
   /** Id of a paused plan that this run leaves alone. */
   besidePlan: string | undefined;
   spent: { iterations: number; tokens: number; cost: number | null };
   /** Consecutive answers without a tool call and without a step being closed, while steps were open. */
   idleAnswers: number;
   repeatedCall: { key: string; count: number; call: string };
-  /**
-   * Consecutive failures of the model. `silent_ms`: from the first to the last of them; `tries`: how many of each kind
-   * (missing in snapshots of earlier versions).
-   */
+  /** Consecutive failures of the model; `silent_ms`: from the first to the last; `tries`: how many of each kind. */
   failure: {
     silent_ms: number;
-    tries?: { [kind in EventOf<'model.failed'>['kind']]?: number };
+    tries: { [kind in EventOf<'model.failed'>['kind']]?: number };
     last: EventOf<'model.failed'>;
   } | null;
   /** The paused plan that was shelved for this run's own plan. */
@@ -41,7 +41,7 @@ export type Run = {
   agent: string | undefined;
   folder: string | undefined;
   /** The last planner query that was answered, and how often it was asked in a row. */
-  plannerQuery: { ask: LoggedPlannerQuery; tries: number; text: string; isTruncated?: true } | null;
+  plannerQuery: { ask: PlannerQuery; tries: number; text: string; isTruncated?: true } | null;
   /** Exit status of the last command; null if none ran, or it did not end by itself. */
   exitStatus: number | null;
   /** Which models answered in place of others, and why. */
@@ -71,13 +71,14 @@ export type RunEnd = {
   wasBeside: boolean;
   /** The plan that stopped with the run. */
   plan: string | null;
-  /** Wall time. Missing in snapshots of earlier versions. */
-  at?: string;
+  /** Wall time. */
+  at: string;
   spent: Usage;
   mode: Mode | undefined;
   modeReason: string | undefined;
   ownModel?: string | undefined;
   ownLimits?: Limits;
+  reach?: SessionReach;
   agent: string | undefined;
   folder: string | undefined;
   exitStatus: number | null;
@@ -101,8 +102,8 @@ export type Turn = {
   hasClosedStep: boolean;
   /** A claim of this answer was refused or a question was asked: it is not judged again. */
   isJudged: boolean;
-  /** The claim that was refused, and why. `veto` is missing in snapshots of earlier versions. */
-  refusedClaim: { step: string; veto?: string; evidence: string } | null;
+  /** The claim that was refused, and why. */
+  refusedClaim: { step: string; veto: string; evidence: string } | null;
   /** The model said that the step is blocked. */
   isBlocked: boolean;
   /** Descriptions this answer declared that became steps. */
@@ -236,6 +237,20 @@ export type PendingApproval = {
   /** Queued messages written before their sender could know of the call: their words do not answer it. */
   queuedBefore: readonly string[];
 };
+
+/** Calls of child sessions, and of theirs, that wait for a person. Only a root session knows of them. */
+export type ChildCalls = {
+  /** `isShown`: the person was asked about it. `isAnswered`: the answer is on its way to the session. */
+  calls: ReadonlyArray<ChildCall & { isShown?: true; isAnswered?: true }>;
+  /** When the last of them began to wait. */
+  since: string;
+  /** The run that ended to ask the person; null if none did. */
+  run: Run | null;
+  /** Queued messages written before their sender could know of the calls: their words do not answer them. */
+  queuedBefore: readonly string[];
+};
+
+export const NO_CHILD_CALLS: ChildCalls = { calls: [], since: '', run: null, queuedBefore: [] };
 
 export type ApprovalVerdict = { decision: 'allow' | 'deny'; by: ApprovedBy; why: string; at: string };
 

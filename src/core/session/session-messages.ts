@@ -1,8 +1,8 @@
 import { mapGet, mapSet, type PersistentMap } from '../../base/collections.ts';
-import type { FileIdentity, RenderedTemplate } from '../../protocol/session/event.ts';
-import type { Attachment, ImageFile, MessageOptions } from '../../protocol/session/message.ts';
+import type { RenderedTemplate } from '../../protocol/session/event.ts';
+import type { FileIdentity } from '../../protocol/session/log-entry.ts';
+import type { Attachment, ImageFile, MessageOptions, SenderRights } from '../../protocol/session/message.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
-import { rootSessionName, sessionDepth } from './child-session.ts';
 
 export type Message = {
   id: string;
@@ -12,6 +12,10 @@ export type Message = {
   /** Empty once it has been answered and no request needs it any more. */
   text: string;
   from?: string;
+  /** A model of another program wrote it. */
+  by?: 'agent';
+  /** What its sender may do; without it, everything. */
+  rights?: SenderRights;
   command?: string;
   options?: MessageOptions;
   attachments?: string[];
@@ -76,21 +80,8 @@ export function discardAnsweredTexts(messages: PersistentMap<Message>, ids: read
   }, messages);
 }
 
-/**
- * Whether a message may give orders: it names no sender, or one of `senders`; without that setting anybody may. A child
- * session accepts orders from its ancestors, which speak for the person.
- */
-export function mayGiveOrders(
-  session: string,
-  from: string | undefined,
-  senders: readonly string[] | undefined,
-): boolean {
-  if (from === undefined || senders === undefined || senders.includes(from)) return true;
-  return sessionDepth(session) > 0 && rootSessionName(from) === rootSessionName(session);
-}
-
 /** A dropped file in the event log: its event, its message, and its identity at the time, as far as the log has it. */
-export type TakenDrop = { seq: number; message: string; ctime?: string; name?: string };
+export type TakenDrop = { seq: number; message: string; ctime: string; name?: string };
 
 /**
  * The identity of a dropped file: its inode, its content, and the time the content last changed. Moving a file keeps
@@ -101,7 +92,7 @@ export function dropKey(file: { ino: string; mtime_ns: string; sha256: string })
 }
 
 export function toTakenDrop(seq: number, message: string, { ctime_ns, name }: FileIdentity): TakenDrop {
-  return { seq, message, ...(ctime_ns !== undefined && { ctime: ctime_ns }), ...(name !== undefined && { name }) };
+  return { seq, message, ctime: ctime_ns, ...(name !== undefined && { name }) };
 }
 
 /**
@@ -121,9 +112,8 @@ export function classifyReappearedDrop(
 ): 'left over' | 'new' | 'unclear' {
   const isSameName = found.name === (taken.name ?? message?.name ?? taken.message);
   // Every move of a file changes this time, if the file system keeps it at all.
-  const isUntouched = taken.ctime === undefined || taken.ctime === found.identity.ctime_ns;
-  if (isSameName && isUntouched) return 'left over';
-  if (taken.ctime !== undefined && found.born !== undefined && found.born > BigInt(taken.ctime)) return 'new';
+  if (isSameName && taken.ctime === found.identity.ctime_ns) return 'left over';
+  if (found.born !== undefined && found.born > BigInt(taken.ctime)) return 'new';
   // A rejected file may be checked again: nothing was done, and what was missing may be there now.
   if (!message || (message.isAnswered && !isSameName)) return 'new';
   return 'unclear';

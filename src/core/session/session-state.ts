@@ -5,11 +5,14 @@ import type { PlanSave } from '../../protocol/session/plan-edit.ts';
 import { NO_NONCE } from '../../protocol/session/prompt-tags.ts';
 import type { Reply, RunEndCode, UserQuestion } from '../../protocol/session/reply.ts';
 import type { Mode } from '../../protocol/settings/run-options.ts';
+import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 import type { ChildSession } from './child-session.ts';
 import {
   type ApprovalState,
+  type ChildCalls,
   type FanOut,
   NO_APPROVALS,
+  NO_CHILD_CALLS,
   NO_WORK_ROUNDS,
   type Notice,
   type Run,
@@ -43,8 +46,15 @@ export type PlanProgress = {
   lastStepNumber: number;
   /** A claim whose checks are running. */
   claim: StepClaim | null;
-  /** Step fields that a person wrote or set, as `<step>:<field>`: the model may not change them. */
+  /** Step fields that a person or another agent wrote or set, as `<step>:<field>`: the model may not change them. */
   editedByPerson: readonly string[];
+  /**
+   * Steps whose `done_when` somebody wrote last who may approve calls: their checks run without asking, as their own
+   * instruction.
+   */
+  trustedChecks: readonly string[];
+  /** The sessions that everybody may see who had a part in it: its runs search no others. */
+  reach: SessionReach;
   /** Limits a person set in `plan.json`: they outlive the budget window. */
   limitsByPerson: Plan['limits'] | null;
   /** The last save of `plan.json` by a person, for each plan version an editor buffer started from; bounded. */
@@ -63,6 +73,8 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
   lastStepNumber: 0,
   claim: null,
   editedByPerson: [],
+  trustedChecks: [],
+  reach: [],
   limitsByPerson: null,
   planSaves: [],
 };
@@ -136,19 +148,16 @@ export type Session = PlanProgress & {
   jobsEndSeq: number;
   /** Calls that need a person's approval. */
   approvals: ApprovalState;
+  /** Those of its child sessions. */
+  childCalls: ChildCalls;
   /** The person who uses the session's browser in place of the agent. */
   browserHold: PersonHold | null;
-  /** The person who has a terminal open in `work/`. */
-  terminal: PersonHold | null;
   /** The last event at which a daemon stopped normally and left something open; 0: none. */
   lastStopSeq: number;
 };
 
-/** Who holds the browser or the terminal, and since when; `from`: null for a message without a sender. */
+/** Who holds the browser, and since when; `from`: null for a message without a sender. */
 export type PersonHold = { from: string | null; since: string };
-
-/** Whether a person holds its browser or a terminal: it must stay open then. */
-export const isHeld = ({ browserHold, terminal }: Session): boolean => browserHold !== null || terminal !== null;
 
 /** What is known of daemons lost over the current work. */
 export type CrashCounts = {
@@ -209,8 +218,8 @@ export function emptySession(name: string): Session {
     crashes: NO_CRASHES,
     jobsEndSeq: 0,
     approvals: NO_APPROVALS,
+    childCalls: NO_CHILD_CALLS,
     browserHold: null,
-    terminal: null,
     lastStopSeq: 0,
   };
 }
@@ -228,7 +237,7 @@ export function planProgressOf(session: Session): PlanProgress {
     closedSteps,
     lastStepNumber,
   } = session;
-  const { editedByPerson, limitsByPerson, planSaves } = session;
+  const { editedByPerson, trustedChecks, reach, limitsByPerson, planSaves } = session;
   return {
     revisions,
     revisedFor,
@@ -242,6 +251,8 @@ export function planProgressOf(session: Session): PlanProgress {
     // Checks that were in progress run again.
     claim: null,
     editedByPerson,
+    trustedChecks,
+    reach,
     limitsByPerson,
     planSaves,
   };

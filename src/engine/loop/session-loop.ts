@@ -9,7 +9,7 @@ import type { Clock, Model, RunSemaphore, SessionPorts } from '../ports/session-
 import { openPlanSync, type PlanSync } from '../state/plan-sync.ts';
 import { openSessionLog, type SessionLog } from '../state/session-log.ts';
 
-/** No pause is longer than the longest an endpoint may ask for. */
+/** What is waited for longer is looked at again this often: a limit may be lifted, or a budget raised. */
 export const MAX_TIMER_MS = 3_600_000;
 
 /** How soon the inbox is checked again while a file in it is not ready. */
@@ -72,12 +72,11 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
     async readRules() {
       const current = await rules();
       const { session } = sessionLog;
-      const { jobs, browser, terminal } = ports;
+      const { jobs, browser } = ports;
       const now = {
         ...current,
         ...(jobs && { jobs: jobs.listRunning() }),
         ...(browser && { browser: browser.state }),
-        ...(terminal && { terminal: terminal.state }),
       };
       return applyLearnedWindow(withNotes(session, now), ports.model, session);
     },
@@ -88,12 +87,10 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
   };
 }
 
-/** Gives the browser and the terminal to the person who holds them in the log, or takes them back. */
-export function giveToHolders({ sessionLog: { session }, ports }: SessionLoop): void {
+/** Gives the browser to the person who holds it in the log, or takes it back. */
+export function handOverBrowser({ sessionLog: { session }, ports }: SessionLoop): void {
   if (session.browserHold) ports.browser?.give();
   else ports.browser?.takeBack();
-  if (session.terminal) ports.terminal?.give();
-  else ports.terminal?.takeBack();
 }
 
 /** Reports what prevents intake during a call in flight. It does not end the call. */

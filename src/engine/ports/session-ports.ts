@@ -3,9 +3,10 @@ import type { ToolCall } from '../../protocol/session/event.ts';
 import type { StandIn } from '../../protocol/session/log-entry.ts';
 import type { ImageFile, MessageFile } from '../../protocol/session/message.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
+import type { ChildCall } from '../../protocol/settings/permissions.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import type { SessionStore } from './store-ports.ts';
-import type { BrowserControl, Jobs, TerminalControl, Toolbox, ToolSpec } from './tool-ports.ts';
+import type { BrowserControl, Jobs, Toolbox, ToolSpec } from './tool-ports.ts';
 
 /**
  * The outside world as the engine sees it: a few functions per port. Each port has an in-memory implementation that
@@ -23,12 +24,12 @@ export type SessionPorts = {
   diskCapacity: () => DiskCapacity;
   /** Current notes for later runs; read when a run starts. If left out, there are none. Never throws. */
   notes?: () => Notes;
+  /** Counts what model calls cost, and holds budgets. If left out, there are none. */
+  spending?: Spending;
   /** Commands of this session that continue after their call. If left out, there are none. */
   jobs?: Jobs;
   /** The session's browser. If left out, it has none that a person could take over. */
   browser?: BrowserControl;
-  /** The terminal that a person may open. If left out, there is none. */
-  terminal?: TerminalControl;
   /** Twelve unpredictable hex digits: the prompt nonce for the requests of a budget window. */
   createNonce: () => string;
   /** The session's loop is idle. */
@@ -56,6 +57,29 @@ export type Clock = {
   elapsed(): number;
   /** Calls `run` once after `ms`; the returned function cancels it. */
   after(ms: number, run: () => void): () => void;
+};
+
+/** What a model call is expected to cost at most: tokens of prompt and answer; `cost` is null if that is not known. */
+export type CallEstimate = { tokens: number; cost: number | null };
+
+/** What a model call has cost; `cost` is null if nobody said it. Without an answer, what it must have cost at least. */
+export type CallSpent = CallEstimate & { cached?: number; ms: number; isAnswered: boolean };
+
+/** A call for which money is held back. Each reservation is settled once, whatever became of the call. */
+export type Reservation = { settle(spent: CallSpent): Promise<void> };
+
+/** Why a call may not start. `until`: when it may (ISO 8601); null: a person has to change something first. */
+export type SpendingRefusal = { until: string | null; why: string };
+
+export type Spending = {
+  /**
+   * Reserves the most a call is expected to cost. Waits while only calls in flight use a budget up; throws the signal's
+   * reason if aborted then.
+   */
+  reserve(
+    call: CallEstimate & { model: string; message: { id: string; from?: string | undefined } },
+    signal: AbortSignal,
+  ): Promise<Reservation | SpendingRefusal>;
 };
 
 /** Limits how many runs are active. */
@@ -86,6 +110,11 @@ export type ChildSessions = {
   send(child: string, message: MessageFile & { id: string }): Promise<'sent' | 'gone'>;
   /** Its reply to that message, whether or not somebody moved it to `read/`. A session that is gone has failed. */
   reply(child: string, id: string): Promise<Reply | undefined>;
+  /**
+   * The calls of child sessions of `root`, and of theirs, that wait for a person, by session. One that cannot be served
+   * has none. A call of `known` whose file cannot be read still waits.
+   */
+  waitingCalls(root: string, known: readonly ChildCall[]): Promise<ChildCall[]>;
   /** This session has logged the replies for this step: moves them from the child's outbox to `outbox/read/`. */
   consume(child: string, step: string): Promise<void>;
 };
@@ -141,7 +170,12 @@ export type Model = {
    * configured model.
    */
   contextWindow?(name: string | undefined): number | undefined;
+  /** Price of a million tokens of that model, as far as it is known; without a name, of the configured model. */
+  prices?(name: string | undefined): Promise<TokenPrices | undefined>;
 };
+
+/** Of a million tokens; `cached`: of those of the prompt that the endpoint had in its cache. */
+export type TokenPrices = { input: number; output: number; cached?: number | undefined };
 
 export type ModelErrorKind = 'unreachable' | 'overloaded' | 'rejected' | 'too_long' | 'malformed' | 'unconfigured';
 

@@ -1,5 +1,6 @@
 import type { ImageFile } from '../../protocol/session/message.ts';
-import type { BrowserState, TerminalState } from '../../protocol/workspace/handover.ts';
+import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
+import type { BrowserState } from '../../protocol/workspace/handover.ts';
 
 export type Toolbox = {
   /** The tools currently offered; `refresh` may change the list. */
@@ -65,6 +66,8 @@ export type ToolContext = {
   folder: string;
   /** Reads more of an output that was too long to show. */
   blob: (hash: string) => Promise<string | undefined>;
+  /** The sessions that may be searched: those that everybody may see who has a part in the run; all if left out. */
+  reach?: SessionReach;
   /** How many jobs may run at once; the default if left out. */
   jobs?: number;
   /**
@@ -95,20 +98,17 @@ export type Permission =
  */
 export type ToolCaller = { work: () => Promise<string>; top?: () => Promise<string>; signal: AbortSignal };
 
-/** The browser or the terminal of a session, which a person may take over and use through a socket. */
-type PersonControl<State> = {
-  /** Its current state. */
-  readonly state: State;
-  /** Opens it to the person who has it, over a socket. Nothing happens if it is open to them already. */
+/** The browser of a session, which a person may take over and use through a socket. */
+export type BrowserControl = {
+  readonly state: BrowserState;
+  /**
+   * Opens it to the person who has it, over a socket, once the agent's call under way has ended. Nothing happens if it
+   * is open to them already.
+   */
   give(): void;
   /** They no longer have it. Nothing happens if they have not. */
   takeBack(): void;
 };
-
-/** The session's browser, which the agent has otherwise: a call of it that is under way ends first. */
-export type BrowserControl = PersonControl<BrowserState>;
-/** A shell in a terminal in `work/`, sandboxed as the agent's commands are. `takeBack` ends all that runs in it. */
-export type TerminalControl = PersonControl<TerminalState>;
 
 /**
  * Commands that continue after the call that started them, and outlive the daemon. None of these functions throws for a

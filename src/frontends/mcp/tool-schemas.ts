@@ -54,7 +54,8 @@ export const SessionList = z.object({
       standing: z.enum(SESSION_STANDINGS),
       plan: PlanCount.nullable(),
       question: UserQuestion.nullable().describe('What it asks.'),
-      waits_for: z.string().nullable().describe('Why it waits, such as "approval" or "question".'),
+      waits_for: z.string().nullable().describe('Why it waits, such as "approval" or "budget".'),
+      waits_until: z.string().nullable().describe('When a running session that waits goes on by itself.'),
       changed: z.string().nullable(),
       problem: z.string().nullable().describe('Why its event log cannot be read.'),
       settings: z.string().nullable().describe('Why its settings are invalid.'),
@@ -117,7 +118,8 @@ export const PlanOperation = z.discriminatedUnion('do', [
 export type PlanOperation = z.infer<typeof PlanOperation>;
 
 export const PlanEditOutcome = z.object({
-  plan: Plan.describe('The plan as it will be.'),
+  plan: Plan.describe('The plan with the changes.'),
+  waits: z.string().optional().describe('Why the changes were not made yet; `plan` is without them then.'),
   taken: z.array(z.string()).describe('What is taken over, a sentence each.'),
   ignored: z.array(z.string()).describe('What is not, and why.'),
 });

@@ -1,6 +1,7 @@
 import { errorCode, errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
 import { isAboutLength, statedWindow } from './length-refusals.ts';
+import { resetDelayMs } from './reset-times.ts';
 
 /** What an error message may say about the endpoint, and the key it must not reveal. */
 export type EndpointInfo = {
@@ -89,9 +90,11 @@ function faultOf(refusal: EndpointRefusal, at: EndpointInfo): ModelError {
     const why = 'the endpoint could not read the call that its model wrote';
     return new ModelError('malformed', `${message} (${why})`, { retry: true, hint: 'call' });
   }
-  const waitMs = retryAfterMs(headers);
+  const waitMs = resetDelayMs(headers, `${refusal.said} ${words}`);
+  // A quota that comes back at a known time is waited for; "in a second" is said of any refusal.
+  const isKnown = status === 429 && waitMs !== undefined && waitMs >= LEAST_QUOTA_WAIT_MS;
   if (status === undefined) return new ModelError('malformed', message, { retry: true });
-  if (ABOUT_QUOTA.test(words) && status < 500) return rejected(withAdvice(message, 'No quota is left.'));
+  if (ABOUT_QUOTA.test(words) && status < 500 && !isKnown) return rejected(withAdvice(message, 'No quota is left.'));
   if (status === 429 || status === 529 || (status === 503 && waitMs !== undefined))
     return new ModelError('overloaded', message, { retry: true, waitMs });
   if (status >= 500 || RETRYABLE_STATUSES.has(status))
@@ -106,6 +109,7 @@ const withAdvice = (message: string, advice: string): string =>
 
 /** Timeout, conflict, too early: the request itself was fine. */
 const RETRYABLE_STATUSES = new Set([408, 409, 425]);
+const LEAST_QUOTA_WAIT_MS = 60_000;
 const ABOUT_QUOTA = /insufficient_quota|billing_not_active|billing_hard_limit/i;
 /** Groq, Ollama, llama.cpp and vLLM, about what their own model wrote: it only has to be asked again. */
 const ABOUT_BROKEN_CALL =
@@ -210,19 +214,4 @@ function connectionFault({ message, cause, inside }: ConnectionFault, { baseUrl 
   if (advice !== undefined && !inside) return rejected(`No answer from ${baseUrl}: ${message.trim()}. ${advice}`);
   const what = inside ? `the connection broke inside the answer (${message})` : message;
   return new ModelError('unreachable', `No answer from ${baseUrl}: ${what}.`, { retry: true });
-}
-
-/**
- * `Retry-After` in ms: seconds, or a date, which is compared with the answer's own `Date` so that a wrong clock on
- * either side does no harm. `retry-after-ms` is OpenAI's more precise form.
- */
-function retryAfterMs(headers: Headers | undefined): number | undefined {
-  const fine = Number.parseFloat(headers?.get('retry-after-ms') ?? '');
-  if (fine >= 0) return fine;
-  const text = headers?.get('retry-after')?.trim() ?? '';
-  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1000;
-  const until = Date.parse(text);
-  if (Number.isNaN(until)) return undefined;
-  const sent = Date.parse(headers?.get('date') ?? '');
-  return Math.max(0, until - (Number.isNaN(sent) ? Date.now() : sent));
 }

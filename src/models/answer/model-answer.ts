@@ -3,7 +3,7 @@ import type { ModelAnswer, ModelRequest } from '../../engine/ports/session-ports
 import { finishCalls, offeredToolName } from './call-drafts.ts';
 import { type CompletionDraft, classifyFinish, malformedFault, refuseEmptyAnswer } from './completion-stream.ts';
 import { readTextCalls } from './text-calls.ts';
-import { measureUsage, type TokenPrices } from './token-usage.ts';
+import { measureUsage, type UsedPrices } from './token-usage.ts';
 
 /** The request that is answered. */
 type AskedRequest = Pick<ModelRequest, 'messages' | 'tools'> & { model: string };
@@ -16,7 +16,7 @@ export function toModelAnswer(
   draft: CompletionDraft,
   isDone: boolean,
   { model, messages, tools }: AskedRequest,
-  prices: TokenPrices | undefined,
+  prices: UsedPrices,
 ): ModelAnswer {
   if (draft.finish === '' && !isDone && !draft.isCut) throw malformedFault('the stream ended before the answer did');
   const finish = draft.isCut ? 'length' : classifyFinish(draft.finish);

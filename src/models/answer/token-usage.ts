@@ -6,13 +6,14 @@ import {
   countTokens,
   type ModelAnswer,
   type ModelRequest,
+  type TokenPrices,
 } from '../../engine/ports/session-ports.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
 import type { CompletionDraft } from './completion-stream.ts';
 
-/** Prices per million tokens, in the person's currency; `cached`: of a prompt token that the endpoint had in its cache. */
-export type TokenPrices = { input: number; output: number; cached?: number | undefined };
+/** `prices`: as a person set them; `listPrices`: as they are known of this model. */
+export type UsedPrices = { prices: TokenPrices | undefined; listPrices?: TokenPrices | undefined };
 
 const Details = z.looseObject({ cached_tokens: z.number().nullish() }).nullish();
 
@@ -30,13 +31,13 @@ const ReportedUsage = z.object({
 
 /**
  * The usage of an answer. Tokens as reported by the endpoint, else estimated from the characters. Cost from `prices` if
- * a person set them, else from the endpoint's `usage.cost`, else null: unknown. `cached`: prompt tokens that the
- * endpoint had cached, if it says so.
+ * a person set them, else from the endpoint's `usage.cost`, else from the list price, else null: unknown. `cached`:
+ * prompt tokens that the endpoint had cached, if it says so.
  */
 export function measureUsage(
   draft: CompletionDraft,
   { messages, tools }: Pick<ModelRequest, 'messages' | 'tools'>,
-  prices: TokenPrices | undefined,
+  { prices, listPrices }: UsedPrices,
 ): ModelAnswer['usage'] {
   const reported = ReportedUsage.safeParse(draft.usage).data;
   const isReported =
@@ -44,11 +45,11 @@ export function measureUsage(
   const { input, output } = isReported ? splitReported(reported) : estimateUsage(draft, messages, tools);
   const total = isReported ? (reported.total_tokens ?? input + output) : input + output;
   const cached = isReported ? cachedTokens(reported) : undefined;
-  if (!prices) return { tokens: total, cost: reported?.cost ?? null, ...(cached !== undefined && { cached }) };
   const fromCache = Math.min(input, cached ?? 0);
-  const cost =
-    (input - fromCache) * prices.input + fromCache * (prices.cached ?? prices.input) + output * prices.output;
-  return { tokens: total, cost: cost / 1e6, ...(cached !== undefined && { cached }) };
+  const costAt = (price: TokenPrices) =>
+    ((input - fromCache) * price.input + fromCache * (price.cached ?? price.input) + output * price.output) / 1e6;
+  const cost = prices ? costAt(prices) : (reported?.cost ?? (listPrices ? costAt(listPrices) : null));
+  return { tokens: total, cost, ...(cached !== undefined && { cached }) };
 }
 
 function cachedTokens(reported: z.infer<typeof ReportedUsage>): number | undefined {

@@ -1,6 +1,5 @@
-import { ModelError } from '../../engine/ports/session-ports.ts';
+import { ModelError, type TokenPrices } from '../../engine/ports/session-ports.ts';
 import { ConnectionFault, type EndpointInfo, EndpointRefusal, parseJsonOrNone } from '../answer/endpoint-errors.ts';
-import type { TokenPrices } from '../answer/token-usage.ts';
 import { type RawResponse, sendHttp } from './http-transport.ts';
 
 export type EndpointSettings = {

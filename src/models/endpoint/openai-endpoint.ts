@@ -8,6 +8,7 @@ import {
 import type { ImageFile } from '../../protocol/session/message.ts';
 import { readCompletionStream } from '../answer/completion-stream.ts';
 import { type EndpointInfo, EndpointRefusal, toModelFault } from '../answer/endpoint-errors.ts';
+import { findKnownPrices } from '../answer/known-prices.ts';
 import { toModelAnswer } from '../answer/model-answer.ts';
 import { type EndpointProfile, type EndpointProfiles, unsavedProfiles } from '../request/endpoint-profiles.ts';
 import { trackImageSupport } from '../request/image-support.ts';
@@ -58,6 +59,7 @@ export function openEndpointModel(settings: EndpointSettings, profiles: Endpoint
       prepared.set(request, await serialize(request));
     },
     contextWindow: (name) => profileOf(name ?? settings.name).window,
+    prices: async (name) => settings.prices ?? findKnownPrices(settings.baseUrl, name ?? settings.name),
     async ask(request, options) {
       const model = request.model ?? settings.name;
       const at = endpointInfo(settings, model);
@@ -134,7 +136,9 @@ async function askOnce(
     });
     signal.throwIfAborted();
     const facts = { streams: draft.pieces > 2, usage: draft.usage !== undefined };
-    return { answer: toModelAnswer(draft, notes.done, request, settings.prices), facts };
+    const listPrices = settings.prices ? undefined : await findKnownPrices(settings.baseUrl, request.model);
+    const prices = { prices: settings.prices, listPrices };
+    return { answer: toModelAnswer(draft, notes.done, request, prices), facts };
   } catch (error) {
     signal.throwIfAborted();
     if (late?.aborted && !(error instanceof ModelError)) throw lateFault(settings);

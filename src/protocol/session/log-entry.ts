@@ -26,6 +26,26 @@ export const EventStamp = z.object({
 });
 export type EventStamp = z.infer<typeof EventStamp>;
 
+/** The identity of a dropped file in the file system. A different `ctime_ns` or name means it was touched or moved. */
+export const FileIdentity = z.object({
+  ino: z.string(),
+  mtime_ns: z.string(),
+  sha256: z.string(),
+  ctime_ns: z.string(),
+  name: z.string().optional().describe('Its name in `inbox/`, if its reply has another name.'),
+});
+export type FileIdentity = z.infer<typeof FileIdentity>;
+
+/**
+ * Who or what caused it: a person (by a message or an edited file), another agent that uses the session as a tool, the
+ * session's model, or a rule of the daemon.
+ */
+export const Actor = z.enum(['person', 'agent', 'model', 'daemon']);
+export type Actor = z.infer<typeof Actor>;
+
+/** Whether it came from outside: neither the session's own model nor the daemon thought of it. */
+export const isFromOutside = (by: Actor): boolean => by === 'person' || by === 'agent';
+
 /** Fields of a model's answer that are not read, but kept and sent back. */
 export const ProviderFields = z.record(z.string(), z.unknown());
 
@@ -47,3 +67,7 @@ export function inlineText(recorded: StoredText): string {
 /** The model that was to answer, and why another of its `fallback` did. */
 export const StandIn = z.object({ model: z.string(), why: z.enum(['down', 'limit', 'context', 'refused']) });
 export type StandIn = z.infer<typeof StandIn>;
+/** Why a call of the model failed. `budget`: none was made, since a budget is used up. */
+export const ModelFailureKind = z.enum([
+  ...(['unreachable', 'overloaded', 'rejected', 'too_long', 'malformed', 'aborted', 'unconfigured', 'budget'] as const),
+]);

@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { IMAGE_TYPES } from '../../base/file-kind.ts';
 import { Limits, LimitsInput, Mode } from '../settings/run-options.ts';
+import { Role, SessionPattern } from '../workspace/daemon-files.ts';
+import { PlanEdit } from './plan-edit.ts';
 
 export const MessageOptions = z.strictObject({
   mode: Mode.optional().describe('The planning mode of the run this message starts.'),
@@ -12,9 +14,27 @@ export const MessageOptions = z.strictObject({
     .regex(/^[^/\u0000.][^/\u0000]*$/, 'expected one plain name, without "/" and without a dot at its start')
     .optional()
     .describe('A folder under `work/` that the tools of this run see as their own.'),
-  when: z.enum(['now', 'after']).optional().describe('"after": do not join an active run; wait for its end.'),
+  when: z
+    .enum(['now', 'after', 'apart'])
+    .optional()
+    .describe(
+      '"after": do not join an active run; wait for its end. "apart": the same, and the text is a task, whatever its words: it answers no question and resumes nothing.',
+    ),
 });
 export type MessageOptions = z.infer<typeof MessageOptions>;
+
+/**
+ * What the sender of a file in the inbox may do, as the server says that took it in. Without it they are the owner,
+ * since nobody else can write there; without one of its fields nothing is restricted by it.
+ */
+export const SenderRights = z.strictObject({
+  role: Role.optional().describe('The role of the token it was sent with.'),
+  sessions: z
+    .array(z.array(SessionPattern).min(1))
+    .optional()
+    .describe('Lists of patterns such as those of a token: its sender may see sessions that match one of each list.'),
+});
+export type SenderRights = z.infer<typeof SenderRights>;
 
 /** What a `.json` message file holds. Any other text file is `{ text: <its content> }`. */
 export const MessageFile = z
@@ -30,6 +50,8 @@ export const MessageFile = z
       ),
     text: z.string().optional().describe('Text of the message.'),
     from: z.string().max(200).optional().describe('The sender; shown to the model and recorded in the event log.'),
+    by: z.literal('agent').optional().describe('A model of another program wrote it, not a person.'),
+    rights: SenderRights.optional().describe('What its sender may do; without it, everything.'),
     command: z
       .string()
       .min(1)
@@ -42,12 +64,18 @@ export const MessageFile = z
     options: MessageOptions.extend({
       limits: LimitsInput.optional().describe('Limits of the budget window this message starts.'),
     }).optional(),
+    edit: PlanEdit.optional().describe('With the command "edit" alone: the plan as its author wants it.'),
   })
   .refine(
     (message) => (message.text ?? '').trim() !== '' || message.command !== undefined || message.attachments?.length,
     {
       message: 'expected "text", "command" or "attachments"; got none of them',
     },
+  )
+  .refine(
+    ({ edit, command, text, attachments, options }) =>
+      edit === undefined || (command === 'edit' && !(text ?? attachments ?? options)),
+    { message: 'expected "edit" with the command "edit" and without "text", "attachments" and "options"' },
   );
 export type MessageFile = z.infer<typeof MessageFile>;
 

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Budgets, PeriodBudgets } from './budgets.ts';
 import { EnvVariableName } from './env-variable.ts';
 import { McpServers } from './mcp-config.ts';
 import { ModelName, ModelRoles, ModelSettings } from './model-settings.ts';
@@ -113,7 +114,6 @@ export const sharedSettings = {
     'Models by role: who plans, who does the steps (unless the run names a model), who writes the summary.',
   ),
   mode: Mode.optional().describe('The planning mode of runs whose message names none; default linear.'),
-  modes: z.array(Mode).optional().describe('Modes that `auto` may choose, besides linear; default all.'),
   limits: LimitsInput.optional(),
   agents: z
     .record(z.string().regex(/^[A-Za-z0-9_-]+$/, 'expected letters, digits, "_" and "-"'), AgentProfile)
@@ -175,6 +175,7 @@ export const sharedSettings = {
 export const Settings = z.strictObject({
   ...sharedSettings,
   title: z.string().optional().describe('A title given by a person; never replaced.'),
+  budgets: PeriodBudgets.optional().describe('What this session may spend, within the budgets of agentd.json.'),
 });
 export type Settings = z.infer<typeof Settings>;
 
@@ -208,6 +209,7 @@ export const Config = z
       .describe(
         'Models by names of your own, wherever a model is named. What an entry leaves out is as in `model`, if it has the same address.',
       ),
+    budgets: Budgets.optional().describe('What model calls may spend. See docs/budgets.md.'),
     allow_network_fs: z
       .boolean()
       .optional()

@@ -1,10 +1,11 @@
-import { type BrowserState, NO_BROWSER, NO_TERMINAL, type TerminalState } from '../workspace/handover.ts';
+import { type BrowserState, NO_BROWSER } from '../workspace/handover.ts';
 import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
+import type { PeriodBudgets } from './budgets.ts';
 import type { AgentProfile, Config, Settings, sharedSettings } from './config.ts';
 import type { McpServers } from './mcp-config.ts';
 import type { ModelRoles, ModelSettings } from './model-settings.ts';
 import type { Permissions } from './permissions.ts';
-import { MODES, type Mode, type ResolvedLimits, resolveLimits } from './run-options.ts';
+import { type Mode, type ResolvedLimits, resolveLimits } from './run-options.ts';
 
 /** The sources of settings, in order of precedence: flags, environment, the session's file, the workspace's file. */
 export type SettingsSources = {
@@ -28,6 +29,8 @@ export type EffectiveSettings = {
   sandbox: SandboxSettings;
   permissions: Permissions;
   retention: { recordDays: number; filesDays: number };
+  /** Those in `session.json` alone. */
+  ownBudgets: PeriodBudgets | undefined;
   mcpServers: McpServers;
   readAlso: readonly string[];
 };
@@ -48,6 +51,7 @@ export function resolveSettings({ flags, env = {}, workspace = {}, session = {} 
       workspace: workspace.permissions ?? [],
     },
     retention: resolveRetention(settings),
+    ownBudgets: session.budgets,
     mcpServers: settings.mcpServers ?? {},
     readAlso: (settings.read_also ?? []).map((folder) => (home ? folder.replace(/^~(?=\/|$)/, home) : folder)),
   };
@@ -63,7 +67,6 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     models: workspace.models,
     model_for: { ...workspace.model_for, ...session.model_for },
     mode: session.mode ?? workspace.mode,
-    modes: session.modes ?? workspace.modes,
     limits: { ...workspace.limits, ...session.limits },
     agents: mergeByName<AgentProfile>(workspace.agents, session.agents),
     unknown_agent: session.unknown_agent ?? workspace.unknown_agent,
@@ -86,6 +89,8 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     search: workspace.search,
     browser: workspace.browser,
     concurrency: workspace.concurrency,
+    // For people who look: those of the workspace hold too, so that a session can only lower its own.
+    budgets: { ...workspace.budgets, ...session.budgets },
   };
 }
 
@@ -231,8 +236,6 @@ export type Language = 'en' | 'zh';
 /** Configuration with every default filled in, as used by the engine and the core. */
 export type Rules = {
   mode: Mode;
-  /** The modes that `auto` chooses from. */
-  modes: readonly Mode[];
   limits: ResolvedLimits;
   onLimit: 'pause' | 'extend';
   unknownAgent: 'self' | 'first' | 'fail';
@@ -249,8 +252,6 @@ export type Rules = {
   jobs: readonly string[];
   /** The session's browser, as of now. Filled in by the engine. */
   browser: BrowserState;
-  /** The terminal that a person may open, as of now. Filled in by the engine. */
-  terminal: TerminalState;
   /** Whose messages are orders; undefined: everybody's. */
   senders: readonly string[] | undefined;
   /** Why nothing may be done: a settings file is invalid, and no valid one was read before. Null: they are valid. */
@@ -268,7 +269,6 @@ export const EXTEND_FACTOR = 5;
 export function resolveRules(settings: Pick<Config & Settings, keyof typeof sharedSettings | 'models'> = {}): Rules {
   return {
     mode: settings.mode ?? 'linear',
-    modes: settings.modes ?? MODES,
     limits: resolveLimits(settings.limits),
     onLimit: settings.on_limit ?? 'pause',
     unknownAgent: settings.unknown_agent ?? 'self',
@@ -281,7 +281,6 @@ export function resolveRules(settings: Pick<Config & Settings, keyof typeof shar
     agents: settings.agents ?? {},
     jobs: [],
     browser: NO_BROWSER,
-    terminal: NO_TERMINAL,
     senders: settings.senders,
     settingsFault: null,
     settingsWarning: null,

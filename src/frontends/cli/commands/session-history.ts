@@ -2,7 +2,7 @@ import { basename } from 'node:path';
 import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client, StepExplanation } from '../../../client/index.ts';
 import type { Event, EventOf } from '../../../protocol/session/event.ts';
-import { inlineText } from '../../../protocol/session/log-entry.ts';
+import { type Actor, inlineText } from '../../../protocol/session/log-entry.ts';
 import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
 import {
   colorize,
@@ -63,21 +63,23 @@ function formatEventLine(event: Event): string {
   return line.trimEnd();
 }
 
-type HoldEvent = EventOf<'browser.taken' | 'browser.returned' | 'terminal.opened' | 'terminal.closed'>;
+/** Who made an edit: their name, and what they are unless that is a person. */
+export function authorName({ by, author }: { by: Actor; author?: string | undefined }): string {
+  if (author === undefined) return by;
+  return by === 'person' ? author : `${author} (${by})`;
+}
 
 const HOLD_ENDED = {
-  ...{ given_back: '', closed: '', work_ended: ', with the work' },
+  given_back: '',
   nobody_there: ': nobody was connected to it',
   browser_closed: ': the browser had ended',
-  shell_ended: ': its shell had ended',
   no_socket: ': its socket could not be opened',
   daemon_ended: ': the daemon ended',
-} satisfies Record<EventOf<'browser.returned' | 'terminal.closed'>['reason'], string>;
+} satisfies Record<EventOf<'browser.returned'>['reason'], string>;
 
-function summarizeHold(event: HoldEvent): string {
+function summarizeHold(event: EventOf<'browser.taken' | 'browser.returned'>): string {
   if (event.type === 'browser.taken')
     return `by ${event.from ?? 'a person'}: the agent waits where it needs its browser`;
-  if (event.type === 'terminal.opened') return `by ${event.from ?? 'a person'}, in work/`;
   return `by ${event.from ?? (event.by === 'person' ? 'a person' : 'the daemon')}${HOLD_ENDED[event.reason]}`;
 }
 
@@ -112,13 +114,11 @@ function summarizeEvent(event: Event): string {
       return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
     case 'browser.taken':
     case 'browser.returned':
-    case 'terminal.opened':
-    case 'terminal.closed':
       return summarizeHold(event);
     case 'plan.started':
       return `${event.id} (${event.mode}): ${event.goal}`;
     case 'plan.edited':
-      return `by ${event.by}: ${[...event.changes.map((change) => change.what), ...event.ignored].join('; ')}`;
+      return `by ${authorName({ by: event.by, author: event.from })}: ${[...event.changes.map((change) => change.what), ...event.ignored].join('; ')}`;
     case 'plan.ended':
       return `${event.plan} ${event.status}: ${event.reason}`;
     case 'step.added':
@@ -143,6 +143,8 @@ function summarizeEvent(event: Event): string {
       return `${event.reason}: ${event.changes.map((change) => change.what).join(', ')}`;
     case 'child.sent':
       return `${event.step} to ${event.child}, attempt ${event.attempt}${event.command ? `, /${event.command}` : ''}`;
+    case 'child.asked':
+      return event.calls.map(({ session, id, tool, display }) => `${session} ${id}, ${tool} ${display}`).join('; ');
     case 'child.replied':
       return `${event.step} from ${event.child}, ${event.reply.status}: ${event.reply.text}`;
     case 'context.compacted':

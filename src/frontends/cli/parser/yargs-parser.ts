@@ -2,7 +2,15 @@ import type { Argv } from 'yargs';
 import yargs from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
-import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, suggestFlags, WORKSPACE_OPTION } from '../../command-line.ts';
+import { emptyValue } from '../../../client/sessions/client-errors.ts';
+import {
+  DOCS_WIDTH,
+  packageVersion,
+  rejectEmptyFlags,
+  rejectRepeatedFlags,
+  suggestFlags,
+  WORKSPACE_OPTION,
+} from '../../command-line.ts';
 import { config } from '../admin/config-file.ts';
 import { help, PAGES } from '../admin/help-pages.ts';
 import { usage } from '../admin/usage-report.ts';
@@ -22,6 +30,7 @@ import {
   stopRun,
   undo,
 } from '../commands/run-control.ts';
+import { schedule } from '../commands/schedule-command.ts';
 import { reply, send } from '../commands/send.ts';
 import { log, why } from '../commands/session-history.ts';
 import { show } from '../commands/show.ts';
@@ -38,6 +47,7 @@ const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params', 'se
 /** Options that are set or not. yargs reads any value of theirs as "no". */
 const BOOLEAN_FLAGS = new Set([
   'wait',
+  'check',
   'json',
   'stdin',
   'after',
@@ -54,6 +64,7 @@ const BOOLEAN_FLAGS = new Set([
   'print',
   'help',
   'version',
+  ...['a', 'f', 'y', 'q', 'h', 'V'],
 ]);
 
 function rejectSwitchValues(argv: string[]): void {
@@ -62,6 +73,15 @@ function rejectSwitchValues(argv: string[]): void {
     const name = /^--([a-z-]+)=/.exec(word)?.[1] ?? '';
     if (BOOLEAN_FLAGS.has(name)) throw new Error(`--${name} takes no value; got ${word}.`);
   }
+}
+
+/** `config set <key> ""` sets an empty text; of an empty name the commands themselves say what it must be. */
+const MAY_BE_EMPTY: readonly string[] = ['value', 'name'];
+
+function rejectEmptyArguments(args: Record<string, unknown>): void {
+  for (const [name, value] of Object.entries(args))
+    if ((Array.isArray(value) ? value.includes('') : value === '') && !MAY_BE_EMPTY.includes(name))
+      throw new Error(emptyValue(`<${name}>`));
 }
 
 /** Behind the command, those in front of it: there, yargs would take the command for their value. */
@@ -111,6 +131,8 @@ export function buildAgentctlParser(
     .check((args) => {
       rejectRepeatedFlags(args, REPEATABLE_FLAGS);
       rejectSwitchValues(argv);
+      rejectEmptyFlags(argv, BOOLEAN_FLAGS);
+      rejectEmptyArguments(args);
       if (typeof args['session'] === 'string' && args['session'].trim() === '')
         throw new Error('The name of the session is empty.');
       return true;
@@ -234,7 +256,7 @@ const COMMANDS: readonly CliCommand[] = [
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[chat, top],
   ...[list, show, reply, plan, why, jobs, watch, log],
-  ...[templates, saveTemplate],
+  ...[templates, saveTemplate, schedule],
   ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],
   ...[archive, remove, rename, rebuild, doctor],

@@ -1,7 +1,8 @@
-import { findHoldOrder } from '../../../client/actions/access.ts';
+import { isBrowserOrder } from '../../../client/actions/access.ts';
+import type { Schedules } from '../../../client/actions/schedules.ts';
 import type { Client } from '../../../client/index.ts';
 import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
-import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
+import { NoSuchSchedule, NoSuchSession } from '../../../client/sessions/client-errors.ts';
 import { type AccessToken, includesRole, matchesSession, type Role } from '../../../protocol/workspace/daemon-files.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 
@@ -57,7 +58,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     approvalRequest: inSession('approve', client.approvalRequest),
     approvalRequests: inSession('read', client.approvalRequests),
     allApprovalRequests: async () => (await client.allApprovalRequests()).filter(({ session }) => maySee(session)),
-    savePlan: inSession('send', client.savePlan),
+    editPlan: inSession('send', (key, edit) => client.editPlan(key, rights.stamped(edit))),
     rebuild: inSession('admin', client.rebuild),
     archive: inSession('admin', client.archive),
     remove: inSession('admin', client.remove),
@@ -70,7 +71,8 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
       need('admin');
       return client.settings(key === undefined ? undefined : existing(key, 'admin'));
     },
-    heldSocket: inSession('approve', (key, what) => client.heldSocket(key, what, user.name)),
+    schedules: async () => restrictSchedules(await client.schedules(), rights, client),
+    browserSocket: inSession('approve', (key) => client.browserSocket(key, user.name)),
     accessToken: asAdmin(client.accessToken),
     status: asAdmin(client.status),
     start: asAdmin(client.start),
@@ -79,7 +81,39 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
   };
 }
 
-/** What a token allows. The last four throw if the token does not allow it. */
+/** The schedules that send to sessions the token may see. */
+function restrictSchedules(schedules: Schedules, { maySee, need }: Rights, client: Client): Schedules {
+  const list = () =>
+    schedules.list().filter(({ schedule }) => schedule && maySee(client.sessionName(schedule.session)));
+  const known = (name: string): string => {
+    if (list().some((one) => one.name === name)) return name;
+    throw new NoSuchSchedule(
+      name,
+      list().map((one) => one.name),
+    );
+  };
+  const named =
+    <A extends unknown[], R>(role: Role, method: (name: string, ...rest: A) => R) =>
+    (name: string, ...rest: A): R => {
+      need(role);
+      return method(known(name), ...rest);
+    };
+  return {
+    list,
+    next: named('read', schedules.next),
+    history: named('read', schedules.history),
+    runNow: named('send', schedules.runNow),
+    enable: named('admin', schedules.enable),
+    remove: named('admin', schedules.remove),
+    add(name, schedule) {
+      need('admin');
+      if (maySee(client.sessionName(schedule.session))) return schedules.add(name, schedule);
+      throw new NoSuchSession(schedule.session, client.sessions().filter(maySee));
+    },
+  };
+}
+
+/** What a token allows. Those from `need` to `outgoing` throw if the token does not allow it. */
 type Rights = {
   maySee(name: string): boolean;
   sessions(): string[];
@@ -90,6 +124,8 @@ type Rights = {
   creatable(key: string): string;
   /** The message with the holder as its sender. Throws if it would answer a call without the role for that. */
   outgoing<M extends OutgoingMessage>(key: string, message: M, mustExist?: boolean): Promise<M>;
+  /** The same with the holder as its sender, and what they may do; never more than it says already. */
+  stamped<S extends Pick<OutgoingMessage, 'from' | 'rights'>>(sent: S): S;
 };
 
 function rightsOf(user: AccessToken, client: Client): Rights {
@@ -114,15 +150,18 @@ function rightsOf(user: AccessToken, client: Client): Rights {
     async outgoing(key, message, mustExist) {
       const name = mustExist ? rights.existing(key, 'send') : rights.creatable(key);
       if (message.from !== undefined && message.from !== user.name) throw senderProblem(user, message.from);
-      const held = findHoldOrder(message);
-      if (held === 'browser') rights.need('approve', 'a message that takes over the browser or gives it back');
-      if (held === 'terminal') rights.need('approve', 'a message that opens a terminal or closes it');
+      if (isBrowserOrder(message)) rights.need('approve', 'a message that takes over the browser or gives it back');
       if (!includesRole(user.role, 'approve')) {
         const answered = await findAnsweredCall(client, name, message);
         if (answered === 'words') rights.need('approve', 'a message that could answer a waiting call');
         else if (answered) rights.need('approve', `a message that would answer the waiting call ${answered.id}`);
       }
-      return { ...message, from: user.name };
+      return rights.stamped(message);
+    },
+    stamped: (sent) => {
+      const wanted = sent.rights?.role;
+      const role = wanted !== undefined && includesRole(user.role, wanted) ? wanted : user.role;
+      return { ...sent, from: user.name, rights: { role, sessions: [user.sessions] } };
     },
   };
   return rights;

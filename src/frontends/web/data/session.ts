@@ -28,7 +28,6 @@ export type SessionView = Pick<SessionDetails, 'name' | 'title' | 'unserved' | '
   run_end: { status: string; reason: string; text: string; spent: Usage } | null;
   question: UserQuestion | null;
   browser: { open: boolean; taken: SessionDetails['session']['browserHold'] };
-  terminal: SessionDetails['session']['terminal'];
 };
 
 /** A call that waits for approval, in the session or one of its child sessions. */
@@ -199,14 +198,10 @@ type PageCommand = 'continue' | 'pause' | 'stop' | 'cancel' | 'undo';
 export const sendCommand = (session: string, command: PageCommand): Promise<boolean> =>
   act(() => sendOnce(sessionPath(session, `/${command}`), {}));
 
-/** Takes over the browser or opens a terminal, or ends that. False if it was refused. */
-export const orderHeld = (
-  session: string,
-  what: 'browser' | 'terminal',
-  order: 'take' | 'return' | 'open' | 'close',
-): Promise<boolean> =>
+/** Takes over the browser, or gives it back. False if it was refused. */
+export const orderBrowser = (session: string, order: 'take' | 'return'): Promise<boolean> =>
   act(async () => {
-    await requestJson(sessionPath(session, `/${what}`), { method: 'POST', body: { do: order } });
+    await requestJson(sessionPath(session, '/browser'), { method: 'POST', body: { do: order } });
   });
 
 /** Uploads any files and sends the message with them. False if it was refused. */
