@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
@@ -89,6 +90,7 @@ test('an endpoint that resets a used connection in the middle of an answer is as
       else response.end(`${piece({ content: 'Hello.' }, 'stop')}data: [DONE]\n\n`);
     });
   }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
   onTestFinished(() => void server.close());
   const on = ground();
   const daemon = await on.start(flagsFor(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`));

@@ -13,7 +13,7 @@ test('the first request with all tools is no larger than 7 kB', () => {
   ];
   const own = [PLAN_TOOL, ASK_USER_TOOL, SPAWN_TOOL, ...describeTools({})];
   const line = 'x'.repeat(70);
-  const others = ['jobs', 'remember', 'recall'].map((name) => ({ ...SPAWN_TOOL, name, line }));
+  const others = ['jobs', 'remember', 'recall', 'schedule'].map((name) => ({ ...SPAWN_TOOL, name, line }));
   const tools = [...own, MORE_TOOLS.offering([...own, ...others])];
   const wire = messages.map((message) => Buffer.from(JSON.stringify(message)));
   const body = buildRequestBody({ model: 'm', wire, tools, schemas: 'plain', options: requestOptions(true) });

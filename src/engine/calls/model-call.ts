@@ -10,7 +10,7 @@ import type { SessionPorts } from '../ports/session-ports.ts';
 import { type AskOptions, type ChatMessage, ModelError, type ModelRequest } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { beginCountedCall } from './call-spending.ts';
-import { listOfferedTools, unwrapMoreTools } from './permission-gate.ts';
+import { listOfferedTools, toolNames, unwrapMoreTools } from './permission-gate.ts';
 import { cleanUpCalls } from './tool-call.ts';
 
 const BACKOFF_FIRST_MS = 500;
@@ -57,7 +57,7 @@ export async function callModel(
     messages = sessionLog.runGuarded('building a request', () =>
       buildModelRequest(session, rules, deliver, {
         plannerQuery,
-        tools: { names: tools.map(({ name }) => name), notices },
+        tools: { names: toolNames(tools), notices },
       }),
     );
     const image: ModelRequest['image'] = (one) => ports.store.image(one);

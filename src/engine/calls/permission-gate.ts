@@ -143,6 +143,10 @@ export function listOfferedTools(session: Session, ports: SessionPorts, rules: R
   return rare.length === 0 ? offered : [...offered, offeringOf(rare)];
 }
 
+/** The names of the tools that do something: `more_tools` only leads to others. */
+export const toolNames = (tools: readonly ToolSpec[]): string[] =>
+  tools.map(({ name }) => name).filter((name) => name !== MORE_TOOLS.name);
+
 /** The same object for the same tools, so that it is written once. */
 const offerings = new WeakMap<ToolSpec, { of: string; spec: ToolSpec }>();
 
@@ -178,9 +182,7 @@ function explainMissingTool(session: Session, call: TurnCall, ports: SessionPort
   const { agent, known, lacks } = agentToolsetOf(session, rules);
   const name = requiredTool(session, call);
   if (name === undefined || !lacks(name)) return undefined;
-  const has = listOfferedTools(session, ports, rules)
-    .map((tool) => tool.name)
-    .join(', ');
+  const has = toolNames(listOfferedTools(session, ports, rules)).join(', ');
   if (agent === undefined) return `No tool \`${name}\`. There are: ${has}.`;
   const who = `The agent "${agent}"`;
   return known

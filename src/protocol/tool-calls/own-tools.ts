@@ -145,7 +145,7 @@ export const SPAWN_TOOL = defineOwnTool(
   'spawn',
   'Give a piece of work to a child session with a conversation of its own, and get its answer. Several calls in one answer work side by side. Use it for work that would fill this conversation, or that can be done in parallel.',
   SpawnArgs,
-  'give work to a child session with a conversation of its own, several side by side: {task, agent?}',
+  'give work to child sessions, several side by side: {task, agent?}',
 );
 
 /** Arguments of `more_tools`: with `arguments` a call of that tool, else a question how to call it. */
@@ -165,7 +165,7 @@ export const MORE_TOOLS = {
   offering: (tools: ReadonlyArray<{ name: string; line?: string }>) => ({
     name: MORE_TOOLS_NAME,
     description: [
-      'More tools. Call one with its name and arguments; with its name alone, to learn what they are.',
+      'More tools. Call one with its name and arguments, or with its name alone to learn them.',
       ...tools.flatMap(({ name, line }) => (line === undefined ? [] : [`- ${name}: ${line}`])),
     ].join('\n'),
     parameters: z.toJSONSchema(MoreToolsArgs, { io: 'input' }) as Record<string, unknown>,
