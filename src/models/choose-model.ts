@@ -29,22 +29,22 @@ export function chooseModel(settings: EffectiveModel, env: Environment, profiles
   const configured = settings.name || env['OPENAI_MODEL'] || undefined;
   const { named = {} } = settings;
   const known = new Map<string, Model>();
+  const entries = new Map<string, Model>();
+  const entryModel = (name: string): Model | undefined => {
+    const entry = getOwn(named, name);
+    const model = entries.get(name) ?? (entry && entryOf(entry));
+    if (model) entries.set(name, model);
+    return model;
+  };
+  const entryOf = (entry: EffectiveModel) =>
+    underOneName(createEndpointModel(entry, env, { name: entry.name, profiles }));
   const build = (name: string): Model | undefined => {
     if (isBuiltIn(name)) return createBuiltInModel(name);
-    const entry = getOwn(named, name);
-    const { fallback } = entry ?? {};
-    return (
-      entry &&
-      withFallback(
-        underOneName(createEndpointModel(entry, env, { name: entry.name, profiles })),
-        { fallback, named },
-        name,
-        modelFor,
-      )
-    );
+    const own = entryModel(name);
+    return own && withFallback(own, getOwn(named, name)?.fallback, name, entryModel);
   };
   const common = createEndpointModel(settings, env, { name: configured, profiles });
-  const endpoint = withFallback(common, settings, configured ?? '', (name) => modelFor(name));
+  const endpoint = withFallback(common, settings.fallback, configured ?? '', entryModel);
   function modelFor(name: string | undefined): Model {
     const model = name === undefined ? endpoint : (known.get(name) ?? build(name) ?? endpoint);
     if (name !== undefined && model !== endpoint) known.set(name, model);

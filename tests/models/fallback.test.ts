@@ -98,6 +98,25 @@ test('nothing stands in for a cause that is not listed; if nobody answers, the f
   expect(local.requests).toHaveLength(1);
 });
 
+test('models that stand in for each other are each asked once while all are down', async () => {
+  const [one, other] = [await endpoint(refusal(502, 'gone')), await endpoint(refusal(503, 'away'))];
+  const models = {
+    one: { base_url: one.url, name: 'm', fallback: { down: ['other'] } },
+    other: { base_url: other.url, name: 'm', fallback: { down: ['one'] } },
+  };
+  const model = modelOf({ model: { name: 'one' }, models });
+  expect(await fault(model)).toMatchObject({ kind: 'unreachable' });
+  expect([one.requests.length, other.requests.length]).toEqual([1, 1]);
+});
+
+test('the price of a model with stand-ins is the highest of them, so that a budget holds whoever answers', async () => {
+  const [url, fallback] = ['http://127.0.0.1:9/v1', { down: ['dear'] }];
+  const models = { dear: { prices: { input: 1, output: 9 } } };
+  const priced = modelOf({ model: { base_url: url, name: 'm', prices: { input: 2, output: 3 }, fallback }, models });
+  expect(await priced.prices?.(undefined)).toEqual({ input: 2, output: 9 });
+  expect(await modelOf({ model: { base_url: url, name: 'm', fallback }, models }).prices?.('m')).toBeUndefined();
+});
+
 test('a session that names an unknown stand-in is told so', async () => {
   const strong = await endpoint(refusal(502, 'gone'));
   const { model: settings } = resolveSettings({

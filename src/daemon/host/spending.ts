@@ -60,15 +60,15 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
   let places = 0;
 
   async function settle(day: string, call: OpenCall, spent: CallSpent, isDurable: boolean): Promise<void> {
-    const { tokens, cached = 0, cost, ms, isAnswered } = spent;
-    if (isAnswered && cost === null) unpriced.add(call.model);
-    if (isAnswered && cost !== null) unpriced.delete(call.model);
+    const { model = call.model, tokens, cached = 0, cost, ms, isAnswered } = spent;
+    if (isAnswered && cost === null) unpriced.add(model);
+    if (isAnswered && cost !== null) unpriced.delete(model);
     const isCalled = tokens > 0 || cost === null || cost > 0;
     days.change(day, (file) => ({
       ...file,
       open: file.open.filter(({ id }) => id !== call.id),
       entries: isCalled
-        ? addToEntries(file.entries, call, {
+        ? addToEntries(file.entries, { ...call, model }, {
             ...{ calls: 1, tokens, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 },
             ...{ ms, unsettled: 0 },
           })

@@ -45,7 +45,8 @@ export async function beginCountedCall(
 
 function countCall(reserved: Reservation, prompt: CallEstimate): CountedCall {
   return {
-    answered: ({ usage }, ms) => reserved.settle({ ...usage, ms, isAnswered: true }),
+    answered: ({ usage, model, instead_of: other }, ms) =>
+      reserved.settle({ ...usage, ...(other && { model }), ms, isAnswered: true }),
     failed(error, ms) {
       // What was refused, or never arrived, costs nothing. An answer that was cut off has been paid for.
       const isFree = error instanceof ModelError && error.kind !== 'malformed';

@@ -62,8 +62,11 @@ export type Clock = {
 /** What a model call is expected to cost at most: tokens of prompt and answer; `cost` is null if that is not known. */
 export type CallEstimate = { tokens: number; cost: number | null };
 
-/** What a model call has cost; `cost` is null if nobody said it. Without an answer, what it must have cost at least. */
-export type CallSpent = CallEstimate & { cached?: number; ms: number; isAnswered: boolean };
+/**
+ * What a model call has cost; `cost` is null if nobody said it. Without an answer, what it must have cost at least.
+ * `model`: the one that answered in place of the one that was asked.
+ */
+export type CallSpent = CallEstimate & { model?: string; cached?: number; ms: number; isAnswered: boolean };
 
 /** A call for which money is held back. Each reservation is settled once, whatever became of the call. */
 export type Reservation = { settle(spent: CallSpent): Promise<void> };

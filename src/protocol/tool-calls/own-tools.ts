@@ -122,7 +122,7 @@ export type PlanToolArgs = z.infer<typeof PlanToolArgs>;
  */
 export const PLAN_TOOL = defineOwnTool(
   'plan',
-  'Keep the plan, as the [Step] and [Done] lines do: create it, add or change steps, report how one ended, or look at it.',
+  'Keep the plan, as [Step] and [Done] lines do: create it, add or change steps, report how one ended, look at it.',
   PlanToolArgs,
 );
 

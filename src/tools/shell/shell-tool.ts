@@ -55,7 +55,7 @@ const shellArgs = (defaultS: number) =>
       z
         .boolean()
         .describe(
-          'A job (see `jobs`), for servers, watchers, long builds. Without network in the sandbox no other command reaches its ports: try it in the same command.',
+          'A job (see `jobs`), for servers, watchers, long builds. In a sandbox without network no other command reaches its ports.',
         ),
     ),
   });
