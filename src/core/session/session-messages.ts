@@ -1,7 +1,13 @@
 import { mapGet, mapSet, type PersistentMap } from '../../base/collections.ts';
 import type { RenderedTemplate } from '../../protocol/session/event.ts';
 import type { FileIdentity } from '../../protocol/session/log-entry.ts';
-import type { Attachment, ImageFile, MessageOptions, SenderRights } from '../../protocol/session/message.ts';
+import type {
+  Attachment,
+  ImageFile,
+  MessageOptions,
+  PlannedMessage,
+  SenderRights,
+} from '../../protocol/session/message.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
 
 export type Message = {
@@ -24,6 +30,8 @@ export type Message = {
   /** Its sender may not give orders here: the model receives it as data, nothing more. */
   as?: 'data';
   template?: RenderedTemplate;
+  /** The schedule that was made of it. */
+  planned?: PlannedMessage;
   sha256: string;
   /** It arrived during a run, so it may join that run. */
   arrivedDuringRun: boolean;

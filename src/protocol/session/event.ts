@@ -3,7 +3,7 @@ import { ApprovedBy, ChildCall } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
 import { Actor, EventStamp, FileIdentity, ModelFailureKind, ProviderFields, StandIn, StoredText } from './log-entry.ts';
-import { Attachment, ImageFile, MessageFile, MessageOptions, SenderRights } from './message.ts';
+import { Attachment, ImageFile, MessageFile, MessageOptions, PlannedMessage, SenderRights } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { EditRefusal, PlanChange, PlanSave } from './plan-edit.ts';
 import { Reply, Usage, UserQuestion } from './reply.ts';
@@ -67,6 +67,7 @@ const EVENT_SCHEMAS = [
       .optional()
       .describe('Its sender is not in `senders`: the model sees it as data, not as an instruction.'),
     template: RenderedTemplate.optional(),
+    planned: PlannedMessage.optional().describe('The schedule that was made of a "/remind" or "/wait".'),
     file: FileIdentity,
   }),
   eventSchema('run.started', {
