@@ -70,10 +70,14 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
       ...file,
       open: file.open.filter(({ id }) => id !== call.id),
       entries: isCalled
-        ? addToEntries(file.entries, { ...call, model }, {
-            ...{ calls: 1, tokens, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 },
-            ...{ ms, unsettled: 0 },
-          })
+        ? addToEntries(
+            file.entries,
+            { ...call, model },
+            {
+              ...{ calls: 1, tokens, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 },
+              ...{ ms, unsettled: 0 },
+            },
+          )
         : file.entries,
     }));
     // An answer is not lost for it: what is not written now is written with the next call.
