@@ -15,7 +15,17 @@ const SHARED = 'zod';
  */
 const INLINED = [
   SHARED,
-  ...['openai', 'yaml', 'ipaddr.js', 'chokidar', 'readdirp', 'p-queue', 'p-timeout', 'eventemitter3'],
+  ...[
+    'eventsource-parser',
+    'proxy-from-env',
+    'yaml',
+    'ipaddr.js',
+    'chokidar',
+    'readdirp',
+    'p-queue',
+    'p-timeout',
+    'eventemitter3',
+  ],
   ...[
     '@modelcontextprotocol/server',
     '@modelcontextprotocol/core',
@@ -79,7 +89,8 @@ for (const [name, files] of Object.entries(PROGRAMS)) {
 await write('index', isOurs, true);
 await writePage();
 // A thread is started by its path.
-cpSync('src/tools/web/page-thread.mjs', `${OUT}/agentd/page-thread.mjs`);
+for (const program of Object.keys(PROGRAMS))
+  cpSync('src/tools/web/page-thread.mjs', `${OUT}/${program}/page-thread.mjs`);
 writeFileSync(`${OUT}/THIRD-PARTY-NOTICES.txt`, notice());
 
 /** Names are kept and the same in every build, so that stacks are readable and a running program survives an update. */
@@ -146,7 +157,7 @@ function isShared(id) {
   return id.includes(`/node_modules/${SHARED}/`);
 }
 
-/** Whether an import (`openai/streaming`) or a file belongs to an inlined package. */
+/** Whether an import (`hono/cors`) or a file belongs to an inlined package. */
 function isInlined(id) {
   return INLINED.some((name) => id === name || id.startsWith(`${name}/`) || id.includes(`/node_modules/${name}/`));
 }

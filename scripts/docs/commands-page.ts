@@ -19,6 +19,7 @@ const MEANING: Record<string, string> = {
   show_plan: 'answered at once',
   show_help: 'answered at once',
   about_mode: 'answered at once; applies to new tasks',
+  about_model: 'answered at once; applies to new tasks',
   about_browser: 'answered at once; a call of the agent for the browser waits while a person has it',
   keep_for_later: 'shown to the model with the next task',
   reply_nothing_runs: 'reply: nothing is running',

@@ -13,7 +13,6 @@ import {
   checkDisk,
   checkLock,
   checkMcpServers,
-  checkModel,
   checkNode,
   checkSandbox,
   checkSessionSettingsFiles,
@@ -21,6 +20,7 @@ import {
   checkWatches,
   excuseRunningDaemon,
 } from './doctor-checks.ts';
+import { checkModel } from './model-check.ts';
 
 /** Checks everything a daemon needs and changes nothing. Only with `ask` is anything sent over the network. */
 export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
@@ -41,7 +41,9 @@ export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
     checkLock(question.env, client),
     checkDaemon(client),
     checkWatches(client),
-    excuseRunningDaemon(client, question, await checkModel(effective.model, question)),
+    ...(await checkModel(effective.model, question, client.paths)).map((one) =>
+      excuseRunningDaemon(client, question, one),
+    ),
     checkShell(question.env),
     checkBrowser(config.value.browser?.executable, question.env),
     ...(await checkSandbox(question, effective.sandbox)),

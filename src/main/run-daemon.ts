@@ -9,12 +9,14 @@ import { openSpendingBook } from '../daemon/host/spending.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
-import type { Config, ModelSettings } from '../protocol/settings/config.ts';
+import type { EndpointProfiles } from '../models/request/endpoint-profiles.ts';
+import type { Config } from '../protocol/settings/config.ts';
 import {
   type EffectiveModel,
   type EffectiveSettings,
   resolveSettings,
 } from '../protocol/settings/effective-settings.ts';
+import type { ModelSettings } from '../protocol/settings/model-settings.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import { replaceFile } from '../store/fs/replace-file.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
@@ -31,6 +33,7 @@ import {
 } from '../store/index.ts';
 import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
 import { openLiveSettings } from './live-settings.ts';
+import { endpointProfiles } from './model-check.ts';
 import { openSessionWorld } from './open-session.ts';
 import { startOwedFile } from './owed-writer.ts';
 import { openSecretRedaction } from './redaction.ts';
@@ -88,7 +91,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const disk = openDisk(workspace, currentConfig, log);
   const allowed = limitsFor(config.concurrency?.runs ?? DEFAULT_RUNS, log);
   const runSemaphore = createRunSemaphore(allowed.runs);
-  const models = cacheModels(env);
+  const models = cacheModels(env, endpointProfiles(workspace.paths));
   models(resolveSettings({ flags, env, workspace: config }).model);
   const parents = new Map<string, string>();
   const pool = openBrowsers({ env, log });
@@ -219,11 +222,11 @@ async function sweepOneSession(
 }
 
 /** One model per set of settings, so that sessions share connections, and scripted models their position. */
-function cacheModels(env: NodeJS.ProcessEnv): (settings: EffectiveModel) => Model {
+function cacheModels(env: NodeJS.ProcessEnv, profiles: EndpointProfiles): (settings: EffectiveModel) => Model {
   const known = new Map<string, Model>();
   return (settings) => {
     const key = JSON.stringify(settings);
-    const model = known.get(key) ?? chooseModel(settings, env);
+    const model = known.get(key) ?? chooseModel(settings, env, profiles);
     known.set(key, model);
     return model;
   };

@@ -117,6 +117,7 @@ export function answerApprovalEvents(
     case 'status':
     case 'plan':
     case 'mode':
+    case 'model':
     case 'browser':
     case 'help':
     case 'remind':

@@ -3,8 +3,7 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END, type RunEndCode } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import { MODES } from '../../protocol/settings/run-options.ts';
-import { parseCommand, parseModeCommand, SESSION_COMMANDS } from '../messages/commands.ts';
+import { parseCommand, SESSION_COMMANDS } from '../messages/commands.ts';
 import { MESSAGE_ACTIONS, type MessageAction, messageKind } from '../messages/message-actions.ts';
 import { withdrawQuestionEvents } from '../messages/questions.ts';
 import { replyEvent, replyInWords, replyLanguage } from '../messages/replies.ts';
@@ -22,6 +21,7 @@ import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
 import { answerBrowserCommand } from './human-in-the-loop.ts';
+import { answerModeCommand, answerModelCommand } from './mode-commands.ts';
 import { sessionAfter } from './turn-events.ts';
 
 /** The events for a queued message when its turn comes, by its action in the answer table. */
@@ -120,6 +120,7 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
         .join('\n'),
     ),
   about_mode: answerModeCommand,
+  about_model: answerModelCommand,
   about_browser: answerBrowserCommand,
   reply_nothing_asked: (session, message, rules) =>
     replyInWords(session, message, rules, (words) => words.nothingAsked, 'rejected'),
@@ -182,23 +183,6 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
       () => done?.reply ?? PLAN_COMMAND_USAGE,
       done && !done.isRefused ? 'done' : 'rejected',
     ),
-  ];
-}
-
-/** `/mode` shows the mode; followed by a mode, it sets that mode for the next tasks. */
-function answerModeCommand(session: Session, message: Message, rules: Rules): EventBody[] {
-  const command = parseModeCommand(message) ?? { is: 'show' };
-  const known = [...MODES, 'default'].join(', ');
-  if (command.is === 'unknown')
-    return replyInWords(session, message, rules, (words) => words.noSuchMode(command.name, known), 'rejected');
-  if (command.is !== 'set')
-    return replyInWords(session, message, rules, (words) =>
-      words.modeIs(session.mode ?? rules.mode, session.mode !== null, known),
-    );
-  const { mode } = command;
-  return [
-    { type: 'mode.set', mode, message: message.id },
-    ...replyInWords(session, message, rules, (words) => words.modeSet(mode ?? rules.mode)),
   ];
 }
 

@@ -17,6 +17,7 @@ export type MessageKind =
   | 'status'
   | 'plan'
   | 'mode'
+  | 'model'
   | 'browser'
   | 'approve'
   | 'deny'
@@ -61,6 +62,11 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
     kind: 'mode',
     usage: '/mode [mode|default] [task]',
     description: 'shows the planning mode, sets it for new tasks, or runs this task in it',
+  },
+  model: {
+    kind: 'model',
+    usage: '/model [name|default]',
+    description: 'shows the model, or sets it for new tasks: a name in `models`, or one that the endpoint knows',
   },
   browser: {
     kind: 'browser',

@@ -27,6 +27,7 @@ export type MessageAction =
   | 'show_plan'
   | 'show_help'
   | 'about_mode'
+  | 'about_model'
   | 'about_browser'
   | 'reply_nothing_asked'
   | 'keep_for_later'
@@ -51,6 +52,7 @@ export const MESSAGE_ACTIONS: Readonly<Record<MessageKind, Readonly<Record<Sessi
   status:   { none: 'show_status',               running: 'show_status',         waiting: 'show_status',         paused: 'show_status',         completed: 'show_status',               failed: 'show_status' },
   plan:     { none: 'show_plan',                 running: 'show_plan',           waiting: 'show_plan',           paused: 'show_plan',           completed: 'show_plan',                 failed: 'show_plan' },
   mode:     { none: 'about_mode',                running: 'about_mode',          waiting: 'about_mode',          paused: 'about_mode',          completed: 'about_mode',                failed: 'about_mode' },
+  model:    { none: 'about_model',               running: 'about_model',         waiting: 'about_model',         paused: 'about_model',         completed: 'about_model',               failed: 'about_model' },
   browser:  { none: 'about_browser',             running: 'about_browser',       waiting: 'about_browser',       paused: 'about_browser',       completed: 'about_browser',             failed: 'about_browser' },
   approve:  { none: 'reply_nothing_asked',       running: 'reply_nothing_asked', waiting: 'reply_nothing_asked', paused: 'reply_nothing_asked', completed: 'reply_nothing_asked',       failed: 'reply_nothing_asked' },
   deny:     { none: 'reply_nothing_asked',       running: 'reply_nothing_asked', waiting: 'reply_nothing_asked', paused: 'reply_nothing_asked', completed: 'reply_nothing_asked',       failed: 'reply_nothing_asked' },
@@ -105,6 +107,7 @@ const HANDLED_AT_ONCE: ReadonlySet<MessageAction> = new Set<MessageAction>([
   'show_plan',
   'show_help',
   'about_mode',
+  'about_model',
   'about_browser',
   'reply_nothing_asked',
   'reply_planned',
@@ -135,6 +138,7 @@ const SHOWING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
   'show_plan',
   'show_help',
   'about_mode',
+  'about_model',
   'about_browser',
   'reply_nothing_asked',
   'reply_planned',

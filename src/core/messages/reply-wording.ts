@@ -66,6 +66,11 @@ const en = {
     `The plan "${goal}" was shelved and stays paused; "/continue ${id}" resumes it.`,
   modeIs: (mode: string, bySession: boolean, known: string) =>
     `The mode is ${mode}${bySession ? ', set by /mode' : ', from the settings'}. To set it for this session: /mode <mode>. Modes: ${known}.`,
+  modelIs: (model: string, bySession: boolean, known: string) =>
+    `The model is ${model}${bySession ? ', set by /model' : ', from the settings'}. To set it for this session: /model <name>. Names: ${known}, or what the endpoint calls its models.`,
+  modelSet: (model: string, isNamed: boolean, known: string) =>
+    `New tasks in this session will use the model ${model}.${isNamed ? '' : ` It is none of the names in the settings (${known}), so the endpoint has to know it.`}`,
+  stoodIn: (list: string) => `Note: answered by another model (model.fallback): ${list}`,
   modeSet: (mode: string) => `New tasks in this session will use the mode ${mode}.`,
   noSuchMode: (name: string, known: string) => `Unknown mode "${name}". Modes: ${known}.`,
   planNote: (problem: string) => `Note on plan.json: ${problem}`,
@@ -185,6 +190,11 @@ const zh: typeof en = {
   shelved: (goal, id) => `计划“${goal}”已搁置，仍为暂停；“/continue ${id}”可以恢复。`,
   modeIs: (mode, bySession, known) =>
     `当前模式为 ${mode}（${bySession ? '由 /mode 设定' : '来自设置'}）。为本会话设定：/mode <模式>。可用：${known}。`,
+  modelIs: (model, bySession, known) =>
+    `当前模型是 ${model}${bySession ? '，由 /model 设定' : '，来自设置'}。为本会话设定：/model <名称>。可用名称：${known}，或接口自己的模型名。`,
+  modelSet: (model, isNamed, known) =>
+    `本会话今后的任务将使用模型 ${model}。${isNamed ? '' : `它不在设置的名称（${known}）之中，接口必须认识它。`}`,
+  stoodIn: (list) => `注意：由其他模型代答（model.fallback）：${list}`,
   modeSet: (mode) => `本会话今后的任务将以 ${mode} 模式进行。`,
   noSuchMode: (name, known) => `未知模式“${name}”。可用：${known}。`,
   planNote: (problem) => `关于 plan.json：${problem}`,

@@ -38,6 +38,8 @@ function applyEvent(session: Session, event: Event): Session {
       return reduceRunResumed(session, event);
     case 'run.ended':
       return reduceRunEnd(session, event);
+    case 'model.set':
+      return { ...session, model: event.model };
     case 'mode.chosen':
     case 'mode.set':
       return reduceMode(session, event);

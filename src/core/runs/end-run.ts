@@ -124,6 +124,7 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
       : [];
   return [
     outcome,
+    ...(run.standIns ? [words.stoodIn(run.standIns.join('; '))] : []),
     ...(plan ? planNotes(plan, why, rules, words) : []),
     ...summary,
     ...blocked,

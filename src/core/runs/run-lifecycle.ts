@@ -38,7 +38,7 @@ export function startRunEvents(session: Session, message: Message, rules: Rules,
 }
 
 function runStartedEvent(session: Session, message: Message, rules: Rules): EventBody & { type: 'run.started' } {
-  const model = message.options?.model ?? rules.model;
+  const model = message.options?.model ?? session.model ?? rules.model;
   return {
     type: 'run.started',
     message: message.id,
@@ -80,7 +80,8 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
     folder: _____,
     ...began
   } = runStartedEvent(session, message, rules);
-  const model = message.options?.model ?? (named === undefined ? session.runEnd?.ownModel : undefined) ?? rules.model;
+  const own = message.options?.model ?? (named === undefined ? session.runEnd?.ownModel : undefined);
+  const model = own ?? session.model ?? rules.model;
   const beside = fromAbove || named !== undefined || first === session.plan?.id ? undefined : planLeftPaused(session);
   const { limitsByPerson } = (named === undefined ? session : getOwn(session.shelvedProgress, named)) ?? {};
   return [
@@ -168,7 +169,7 @@ export function resumeAfterSettings(session: Session, rules: Rules): EventBody[]
   if (rules.settingsFault !== null || !isWaitingForSettings(session) || !runEnd) return [];
   const message = mapGet(session.messages, runEnd.message);
   const name = standInReplyName(session, RUN_END.settings, message?.name ?? '');
-  const model = runEnd.ownModel ?? rules.model;
+  const model = runEnd.ownModel ?? session.model ?? rules.model;
   const beside = planLeftPaused(session);
   const byPerson = (beside === undefined && session.limitsByPerson) || undefined;
   const limits = resolveLimits(rules.limits, byPerson, ownLimitsWhenResumed(session, undefined, undefined));

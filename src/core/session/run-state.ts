@@ -44,6 +44,8 @@ export type Run = {
   plannerQuery: { ask: PlannerQuery; tries: number; text: string; isTruncated?: true } | null;
   /** Exit status of the last command; null if none ran, or it did not end by itself. */
   exitStatus: number | null;
+  /** Which models answered in place of others, and why. */
+  standIns?: readonly string[];
 };
 
 /** What a run has spent with this; a sum with a part of unknown cost is unknown. */
@@ -52,6 +54,13 @@ export const addUsage = (spent: Run['spent'], more: Run['spent']): Run['spent'] 
   tokens: spent.tokens + more.tokens,
   cost: spent.cost === null || more.cost === null ? null : spent.cost + more.cost,
 });
+
+/** The run's list of models that answered in place of others, with this answer. */
+export function standInsAfter({ standIns = [] }: Run, answer: EventOf<'model.answered'>): Partial<Run> {
+  const { instead_of: other, model } = answer;
+  const said = other && `${model} for ${other.model} (${other.why})`;
+  return said === undefined || standIns.includes(said) ? {} : { standIns: [...standIns, said] };
+}
 
 export type RunEnd = {
   message: string;

@@ -57,6 +57,8 @@ export type ChatCall = {
   id: string;
   type: 'function';
   function: { name: string; arguments: string };
+  /** The tool through which the model called it. */
+  via?: string;
   provider_fields?: ProviderFields;
 };
 

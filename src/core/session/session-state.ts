@@ -144,6 +144,8 @@ export type Session = PlanProgress & {
   unreportedCuts: readonly string[];
   /** The mode a person set for later runs; null: the configured one. */
   mode: Mode | null;
+  /** The model a person set for later runs; null: the configured one. */
+  model: string | null;
   crashes: CrashCounts;
   /** The last event that ended background commands: jobs of earlier turns are over. 0: none. */
   jobsEndSeq: number;
@@ -217,6 +219,7 @@ export function emptySession(name: string): Session {
     cuts: [],
     unreportedCuts: [],
     mode: null,
+    model: null,
     crashes: NO_CRASHES,
     jobsEndSeq: 0,
     approvals: NO_APPROVALS,

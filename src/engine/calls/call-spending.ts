@@ -29,7 +29,8 @@ export async function beginCountedCall(
   const message = mapGet(session.messages, session.run?.message ?? '');
   if (!spending || !message) return { answered: async () => {}, failed: async () => {} };
   const prices = await model.prices?.(request.model);
-  const input = countTokens(request.messages) + Math.ceil(JSON.stringify(request.tools).length / 4);
+  const offered = request.tools.filter(({ line }) => line === undefined);
+  const input = countTokens(request.messages) + Math.ceil(JSON.stringify(offered).length / 4);
   const estimate: CallEstimate = {
     tokens: input + MAX_ANSWER_TOKENS,
     cost: prices ? (input * prices.input + MAX_ANSWER_TOKENS * prices.output) / 1e6 : null,
@@ -44,7 +45,8 @@ export async function beginCountedCall(
 
 function countCall(reserved: Reservation, prompt: CallEstimate): CountedCall {
   return {
-    answered: ({ usage }, ms) => reserved.settle({ ...usage, ms, isAnswered: true }),
+    answered: ({ usage, model, instead_of: other }, ms) =>
+      reserved.settle({ ...usage, ...(other && { model }), ms, isAnswered: true }),
     failed(error, ms) {
       // What was refused, or never arrived, costs nothing. An answer that was cut off has been paid for.
       const isFree = error instanceof ModelError && error.kind !== 'malformed';

@@ -1,4 +1,5 @@
 import type { Decision } from '../../core/runs/decision.ts';
+import { modelForCall } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -132,9 +133,9 @@ function cacheNotesPerRun(read: () => Notes): (session: Session, rules: Rules) =
   };
 }
 
-/** Rules with the model's window, if its endpoint has reported one and no person has set one. */
-function applyLearnedWindow(rules: Rules, model: Model, { run }: Session): Rules {
-  const window = rules.windowIsSet ? undefined : model.contextWindow?.(run?.model);
+/** Rules with the window of the model in use: the one that a person set for it, else what its endpoint has reported. */
+function applyLearnedWindow(rules: Rules, model: Model, session: Session): Rules {
+  const window = model.contextWindow?.(modelForCall(session, rules, undefined));
   return window === undefined ? rules : { ...rules, contextWindow: window };
 }
 

@@ -16,7 +16,10 @@ async function lookUp(baseUrl: string, model: string): Promise<TokenPrices | und
   const { calcPrice } = await import('@pydantic/genai-prices');
   try {
     const found = calcPrice({ input_tokens: 1e6, output_tokens: 1e6 }, model, { providerApiUrl: baseUrl });
-    return found ? { input: found.input_price, output: found.output_price } : undefined;
+    if (!found) return undefined;
+    const fromCache = { input_tokens: 1e6, cache_read_tokens: 1e6, output_tokens: 0 };
+    const cached = calcPrice(fromCache, model, { providerApiUrl: baseUrl })?.input_price;
+    return { input: found.input_price, output: found.output_price, cached };
   } catch {
     // It knows the model, but not how its tokens are priced.
     return undefined;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ApprovedBy, ChildCall } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
-import { Actor, EventStamp, FileIdentity, ModelFailureKind, ProviderFields, StoredText } from './log-entry.ts';
+import { Actor, EventStamp, FileIdentity, ModelFailureKind, ProviderFields, StandIn, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageFile, MessageOptions, PlannedMessage, SenderRights } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { EditRefusal, PlanChange, PlanSave } from './plan-edit.ts';
@@ -12,6 +12,7 @@ export const ToolCall = z.object({
   id: z.string(),
   name: z.string(),
   args: z.string().describe('The arguments as the model wrote them, usually JSON.'),
+  via: z.string().optional().describe('The tool through which it was called.'),
   provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
@@ -92,11 +93,12 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('mode.chosen', { mode: Mode, mode_reason: z.string() }),
   eventSchema('mode.set', { mode: Mode.nullable().describe('Null: the mode of the settings.'), message: z.string() }),
+  eventSchema('model.set', { model: z.string().nullable().describe('Null: as in the settings.'), message: z.string() }),
   eventSchema('model.answered', {
     text: z.string(),
     calls: z.array(ToolCall),
     provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
-    usage: Usage.omit({ iterations: true, ms: true }),
+    usage: Usage.omit({ iterations: true, ms: true }).extend({ cached: z.number().optional() }),
     model: z.string(),
     ms: z.number(),
     delivered: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),
@@ -104,6 +106,7 @@ const EVENT_SCHEMAS = [
     step: z.string().optional().describe('The current step when the model was called.'),
     truncated: z.literal(true).optional().describe('It was cut off at the length limit of the endpoint.'),
     unfinished: z.string().optional().describe('Why the endpoint stopped it (finish_reason); it closes no step.'),
+    instead_of: StandIn.optional(),
     planner_query: PlannerQuery.optional().describe('Its answer is not part of the conversation.'),
   }),
   eventSchema('model.failed', {

@@ -2,65 +2,9 @@ import { z } from 'zod';
 import { Budgets, PeriodBudgets } from './budgets.ts';
 import { EnvVariableName } from './env-variable.ts';
 import { McpServers } from './mcp-config.ts';
+import { ModelName, ModelRoles, ModelSettings } from './model-settings.ts';
 import { ApprovalsMode, PermissionRule } from './permissions.ts';
 import { LimitsInput, Mode } from './run-options.ts';
-
-const ModelPrices = z.strictObject({
-  input: z.number().min(0).max(1e6).describe('Price of a million prompt tokens.'),
-  output: z.number().min(0).max(1e6).describe('Price of a million answer tokens.'),
-});
-
-/** Keys of a request that agentd writes itself. */
-const OWN_BODY_KEYS = ['messages', 'model', 'stream', 'tools'];
-
-/** Merged into the body of each request. */
-const RequestBody = z
-  .record(z.string().min(1), z.json())
-  .refine((body) => !OWN_BODY_KEYS.some((key) => Object.hasOwn(body, key)), {
-    error: `expected keys other than ${OWN_BODY_KEYS.join(', ')}, which agentd writes (the model is \`model.name\`)`,
-  });
-
-const HeaderName = z
-  .string()
-  .regex(/^[!#$%&'*+.^`|~\w-]+$/, 'expected the name of a header, such as X-Title')
-  .refine(
-    (name) => !/^(?:content-length|transfer-encoding|connection|host|content-type)$/i.test(name),
-    'expected a header that the connection does not set itself',
-  );
-
-/** One line. */
-const HeaderValue = z
-  .string()
-  .regex(/^[\t\x20-\x7e\xa0-\xff]*$/, 'expected one line of text without control characters');
-
-export const ModelSettings = z.strictObject({
-  base_url: z.url().optional().describe('An OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1.'),
-  name: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('The model; "runbook" and "scripted:<file>" are built in and need no endpoint.'),
-  api_key_env: EnvVariableName.optional().describe('The environment variable that holds the key.'),
-  timeout_s: z.number().positive().max(604_800).optional().describe('Longest silence of the endpoint, in seconds.'),
-  context_window: z.int().min(1000).max(1e9).optional().describe("Size of the model's window in tokens."),
-  prices: ModelPrices.optional(),
-  body: RequestBody.optional().describe(
-    'Merged into the body of each request, such as { "temperature": 0.2 }; null removes a key, such as stream_options.',
-  ),
-  headers: z
-    .record(HeaderName, HeaderValue.nullable())
-    .optional()
-    .describe(
-      'Sent with each request to the endpoint; null removes one. $NAME in a value is that variable, which `secrets` of agentd.json must list.',
-    ),
-  images: z
-    .boolean()
-    .optional()
-    .describe(
-      'Whether images are sent to the model. By default they are tried, and omitted once the endpoint refuses them.',
-    ),
-});
-export type ModelSettings = z.infer<typeof ModelSettings>;
 
 const Retention = z.strictObject({
   log_days: z
@@ -166,6 +110,9 @@ export const sharedSettings = {
   $schema: z.string().optional(),
   version: z.literal(1).optional(),
   model: ModelSettings.optional(),
+  model_for: ModelRoles.optional().describe(
+    'Models by role: who plans, who does the steps (unless the run names a model), who writes the summary.',
+  ),
   mode: Mode.optional().describe('The planning mode of runs whose message names none; default linear.'),
   limits: LimitsInput.optional(),
   agents: z
@@ -233,33 +180,59 @@ export const Settings = z.strictObject({
 export type Settings = z.infer<typeof Settings>;
 
 /** `agentd.json`: the workspace's configuration. */
-export const Config = z.strictObject({
-  ...sharedSettings,
-  disk: z
-    .strictObject({
-      min_free_mb: z
-        .number()
-        .min(0)
-        .max(1e9)
-        .optional()
-        .describe(
-          'Free disk space in MB below which no new messages are accepted; below a quarter of it no calls are started. Default 64.',
-        ),
-      reserve_mb: z
-        .int()
-        .min(0)
-        .max(100_000)
-        .optional()
-        .describe('MB kept in .agentd/reserve so that last events can be written on a full disk; 0: none. Default 16.'),
-    })
-    .optional(),
-  budgets: Budgets.optional().describe('What model calls may spend. See docs/budgets.md.'),
-  allow_network_fs: z.boolean().optional().describe('The workspace may be on a network file system. Read at startup.'),
-  network: NetworkSettings.optional().describe('What may use the network.'),
-  search: SearchSettings.optional(),
-  browser: BrowserConfig.optional(),
-  concurrency: z
-    .strictObject({ runs: z.int().min(1).max(10_000).optional().describe('Maximum number of active runs.') })
-    .optional(),
-});
+export const Config = z
+  .strictObject({
+    ...sharedSettings,
+    disk: z
+      .strictObject({
+        min_free_mb: z
+          .number()
+          .min(0)
+          .max(1e9)
+          .optional()
+          .describe(
+            'Free disk space in MB below which no new messages are accepted; below a quarter of it no calls are started. Default 64.',
+          ),
+        reserve_mb: z
+          .int()
+          .min(0)
+          .max(100_000)
+          .optional()
+          .describe(
+            'MB kept in .agentd/reserve so that last events can be written on a full disk; 0: none. Default 16.',
+          ),
+      })
+      .optional(),
+    models: z
+      .record(ModelName, ModelSettings)
+      .optional()
+      .describe(
+        'Models by names of your own, wherever a model is named. What an entry leaves out is as in `model`, if it has the same address.',
+      ),
+    budgets: Budgets.optional().describe('What model calls may spend. See docs/budgets.md.'),
+    allow_network_fs: z
+      .boolean()
+      .optional()
+      .describe('The workspace may be on a network file system. Read at startup.'),
+    network: NetworkSettings.optional().describe('What may use the network.'),
+    search: SearchSettings.optional(),
+    browser: BrowserConfig.optional(),
+    concurrency: z
+      .strictObject({ runs: z.int().min(1).max(10_000).optional().describe('Maximum number of active runs.') })
+      .optional(),
+  })
+  .superRefine(({ model, models = {} }, context) => {
+    const entries = [...Object.entries(models), ...(model ? [['', model] as const] : [])];
+    for (const [own, { fallback }] of entries) {
+      const names = Object.values(fallback ?? {}).flatMap((list) => list ?? []);
+      const wrong = names.find((name) => name === own || !Object.hasOwn(models, name));
+      const path = own === '' ? ['model', 'fallback'] : ['models', own, 'fallback'];
+      if (wrong !== undefined)
+        context.addIssue({
+          code: 'custom',
+          path,
+          message: `expected other names in \`models\`, got ${JSON.stringify(wrong)}`,
+        });
+    }
+  });
 export type Config = z.infer<typeof Config>;

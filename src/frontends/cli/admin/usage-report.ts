@@ -104,11 +104,12 @@ function sumWithChildren(
     .sort((a, b) => b.tokens - a.tokens);
 }
 
-const USAGE_HEAD = ['CALLS', 'TOKENS', 'COST'];
+const USAGE_HEAD = ['CALLS', 'TOKENS', 'CACHED', 'COST'];
 
-const usageCells = ({ calls, tokens, cost, unpriced }: UsageTotal): string[] => [
+const usageCells = ({ calls, tokens, cached, cost, unpriced }: UsageTotal): string[] => [
   `${calls}`,
   `${tokens}`,
+  `${cached}`,
   unpriced === calls ? 'unknown' : `${cost.toFixed(4)}${unpriced > 0 ? ` and ${unpriced} calls of unknown cost` : ''}`,
 ];
 
@@ -116,10 +117,10 @@ function formatUsage(sessions: readonly NamedUsage[], days: readonly DayUsage[],
   return formatTable([
     ['SESSION', ...USAGE_HEAD],
     ...sessions.map((one) => [toSingleLine(readableName(one.session), 40), ...usageCells(one)]),
-    ['', '', '', ''],
+    ['', '', '', '', ''],
     ['DAY', ...USAGE_HEAD],
     ...days.map((one) => [one.day, ...usageCells(one)]),
-    ['', '', '', ''],
+    ['', '', '', '', ''],
     ['TOTAL', ...usageCells(total)],
   ])
     .split('\n')

@@ -93,8 +93,9 @@ function summarizeEvent(event: Event): string {
       return `for ${event.message}${event.paused_plan ? `, beside the paused plan ${event.paused_plan}` : ''}`;
     case 'mode.chosen':
       return `${event.mode}: ${event.mode_reason}`;
+    case 'model.set':
     case 'mode.set':
-      return `${event.mode ?? 'as in the settings'}, for ${event.message}`;
+      return `${(event.type === 'mode.set' ? event.mode : event.model) ?? 'as in the settings'}, for ${event.message}`;
     case 'run.resumed':
       return `by ${event.by}, for ${event.message}`;
     case 'model.answered':
@@ -134,9 +135,8 @@ function summarizeEvent(event: Event): string {
       return `${event.step} by ${event.by}: ${event.result || event.evidence}`;
     case 'step.failed':
     case 'step.blocked':
-      return `${event.step} by ${event.by}: ${event.error}`;
     case 'step.skipped':
-      return `${event.step} by ${event.by}: ${event.reason}`;
+      return `${event.step} by ${event.by}: ${'error' in event ? event.error : event.reason}`;
     case 'step.reopened':
       return `${event.step} by ${event.by}`;
     case 'plan.revised':
