@@ -27,7 +27,7 @@ function applyEvent(session: Session, event: Event): Session {
     case 'session.opened':
       return session;
     case 'recovery.started':
-      return { ...session, children: giveTimeAgain(session.children, event.at) };
+      return recoveryStarted(session, event);
     case 'daemon.stopped':
       return { ...session, lastStopSeq: event.seq };
     case 'message.received':
@@ -179,6 +179,11 @@ function messageReceived(session: Session, event: EventOf<'message.received'>): 
   };
 }
 
+function recoveryStarted(session: Session, { at, cut = [] }: EventOf<'recovery.started'>): Session {
+  const children = giveTimeAgain(session.children, at);
+  return { ...session, children, cuts: [...session.cuts, ...cut], unreportedCuts: [...session.unreportedCuts, ...cut] };
+}
+
 /** An order to edit the plan is known like an answered message, so that its file is taken once. */
 function editOrderTaken(session: Session, { seq, at, order, file }: EventOf<'plan.edited'>): Session {
   if (order === undefined || !file) return session;
@@ -209,6 +214,7 @@ function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Se
     unpublishedReplies: { ...session.unpublishedReplies, [event.message]: event.reply },
     // The reply has already reported it.
     planProblem: event.reply.status === 'rejected' ? session.planProblem : null,
+    unreportedCuts: event.reply.status === 'rejected' ? session.unreportedCuts : [],
   };
 }
 

@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '344ee058f8e206c8';
+export const REDUCER_VERSION = 'fe438aa73f5e94a5';

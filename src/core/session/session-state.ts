@@ -139,6 +139,9 @@ export type Session = PlanProgress & {
   notices: readonly Notice[];
   /** Why the `plan.json` on disk cannot be read; null once it can. */
   planProblem: string | null;
+  /** Where parts that were cut off the event log are kept; all of them, and those that no reply has named yet. */
+  cuts: readonly string[];
+  unreportedCuts: readonly string[];
   /** The mode a person set for later runs; null: the configured one. */
   mode: Mode | null;
   /** The model a person set for later runs; null: the configured one. */
@@ -213,6 +216,8 @@ export function emptySession(name: string): Session {
     announcedStep: null,
     notices: [],
     planProblem: null,
+    cuts: [],
+    unreportedCuts: [],
     mode: null,
     model: null,
     crashes: NO_CRASHES,

@@ -156,7 +156,7 @@ function summarizeEvent(event: Event): string {
     case 'reply.published':
       return `to ${event.message}`;
     case 'recovery.started':
-      return [...event.open, ...(event.error === undefined ? [] : [event.error])].join('; ');
+      return [...event.open, ...(event.cut ?? []), ...(event.error === undefined ? [] : [event.error])].join('; ');
     case 'daemon.stopped':
       return event.open.join('; ');
     default:
