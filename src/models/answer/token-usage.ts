@@ -79,3 +79,29 @@ export function estimateUsage(
   const schemas = offered.length > 0 ? countTextTokens(JSON.stringify(offered)) : 0;
   return { input: Math.round(countTokens(messages) + schemas), output: Math.round(countMessageTokens(answer)) };
 }
+
+const known = new Map<string, TokenPrices | undefined>();
+
+/**
+ * The list price of a million tokens of a model at this address, from `PRICE_LIST`; undefined for an unknown address,
+ * such as one on this machine, or an unknown model. Nothing is fetched. The list is large: loaded with the first call.
+ */
+export async function findKnownPrices(baseUrl: string, model: string): Promise<TokenPrices | undefined> {
+  const key = `${baseUrl} ${model}`;
+  if (!known.has(key)) known.set(key, await lookUp(baseUrl, model));
+  return known.get(key);
+}
+
+async function lookUp(baseUrl: string, model: string): Promise<TokenPrices | undefined> {
+  const { calcPrice } = await import('@pydantic/genai-prices');
+  try {
+    const found = calcPrice({ input_tokens: 1e6, output_tokens: 1e6 }, model, { providerApiUrl: baseUrl });
+    if (!found) return undefined;
+    const fromCache = { input_tokens: 1e6, cache_read_tokens: 1e6, output_tokens: 0 };
+    const cached = calcPrice(fromCache, model, { providerApiUrl: baseUrl })?.input_price;
+    return { input: found.input_price, output: found.output_price, cached };
+  } catch {
+    // It knows the model, but not how its tokens are priced.
+    return undefined;
+  }
+}

@@ -8,8 +8,8 @@ import {
 import type { ImageFile } from '../../protocol/session/message.ts';
 import { readCompletionStream } from '../answer/completion-stream.ts';
 import { type EndpointInfo, EndpointRefusal, toModelFault } from '../answer/endpoint-errors.ts';
-import { findKnownPrices } from '../answer/known-prices.ts';
 import { toModelAnswer } from '../answer/model-answer.ts';
+import { findKnownPrices } from '../answer/token-usage.ts';
 import { type EndpointProfile, type EndpointProfiles, unsavedProfiles } from '../request/endpoint-profiles.ts';
 import { trackImageSupport } from '../request/image-support.ts';
 import { withToolsInText } from '../request/offered-tools.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { findKnownPrices } from '../../src/models/answer/known-prices.ts';
+import { findKnownPrices } from '../../src/models/answer/token-usage.ts';
 import { PRICE_LIST } from '../../src/protocol/settings/budgets.ts';
 
 test('common models at their own address have a list price; a model at an unknown address has none', async () => {
