@@ -3,7 +3,7 @@ import { readEventLog } from '../../store/event-log/log-reader.ts';
 import { sessionPaths } from '../../store/layout/layout.ts';
 import { countRemovedEvents } from '../../store/session/retention.ts';
 import { localDay as dayOnDisk } from '../../store/usage/usage-files.ts';
-import { NO_USAGE, sumUsage, type UsageTotal } from './usage-total.ts';
+import { NO_USAGE, sumUsage, type UsageTotal } from './budget-report.ts';
 
 export type DayUsage = UsageTotal & { day: string };
 

@@ -1,3 +1,4 @@
+import { getOwn } from '../../base/collections.ts';
 import { errorCode, errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
 import { isAboutLength, resetDelayMs, statedWindow } from './refusal-facts.ts';
@@ -179,7 +180,7 @@ function bodyText(body: unknown): string {
   const { error, base_resp: inner } = body;
   if (typeof error === 'string' && error !== '') return error;
   if (isRecord(error)) return [bodyText(error), ...behindGateway(error['metadata'])].join(' ');
-  const message = MESSAGE_KEYS.map((key) => body[key]).find((one) => typeof one === 'string' && one !== '');
+  const message = MESSAGE_KEYS.map((key) => getOwn(body, key)).find((one) => typeof one === 'string' && one !== '');
   if (typeof message === 'string') return message;
   return isRecord(inner) ? bodyText(inner) : JSON.stringify(body);
 }
