@@ -1,8 +1,7 @@
 import { getOwn } from '../../base/collections.ts';
 import { errorCode, errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
-import { isAboutLength, statedWindow } from './length-refusals.ts';
-import { resetDelayMs } from './reset-times.ts';
+import { isAboutLength, resetDelayMs, statedWindow } from './refusal-facts.ts';
 
 /** What an error message may say about the endpoint, and the key it must not reveal. */
 export type EndpointInfo = {
