@@ -12,6 +12,7 @@ import type { MessageProgress } from './actions/sent-messages.ts';
 import type { RebuiltFile } from './actions/session-admin.ts';
 import type { SettingsReport } from './actions/settings-edit.ts';
 import type { ApprovalRequest } from './inspect/approval-requests.ts';
+import { type CheckpointReaders, checkpointReaders } from './inspect/checkpoint-readers.ts';
 import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log.ts';
 import type { SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
@@ -24,7 +25,7 @@ import { openSessionFolders, readSession, type SessionFolders } from './sessions
  * read-only methods create nothing, not even the workspace. Methods that take a session throw `NoSuchSession`, except
  * `send`. Loading modules dominates the time of a short command, so each method loads what it needs on first use.
  */
-export type Client = {
+export type Client = CheckpointReaders & {
   paths: WorkspacePaths;
   /** Folder names of all sessions, sorted. */
   sessions(): string[];
@@ -240,6 +241,7 @@ function inspection(paths: WorkspacePaths, folders: SessionFolders) {
       const { work } = folders.rootOf(key);
       return (await import('./inspect/work-folder.ts')).openWorkFile(work, path);
     },
+    ...checkpointReaders(paths, folders),
     async *list() {
       yield* (await import('./inspect/session-overview.ts')).readOverviews(paths, folders);
     },

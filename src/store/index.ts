@@ -1,3 +1,4 @@
+export { openCheckpoints } from './checkpoints/checkpoint-store.ts';
 export { SessionInUse, sessionTokens } from './event-log/log-writers.ts';
 export { removeStaging, syncFolder } from './fs/durable-write.ts';
 export { createFolderId, watchFolderIdentity } from './fs/open-folder.ts';

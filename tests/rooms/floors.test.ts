@@ -12,8 +12,8 @@ const FLOORS: Record<string, readonly string[]> = {
   ],
   engine: ['ports', 'state', 'calls', 'intake', 'loop'],
   store: [
-    ...['fs', 'layout', 'settings', 'event-log', 'inbox', 'plan', 'templates', 'notes', 'session', 'workspace'],
-    'index.ts',
+    ...['fs', 'layout', 'settings', 'event-log', 'inbox', 'plan', 'templates', 'notes', 'checkpoints', 'session'],
+    ...['workspace', 'index.ts'],
   ],
   tools: [
     ...['common', 'permissions', 'process', 'sandbox', 'jobs', 'shell', 'sandbox-check', 'files', 'web', 'check'],

@@ -120,6 +120,11 @@ export function findHoldOrder({
   return order.rest.trim() === '' ? undefined : order.name;
 }
 
+/** Whether a message restores files in `work/`. */
+export function isRestoreOrder({ text = '', command }: { text?: string | undefined; command?: string | undefined }) {
+  return parseCommand({ text, ...(command !== undefined && { command }) })?.name === 'restore';
+}
+
 /**
  * The socket through which a person uses what they have; `from` is the sender of their messages. Throws `DaemonState`
  * if they do not have it.

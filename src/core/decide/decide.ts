@@ -46,6 +46,7 @@ import {
   endForApprovalEvents,
   waitsForApproval,
 } from './approval-decisions.ts';
+import { dueCheckpoint, restoreDecision } from './checkpoint-decisions.ts';
 import {
   askUserEvents,
   browserLostEvents,
@@ -69,6 +70,8 @@ export function decide(session: Session, rules: Rules = resolveRules()): Decisio
 }
 
 function nextDecision(session: Session, rules: Rules): Decision {
+  const due = dueCheckpoint(session, rules);
+  if (due) return due;
   const unpublished = Object.keys(session.unpublishedReplies)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
   // The reply with the question goes out before anything else is handled: messages received until then do not answer
@@ -83,7 +86,10 @@ function nextDecision(session: Session, rules: Rules): Decision {
   // Before the next message, which may drop the plan and its child sessions.
   const halt = haltChildren(session);
   if (halt) return halt;
-  const begun = nextMessageEvents(session, rules);
+  const message = nextMessage(session);
+  const restore = message && restoreDecision(session, message, rules);
+  if (restore) return restore;
+  const begun = message ? respondToMessage(session, message, rules) : [];
   if (begun.length > 0) return { do: 'record', events: begun };
   const again = resumeAfterSettings(session, rules);
   if (again.length > 0) return { do: 'record', events: again };
@@ -158,11 +164,10 @@ function joinedReply(session: Session, message: string, rules: Rules): EventBody
   return replyEvent(session, message, { status: 'joined', text: REPLY_WORDING[language].joined }, language);
 }
 
-function nextMessageEvents(session: Session, rules: Rules): EventBody[] {
-  const message = session.queue
+function nextMessage(session: Session): Message | undefined {
+  return session.queue
     .flatMap((id) => mapGet(session.messages, id) ?? [])
     .find((one) => !isBlockedByApproval(session, one));
-  return message ? respondToMessage(session, message, rules) : [];
 }
 
 function isBlockedByApproval(session: Session, message: Message): boolean {

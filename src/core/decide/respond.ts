@@ -21,6 +21,7 @@ import type { Message } from '../session/session-messages.ts';
 import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
+import { answerRestoreCommand } from './checkpoint-decisions.ts';
 import { answerBrowserCommand, answerTerminalCommand, terminalEndEvents } from './human-in-the-loop.ts';
 
 /** The events for a queued message when its turn comes, by its action in the answer table. */
@@ -110,6 +111,7 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
   ],
   mark_cancelled: cancelEndedRun,
   reopen: reopenLastStep,
+  restore: answerRestoreCommand,
   reset: startFreshConversation,
   show_status: answerStatus,
   show_plan: answerPlanCommand,

@@ -1,4 +1,5 @@
 import { formatUtcTime } from '../../base/strings.ts';
+import type { ChangeCounts } from '../../protocol/session/checkpoint.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 
 const en = {
@@ -105,6 +106,22 @@ const en = {
     refused: (why: string) => `No terminal was opened. It needs the sandbox of the agent's commands; ${why}`,
     usage: 'Usage: /terminal, /terminal open, /terminal close.',
   },
+  restore: {
+    usage: (known: string) =>
+      `Usage: /restore <step or checkpoint> [path …]. ${known === '' ? 'No step of this plan has a checkpoint yet.' : `Checkpoints at the ends of steps: ${known}.`}`,
+    off: 'No checkpoints are taken in this session (checkpoints.keep in the settings is 0).',
+    running: 'Nothing was restored: a run is active. Pause it first (/pause), then send this again.',
+    jobs: (jobs: string) => `Nothing was restored: background commands may write in work/ (${jobs}). End them first.`,
+    terminal: 'Nothing was restored: a terminal is open in work/. Close it first (/terminal close).',
+    children: (names: string) =>
+      `Nothing was restored: child sessions still work in work/ (${names}). Stop them first (/stop).`,
+    shared: (root: string) => `Nothing was restored: this session works in the folder of ${root}. Restore there.`,
+    failed: (why: string, rescue: number | null) =>
+      `The restore stopped. ${why}${rescue === null ? '' : ` What was there before is checkpoint ${rescue}.`}`,
+    same: (checkpoint: number) => `Nothing had to be restored: the files are as they were at checkpoint ${checkpoint}.`,
+    done: (checkpoint: number, { added, changed, removed }: ChangeCounts, rescue: number) =>
+      `Restored from checkpoint ${checkpoint}: ${added} brought back, ${changed} changed back, ${removed} removed. To undo this: /restore ${rescue}`,
+  },
   nothingAsked: 'No call is waiting for approval.',
   notThatOne: (id: string, open: number) => `Call ${id} is not waiting for approval; call ${open} is.`,
   deniedAgain: (times: number, call: string, rule: string) =>
@@ -205,6 +222,20 @@ const zh: typeof en = {
       `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起打开了一个终端。关闭：/terminal close`,
     refused: (why) => `没有打开终端。它需要运行智能体命令的沙盒：${why}`,
     usage: '用法：/terminal、/terminal open、/terminal close。',
+  },
+  restore: {
+    usage: (known) =>
+      `用法：/restore <步骤或检查点> [路径 …]。${known === '' ? '这个计划还没有带检查点的步骤。' : `各步骤结束时的检查点：${known}。`}`,
+    off: '这个会话不保存检查点（设置中的 checkpoints.keep 为 0）。',
+    running: '没有恢复任何文件：有任务正在运行。请先暂停（/pause），然后重新发送。',
+    jobs: (jobs) => `没有恢复任何文件：后台命令可能正在写入 work/（${jobs}）。请先结束它们。`,
+    terminal: '没有恢复任何文件：work/ 中有打开的终端。请先关闭它（/terminal close）。',
+    children: (names) => `没有恢复任何文件：子会话仍在 work/ 中工作（${names}）。请先停止它们（/stop）。`,
+    shared: (root) => `没有恢复任何文件：这个会话在 ${root} 的文件夹中工作。请在那里恢复。`,
+    failed: (why, rescue) => `恢复已停止。${why}${rescue === null ? '' : `之前的内容保存在检查点 ${rescue}。`}`,
+    same: (checkpoint) => `无需恢复：文件与检查点 ${checkpoint} 时相同。`,
+    done: (checkpoint, { added, changed, removed }, rescue) =>
+      `已从检查点 ${checkpoint} 恢复：找回 ${added} 个，改回 ${changed} 个，删除 ${removed} 个。撤销：/restore ${rescue}`,
   },
   nothingAsked: '没有等待批准的调用。',
   notThatOne: (id, open) => `调用 ${id} 不在等待批准；正在等待的是 ${open}。`,

@@ -13,10 +13,13 @@ import { reducePlan } from './reduce-plan.ts';
 import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './reduce-run.ts';
 import { reduceStep } from './reduce-step.ts';
 import { reduceModelAnswer, reduceToolCall } from './reduce-turn.ts';
+import { checkpointDueAfter, reduceWork } from './reduce-work.ts';
 
 /** Applies an event to a session. Pure and total: the same events always give the same session. */
 export function reduceEvent(session: Session, event: Event): Session {
-  const next = { ...session, seq: event.seq, at: event.at, crashes: reduceCrashCounts(session, event) };
+  const due = checkpointDueAfter(session, event);
+  const work = due === session.work.due ? session.work : { ...session.work, due };
+  const next = { ...session, seq: event.seq, at: event.at, crashes: reduceCrashCounts(session, event), work };
   return addElapsedTime(applyEvent(next, event), event);
 }
 
@@ -58,6 +61,9 @@ function applyEvent(session: Session, event: Event): Session {
       return { ...session, terminal: { from: event.from ?? null, since: event.at } };
     case 'terminal.closed':
       return { ...session, terminal: null };
+    case 'work.saved':
+    case 'work.restored':
+      return reduceWork(session, event);
     case 'child.sent':
     case 'child.replied':
       return reduceChild(session, event);

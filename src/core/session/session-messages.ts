@@ -1,6 +1,6 @@
 import { mapGet, mapSet, type PersistentMap } from '../../base/collections.ts';
-import type { FileIdentity, RenderedTemplate } from '../../protocol/session/event.ts';
-import type { Attachment, ImageFile, MessageOptions } from '../../protocol/session/message.ts';
+import type { FileIdentity } from '../../protocol/session/event.ts';
+import type { Attachment, ImageFile, MessageOptions, RenderedTemplate } from '../../protocol/session/message.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
 import { rootSessionName, sessionDepth } from './child-session.ts';
 

@@ -10,13 +10,16 @@ import {
   type ApprovalState,
   type FanOut,
   NO_APPROVALS,
+  NO_WORK_HISTORY,
   NO_WORK_ROUNDS,
   type Notice,
   type Run,
   type RunEnd,
+  type StepCheckpoints,
   type StepClaim,
   type Turn,
   type TurnTrace,
+  type WorkHistory,
   type WorkRounds,
 } from './run-state.ts';
 import type { ChatMessage, Message, TakenDrop } from './session-messages.ts';
@@ -49,6 +52,8 @@ export type PlanProgress = {
   limitsByPerson: Plan['limits'] | null;
   /** The last save of `plan.json` by a person, for each plan version an editor buffer started from; bounded. */
   planSaves: readonly PlanSave[];
+  /** The checkpoints of `work/` at the ends of its steps. */
+  stepCheckpoints: Readonly<Record<string, StepCheckpoints>>;
 };
 
 export const FRESH_PLAN_PROGRESS: PlanProgress = {
@@ -65,6 +70,7 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
   editedByPerson: [],
   limitsByPerson: null,
   planSaves: [],
+  stepCheckpoints: {},
 };
 
 /** The state of a session: the result of reducing its events. Immutable. */
@@ -138,6 +144,8 @@ export type Session = PlanProgress & {
   browserHold: PersonHold | null;
   /** The person who has a terminal open in `work/`. */
   terminal: PersonHold | null;
+  /** The checkpoints of `work/`. */
+  work: WorkHistory;
   /** The last event at which a daemon stopped normally and left something open; 0: none. */
   lastStopSeq: number;
 };
@@ -208,6 +216,7 @@ export function emptySession(name: string): Session {
     approvals: NO_APPROVALS,
     browserHold: null,
     terminal: null,
+    work: NO_WORK_HISTORY,
     lastStopSeq: 0,
   };
 }
@@ -225,7 +234,7 @@ export function planProgressOf(session: Session): PlanProgress {
     closedSteps,
     lastStepNumber,
   } = session;
-  const { editedByPerson, limitsByPerson, planSaves } = session;
+  const { editedByPerson, limitsByPerson, planSaves, stepCheckpoints } = session;
   return {
     revisions,
     revisedFor,
@@ -241,6 +250,7 @@ export function planProgressOf(session: Session): PlanProgress {
     editedByPerson,
     limitsByPerson,
     planSaves,
+    stepCheckpoints,
   };
 }
 

@@ -6,8 +6,8 @@ import { formatReplyFile, freeReplyName, replyEvent } from '../../core/messages/
 import { classifyReappearedDrop, dropKey, mayGiveOrders, type TakenDrop } from '../../core/session/session-messages.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { fillTemplate } from '../../core/templates/fill-template.ts';
-import type { Event, FileIdentity, RenderedTemplate } from '../../protocol/session/event.ts';
-import type { Attachment } from '../../protocol/session/message.ts';
+import type { Event, FileIdentity } from '../../protocol/session/event.ts';
+import type { Attachment, RenderedTemplate } from '../../protocol/session/message.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { DroppedFile, SessionStore, Templates } from '../ports/store-ports.ts';

@@ -3,6 +3,7 @@ import type { ToolCall } from '../../protocol/session/event.ts';
 import type { ImageFile, MessageFile } from '../../protocol/session/message.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
+import type { Checkpoints } from './checkpoint-ports.ts';
 import type { SessionStore } from './store-ports.ts';
 import type { BrowserControl, Jobs, TerminalControl, Toolbox, ToolSpec } from './tool-ports.ts';
 
@@ -24,6 +25,8 @@ export type SessionPorts = {
   notes?: () => Notes;
   /** Commands of this session that continue after their call. If left out, there are none. */
   jobs?: Jobs;
+  /** Checkpoints of `work/`. If left out, none are taken. */
+  checkpoints?: Checkpoints;
   /** The session's browser. If left out, it has none that a person could take over. */
   browser?: BrowserControl;
   /** The terminal that a person may open. If left out, there is none. */

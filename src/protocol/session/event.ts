@@ -2,8 +2,9 @@ import { z } from 'zod';
 import { ApprovedBy } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken, TerminalClosed, TerminalOpened } from '../workspace/handover.ts';
+import { WorkRestored, WorkSaved } from './checkpoint.ts';
 import { EventStamp, ProviderFields, StoredText } from './log-entry.ts';
-import { Attachment, ImageFile, MessageOptions } from './message.ts';
+import { Attachment, ImageFile, MessageOptions, RenderedTemplate } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { PlanChange, PlanSave } from './plan-edit.ts';
 import { Reply, Usage, UserQuestion } from './reply.ts';
@@ -27,21 +28,6 @@ export const ToolCall = z.object({
   ),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
-
-/**
- * The result of a message that runs a template: the template as it was then, filled in, or why there is nothing to run.
- */
-export const RenderedTemplate = z.union([
-  z.object({
-    name: z.string(),
-    goal: z.string(),
-    text: z.string().describe('Its steps and the text around them, filled in, as Markdown.'),
-    mode: Mode.optional(),
-    limits: Limits.optional(),
-  }),
-  z.object({ fault: z.string().describe('Why it cannot be run, as the reply says.') }),
-]);
-export type RenderedTemplate = z.infer<typeof RenderedTemplate>;
 
 /** What the model is asked outside the work itself: to classify the work, to plan, to revise the plan, to summarise. */
 export const PlannerQuery = z.enum(['choose', 'plan', 'revise', 'summary']);
@@ -249,6 +235,8 @@ const EVENT_SCHEMAS = [
       .optional()
       .describe('How many of the last messages of the conversation stay unchanged; if missing, none.'),
   }),
+  eventSchema('work.saved', WorkSaved.shape),
+  eventSchema('work.restored', WorkRestored.shape),
   eventSchema('run.ended', {
     message: z.string(),
     status: RunEndStatus,

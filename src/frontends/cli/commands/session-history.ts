@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client, StepExplanation } from '../../../client/index.ts';
+import type { ChangeCounts } from '../../../protocol/session/checkpoint.ts';
 import type { Event, EventOf } from '../../../protocol/session/event.ts';
 import { inlineText } from '../../../protocol/session/log-entry.ts';
 import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
@@ -81,6 +82,19 @@ function summarizeHold(event: HoldEvent): string {
   return `by ${event.from ?? (event.by === 'person' ? 'a person' : 'the daemon')}${HOLD_ENDED[event.reason]}`;
 }
 
+const formatCounts = ({ added, changed, removed }: ChangeCounts): string =>
+  `${added} added, ${changed} changed, ${removed} removed`;
+
+function summarizeWork(event: EventOf<'work.saved' | 'work.restored'>): string {
+  const { checkpoint, counts, fault = '' } = event;
+  if (event.type === 'work.restored') return fault || `from checkpoint ${checkpoint}, ${formatCounts(counts)}`;
+  const { why, steps, files, left_out } = event;
+  const when = steps.length > 0 ? `end of ${steps.join(', ')}` : why.replace('_', ' ');
+  if (checkpoint === null) return `none (${when}): ${fault}`;
+  const partial = left_out === undefined ? '' : `, ${left_out} left out`;
+  return `${checkpoint} (${when}${partial}), ${formatCounts(counts)}: ${files.map(({ path }) => path).join(', ')}`;
+}
+
 function summarizeEvent(event: Event): string {
   switch (event.type) {
     case 'session.opened':
@@ -114,6 +128,9 @@ function summarizeEvent(event: Event): string {
     case 'terminal.opened':
     case 'terminal.closed':
       return summarizeHold(event);
+    case 'work.saved':
+    case 'work.restored':
+      return summarizeWork(event);
     case 'plan.started':
       return `${event.id} (${event.mode}): ${event.goal}`;
     case 'plan.edited':
@@ -123,7 +140,8 @@ function summarizeEvent(event: Event): string {
     case 'step.added':
       return `${event.step.id}: ${event.step.description}`;
     case 'step.started':
-      return event.step;
+    case 'step.reopened':
+      return `${event.step}${'by' in event ? ` by ${event.by}` : ''}`;
     case 'step.progressed':
       return `${event.step} ${event.progress.current}/${event.progress.total}`;
     case 'step.claimed':
@@ -134,11 +152,8 @@ function summarizeEvent(event: Event): string {
       return `${event.step} by ${event.by}: ${event.result || event.evidence}`;
     case 'step.failed':
     case 'step.blocked':
-      return `${event.step} by ${event.by}: ${event.error}`;
     case 'step.skipped':
-      return `${event.step} by ${event.by}: ${event.reason}`;
-    case 'step.reopened':
-      return `${event.step} by ${event.by}`;
+      return `${event.step} by ${event.by}: ${'error' in event ? event.error : event.reason}`;
     case 'plan.revised':
       return `${event.reason}: ${event.changes.map((change) => change.what).join(', ')}`;
     case 'child.sent':
@@ -154,9 +169,8 @@ function summarizeEvent(event: Event): string {
     case 'reply.published':
       return `to ${event.message}`;
     case 'recovery.started':
-      return [...event.open, ...(event.error === undefined ? [] : [event.error])].join('; ');
     case 'daemon.stopped':
-      return event.open.join('; ');
+      return [...event.open, ...('error' in event && event.error !== undefined ? [event.error] : [])].join('; ');
     default:
       return event satisfies never;
   }

@@ -28,12 +28,24 @@ import { show } from '../commands/show.ts';
 import { status } from '../commands/status.ts';
 import { run, saveTemplate, templates } from '../commands/template-commands.ts';
 import { watch } from '../commands/watch-run.ts';
+import { diff, files, restore } from '../commands/work-files-commands.ts';
 import type { CliCommand, CliServices, GlobalOptions } from '../common/command.ts';
 import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/command.ts';
 import { chat, top } from '../live/live-commands.ts';
 
 /** Options that may be given several times, and positionals of several words. */
-const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params', 'sessions', 'allow-host', 'allowHost'];
+const REPEATABLE_FLAGS = [
+  'file',
+  'path',
+  'text',
+  'note',
+  'args',
+  'param',
+  'params',
+  'sessions',
+  'allow-host',
+  'allowHost',
+];
 
 /** Options that are set or not. yargs reads any value of theirs as "no". */
 const BOOLEAN_FLAGS = new Set([
@@ -43,6 +55,8 @@ const BOOLEAN_FLAGS = new Set([
   'after',
   'ask',
   'yes',
+  'full',
+  'dry-run',
   'force',
   'follow',
   'always',
@@ -234,6 +248,7 @@ const COMMANDS: readonly CliCommand[] = [
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[chat, top],
   ...[list, show, reply, plan, why, jobs, watch, log],
+  ...[files, diff, restore],
   ...[templates, saveTemplate],
   ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],

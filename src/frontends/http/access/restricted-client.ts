@@ -1,4 +1,4 @@
-import { findHoldOrder } from '../../../client/actions/access.ts';
+import { findHoldOrder, isRestoreOrder } from '../../../client/actions/access.ts';
 import type { Client } from '../../../client/index.ts';
 import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
@@ -44,6 +44,10 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     markReplyRead: inSession('send', client.markReplyRead),
     files: inSession('read', client.files),
     openFile: inSession('read', client.openFile),
+    checkpoints: inSession('read', client.checkpoints),
+    filesAt: inSession('read', client.filesAt),
+    diffWork: inSession('read', client.diffWork),
+    previewRestore: inSession('admin', client.previewRestore),
     async *list() {
       for await (const one of client.list()) if (maySee(one.name)) yield one;
     },
@@ -116,6 +120,7 @@ function rightsOf(user: AccessToken, client: Client): Rights {
       if (message.from !== undefined && message.from !== user.name) throw senderProblem(user, message.from);
       const held = findHoldOrder(message);
       if (held === 'browser') rights.need('approve', 'a message that takes over the browser or gives it back');
+      if (isRestoreOrder(message)) rights.need('admin', 'a message that restores files');
       if (held === 'terminal') rights.need('approve', 'a message that opens a terminal or closes it');
       if (!includesRole(user.role, 'approve')) {
         const answered = await findAnsweredCall(client, name, message);
