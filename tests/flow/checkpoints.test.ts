@@ -78,3 +78,21 @@ test('during a run a restore is refused at once, and says what to do', async () 
   expect(refused).toMatchObject({ code: 1, out: expect.stringContaining('a run is active. Pause it first (/pause)') });
   fs.writeFileSync(gate, '');
 });
+
+test('"undo --files" reopens the step and restores what it changed, and nothing else', async () => {
+  const at = setup();
+  await at.serveHere('--model', 'runbook');
+  const steps = '1. Write: `echo good > report.md`\n2. Spoil: `echo spoilt > report.md; echo x > new`\n';
+  await at.here(['send', 'demo', steps, '--wait']);
+  fs.writeFileSync(work(at, 'mine.txt'), 'of a person');
+  const undone = await at.here(['undo', 'demo', '--files', '--wait']);
+  expect(undone.out).toBe(
+    'Restored from checkpoint 1: 0 brought back, 1 changed back, 1 removed. To undo this: /restore 3\n"Spoil" is open again. Say "continue" to resume it.\n',
+  );
+  expect([fs.readdirSync(work(at, '')), fs.readFileSync(work(at, 'report.md'), 'utf8')]).toEqual([
+    ['mine.txt', 'report.md'],
+    'good\n',
+  ]);
+  expect((await at.here(['undo', 'demo', '--keep-files', '--wait'])).out).toContain('"Write" is open again');
+  expect(fs.readFileSync(work(at, 'report.md'), 'utf8')).toBe('good\n');
+});

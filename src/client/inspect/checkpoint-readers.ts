@@ -16,6 +16,8 @@ export type CheckpointReaders = {
   diffWork(key: string, moments: readonly (string | undefined)[], withPatch?: boolean): Promise<WorkDiff>;
   /** What a restore would change. Throws UserError if it would be refused. */
   previewRestore(key: string, moment: string, paths: readonly string[]): Promise<RestorePreview>;
+  /** What undoing the last step would change, if its files are known. Throws UserError if it would be refused. */
+  previewUndo(key: string): Promise<(RestorePreview & { step: string }) | undefined>;
 };
 
 export function checkpointReaders(workspace: WorkspacePaths, folders: SessionFolders): CheckpointReaders {
@@ -28,6 +30,7 @@ export function checkpointReaders(workspace: WorkspacePaths, folders: SessionFol
     checkpoints: async (key) => (await module()).listSavedWork(await place(key)),
     filesAt: async (key, moment) => (await module()).readFilesAt(await place(key), moment),
     diffWork: async (key, moments, full = false) => (await module()).diffWork(await place(key), moments, full),
+    previewUndo: async (key) => (await module()).previewUndo(await place(key)),
     previewRestore: async (key, moment, paths) => (await module()).previewRestore(await place(key), moment, paths),
   };
 }

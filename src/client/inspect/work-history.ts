@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { createTwoFilesPatch } from 'diff';
 import { getOwn } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
+import { lastClosedStep } from '../../core/decide/checkpoint-decisions.ts';
 import { findStep } from '../../core/plan/plan-steps.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { ChangeCounts, CheckpointEntry, FileChange, LeftOut } from '../../protocol/session/checkpoint.ts';
@@ -110,6 +111,24 @@ export async function previewRestore(
   const [now, then] = [await readMoment(place, 'now'), await readMoment(place, number)];
   const files = changesForPeople(planRestore(now.state, then.state, chosen).differences);
   return { checkpoint: number, counts: countChanges(files), files };
+}
+
+/**
+ * What `/undo --files` would do now, besides reopening the step; undefined if that step has no checkpoint. Throws
+ * UserError if it would be refused.
+ */
+export async function previewUndo(place: WorkPlace): Promise<(RestorePreview & { step: string }) | undefined> {
+  const { session } = place;
+  const step = lastClosedStep(session)?.id;
+  const known = getOwn(session.stepCheckpoints, step ?? '');
+  if (step === undefined || !known || session.claim) return undefined;
+  const [now, before, after] = [
+    await readMoment(place, 'now'),
+    await readMoment(place, known.before),
+    await readMoment(place, known.after),
+  ];
+  const files = changesForPeople(planRestore(now.state, before.state, after.state).differences);
+  return { step, checkpoint: known.before, counts: countChanges(files), files };
 }
 
 /** By number, by step (its end), or now, if left out. */

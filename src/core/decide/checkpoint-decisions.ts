@@ -1,10 +1,12 @@
 import { getOwn } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
+import type { Step } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import { parseRestoreCommand } from '../messages/commands.ts';
+import { parseCommand, parseRestoreCommand } from '../messages/commands.ts';
 import { messageKind } from '../messages/message-actions.ts';
 import { replyInWords } from '../messages/replies.ts';
 import type { REPLY_WORDING } from '../messages/reply-wording.ts';
+import { isFanOutStep, partsOf } from '../plan/fan-out.ts';
 import { findStep } from '../plan/plan-steps.ts';
 import type { Decision } from '../runs/decision.ts';
 import { isChildBusy, rootSessionName, sessionDepth } from '../session/child-session.ts';
@@ -43,37 +45,63 @@ const busyChildren = ({ children }: Session): string[] =>
  */
 export function restoreDecision(session: Session, message: Message, rules: Rules): Decision | null {
   const kind = messageKind(session, message);
-  if (!('kind' in kind) || kind.kind !== 'restore') return null;
-  const order = readOrder(session, message, rules);
+  const isRestore = 'kind' in kind && (kind.kind === 'restore' || (kind.kind === 'undo' && undoesFiles(message)));
   const { rescue, restored } = session.work;
-  if ('refusal' in order || restored?.message === message.id) return null;
-  const { checkpoint, paths } = order;
+  if (!isRestore || restored?.message === message.id) return null;
+  const order = readOrder(session, message, rules);
+  if ('refusal' in order) return null;
+  const needed = [order.checkpoint, ...(order.changedUntil === undefined ? [] : [order.changedUntil])];
   if (rescue?.message !== message.id)
-    return { do: 'save', why: 'rescue', steps: [], concurrent: false, message: message.id, needed: [checkpoint] };
+    return { do: 'save', why: 'rescue', steps: [], concurrent: false, message: message.id, needed };
   if (rescue.checkpoint === null) return null;
-  return { do: 'restore', message: message.id, checkpoint, rescue: rescue.checkpoint, paths };
+  return { do: 'restore', message: message.id, rescue: rescue.checkpoint, ...order };
+}
+
+/** `/undo --files`: the files of the step are restored as well. */
+export const undoesFiles = (message: Pick<Message, 'text' | 'command'>): boolean =>
+  /(?:^|\s)--files(?:\s|$)/.test(parseCommand(message)?.rest ?? '');
+
+/** The step that was closed last. A step with items that ended because they did is left to its items. */
+export function lastClosedStep({ plan, closedSteps, editedByPerson }: Session): Step | undefined {
+  const closed = (plan?.steps ?? []).filter(
+    (step) =>
+      !(isFanOutStep(step) && plan && partsOf(plan, step.id).length > 0) ||
+      editedByPerson.includes(`${step.id}:status`),
+  );
+  const last = closedSteps.findLast((id) => closed.some((one) => one.id === id));
+  return closed.find((one) => one.id === last);
 }
 
 /** The reply to `/restore`: why nothing can be restored, or what was. */
 export function answerRestoreCommand(session: Session, message: Message, rules: Rules): EventBody[] {
-  const reply = (text: (words: RestoreWords) => string, isRefused = true) =>
-    replyInWords(session, message, rules, ({ restore }) => text(restore), isRefused ? 'rejected' : 'done');
-  const { rescue, restored } = session.work;
-  if (restored?.message === message.id) {
-    const { fault, counts, checkpoint } = restored;
-    const isNothing = counts.added + counts.changed + counts.removed === 0;
-    if (fault !== undefined) return reply((words) => words.failed(fault, restored.rescue));
-    if (isNothing || restored.rescue === null) return reply((words) => words.same(checkpoint), false);
-    const before = restored.rescue;
-    return reply((words) => words.done(checkpoint, counts, before), false);
-  }
-  const order = readOrder(session, message, rules);
-  if ('refusal' in order) return reply(order.refusal);
-  const fault = rescue?.message === message.id ? rescue.fault : undefined;
-  return fault === undefined ? [] : reply((words) => words.failed(fault, null));
+  const outcome = restoreOutcome(session, message, rules);
+  if (!outcome) return [];
+  return replyInWords(session, message, rules, ({ restore }) => outcome.text(restore), outcome.is);
 }
 
-type RestoreOrder = { checkpoint: number; paths: string[] } | { refusal: (words: RestoreWords) => string };
+/** What came of a message that restores files, for its reply; undefined while it is under way. */
+export function restoreOutcome(
+  session: Session,
+  message: Message,
+  rules: Rules,
+): { is: 'done' | 'rejected'; text: (words: RestoreWords) => string } | undefined {
+  const { rescue, restored } = session.work;
+  if (restored?.message === message.id) {
+    const { fault, counts, checkpoint, rescue: before } = restored;
+    const isNothing = counts.added + counts.changed + counts.removed === 0;
+    if (fault !== undefined) return { is: 'rejected', text: (words) => words.failed(fault, before) };
+    if (isNothing || before === null) return { is: 'done', text: (words) => words.same(checkpoint) };
+    return { is: 'done', text: (words) => words.done(checkpoint, counts, before) };
+  }
+  const order = readOrder(session, message, rules);
+  if ('refusal' in order) return { is: 'rejected', text: order.refusal };
+  const fault = rescue?.message === message.id ? rescue.fault : undefined;
+  return fault === undefined ? undefined : { is: 'rejected', text: (words) => words.failed(fault, null) };
+}
+
+type RestoreOrder =
+  | { checkpoint: number; paths: string[]; changedUntil?: number }
+  | { refusal: (words: RestoreWords) => string };
 
 /** What a message asks to restore, if that can be done now: nothing else may work in `work/` meanwhile. */
 function readOrder(session: Session, message: Message, rules: Rules): RestoreOrder {
@@ -85,11 +113,22 @@ function readOrder(session: Session, message: Message, rules: Rules): RestoreOrd
   if (children.length > 0) return { refusal: (words) => words.children(children.join(', ')) };
   if (rules.jobs.length > 0) return { refusal: (words) => words.jobs(rules.jobs.join(', ')) };
   if (terminal) return { refusal: (words) => words.terminal };
-  const { target = '', paths = [] } = parseRestoreCommand(message) ?? {};
+  const command = parseRestoreCommand(message);
+  if (!command) return undoOrder(session);
+  const { target, paths } = command;
   const checkpoint = findCheckpoint(session, target);
   if (checkpoint !== undefined) return { checkpoint, paths };
   const known = Object.entries(stepCheckpoints).map(([step, { after }]) => `${step} (${after})`);
   return { refusal: (words) => words.usage(known.join(', ')) };
+}
+
+/** What the step that was closed last has changed becomes what it was before. */
+function undoOrder(session: Session): RestoreOrder {
+  // A step that only claims to be done has no end yet.
+  const step = session.claim?.step ?? lastClosedStep(session)?.id;
+  const known = session.claim ? undefined : getOwn(session.stepCheckpoints, step ?? '');
+  if (!known) return { refusal: (words) => words.noCheckpoint(step) };
+  return { checkpoint: known.before, paths: [], changedUntil: known.after };
 }
 
 /** The checkpoint of that number, or at the end of that step. */

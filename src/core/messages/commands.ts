@@ -41,7 +41,11 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
     usage: '/cancel',
     description: 'aborts the call in flight and ends the plan and all background jobs',
   },
-  undo: { kind: 'undo', usage: '/undo', description: 'reopens the step that was closed last' },
+  undo: {
+    kind: 'undo',
+    usage: '/undo [--files]',
+    description: 'reopens the step that was closed last; "--files" also restores what it changed in work/',
+  },
   restore: {
     kind: 'restore',
     usage: '/restore <step|checkpoint> [path …]',

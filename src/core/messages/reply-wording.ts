@@ -109,6 +109,8 @@ const en = {
   restore: {
     usage: (known: string) =>
       `Usage: /restore <step or checkpoint> [path …]. ${known === '' ? 'No step of this plan has a checkpoint yet.' : `Checkpoints at the ends of steps: ${known}.`}`,
+    noCheckpoint: (step?: string) =>
+      `Nothing was undone: ${step === undefined ? 'no step of this plan has ended' : `${step} has no checkpoint, so its files are not known`}. Without --files, /undo reopens the step alone.`,
     off: 'No checkpoints are taken in this session (checkpoints.keep in the settings is 0).',
     running: 'Nothing was restored: a run is active. Pause it first (/pause), then send this again.',
     jobs: (jobs: string) => `Nothing was restored: background commands may write in work/ (${jobs}). End them first.`,
@@ -226,6 +228,8 @@ const zh: typeof en = {
   restore: {
     usage: (known) =>
       `用法：/restore <步骤或检查点> [路径 …]。${known === '' ? '这个计划还没有带检查点的步骤。' : `各步骤结束时的检查点：${known}。`}`,
+    noCheckpoint: (step) =>
+      `没有撤销：${step === undefined ? '这个计划还没有结束的步骤' : `${step} 没有检查点，无法得知它的文件`}。不带 --files 时，/undo 只重新打开步骤。`,
     off: '这个会话不保存检查点（设置中的 checkpoints.keep 为 0）。',
     running: '没有恢复任何文件：有任务正在运行。请先暂停（/pause），然后重新发送。',
     jobs: (jobs) => `没有恢复任何文件：后台命令可能正在写入 work/（${jobs}）。请先结束它们。`,

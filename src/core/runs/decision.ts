@@ -24,7 +24,7 @@ export type Decision =
    */
   | { do: 'save'; why: CheckpointReason; steps: string[]; concurrent: boolean; message?: string; needed: number[] }
   /** make files in `work/` what they were at a checkpoint; begun again after a crash, it has the same outcome */
-  | { do: 'restore'; message: string; checkpoint: number; rescue: number; paths: string[] }
+  | { do: 'restore'; message: string; checkpoint: number; rescue: number; paths: string[]; changedUntil?: number }
   /** send a child session this message, not before `notBefore` (ISO time) */
   | { do: 'send'; step: string; child: string; attempt: number; notBefore: string | null; message: ChildMessage }
   /** nothing, until something is dropped or a time has come */

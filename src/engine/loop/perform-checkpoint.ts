@@ -41,10 +41,10 @@ function eventFacts({ checkpoint, counts, files, leftOut }: SavedCheckpoint, { c
 /** Restores files and logs what came of it. After a crash the same decision completes what was begun. */
 export async function restoreFiles(loop: SessionLoop, decision: RestoreDecision): Promise<void> {
   const { sessionLog } = loop;
-  const { message, checkpoint, rescue, paths } = decision;
+  const { message, checkpoint, rescue, paths, changedUntil } = decision;
   await sessionLog.sync();
   const save = saveOrder(sessionLog.session, { why: 'rescue', steps: [], concurrent: false, needed: [rescue] });
-  const done = await attempt(loop, (it, signal) => it.restore({ checkpoint, paths, save }, signal));
+  const done = await attempt(loop, (it, signal) => it.restore({ checkpoint, paths, changedUntil, save }, signal));
   if (!done) return;
   const outcome = 'fault' in done ? { counts: NO_CHANGES, fault: done.fault } : { counts: done.value };
   await sessionLog.record([{ type: 'work.restored', message, checkpoint, rescue, paths, ...outcome }]);

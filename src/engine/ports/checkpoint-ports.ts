@@ -43,5 +43,7 @@ export type RestoreOrder = {
   checkpoint: number;
   /** Paths below `work/`; empty: all of it. */
   paths: readonly string[];
+  /** A later checkpoint: only what differs between the two is restored. */
+  changedUntil?: number | undefined;
   save: SaveOrder;
 };

@@ -10,7 +10,14 @@ import { listCheckpoints, readManifest, writeManifest } from './manifest-file.ts
 import { pruneCheckpoints } from './prune.ts';
 import { restoreWork } from './restore-work.ts';
 import { type KnownWork, scanWork, wayTo } from './scan-work.ts';
-import { changesForPeople, compareStates, countChanges, emptyState, isSameState } from './work-state.ts';
+import {
+  changesForPeople,
+  compareStates,
+  countChanges,
+  emptyState,
+  isSameState,
+  type WorkState,
+} from './work-state.ts';
 
 /** Changes that are named in the event. */
 const MAX_NAMED = 40;
@@ -81,15 +88,19 @@ export function openCheckpoints(paths: SessionPaths, work: string, limits: () =>
     save: (order, signal) => exclusively(() => saveOrUndo(order, signal)),
     restore: (order, signal) =>
       exclusively(async () => {
-        const needed = [...order.save.needed, order.checkpoint];
+        const { checkpoint, changedUntil } = order;
+        const needed = [...order.save.needed, checkpoint, changedUntil ?? checkpoint];
         const rescue = await saveOrUndo({ ...order.save, why: 'rescue', needed }, signal);
         const now = last ?? { number: rescue.checkpoint, state: emptyState(), at: 0 };
-        const target =
-          order.checkpoint === 0 ? emptyState() : (await readManifest(paths, order.checkpoint, signal)).state;
-        return restoreWork(paths, wayTo(work, order.save.folder), now.state, target, order.paths, signal);
+        const target = await readState(paths, checkpoint, signal);
+        const chosen = changedUntil === undefined ? order.paths : await readState(paths, changedUntil, signal);
+        return restoreWork(paths, wayTo(work, order.save.folder), now.state, target, chosen, signal);
       }),
   };
 }
+
+const readState = async (paths: SessionPaths, number: number, signal: AbortSignal): Promise<WorkState> =>
+  number === 0 ? emptyState() : (await readManifest(paths, number, signal)).state;
 
 async function readLast(paths: SessionPaths, last: Last | undefined, signal: AbortSignal): Promise<Last> {
   const number = listCheckpoints(paths).at(-1) ?? 0;

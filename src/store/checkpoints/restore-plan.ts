@@ -32,11 +32,11 @@ export type RestorePlan = {
 };
 
 /**
- * How `work/` gets from `now` to `target`, or these paths in it. Throws UserError if there is no such path, or if
- * something would be lost that `now` leaves out.
+ * How `work/` gets from `now` to `target`, or these paths in it, or what differs between `target` and a later state.
+ * Throws UserError if there is no such path, or if something would be lost that `now` leaves out.
  */
-export function planRestore(now: WorkState, target: WorkState, paths: readonly string[]): RestorePlan {
-  const isChosen = chosenKeys(now, target, paths);
+export function planRestore(now: WorkState, target: WorkState, chosen: readonly string[] | WorkState): RestorePlan {
+  const isChosen = 'leftOut' in chosen ? changedKeys(target, chosen) : chosenKeys(now, target, chosen);
   refuseUnknown(now, target, isChosen);
   const relinked = relinkedFiles(now, target, isChosen);
   const differences = compareStates(now, target).filter(
@@ -79,6 +79,12 @@ function chosenKeys(now: WorkState, target: WorkState, paths: readonly string[])
     );
   });
   return (key) => chosen.some((one) => key === one || key.startsWith(`${one}/`));
+}
+
+/** What differs between two states: what a step has changed. */
+function changedKeys(before: WorkState, after: WorkState): (key: string) => boolean {
+  const changed = new Set(compareStates(before, after).map(({ key }) => key));
+  return (key) => changed.has(key);
 }
 
 /** Folders that are missing around a chosen path come back with it. */

@@ -24,7 +24,7 @@ export async function restoreWork(
   { top, way }: { top: string; way: readonly FolderOnPath[] },
   now: WorkState,
   target: WorkState,
-  chosen: readonly string[],
+  chosen: readonly string[] | WorkState,
   signal: AbortSignal,
 ): Promise<ChangeCounts> {
   const plan = planRestore(now, target, chosen);

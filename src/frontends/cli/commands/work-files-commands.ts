@@ -1,6 +1,7 @@
 import type { Argv } from 'yargs';
 import { firstFew, formatLocalTime } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
+import type { Client } from '../../../client/index.ts';
 import type { CheckpointFiles, RestorePreview, WorkDiff } from '../../../client/inspect/work-history.ts';
 import type { CheckpointEntry, FileChange, LeftOut } from '../../../protocol/session/checkpoint.ts';
 import { defineCommand, EXIT_CODES, JSON_OPTION, openSession, SESSION_PREFIX_ARG } from '../common/command.ts';
@@ -91,6 +92,36 @@ export const restore = defineCommand({
   },
 });
 
+export const undo = defineCommand({
+  usage: 'undo <session>',
+  describe: 'Reopen the step that was closed last, and its files if you want',
+  builder: (cli) =>
+    addSendOptions(cli.positional('session', SESSION_PREFIX_ARG))
+      .option('files', {
+        type: 'boolean',
+        describe: 'Also restore the files that the step changed; a checkpoint is taken first',
+      })
+      .option('keep-files', {
+        type: 'boolean',
+        conflicts: 'files',
+        describe: 'Leave the files as they are; the default where nobody can be asked',
+      }),
+  async run(args) {
+    const { client, session } = await openSession(args);
+    const isAsked = !args.files && !args['keep-files'] && process.stdin.isTTY === true;
+    const withFiles = args.files === true || (isAsked && (await confirmFiles(client, session)));
+    return sendAndWait(client, session, { command: withFiles ? 'undo --files' : 'undo' }, args, { mustExist: true });
+  },
+});
+
+/** Where the files could not be restored anyway, nobody is asked. */
+async function confirmFiles(client: Client, session: string): Promise<boolean> {
+  const preview = await client.previewUndo(session).catch(() => undefined);
+  if (!preview || preview.files.length === 0) return false;
+  printNote(`${preview.step} is reopened. Its files can be restored as well:\n${formatChanges(preview)}`);
+  return /^y(es)?$/i.test(await askPerson('Restore its files, too? [y/N] ', 'n'));
+}
+
 function addRestoreOptions<T>(cli: Argv<T>) {
   return cli
     .option('dry-run', { type: 'boolean', describe: 'Say what would change, and change nothing' })
@@ -113,9 +144,11 @@ const VERBS: Record<FileChange['is'], string> = { added: 'bring back', changed: 
 
 function formatPreview({ checkpoint, files: changes }: RestorePreview): string {
   if (changes.length === 0) return `Nothing to restore: the files are as they were at checkpoint ${checkpoint}.`;
-  const lines = changes.map(({ path, is }) => `  ${VERBS[is].padEnd(11)}  ${toSingleLine(path, 1000)}`);
-  return [`To checkpoint ${checkpoint}:`, ...lines].join('\n');
+  return `To checkpoint ${checkpoint}:\n${formatChanges({ files: changes })}`;
 }
+
+const formatChanges = ({ files: changes }: Pick<RestorePreview, 'files'>): string =>
+  changes.map(({ path, is }) => `  ${VERBS[is].padEnd(11)}  ${toSingleLine(path, 1000)}`).join('\n');
 
 const MARKS: Record<FileChange['is'], string> = { added: '+', changed: '~', removed: '-' };
 

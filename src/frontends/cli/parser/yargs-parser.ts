@@ -20,7 +20,6 @@ import {
   newConversation,
   pause,
   stopRun,
-  undo,
 } from '../commands/run-control.ts';
 import { reply, send } from '../commands/send.ts';
 import { log, why } from '../commands/session-history.ts';
@@ -28,7 +27,7 @@ import { show } from '../commands/show.ts';
 import { status } from '../commands/status.ts';
 import { run, saveTemplate, templates } from '../commands/template-commands.ts';
 import { watch } from '../commands/watch-run.ts';
-import { diff, files, restore } from '../commands/work-files-commands.ts';
+import { diff, files, restore, undo } from '../commands/work-files-commands.ts';
 import type { CliCommand, CliServices, GlobalOptions } from '../common/command.ts';
 import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/command.ts';
 import { chat, top } from '../live/live-commands.ts';
@@ -57,6 +56,8 @@ const BOOLEAN_FLAGS = new Set([
   'yes',
   'full',
   'dry-run',
+  'files',
+  'keep-files',
   'force',
   'follow',
   'always',

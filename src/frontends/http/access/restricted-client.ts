@@ -47,7 +47,8 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     checkpoints: inSession('read', client.checkpoints),
     filesAt: inSession('read', client.filesAt),
     diffWork: inSession('read', client.diffWork),
-    previewRestore: inSession('admin', client.previewRestore),
+    previewRestore: inSession('read', client.previewRestore),
+    previewUndo: inSession('read', client.previewUndo),
     async *list() {
       for await (const one of client.list()) if (maySee(one.name)) yield one;
     },
