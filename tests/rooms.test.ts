@@ -32,7 +32,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     packages: ['chokidar', 'proper-lockfile', 'p-queue'],
     node: true,
   },
-  client: { ours: ['store', 'core', 'protocol', 'base'], packages: ['diff'], node: true },
+  client: { ours: ['store', 'core', 'protocol', 'base'], packages: ['diff', 'tar-stream'], node: true },
   frontends: {
     ours: ['client', 'protocol', 'base'],
     packages: [

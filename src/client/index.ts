@@ -10,9 +10,9 @@ import type { PlanSaveResult } from './actions/plan-save.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
 import type { MessageProgress } from './actions/sent-messages.ts';
 import type { RebuiltFile } from './actions/session-admin.ts';
+import { type SessionHistory, sessionHistory } from './actions/session-copies.ts';
 import type { SettingsReport } from './actions/settings-edit.ts';
 import type { ApprovalRequest } from './inspect/approval-requests.ts';
-import { type CheckpointReaders, checkpointReaders } from './inspect/checkpoint-readers.ts';
 import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log.ts';
 import type { SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
@@ -25,7 +25,7 @@ import { openSessionFolders, readSession, type SessionFolders } from './sessions
  * read-only methods create nothing, not even the workspace. Methods that take a session throw `NoSuchSession`, except
  * `send`. Loading modules dominates the time of a short command, so each method loads what it needs on first use.
  */
-export type Client = CheckpointReaders & {
+export type Client = SessionHistory & {
   paths: WorkspacePaths;
   /** Folder names of all sessions, sorted. */
   sessions(): string[];
@@ -129,7 +129,6 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     const { openSessionAdmin } = await import('./actions/session-admin.ts');
     return openSessionAdmin(await workspace(), folders);
   };
-
   /** The folder name of the session with this key, created if it does not exist. */
   const ensureSession = async (key: string): Promise<string> => {
     const session = folders.folderName(key);
@@ -147,6 +146,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     sessionName: folders.folderName,
     ...messaging(folders, ensureSession, now),
     ...inspection(paths, folders),
+    ...sessionHistory(paths, workspace, folders),
     rebuild: async (key) => (await import('./actions/session-admin.ts')).rebuildSession(paths, folders.get(key)),
     withChildren: (key) => folders.withChildren(folders.get(key).name),
     archive: async (key) => (await admin(key)).archive(key),
@@ -166,7 +166,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       return savePlanAsTemplate(paths.templates, plan, name, options);
     },
     heldSocket: async (key, ...of) =>
-      (await import('./actions/access.ts')).findHeldSocket(paths, await readSession(folders.get(key)), of[0], of[1]),
+      (await import('./actions/access.ts')).findHeldSocket(paths, await readSession(folders.get(key)), ...of),
     async accessToken() {
       await workspace();
       return (await import('./actions/access.ts')).readAccessToken(paths);
@@ -230,7 +230,7 @@ function messaging(
   };
 }
 
-/** What can be read of sessions; nothing is created. */
+/** What can be read; nothing is created. */
 function inspection(paths: WorkspacePaths, folders: SessionFolders) {
   return {
     async files(key, folder = '') {
@@ -241,7 +241,6 @@ function inspection(paths: WorkspacePaths, folders: SessionFolders) {
       const { work } = folders.rootOf(key);
       return (await import('./inspect/work-folder.ts')).openWorkFile(work, path);
     },
-    ...checkpointReaders(paths, folders),
     async *list() {
       yield* (await import('./inspect/session-overview.ts')).readOverviews(paths, folders);
     },
@@ -274,7 +273,6 @@ function inspection(paths: WorkspacePaths, folders: SessionFolders) {
       (await import('./inspect/approval-requests.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
   } satisfies Partial<Client>;
 }
-
 type KnownSession = ReturnType<SessionFolders['get']>;
 
 async function* streamEvents(session: KnownSession, options: FollowOptions): AsyncGenerator<LogLine> {

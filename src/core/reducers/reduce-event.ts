@@ -9,6 +9,7 @@ import { titleFromMessage } from '../text/prose.ts';
 import { markApprovalSeen, reduceApproval } from './reduce-approval.ts';
 import { giveTimeAgain, reduceChild } from './reduce-child.ts';
 import { reduceCrashCounts } from './reduce-crash-counts.ts';
+import { reduceForked } from './reduce-fork.ts';
 import { reducePlan } from './reduce-plan.ts';
 import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './reduce-run.ts';
 import { reduceStep } from './reduce-step.ts';
@@ -27,6 +28,8 @@ function applyEvent(session: Session, event: Event): Session {
   switch (event.type) {
     case 'session.opened':
       return session;
+    case 'session.forked':
+      return reduceForked(session, event);
     case 'recovery.started':
       return { ...session, children: giveTimeAgain(session.children, event.at) };
     case 'daemon.stopped':

@@ -103,3 +103,10 @@ export const WorkRestored = z.object({
   fault: z.string().optional().describe('Why it was refused, or stopped.'),
 });
 export type WorkRestored = z.infer<typeof WorkRestored>;
+
+/** The event `session.forked`: what comes before it happened in another session, under the same numbers. */
+export const SessionForked = z.object({
+  from: z.string().describe('The session it is a copy of.'),
+  how: z.enum(['fork', 'import']),
+  checkpoint: z.int().min(0).nullable().describe('The checkpoint that `work/` was made from; null: a copy of `work/`.'),
+});

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ApprovedBy } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken, TerminalClosed, TerminalOpened } from '../workspace/handover.ts';
-import { WorkRestored, WorkSaved } from './checkpoint.ts';
+import { SessionForked, WorkRestored, WorkSaved } from './checkpoint.ts';
 import { EventStamp, ProviderFields, StoredText } from './log-entry.ts';
 import { Attachment, ImageFile, MessageOptions, RenderedTemplate } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
@@ -55,6 +55,7 @@ const eventSchema = <T extends string, S extends z.ZodRawShape>(type: T, shape: 
 
 const EVENT_SCHEMAS = [
   eventSchema('session.opened', { format: z.literal(1), key: z.string() }),
+  eventSchema('session.forked', SessionForked.shape),
   eventSchema('message.received', {
     id: z.string(),
     name: z.string().describe('Name of the reply file this message gets.'),

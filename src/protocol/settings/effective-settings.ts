@@ -172,10 +172,12 @@ const CACHES = [
 ];
 const EXCLUDED = [...CACHES, '.tox', '.npm', '.pnpm-store', '.yarn', '.gradle', '.turbo', '.next', '.parcel-cache'];
 
-/** What is kept of `work/`. */
+/**
+ * What is kept of `work/`. Repositories of Git are always left out, as their files change together or are damaged.
+ */
 export function resolveCheckpoints({ checkpoints = {} }: Pick<Config, 'checkpoints'>): CheckpointLimits {
   return {
-    exclude: checkpoints.exclude ?? EXCLUDED,
+    exclude: ['.git', ...(checkpoints.exclude ?? EXCLUDED)],
     keep: checkpoints.keep ?? 50,
     maxFiles: checkpoints.max_files ?? 20_000,
     maxFileBytes: (checkpoints.max_file_mb ?? 100) * MEGABYTE,

@@ -202,12 +202,9 @@ function whyUnreadable(error: unknown): LeftOutReason {
 }
 const FAULTS_OF_PATHS: ReadonlySet<unknown> = new Set(['EACCES', 'EPERM', 'ENOENT', 'ELOOP', 'ENOTDIR']);
 
-/**
- * Whether a path is left out: one of its names is in the list, or the path of it or of a folder around it. Repositories
- * of Git are always left out, as their files change together or are damaged.
- */
+/** Whether a path is left out: its name is in the list, or its path. What is below it is not looked at. */
 function exclusionOf(rules: readonly string[]): (key: string) => boolean {
-  const patterns = ['.git', ...rules].map((rule) => ({ isPath: rule.includes('/'), test: patternOf(rule) }));
+  const patterns = rules.map((rule) => ({ isPath: rule.includes('/'), test: patternOf(rule) }));
   return (key) => {
     const name = key.slice(key.lastIndexOf('/') + 1);
     return patterns.some(({ isPath, test }) => test(isPath ? key : name));

@@ -85,6 +85,12 @@ function summarizeHold(event: HoldEvent): string {
 const formatCounts = ({ added, changed, removed }: ChangeCounts): string =>
   `${added} added, ${changed} changed, ${removed} removed`;
 
+function summarizePlanChanges(event: EventOf<'plan.edited' | 'plan.revised'>): string {
+  const changes = event.changes.map(({ what }) => what);
+  if (event.type === 'plan.revised') return `${event.reason}: ${changes.join(', ')}`;
+  return `by ${event.by}: ${[...changes, ...event.ignored].join('; ')}`;
+}
+
 function summarizeWork(event: EventOf<'work.saved' | 'work.restored'>): string {
   const { checkpoint, counts, fault = '' } = event;
   if (event.type === 'work.restored') return fault || `from checkpoint ${checkpoint}, ${formatCounts(counts)}`;
@@ -98,7 +104,8 @@ function summarizeWork(event: EventOf<'work.saved' | 'work.restored'>): string {
 function summarizeEvent(event: Event): string {
   switch (event.type) {
     case 'session.opened':
-      return event.key;
+    case 'session.forked':
+      return 'key' in event ? event.key : `${event.how} of ${event.from}, up to its event ${event.seq - 1}`;
     case 'message.received':
       return `${event.name}: ${event.command ? `/${event.command} ` : ''}${inlineText(event.body)}`;
     case 'run.started':
@@ -134,7 +141,8 @@ function summarizeEvent(event: Event): string {
     case 'plan.started':
       return `${event.id} (${event.mode}): ${event.goal}`;
     case 'plan.edited':
-      return `by ${event.by}: ${[...event.changes.map((change) => change.what), ...event.ignored].join('; ')}`;
+    case 'plan.revised':
+      return summarizePlanChanges(event);
     case 'plan.ended':
       return `${event.plan} ${event.status}: ${event.reason}`;
     case 'step.added':
@@ -154,8 +162,6 @@ function summarizeEvent(event: Event): string {
     case 'step.blocked':
     case 'step.skipped':
       return `${event.step} by ${event.by}: ${'error' in event ? event.error : event.reason}`;
-    case 'plan.revised':
-      return `${event.reason}: ${event.changes.map((change) => change.what).join(', ')}`;
     case 'child.sent':
       return `${event.step} to ${event.child}, attempt ${event.attempt}${event.command ? `, /${event.command}` : ''}`;
     case 'child.replied':

@@ -4,6 +4,7 @@ import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, suggestFlags, WORKSPACE_OPTION } from '../../command-line.ts';
 import { config } from '../admin/config-file.ts';
+import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
 import { help, PAGES } from '../admin/help-pages.ts';
 import { usage } from '../admin/usage-report.ts';
 import { acp, mcp, open, restart, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
@@ -253,5 +254,5 @@ const COMMANDS: readonly CliCommand[] = [
   ...[templates, saveTemplate],
   ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],
-  ...[archive, remove, rename, rebuild, doctor],
+  ...[archive, remove, rename, fork, exportCommand, importCommand, rebuild, doctor],
 ];
