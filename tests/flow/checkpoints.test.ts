@@ -35,6 +35,10 @@ test('each step has a checkpoint, and "diff" says which step changed a file', as
   );
   const full = await at.here(['diff', 'demo', 'step_2', '--full']);
   expect(full.out).toContain('--- a/report.md\n+++ b/report.md\n@@ -1,1 +1,1 @@\n-good\n+spoilt\n');
+  expect((await at.here(['why', 'demo', 'step_2'])).out).toContain(
+    '    it changed in work/: data.csv (removed), extra/new (added), report.md.',
+  );
+  expect((await at.here(['show', 'demo'])).out).toContain('  step_1: data.csv (added), report.md (added)\n');
   expect((await at.here(['diff', 'demo'])).out).toBe('checkpoint 2 to now: 0 added, 0 changed, 0 removed\n');
   expect((await at.here(['files', 'demo', '--at', 'step_1'])).out).toMatch(/data\.csv\n.*report\.md\n$/s);
   expect(await at.here(['diff', 'demo', 'step_9'])).toMatchObject({

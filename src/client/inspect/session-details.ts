@@ -213,6 +213,7 @@ export function detailsAsJson({
     question: question && { text: question.text, choices: question.choices },
     browser: { open: isBrowserOpen, taken: session.browserHold },
     terminal: session.terminal,
+    work: { last: session.work.last, steps: session.stepCheckpoints },
     approval: asked,
     unanswered,
     inbox,
@@ -245,7 +246,7 @@ export function planFileProblem(path: string, current: readonly Step[] = []): st
 /** The session commands, with what each does. */
 export { withoutDoneMarkers } from '../../core/detect/done-markers.ts';
 export { SESSION_COMMANDS } from '../../core/messages/commands.ts';
-export { formatPlanSummary, formatStepLine } from '../../core/messages/status-report.ts';
+export { formatPlanSummary, formatStepFiles, formatStepLine } from '../../core/messages/status-report.ts';
 /** Formats a plan for people and for `plan.json`: re-exported from core, which frontends may not import. */
 export { formatPlanFile } from '../../core/plan/plan-steps.ts';
 export { sessionStanding } from '../../core/session/session-queries.ts';

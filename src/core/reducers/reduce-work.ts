@@ -9,14 +9,19 @@ export function reduceWork(session: Session, event: EventOf<'work.saved' | 'work
   return event.type === 'work.saved' ? workSaved(session, event) : workRestored(session, event);
 }
 
+/** Files of a step that are kept in the state; the event has more. */
+const MAX_FILES_KEPT = 5;
+
 /** One that could not be taken removes the reason for it as well: the work goes on without. */
 function workSaved(session: Session, event: EventOf<'work.saved'>): Session {
   const { work, stepCheckpoints } = session;
   const { checkpoint, fault, message } = event;
+  const { added, changed, removed } = event.counts;
+  const facts = { changed: added + changed + removed, files: event.files.slice(0, MAX_FILES_KEPT) };
   let steps = stepCheckpoints;
   for (const step of event.steps) {
     const others = omitKey(steps, step);
-    steps = checkpoint === null ? others : { ...others, [step]: { before: work.last, after: checkpoint } };
+    steps = checkpoint === null ? others : { ...others, [step]: { before: work.last, after: checkpoint, ...facts } };
   }
   const isRescue = event.why === 'rescue' && message !== undefined;
   return {

@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'c5c98580792426f4';
+export const REDUCER_VERSION = 'cc77510c9539809f';

@@ -1,4 +1,4 @@
-import type { CheckpointReason, WorkRestored } from '../../protocol/session/checkpoint.ts';
+import type { CheckpointReason, FileChange, WorkRestored } from '../../protocol/session/checkpoint.ts';
 import type { EventOf, LoggedPlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { CompletedBy } from '../../protocol/session/plan.ts';
@@ -243,8 +243,11 @@ export type FanOut = {
   fault: string | null;
 };
 
-/** Numbers of the checkpoints of `work/` before and after a step; 0: `work/` was empty. */
-export type StepCheckpoints = { before: number; after: number };
+/**
+ * Numbers of the checkpoints of `work/` before and after a step (0: `work/` was empty), and what differs between them:
+ * how many files, and the first of them.
+ */
+export type StepCheckpoints = { before: number; after: number; changed: number; files: readonly FileChange[] };
 
 /** The checkpoints of `work/`, as far as they matter for what comes next. */
 export type WorkHistory = {

@@ -212,16 +212,24 @@ export const why = defineCommand({
 /** Why each step is closed, or one of them. Throws UserError if there is no such step. */
 export async function explainPlan(client: Client, session: string, step: string | undefined) {
   const { findStepExplanation, explainSteps } = await import('../../../client/inspect/explain-steps.ts');
+  const { formatStepFiles } = await import('../../../client/inspect/session-details.ts');
   const { name, events } = await loadEvents(client, session);
   const found = explainSteps(name, events, formatLocalTime);
   const steps = step === undefined ? found.steps : [findStepExplanation(found, step)];
-  return { steps, text: steps.map(formatExplanation).join('\n'), hasPlan: found.plan !== null };
+  return {
+    steps,
+    text: steps.map((one) => formatExplanation(one, formatStepFiles)).join('\n'),
+    hasPlan: found.plan !== null,
+  };
 }
 
-/** The sentence about a step; below it rejected claims and earlier times it was closed and reopened. */
-function formatExplanation({ text, closed, moments }: StepExplanation): string {
+type FormatStepFiles = typeof import('../../../client/inspect/session-details.ts').formatStepFiles;
+
+/** The sentence about a step; below it its files, rejected claims and earlier times it was closed and reopened. */
+function formatExplanation({ text, closed, moments, work }: StepExplanation, filesOf: FormatStepFiles): string {
   const before = moments.filter((moment) => moment !== closed && moment.is !== 'asked' && moment.is !== 'claimed');
-  return [text, ...before.map((moment) => `    it ${moment.text}.`)].map(stripControls).join('\n');
+  const files = work && work.changed > 0 ? [`    it changed in work/: ${filesOf(work)}.`] : [];
+  return [text, ...files, ...before.map((moment) => `    it ${moment.text}.`)].map(stripControls).join('\n');
 }
 
 /** Note about events that retention has removed. */

@@ -11,6 +11,7 @@ import {
   type HttpServices,
   jsonAnswer,
 } from '../common/operation.ts';
+import { CHECKPOINT_OPERATIONS } from '../routes/checkpoint-operations.ts';
 import { STREAM_OPERATION, serveEventSocket } from '../routes/event-stream.ts';
 import { HELD_OPERATIONS, serveHeldSocket } from '../routes/held-socket.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
@@ -26,6 +27,7 @@ export const OPERATIONS: readonly HttpOperation[] = [
   ...MESSAGE_OPERATIONS,
   ...HELD_OPERATIONS,
   ...FILE_OPERATIONS,
+  ...CHECKPOINT_OPERATIONS,
   STREAM_OPERATION,
   ...WORKSPACE_OPERATIONS,
 ];
