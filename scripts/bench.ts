@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { chat } from './bench/chat.ts';
+import { checkpoints } from './bench/checkpoints.ts';
 import { cli } from './bench/cli.ts';
 import { detectionTable } from './bench/detection.ts';
 import { growth } from './bench/growth.ts';
@@ -19,7 +20,7 @@ import type { Setting } from './bench/setting.ts';
 import { stall } from './bench/stall.ts';
 import { start } from './bench/start.ts';
 
-const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | stall | recovery | cli | http | chat | page | detection [corpus]] [options]
+const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | stall | recovery | checkpoints | cli | http | chat | page | detection [corpus]] [options]
   --quick             fewer repetitions and sessions: everything within a minute on a quiet machine
   --all               also what takes very long: 50,000 idle sessions, 100 MB of history
   --profile <folder>  the daemon writes its CPU profiles there, for the browser's developer tools
@@ -46,6 +47,7 @@ const benches: Record<string, (setting: Setting) => Promise<string> | string> = 
   growth,
   stall,
   recovery,
+  checkpoints,
   cli,
   http,
   chat,

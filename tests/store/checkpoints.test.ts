@@ -7,6 +7,8 @@ import type { RestoreOrder, SaveOrder } from '../../src/engine/ports/checkpoint-
 import { type CheckpointLimits, resolveCheckpoints } from '../../src/protocol/settings/effective-settings.ts';
 import { openCheckpoints } from '../../src/store/checkpoints/checkpoint-store.ts';
 import { readManifest } from '../../src/store/checkpoints/manifest-file.ts';
+import { trimToShare } from '../../src/store/checkpoints/prune.ts';
+import { TIMESTAMP_TICK_MS } from '../../src/store/fs/file-reads.ts';
 import { sessionPaths } from '../../src/store/layout/layout.ts';
 
 const signal = new AbortController().signal;
@@ -38,6 +40,11 @@ const write = (path: string, text: string): void => {
 const read = (path: string): string => fs.readFileSync(join(folder, 'work', path), 'utf8');
 const work = (path = ''): string => join(folder, 'work', path);
 const names = (): string[] => fs.readdirSync(paths().checkpoints).sort();
+/** Until a file is older than the resolution of file times. */
+async function toAge(path: string): Promise<void> {
+  while (Date.now() - fs.statSync(path).ctimeMs <= 2 * TIMESTAMP_TICK_MS)
+    await new Promise((later) => setTimeout(later, 10));
+}
 const state = async (number: number) => (await readManifest(paths(), number)).state;
 
 test('contents of the manifest are plain files, and an unchanged folder writes no manifest', async () => {
@@ -215,4 +222,25 @@ test('what a crash left behind is removed with the next checkpoint', async () =>
   await open().save(order({ last: 1 }), signal);
   expect(names()).toEqual(['1.json', '2.json', 'contents']);
   expect(fs.readdirSync(paths().checkpointContents)).toHaveLength(2);
+});
+
+test('sessions that together keep more than a workspace may are cut to a share each, and keep their newest checkpoint', async () => {
+  const other = fs.mkdtempSync(join(tmpdir(), 'agentd-checkpoints-'));
+  fs.mkdirSync(join(other, 'work'));
+  fs.writeFileSync(join(other, 'work/small'), 'x');
+  await openCheckpoints(sessionPaths(other), join(other, 'work'), () => limits).save(order(), signal);
+  const checkpoints = open();
+  for (let n = 0; n < 4; n++) {
+    write('file', String(n).repeat(10_000));
+    await checkpoints.save(order({ last: n }), signal);
+  }
+  for (const name of fs.readdirSync(paths().checkpointContents)) await toAge(join(paths().checkpointContents, name));
+  const all = [paths(), sessionPaths(other)];
+  expect(await trimToShare(paths(), all, 1e6)).toBe(false);
+  expect(await trimToShare(paths(), all, 30_000)).toBe(true);
+  expect(names()).toEqual(['4.json', 'contents']);
+  expect(await trimToShare(sessionPaths(other), all, 30_000)).toBe(false);
+  expect(await state(4)).toMatchObject({ leftOut: [] });
+  expect(fs.readdirSync(paths().checkpointContents)).toHaveLength(1);
+  fs.rmSync(other, { recursive: true });
 });

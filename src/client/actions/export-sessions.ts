@@ -106,7 +106,7 @@ async function collectWork(session: KnownSession, copies: string, entries: Entry
   const { top, way } = wayTo(session.work, undefined);
   const most = Number.POSITIVE_INFINITY;
   const { state } = await scanWork(top, way, {
-    limits: { exclude: [], keep: 1, maxFiles: most, maxFileBytes: most, maxBytes: most },
+    limits: { exclude: [], keep: 1, maxFiles: most, maxFileBytes: most, maxBytes: most, maxWorkspaceBytes: most },
     readContent: contents.put,
     signal: new AbortController().signal,
   });

@@ -191,7 +191,7 @@ function readChecked<T extends object>(from: string, check: () => CheckedSetting
 /** The defaults, for keys that no file sets. */
 const DEFAULTS = (() => {
   const { rules, sandbox, permissions, retention, checkpoints } = resolveSettings({});
-  const { exclude, keep, maxFiles, maxFileBytes, maxBytes } = checkpoints;
+  const { exclude, keep, maxFiles, maxFileBytes, maxBytes, maxWorkspaceBytes } = checkpoints;
   const megabytes = (bytes: number) => bytes / (1024 * 1024);
   return {
     ...{ mode: rules.mode, modes: rules.modes, on_limit: rules.onLimit, unknown_agent: rules.unknownAgent },
@@ -201,6 +201,7 @@ const DEFAULTS = (() => {
     checkpoints: {
       ...{ exclude, keep, max_files: maxFiles },
       ...{ max_file_mb: megabytes(maxFileBytes), max_mb: megabytes(maxBytes) },
+      max_workspace_mb: megabytes(maxWorkspaceBytes),
     },
   };
 })();

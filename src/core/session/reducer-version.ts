@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'cc77510c9539809f';
+export const REDUCER_VERSION = 'ee73313274fa9b13';

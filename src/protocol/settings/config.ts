@@ -99,6 +99,7 @@ const SearchSettings = z.strictObject({
 });
 export type SearchSettings = z.infer<typeof SearchSettings>;
 
+/** In every settings file. */
 const CheckpointSettings = z.strictObject({
   keep: z.int().min(0).max(10_000).optional().describe('How many are kept; 0: none is taken. Default 50.'),
   exclude: z
@@ -235,6 +236,16 @@ export const Config = z.strictObject({
         .describe('MB kept in .agentd/reserve so that last events can be written on a full disk; 0: none. Default 16.'),
     })
     .optional(),
+  checkpoints: CheckpointSettings.extend({
+    max_workspace_mb: z
+      .number()
+      .positive()
+      .max(1e9)
+      .optional()
+      .describe('When all sessions keep more, each is cut to an equal share while it is idle; default 10000.'),
+  })
+    .optional()
+    .describe('What is kept of `work/` at the end of steps and runs.'),
   allow_network_fs: z.boolean().optional().describe('The workspace may be on a network file system. Read at startup.'),
   network: NetworkSettings.optional().describe('What may use the network.'),
   search: SearchSettings.optional(),

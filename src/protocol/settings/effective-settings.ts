@@ -182,6 +182,7 @@ export function resolveCheckpoints({ checkpoints = {} }: Pick<Config, 'checkpoin
     maxFiles: checkpoints.max_files ?? 20_000,
     maxFileBytes: (checkpoints.max_file_mb ?? 100) * MEGABYTE,
     maxBytes: (checkpoints.max_mb ?? 1000) * MEGABYTE,
+    maxWorkspaceBytes: (checkpoints.max_workspace_mb ?? 10_000) * MEGABYTE,
   };
 }
 
@@ -203,6 +204,8 @@ export type CheckpointLimits = {
   maxFileBytes: number;
   /** Of all contents that a session keeps. */
   maxBytes: number;
+  /** Of those of all sessions. */
+  maxWorkspaceBytes: number;
 };
 
 /** The languages in which the daemon itself answers. */

@@ -3,7 +3,7 @@ import { isDiskFull, UserError } from '../../base/user-error.ts';
 import type { Checkpoints, SavedCheckpoint, SaveOrder } from '../../engine/ports/checkpoint-ports.ts';
 import type { FileChange } from '../../protocol/session/checkpoint.ts';
 import type { CheckpointLimits } from '../../protocol/settings/effective-settings.ts';
-import { ensureFolder } from '../fs/durable-write.ts';
+import { ensureFolder, removeStaging } from '../fs/durable-write.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { openContents } from './contents.ts';
 import { listCheckpoints, readManifest, writeManifest } from './manifest-file.ts';
@@ -14,6 +14,7 @@ import {
   changesForPeople,
   compareStates,
   countChanges,
+  type Difference,
   emptyState,
   isSameState,
   type WorkState,
@@ -38,18 +39,23 @@ export function openCheckpoints(paths: SessionPaths, work: string, limits: () =>
   let stored: number | undefined;
 
   async function save(order: SaveOrder, signal: AbortSignal): Promise<SavedCheckpoint> {
-    for (const folder of [paths.checkpoints, paths.checkpointContents]) ensureFolder(folder);
+    for (const folder of [paths.checkpoints, paths.checkpointContents]) {
+      ensureFolder(folder);
+      // Of an earlier process: there is no other writer.
+      if (stored === undefined) removeStaging(folder);
+    }
     const before = await readLast(paths, last, signal);
     const rules = limits();
     const { top, way } = wayTo(work, order.folder);
     const now = await scanWork(top, way, { limits: rules, known: before, readContent: contents.put, signal });
-    const changes = await changesSince(paths, before, order.last, now, signal);
+    const differences = compareStates(before.state, now.state);
+    const changes = await changesSince(paths, before, order.last, now, differences, signal);
     const found = {
       counts: countChanges(changes),
       files: changes.slice(0, MAX_NAMED),
       leftOut: now.state.leftOut.length,
     };
-    if (isSameState(before.state, now.state)) {
+    if (isSameState(before.state, now.state, differences)) {
       contents.discard();
       last = { ...now, number: before.number };
       return { checkpoint: before.number, ...found };
@@ -122,12 +128,12 @@ async function changesSince(
   before: Last,
   known: number,
   now: KnownWork,
+  differences: readonly Difference[],
   signal: AbortSignal,
 ): Promise<FileChange[]> {
-  const isEmpty = known === 0 && before.number > 0;
-  const saved =
-    known === before.number || known === 0 ? before : await readManifest(paths, known, signal).catch(() => before);
-  return changesForPeople(compareStates(isEmpty ? emptyState() : saved.state, now.state));
+  if (known === before.number) return changesForPeople(differences);
+  const since = await readState(paths, known, signal).catch(() => before.state);
+  return changesForPeople(compareStates(since, now.state));
 }
 
 function headerOf(checkpoint: number, order: SaveOrder, { state, at }: KnownWork) {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { copyFile, type FileHandle, open } from 'node:fs/promises';
 import { UserError } from '../../base/user-error.ts';
-import { createFile, ensureFolder, removeStaging, stagingName, syncFolder } from '../fs/durable-write.ts';
+import { createFile, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { listNames, sha256Hex, statIfExists } from '../fs/file-reads.ts';
 import { DiskError, toDiskError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
@@ -30,7 +30,7 @@ export function openContents({ checkpointContents: folder }: Pick<SessionPaths, 
   /** Whether a content still has to be copied. From now on it counts as known. */
   const isNew = (sha256: string, copy: { path: string; size: number }): boolean => {
     if (staged.has(sha256)) return false;
-    const isThere = statIfExists(`${folder}/${sha256}`)?.isFile() === true;
+    const isThere = isMarkedUsed(`${folder}/${sha256}`);
     staged.set(sha256, isThere ? null : copy);
     return !isThere;
   };
@@ -71,6 +71,14 @@ export function openContents({ checkpointContents: folder }: Pick<SessionPaths, 
       staged.clear();
     },
   };
+}
+
+/** Whether there is such a file; if so, its time is set, so that a sweep that is going on keeps it. */
+function isMarkedUsed(path: string): boolean {
+  if (!statIfExists(path)?.isFile()) return false;
+  const now = new Date();
+  fs.lutimesSync(path, now, now);
+  return true;
 }
 
 async function readStart(file: FileHandle, size: number): Promise<Buffer> {
@@ -148,18 +156,20 @@ export async function copyContent(paths: SessionPaths, sha256: string, to: strin
   }
 }
 
-/** Removes contents that no manifest names, and what a crash left behind. Returns the bytes that are left. */
+/** Removes contents that no manifest names and that are older than `before` (ms). Returns the bytes that are left. */
 export async function sweepContents(
   { checkpointContents: folder }: Pick<SessionPaths, 'checkpointContents'>,
   isNamed: (sha256: string) => boolean,
+  before: number,
   pace: () => Promise<void>,
 ): Promise<number> {
-  removeStaging(ensureFolder(folder));
   let bytes = 0;
   for (const name of listNames(folder)) {
     await pace();
-    if (isNamed(name)) bytes += statIfExists(`${folder}/${name}`)?.size ?? 0;
-    else if (/^[0-9a-f]{64}$/.test(name)) fs.rmSync(`${folder}/${name}`, { force: true });
+    const stat = statIfExists(`${folder}/${name}`);
+    if (!stat || !/^[0-9a-f]{64}$/.test(name)) continue;
+    if (isNamed(name) || stat.ctimeMs >= before) bytes += stat.size;
+    else fs.rmSync(`${folder}/${name}`, { force: true });
   }
   return bytes;
 }

@@ -2,15 +2,24 @@ import * as fs from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createPacer } from '../../base/async.ts';
 import { Manifest } from '../../protocol/session/checkpoint.ts';
-import { removeStaging, syncFolder } from '../fs/durable-write.ts';
-import { statIfExists } from '../fs/file-reads.ts';
+import { syncFolder } from '../fs/durable-write.ts';
+import { listNames, statIfExists, TIMESTAMP_TICK_MS } from '../fs/file-reads.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { parseJson } from '../settings/schema-errors.ts';
 import { sweepContents } from './contents.ts';
 import { listCheckpoints, SLICE_MS } from './manifest-file.ts';
 
-/** What is kept: `needed` are never removed, checkpoints of the open plan last. */
-export type KeepRule = { keep: number; maxBytes: number; needed: readonly number[]; plan: string | null };
+/**
+ * What is kept: `needed` are never removed, checkpoints of the open plan last. `before` (ms): contents that are newer
+ * stay, because somebody may be saving.
+ */
+export type KeepRule = {
+  keep: number;
+  maxBytes: number;
+  needed: readonly number[];
+  plan: string | null;
+  before?: number;
+};
 
 /** Of so many as may be kept, this part is left, so that not every checkpoint removes one. */
 const PART_LEFT = 0.8;
@@ -25,7 +34,6 @@ type Kept = { number: number; isStepEnd: boolean; plan: string | null; contents:
  */
 export async function pruneCheckpoints(paths: SessionPaths, rule: KeepRule, signal: AbortSignal): Promise<number> {
   const pace = createPacer(SLICE_MS, signal);
-  removeStaging(paths.checkpoints);
   const kept: Kept[] = [];
   for (const number of listCheckpoints(paths)) {
     await pace();
@@ -58,7 +66,7 @@ export async function pruneCheckpoints(paths: SessionPaths, rule: KeepRule, sign
   }
   // A manifest must not outlive its contents.
   await syncFolder(paths.checkpoints);
-  return sweepContents(paths, (sha256) => (uses.get(sha256) ?? 0) > 0, pace);
+  return sweepContents(paths, (sha256) => (uses.get(sha256) ?? 0) > 0, rule.before ?? Number.POSITIVE_INFINITY, pace);
 }
 
 function inOrderOfRemoval(kept: readonly Kept[], { needed, plan }: KeepRule): Kept[] {
@@ -76,4 +84,41 @@ async function readKept(paths: SessionPaths, number: number): Promise<Kept> {
   const json = parseJson(text);
   const facts = Facts.safeParse(json.ok ? json.value : undefined).data;
   return { number, isStepEnd: facts ? facts.steps.length > 0 : true, plan: facts?.plan ?? null, contents };
+}
+
+/** How many checkpoints a session keeps, and the bytes that they take. */
+export function measureCheckpoints(paths: SessionPaths): { count: number; bytes: number } {
+  const files = [paths.checkpoints, paths.checkpointContents].flatMap((folder) =>
+    listNames(folder).map((name) => `${folder}/${name}`),
+  );
+  const bytes = files.reduce((sum, path) => {
+    const stat = statIfExists(path);
+    return sum + (stat?.isFile() ? stat.size : 0);
+  }, 0);
+  return { count: listCheckpoints(paths).length, bytes };
+}
+
+/**
+ * Cuts the checkpoints of a session that nobody has open to its share, if those of the whole workspace are larger than
+ * `maxBytes`. Returns whether any were removed.
+ */
+export async function trimToShare(
+  paths: SessionPaths,
+  all: readonly SessionPaths[],
+  maxBytes: number,
+): Promise<boolean> {
+  const sizes: number[] = [];
+  for (const one of all) {
+    const { bytes } = measureCheckpoints(one);
+    if (bytes > 0) sizes.push(bytes);
+    await new Promise(setImmediate);
+  }
+  const total = sizes.reduce((sum, bytes) => sum + bytes, 0);
+  const share = maxBytes / Math.max(1, sizes.length);
+  const before = measureCheckpoints(paths);
+  if (total <= maxBytes || before.bytes <= share) return false;
+  const newer = Date.now() - TIMESTAMP_TICK_MS;
+  const rule = { keep: Number.POSITIVE_INFINITY, maxBytes: share, needed: [], plan: null, before: newer };
+  await pruneCheckpoints(paths, rule, new AbortController().signal);
+  return measureCheckpoints(paths).count < before.count;
 }

@@ -35,11 +35,16 @@ type ScanOptions = {
 type FileEntry = CheckpointEntry & { kind: 'file' };
 type Found = CheckpointEntry | LeftOutReason | undefined;
 
+/** Stands for a file until it is read. */
+const UNREAD: CheckpointEntry = { path: '', kind: 'folder', mode: 0 };
+
 /** A scan under way. */
 type Scan = ScanOptions & {
   state: WorkState;
   pace: () => Promise<void>;
   isExcluded: (key: string) => boolean;
+  /** Files that are in `state` without their content yet. */
+  unread: Set<string>;
   /** Of files so far. */
   bytes: number;
   count: number;
@@ -58,15 +63,15 @@ export async function scanWork(top: string, way: readonly FolderOnPath[], option
     state: emptyState(),
     pace: createPacer(SLICE_MS, options.signal),
     isExcluded: exclusionOf(options.limits.exclude),
+    unread: new Set(),
     ...{ bytes: 0, count: 0, isFull: false },
   };
   await withFolderAsync(top, way, (folder) => walk(scan, folder, '', 0)).catch((error) => {
     if (errorCode(error) !== 'ENOENT') throw error;
   });
-  const { entries, leftOut } = scan.state;
-  const inOrder = [...entries].sort(([one], [other]) => (one < other ? -1 : 1));
-  leftOut.sort((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
-  return { state: { entries: new Map(inOrder), leftOut }, at };
+  for (const key of scan.unread) scan.state.entries.delete(key);
+  scan.state.leftOut.sort((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
+  return { state: scan.state, at };
 }
 
 async function walk(scan: Scan, folder: OpenFolder, key: string, depth: number): Promise<void> {
@@ -81,8 +86,12 @@ async function walk(scan: Scan, folder: OpenFolder, key: string, depth: number):
       keep(scan, key, found);
       break;
     }
-    if (found === 'unread') changed.push([name, at]);
-    else keep(scan, at, found);
+    if (found === 'unread') {
+      // Keeps its place, in whatever order files are read.
+      scan.state.entries.set(at, UNREAD);
+      scan.unread.add(at);
+      changed.push([name, at]);
+    } else keep(scan, at, found);
     if (typeof found === 'object' && found.kind === 'folder') await enter(scan, folder, name, at, depth + 1);
   }
   const reads = changed.map(([name, at]) =>
@@ -117,9 +126,12 @@ function lookAt(scan: Scan, folder: OpenFolder, name: Buffer, stat: fs.BigIntSta
 }
 
 /** A folder of which something is left out stays among the entries. */
-function keep({ state }: Scan, key: string, found: Found): void {
+function keep({ state, unread }: Scan, key: string, found: Found): void {
   if (typeof found === 'string') state.leftOut.push(leftOutAt(key, found));
-  else if (found) state.entries.set(key, found);
+  else if (found) {
+    unread.delete(key);
+    state.entries.set(key, found);
+  }
 }
 
 async function readFile(scan: Scan, folder: OpenFolder, name: Buffer, key: string): Promise<Found> {
@@ -167,7 +179,9 @@ function unchangedEntry(known: KnownWork | undefined, stat: fs.BigIntStats, key:
     was.mtime_ns === String(stat.mtimeNs) &&
     was.ctime_ns === String(stat.ctimeNs);
   const isSettled = known.at - Math.max(Number(stat.mtimeMs), Number(stat.ctimeMs)) >= TIMESTAMP_TICK_MS;
-  return isSame && isSettled ? { ...was, mode: Number(stat.mode & 0o7777n) } : undefined;
+  if (!isSame || !isSettled) return undefined;
+  const mode = Number(stat.mode & 0o7777n);
+  return mode === was.mode ? was : { ...was, mode };
 }
 
 async function readUnchanging(file: FileHandle, key: string, { limits, readContent }: ScanOptions): Promise<Found> {

@@ -57,7 +57,8 @@ export function findLeftOut({ leftOut }: WorkState): (key: string) => LeftOut | 
 
 /** Whether two entries are the same to a person: kind, content and permissions, not times. */
 export function isSameEntry(one: CheckpointEntry | undefined, other: CheckpointEntry | undefined): boolean {
-  if (!one || !other) return one === other;
+  if (one === other) return true;
+  if (!one || !other) return false;
   if (one.kind === 'file' && other.kind === 'file') return one.sha256 === other.sha256 && one.mode === other.mode;
   if (one.kind === 'link' && other.kind === 'link') return targetOf(one).equals(targetOf(other));
   return one.kind === 'folder' && other.kind === 'folder' && one.mode === other.mode;
@@ -91,14 +92,16 @@ export function compareStates(before: WorkState, after: WorkState): Difference[]
   return found.sort((one, other) => (one.key < other.key ? -1 : 1));
 }
 
-/** Whether they are the same to a person, hard links among the files included. */
-export function isSameState(one: WorkState, other: WorkState): boolean {
-  return (
-    JSON.stringify(one.leftOut) === JSON.stringify(other.leftOut) &&
-    one.entries.size === other.entries.size &&
-    compareStates(one, other).length === 0 &&
-    JSON.stringify(linkedGroups(one)) === JSON.stringify(linkedGroups(other))
-  );
+/**
+ * Whether they are the same to a person, hard links among the files included. `differences`: what `compareStates` found
+ * between the two.
+ */
+export function isSameState(one: WorkState, other: WorkState, differences: readonly Difference[]): boolean {
+  if (differences.length > 0 || one.entries.size !== other.entries.size) return false;
+  if (JSON.stringify(one.leftOut) !== JSON.stringify(other.leftOut)) return false;
+  // An entry that was not read again is the same object: with the same inodes, the links are the same.
+  if ([...one.entries].every(([key, entry]) => entry.kind !== 'file' || other.entries.get(key) === entry)) return true;
+  return JSON.stringify(linkedGroups(one)) === JSON.stringify(linkedGroups(other));
 }
 
 /** The groups of files that are hard links to each other. */
