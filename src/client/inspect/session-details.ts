@@ -213,7 +213,11 @@ export function detailsAsJson({
     question: question && { text: question.text, choices: question.choices },
     browser: { open: isBrowserOpen, taken: session.browserHold },
     terminal: session.terminal,
-    work: { last: session.work.last, steps: session.stepCheckpoints },
+    work: {
+      last: session.work.last,
+      restored_for: session.work.restored?.message ?? null,
+      steps: session.stepCheckpoints,
+    },
     approval: asked,
     unanswered,
     inbox,
