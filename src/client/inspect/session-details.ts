@@ -97,7 +97,7 @@ export async function readSessionDetails(
 /** The folders of a session besides its inbox; one comes after the folder it is in. */
 const FOLDERS = [
   ...(['inboxFiles', 'outbox', 'outboxRead', 'plans', 'planHistory', 'blobs', 'work', 'tools', 'done'] as const),
-  ...(['rejected', 'approvals', 'approvalsAnswered', 'jobs', 'browser'] as const),
+  ...(['rejected', 'approvals', 'approvalsAnswered', 'jobs', 'browser', 'checkpoints', 'checkpointContents'] as const),
 ];
 
 function findFolderProblems(paths: SessionPaths): string[] {

@@ -27,11 +27,12 @@ const MAX_NAMED = 40;
 type Last = KnownWork & { number: number };
 
 /**
- * The checkpoints of one session, for its only writer. `work`: the session's `work/`, or that of its root. Contents are
- * on disk before a manifest names them, so a crash leaves only staging names and contents without a manifest; both are
- * removed with the next checkpoint that is pruned.
+ * The checkpoints of one session, for its only writer: staging files of an earlier one are removed. `work`: the
+ * session's `work/`, or that of its root. Contents are on disk before a manifest names them, so a crash leaves only
+ * staging names, and contents without a manifest, which are removed when checkpoints are next pruned.
  */
 export function openCheckpoints(paths: SessionPaths, work: string, limits: () => CheckpointLimits): Checkpoints {
+  for (const folder of [paths.checkpoints, paths.checkpointContents]) removeStaging(folder);
   const exclusively = createMutex();
   const contents = openContents(paths);
   let last: Last | undefined;
@@ -39,11 +40,7 @@ export function openCheckpoints(paths: SessionPaths, work: string, limits: () =>
   let stored: number | undefined;
 
   async function save(order: SaveOrder, signal: AbortSignal): Promise<SavedCheckpoint> {
-    for (const folder of [paths.checkpoints, paths.checkpointContents]) {
-      ensureFolder(folder);
-      // Of an earlier process: there is no other writer.
-      if (stored === undefined) removeStaging(folder);
-    }
+    for (const folder of [paths.checkpoints, paths.checkpointContents]) ensureFolder(folder);
     const before = await readLast(paths, last, signal);
     const rules = limits();
     const { top, way } = wayTo(work, order.folder);

@@ -39,7 +39,7 @@ export async function applyRetention(
   const last = readLastEvent(paths);
   if (!(last?.type === 'reply.published' && last.idle)) return { removed: 0, more: false };
   // For sessions that are never opened again; opening a session does this too.
-  removeStaging(paths.folder);
+  for (const folder of [paths.folder, paths.checkpoints, paths.checkpointContents]) removeStaging(folder);
   const recordEnd = daysBefore(now, keep.recordDays);
   const segments = keep.recordDays > 0 ? await removeExpiredSegments(paths, recordEnd) : 0;
   const blobs = segments > 0 ? await removeUnnamedBlobs(paths, recordEnd) : 0;
