@@ -4,23 +4,18 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { chat } from './bench/chat.ts';
 import { checkpoints } from './bench/checkpoints.ts';
-import { cli } from './bench/cli.ts';
 import { detectionTable } from './bench/detection.ts';
 import { growth } from './bench/growth.ts';
 import { http } from './bench/http.ts';
-import { load } from './bench/load.ts';
+import { intentTable } from './bench/intent.ts';
 import { machineLine } from './bench/machine.ts';
 import { overhead } from './bench/overhead.ts';
-import { page } from './bench/page.ts';
-import { pickup } from './bench/pickup.ts';
 import { recovery } from './bench/recovery.ts';
 import type { Setting } from './bench/setting.ts';
-import { stall } from './bench/stall.ts';
 import { start } from './bench/start.ts';
 
-const USAGE = `npm run bench -- [pickup | overhead | start | load | growth | stall | recovery | checkpoints | cli | http | chat | page | detection [corpus]] [options]
+const USAGE = `npm run bench -- [overhead | start | growth | recovery | checkpoints | http | intent | detection [corpus]] [options]
   --quick             fewer repetitions and sessions: everything within a minute on a quiet machine
   --all               also what takes very long: 50,000 idle sessions, 100 MB of history
   --profile <folder>  the daemon writes its CPU profiles there, for the browser's developer tools
@@ -40,18 +35,13 @@ const { values, positionals } = parseArgs({
 const [only, corpus = CORPUS] = positionals;
 
 const benches: Record<string, (setting: Setting) => Promise<string> | string> = {
-  pickup,
   overhead,
   start,
-  load,
   growth,
-  stall,
   recovery,
   checkpoints,
-  cli,
   http,
-  chat,
-  page,
+  intent: intentTable,
   detection: ({ size }) => detectionTable(corpus, { refits: size !== 'quick' }),
 };
 

@@ -113,7 +113,7 @@ function noteInlined(output) {
 }
 
 /**
- * Writes the page of `agentctl serve`: its main script, those loaded on demand (graph, browser, terminal), and files
+ * Writes the page of `agentctl serve`: its main script, those loaded on demand (graph, browser), and files
  * that are copied unchanged.
  */
 async function writePage() {

@@ -3,7 +3,7 @@
 export { decide } from './core/decide/decide.ts';
 export { detectStepCompletion, type StepTurn, type StepVerdict } from './core/detect/step-completion.ts';
 export { parseStepDeclarations } from './core/detect/step-tags.ts';
-export { classifyIntent } from './core/messages/intent.ts';
+export { classifyIntent } from './core/intent/intent.ts';
 export { readySteps } from './core/plan/plan-steps.ts';
 export { reduceEvent } from './core/reducers/reduce-event.ts';
 export type { Decision } from './core/runs/decision.ts';

@@ -41,7 +41,6 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
       '@hono/node-server',
       '@modelcontextprotocol/server',
       '@preact/signals',
-      '@xterm/headless',
       'hono',
       'marked',
       'preact',
@@ -124,7 +123,7 @@ test('the page is apart: it takes only types and one file from the rooms, packag
   expect(page.length).toBeGreaterThan(20);
   const wrong = page.filter((one) => {
     if (one.from.startsWith('.')) return !isPage(target(one)) && !one.types && target(one) !== SHARED_WITH_PAGE;
-    const packages = ['preact', 'preact/hooks', '@preact/signals', 'marked', '@dagrejs/dagre', '@xterm/headless'];
+    const packages = ['preact', 'preact/hooks', '@preact/signals', 'marked', '@dagrejs/dagre'];
     return !packages.includes(one.from);
   });
   const others = all.filter((one) => one.from.startsWith('.') && !isPage(one.file) && isPage(target(one)));

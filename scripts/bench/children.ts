@@ -49,74 +49,10 @@ export async function startServer(
  * that this bench runs under, which would add to its start time and memory.
  */
 export function startFloor(program: URL, ...args: string[]): Promise<Child> {
-  return start(floorWords(program, args));
-}
-
-function floorWords(program: URL, args: string[]): string[] {
   const { outputText } = ts.transpileModule(readFileSync(program, 'utf8'), {
     compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2023 },
   });
-  return ['--input-type=module', '--eval', outputText, ...args];
-}
-
-export type Terminal = {
-  type(text: string): void;
-  /** Resolves with the time at which a text appeared on the screen; it must not be there already. */
-  shows(text: string): Promise<number>;
-  stop(): Promise<void>;
-};
-
-/** `agentctl chat` in a terminal. */
-export const startChat = (workspace: string, session: string): Terminal =>
-  startInTerminal([AGENTCTL, '--workspace', workspace, 'chat', session], '/quit\r');
-
-/** A floor in a terminal. */
-export const startFloorInTerminal = (program: URL, ...args: string[]): Terminal =>
-  startInTerminal(floorWords(program, args), END_OF_INPUT);
-
-const END_OF_INPUT = '\u0004';
-
-/** Runs a program in a terminal of `script` (util-linux) and reads its screen. Typing `leave` ends it. */
-function startInTerminal(words: string[], leave: string): Terminal {
-  const command = [process.execPath, ...words].map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ');
-  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], SHELL: '/bin/sh', TERM: 'xterm' };
-  const child = spawn('script', ['-qefc', `exec ${command}`, '/dev/null'], { env, stdio: ['pipe', 'pipe', 'inherit'] });
-  alive.add(child);
-  let screen = '';
-  let isOver = false;
-  const waiting = new Set<() => void>();
-  const look = () => {
-    for (const one of waiting) one();
-  };
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    screen += text;
-    look();
-  });
-  const ended = new Promise<void>((resolve) => child.once('close', () => resolve())).then(() => {
-    alive.delete(child);
-    isOver = true;
-    look();
-  });
-  return {
-    type: (text) => void child.stdin.write(text),
-    shows: (text) =>
-      new Promise((resolve, reject) => {
-        const check = () => {
-          const isThere = screen.includes(text);
-          if (!isThere && !isOver) return;
-          waiting.delete(check);
-          if (!isThere) return reject(new Error(`Expected "${text}" in the terminal. It ended with: ${screen}`));
-          resolve(performance.now());
-          screen = '';
-        };
-        waiting.add(check);
-        check();
-      }),
-    stop() {
-      child.stdin.write(leave);
-      return ended;
-    },
-  };
+  return start(['--input-type=module', '--eval', outputText, ...args]);
 }
 
 async function start(args: string[]): Promise<Child> {

@@ -6,10 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export type Say = { text: string; rest?: string; pauseMs?: number } | { tool: string; args: object };
 
 /**
- * One request and its answer, in ms by the bench's clock: headers received; first byte, rest of the text and last byte
+ * One request and its answer, in ms by the bench's clock: headers received; first byte and last byte
  * handed to the kernel (NaN until then). `who`: the word after the first MARK in the request.
  */
-export type Exchange = { arrived: number; began: number; wentOn: number; answered: number; who: string };
+export type Exchange = { arrived: number; began: number; answered: number; who: string };
 
 /** Precedes the name of a session in the text of its task, if several sessions run. */
 export const MARK = '@session-';
@@ -45,7 +45,7 @@ export async function openEndpoint(): Promise<Endpoint> {
     // Requests for the list of models are not model calls.
     if (request.method !== 'POST') return void response.writeHead(404).end();
     const later = Number.NaN;
-    const exchange: Exchange = { arrived: performance.now(), began: later, wentOn: later, answered: later, who: '' };
+    const exchange: Exchange = { arrived: performance.now(), began: later, answered: later, who: '' };
     const index = exchanges.push(exchange) - 1;
     const answer = say;
     for (const one of arrivals.splice(0)) one(exchange.arrived);
@@ -55,7 +55,7 @@ export async function openEndpoint(): Promise<Endpoint> {
       const said = await answer(index, exchange.who);
       if (response.destroyed) return;
       exchange.began = performance.now();
-      await stream(response, said, index, exchange);
+      await stream(response, said, index);
       exchange.answered = performance.now();
     }, gone);
   });
@@ -106,7 +106,7 @@ async function received(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
-async function stream(response: ServerResponse, say: Say, index: number, exchange: Exchange): Promise<void> {
+async function stream(response: ServerResponse, say: Say, index: number): Promise<void> {
   const piece = (delta: object, finish: string | null = null): string =>
     `data: ${JSON.stringify({
       id: `answer-${index}`,
@@ -120,7 +120,6 @@ async function stream(response: ServerResponse, say: Say, index: number, exchang
     response.write(piece({ role: 'assistant', content: say.text }));
     if (say.rest !== undefined) {
       await sleep(say.pauseMs ?? 0);
-      exchange.wentOn = performance.now();
       response.write(piece({ content: say.rest }));
     }
     response.write(piece({}, 'stop'));

@@ -2,11 +2,10 @@ import * as fs from 'node:fs';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startAgentd, startFloor, startServer } from './children.ts';
+import { startAgentd, startServer } from './children.ts';
 import { drop, FREE, makeSession, makeWorkspace } from './contender.ts';
 import { type Endpoint, openEndpoint } from './endpoint.ts';
 import { median, ms, quantile, table, times } from './numbers.ts';
-import { eventsToReaders, idleStreams, READER_SIZES } from './readers.ts';
 import type { Setting } from './setting.ts';
 
 const WARM_UP = 5;
@@ -18,14 +17,9 @@ const MESSAGES = { quick: 10, usual: 200 };
 
 type Server = Awaited<ReturnType<typeof startServer>>;
 
-const BARE_SERVER = new URL('floor-post.ts', import.meta.url);
-
-/**
- * The time that `agentctl serve` adds to a message, the first word of an answer and an event; the cost of open streams.
- */
+/** The time that `agentctl serve` adds to a message and to the first word of an answer. */
 export async function http({ folder, size, nodeFlags }: Setting): Promise<string> {
-  const kind = size === 'quick' ? 'quick' : 'usual';
-  const n = MESSAGES[kind];
+  const n = MESSAGES[size === 'quick' ? 'quick' : 'usual'];
   const endpoint = await openEndpoint();
   const workspace = makeWorkspace(join(folder, 'http'), FREE);
   const daemon = await startAgentd(workspace, endpoint.url, nodeFlags);
@@ -36,14 +30,13 @@ export async function http({ folder, size, nodeFlags }: Setting): Promise<string
   await server.stop();
   await daemon.stop();
   endpoint.close();
-  const sizes = READER_SIZES[kind];
   return [
     'http: a message is sent … its request is at the model, ms',
     '',
     table(
       [
-        ...['n', 'posted p50 / p99', 'to a bare server', 'dropped p50 / p99', 'dropped and synced p50 / p99'],
-        ...['later than to a bare server (p50)', 'than dropped (target 3)', 'than dropped and synced'],
+        ...['n', 'posted p50 / p99', 'dropped p50 / p99', 'dropped and synced p50 / p99'],
+        ...['later than dropped (p50, target 3)', 'than dropped and synced'],
       ],
       [sent],
     ),
@@ -57,40 +50,28 @@ export async function http({ folder, size, nodeFlags }: Setting): Promise<string
       ],
       words,
     ),
-    '',
-    'an event is durable … so many readers have it, ms (target 20, p99 50)',
-    '',
-    table(['readers', 'n', 'first p50', 'last p50 / p99'], await eventsToReaders(folder, sizes)),
-    '',
-    `open streams of one session at rest; processor time over ${sizes.restS} s (target 60 MB)`,
-    '',
-    table(['streams', 'RSS, MB', 'more, MB', 'kB each', 'CPU'], await idleStreams(join(folder, 'idle'), sizes)),
   ].join('\n');
 }
 
 const both = (took: readonly number[]): string => `${ms(median(took))} / ${ms(quantile(took, 0.99))}`;
 
-/** The time until the model gets the request for a message that is posted, here or to a bare server, or dropped. */
+/** The time until the model gets the request for a message that is posted or dropped. */
 async function posted(workspace: string, server: Server, endpoint: Endpoint, n: number): Promise<string[]> {
   const agent = new Agent({ keepAlive: true });
   const session = makeSession(workspace, 'posted');
-  const bare = await startFloor(BARE_SERVER, join(session, 'inbox'));
-  const bareServer = { url: bare.said.replace('SERVING ', ''), token: '' };
-  const postTo = (at: { url: string; token: string }) => async (id: string, text: string) => {
-    const began = performance.now();
-    await post(at, '/api/sessions/posted/messages', { text }, { agent, headers: { 'idempotency-key': id } });
-    return began;
-  };
   const ways = {
-    posted: postTo(server),
-    bare: postTo(bareServer),
+    async posted(id: string, text: string) {
+      const began = performance.now();
+      await post(server, '/api/sessions/posted/messages', { text }, { agent, headers: { 'idempotency-key': id } });
+      return began;
+    },
     dropped: async (id: string, text: string) => drop(session, id, text),
     synced: async (id: string, text: string) => dropSynced(session, id, text),
   };
-  const took: Record<keyof typeof ways, number[]> = { posted: [], bare: [], dropped: [], synced: [] };
+  const took: Record<keyof typeof ways, number[]> = { posted: [], dropped: [], synced: [] };
   endpoint.script(() => ({ text: 'ok' }));
   for (let index = 0; index < n + WARM_UP; index++) {
-    for (const way of ['posted', 'bare', 'dropped', 'synced'] as const) {
+    for (const way of ['posted', 'dropped', 'synced'] as const) {
       const id = `${way}-${index}`;
       const arrival = endpoint.arrival();
       const at = await ways[way](id, `Message ${id}: are you there?`);
@@ -100,8 +81,7 @@ async function posted(workspace: string, server: Server, endpoint: Endpoint, n: 
     }
   }
   agent.destroy();
-  await bare.stop();
-  const all = [took.posted, took.bare, took.dropped, took.synced].map((one) => one.slice(WARM_UP));
+  const all = [took.posted, took.dropped, took.synced].map((one) => one.slice(WARM_UP));
   const [ours = [], ...others] = all;
   return [String(n), ...all.map(both), ...others.map((than) => ms(median(ours) - median(than)))];
 }

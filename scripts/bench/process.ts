@@ -8,8 +8,6 @@ const TICKS = 100;
 export type Vitals = {
   /** Resident memory in MiB. */
   rss(): number;
-  /** Peak resident memory in MiB. */
-  peakRss(): number;
   /** Seconds of processor time of all threads. */
   cpu(): number;
   /** The number of inotify watches. */
@@ -22,7 +20,6 @@ export function vitalsOf(pid: number | undefined): Vitals {
   const read = (file: string, what: RegExp): number => Number(what.exec(textOf(join(`/proc/${pid}`, file)))?.[1]);
   return {
     rss: () => read('status', /^VmRSS:\s+(\d+) kB/m) / 1024,
-    peakRss: () => read('status', /^VmHWM:\s+(\d+) kB/m) / 1024,
     cpu() {
       // The name in the second field may contain anything, so fields are counted after it.
       const fields = textOf(`/proc/${pid}/stat`).replace(/^.*\)/s, '').trim().split(' ');

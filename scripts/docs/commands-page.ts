@@ -21,7 +21,6 @@ const MEANING: Record<string, string> = {
   show_help: 'answered at once',
   about_mode: 'answered at once; applies to new tasks',
   about_browser: 'answered at once; a call of the agent for the browser waits while a person has it',
-  about_terminal: 'answered at once; the agent continues',
   keep_for_later: 'shown to the model with the next task',
   reply_nothing_runs: 'reply: nothing is running',
   reply_paused: 'reply: already paused',

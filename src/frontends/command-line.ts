@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type { Argv } from 'yargs';
 import { nearestName } from '../base/strings.ts';
 import { errorCode, InvalidArgument, UserError } from '../base/user-error.ts';
-import { defaultWorkspace } from '../client/sessions/client-errors.ts';
+import { defaultWorkspace, emptyValue } from '../client/sessions/client-errors.ts';
 import type { ModelSettings } from '../protocol/settings/config.ts';
 import { isEnvVariableName, NOT_A_VARIABLE_NAME } from '../protocol/settings/env-variable.ts';
 
@@ -20,11 +20,12 @@ export const WORKSPACE_OPTION = {
 } as const;
 
 /**
- * The absolute path of the workspace: flag, else environment, else `~/.workspace`. Throws UserError if there is
- * something else than a folder.
+ * The absolute path of the workspace: flag, else environment, else `~/.workspace`. Throws UserError if the one that
+ * counts is empty, or if there is something else than a folder.
  */
 export function workspaceRoot(flag: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
-  const root = flag ? resolve(flag) : defaultWorkspace(env);
+  if (flag === '') throw new InvalidArgument(emptyValue('--workspace'));
+  const root = flag === undefined ? defaultWorkspace(env) : resolve(flag);
   if (isOtherThanFolder(root))
     throw new UserError(
       `Expected a folder as the workspace, but ${root} is none. Name another one with --workspace, or move it away.`,
@@ -73,9 +74,20 @@ export type SettingsFlags = {
 };
 export type DaemonFlags = SettingsFlags & { logLevel: LogLevel; allowNetworkFs?: boolean | undefined };
 
-/** The model's settings that flags give. */
-export function modelSettingsFromFlags({ model, baseUrl, apiKeyEnv }: SettingsFlags): ModelSettings {
+/**
+ * The model's settings that flags give. Throws UserError if a variable that would count in place of a missing flag is
+ * empty.
+ */
+export function modelSettingsFromFlags(
+  { model, baseUrl, apiKeyEnv }: SettingsFlags,
+  env: NodeJS.ProcessEnv = process.env,
+): ModelSettings {
   checkKeyVariable(apiKeyEnv);
+  for (const [name, flag] of [
+    ['OPENAI_MODEL', model],
+    ['OPENAI_BASE_URL', baseUrl],
+  ] as const)
+    if (flag === undefined && env[name] === '') throw new InvalidArgument(emptyValue(name));
   return {
     ...(model !== undefined && { name: model }),
     ...(baseUrl !== undefined && { base_url: baseUrl }),
@@ -108,6 +120,20 @@ export function daemonArgv(
   };
   const given = Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
   return [...given, ...(allowNetworkFs ? ['--allow-network-fs'] : []), '--log-level', logLevel];
+}
+
+/**
+ * A flag whose value is empty came from a variable that is not set: it means neither its default nor "none". Throws an
+ * error that names the flag. `switches`: flags that take no value.
+ */
+export function rejectEmptyFlags(argv: readonly string[], switches: ReadonlySet<string>): void {
+  const end = argv.indexOf('--');
+  const words = end < 0 ? argv : argv.slice(0, end);
+  for (const [place, word] of words.entries()) {
+    const [, flag, name = '', equals] = /^(--?([^=-][^=]*))(=)?$/.exec(word) ?? [];
+    if (flag !== undefined && !switches.has(name) && (equals || words[place + 1] === ''))
+      throw new Error(emptyValue(flag));
+  }
 }
 
 /** A single-valued flag given twice is a mistake, not a list. */

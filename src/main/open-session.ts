@@ -26,7 +26,6 @@ import {
   createToolbox,
   type McpPool,
   openJobStore,
-  openTerminal,
   type Sandbox,
 } from '../tools/index.ts';
 import type { LiveSettings } from './live-settings.ts';
@@ -79,7 +78,6 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   const runGuarded: RunGuarded = (what, run) => deps.hands().runGuarded(name, what, run);
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const store = openStore(name, epoch, runGuarded, deps);
-  const onLost = () => deps.hands().wake(name);
   const world: SessionPorts = {
     store,
     children: openChildSessions(workspace, {
@@ -114,12 +112,7 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
     browser: deps.browsers.controlFor({
       ...profile,
       socket: workspace.paths.browserSocket(name),
-      onLost,
-    }),
-    terminal: openTerminal({
-      ...{ sandbox, readAlso, env: deps.env, notes: notes.tools, onLost },
-      work: () => store.work(undefined),
-      socket: workspace.paths.terminalSocket(name),
+      onLost: () => deps.hands().wake(name),
     }),
     log: (level, text) => log(level, `${name}: ${text}`),
   };

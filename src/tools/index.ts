@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path';
 import { UserError } from '../base/user-error.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
-import type { BrowserControl, TerminalControl } from '../engine/ports/tool-ports.ts';
+import type { BrowserControl } from '../engine/ports/tool-ports.ts';
 import type { SandboxSettings } from '../protocol/settings/effective-settings.ts';
 import { NO_BROWSER } from '../protocol/workspace/handover.ts';
 import { BROWSER_HEAD, type BrowserSettings } from './browser/browser-args.ts';
@@ -14,7 +14,6 @@ import { readFileTool } from './files/read-file.ts';
 import { searchFilesTool } from './files/search-files.ts';
 import { writeFileTool } from './files/write-file.ts';
 import type { ControlOptions } from './handover/browser-handover.ts';
-import { openTerminalControl, type TerminalOptions } from './handover/terminal-handover.ts';
 import type { JobStore } from './jobs/job-store.ts';
 import { jobsTool } from './jobs/jobs-tool.ts';
 import {
@@ -65,7 +64,8 @@ export type BuiltinOptions = {
 export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs, notes }: BuiltinOptions): Tool[] {
   const relative = readAlso.find((folder) => !isAbsolute(folder));
   if (relative !== undefined) throw new UserError(`Expected absolute folders in \`read_also\`, got \`${relative}\`.`);
-  const readable = readableFolders({ readAlso, notes });
+  // The files of skills can be read and run.
+  const readable = [...readAlso, ...(notes ? [notes.skills.folder] : [])];
   const commands = shellTool({
     env,
     timeoutMs: shellTimeoutMs,
@@ -86,21 +86,6 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs
     checkTool({ readAlso, shell: commands, web }),
     ...(notes ? [rememberTool(notes.remember), recallTool(notes.recall), skillTool(notes.skills)] : []),
   ];
-}
-
-/** Includes the skills, whose files can be read and run. */
-const readableFolders = ({ readAlso, notes }: Pick<BuiltinOptions, 'readAlso' | 'notes'>): string[] => [
-  ...readAlso,
-  ...(notes ? [notes.skills.folder] : []),
-];
-
-/** The terminal of a session, with the same access as the agent's commands. */
-export function openTerminal({
-  notes,
-  readAlso,
-  ...options
-}: TerminalOptions & Pick<BuiltinOptions, 'notes'>): TerminalControl {
-  return openTerminalControl({ ...options, readAlso: readableFolders({ readAlso, notes }) });
 }
 
 export type { WebSettings } from './web/web-tool-heads.ts';

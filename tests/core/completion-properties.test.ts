@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { detectStepCompletion, type StepTurn } from '../../src/core/detect/step-completion.ts';
 import { MAX_OPEN_STEPS, parseStepDeclarations } from '../../src/core/detect/step-tags.ts';
-import { classifyIntent } from '../../src/core/messages/intent.ts';
+import { classifyIntent } from '../../src/core/intent/intent.ts';
 import fc, { anyCharacter } from '../support/property.ts';
 
 const piece = fc.constantFrom(

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { classifyIntent } from '../../src/core/messages/intent.ts';
+import { classifyIntent } from '../../src/core/intent/intent.ts';
 import { casesOf } from './case-file.ts';
 
 const Input = z.strictObject({ text: z.string(), planStatus: z.string().nullable() });
@@ -24,11 +24,11 @@ test('a waiting, failed or cancelled plan goes on at the word; other plans take 
 });
 
 test('the word with a link needs no comma before the instruction', () => {
-  expect(classifyIntent('continue with the summary only', paused)).toEqual({
+  expect(classifyIntent('continue with the summary only', paused)).toMatchObject({
     kind: 'continue',
     rest: 'with the summary only',
   });
-  expect(classifyIntent('請繼續，謝謝', paused)).toEqual({ kind: 'continue' });
+  expect(classifyIntent('請繼續，謝謝', paused)).toMatchObject({ kind: 'continue' });
 });
 
 test('the same letters in another phrase do not resume', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { classifyIntent } from '../../src/core/messages/intent.ts';
+import { classifyIntent } from '../../src/core/intent/intent.ts';
 import { casesOf } from './case-file.ts';
 
 const Input = z.strictObject({ text: z.string() });
@@ -17,11 +17,11 @@ for (const one of casesOf('interrupt-intent', Input, Expected)) {
 const kindOf = (text: string): string => classifyIntent(text, { planStatus: 'running' }).kind;
 
 test('a first line that begins with a slash is a command, given on without it', () => {
-  expect(classifyIntent('/continue skip the download')).toEqual({
+  expect(classifyIntent('/continue skip the download')).toMatchObject({
     kind: 'command',
     rest: 'continue skip the download',
   });
-  expect(classifyIntent('  /stop\n')).toEqual({ kind: 'command', rest: 'stop' });
+  expect(classifyIntent('  /stop\n')).toMatchObject({ kind: 'command', rest: 'stop' });
 });
 
 test('a pause is a whole message that says so', () => {
@@ -33,8 +33,8 @@ test('a pause is a whole message that says so', () => {
 test('"not done yet" takes the last step back and hands on what is missing', () => {
   for (const text of ['not done yet', "It's not finished yet.", '还没完成', '還沒完成！', 'noch nicht fertig'])
     expect(kindOf(text), text).toBe('undo');
-  expect(classifyIntent('还没完成，缺两个文件')).toEqual({ kind: 'undo', rest: '缺两个文件' });
-  expect(classifyIntent('Not done yet: two files are missing')).toEqual({
+  expect(classifyIntent('还没完成，缺两个文件')).toMatchObject({ kind: 'undo', rest: '缺两个文件' });
+  expect(classifyIntent('Not done yet: two files are missing')).toMatchObject({
     kind: 'undo',
     rest: 'two files are missing',
   });

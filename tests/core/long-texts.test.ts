@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { filesInDescription } from '../../src/core/detect/plan-vocabulary.ts';
 import { detectStepCompletion } from '../../src/core/detect/step-completion.ts';
 import { parseStepDeclarations, readStatusTags } from '../../src/core/detect/step-tags.ts';
-import { classifyIntent } from '../../src/core/messages/intent.ts';
+import { classifyIntent } from '../../src/core/intent/intent.ts';
 import { filesNamedIn } from '../../src/core/messages/replies.ts';
 import { parseEditedPlan } from '../../src/core/plan/edited-plan.ts';
 import { PLAN_BOUNDS } from '../../src/protocol/session/plan-edit.ts';

@@ -60,7 +60,7 @@ test('a time in a reply says that it is UTC, in both languages', () => {
   const at = '2026-03-01T23:05:09.123Z';
   for (const words of Object.values(REPLY_WORDING)) {
     const texts = [words.asksHow(1, null, at), words.retrying('no answer', 2, at)];
-    for (const text of [...texts, words.browser.heldBy(null, at), words.terminal.heldBy('ana', at)])
+    for (const text of [...texts, words.browser.heldBy(null, at), words.browser.heldBy('ana', at)])
       expect(text).toContain('2026-03-01 23:05:09 UTC');
   }
 });

@@ -7,6 +7,9 @@ test('calls in flight have ten seconds when the daemon is asked to stop; the env
   expect(timesOf({ AGENTD_GRACE_S: '3', AGENTD_WATCHDOG_S: '0.5' })).toEqual({ graceMs: 3000, patienceMs: 500 });
 });
 
-test.each(['', '0', '-1', 'ten', 'Infinity'])('%j sets no time', (seconds) => {
-  expect(timesOf({ AGENTD_GRACE_S: seconds, AGENTD_WATCHDOG_S: seconds })).toEqual({});
+test.each(['', '0', '-1', 'ten', 'Infinity'])('%j is no time', (seconds) => {
+  expect(() => timesOf({ AGENTD_GRACE_S: seconds })).toThrow(
+    `AGENTD_GRACE_S takes a number of seconds above 0, got "${seconds}"`,
+  );
+  expect(() => timesOf({ AGENTD_WATCHDOG_S: seconds })).toThrow('AGENTD_WATCHDOG_S');
 });

@@ -105,7 +105,7 @@ test('a restore keeps what is there first, and one that a power cut interrupted 
   expect(JSON.stringify(at.requests.at(-1))).toContain('A person restored a file in work/');
 });
 
-test('nothing is restored while a terminal is open or a background command runs', async () => {
+test('nothing is restored while a background command runs', async () => {
   const { restores, port } = counted();
   const at = await rig(
     withPort(port, {

@@ -97,6 +97,104 @@ describe('an answer that the endpoint cut off at its length limit', () => {
   });
 });
 
+describe('an answer that the endpoint stopped for a reason other than its length', () => {
+  const half = { text: 'Fetched. [Done] And in 2024 it', unfinished: 'content_filter' };
+
+  test('pauses the run with its text and the reason; "continue" asks again, and the model knows why', async () => {
+    const it = await rig({ script: moves(half, { text: 'The whole.' }, { hold: true }) });
+    it.drop('1.md', 'Tell me');
+    await it.settle();
+    expect(it.reply('1.md')).toMatch(
+      /status: paused[\s\S]*reason: unfinished[\s\S]*in 2024 it\n\nPaused: [\s\S]*"content_filter", its content filter/,
+    );
+    it.drop('2.md', 'continue');
+    await it.settle();
+    expect(lastBlock({ ...it, requests: it.requests.slice(0, 2) })).toContain('content_filter');
+    expect(it.reply('2.md')).toMatch(/status: done[\s\S]*The whole\./);
+  });
+
+  test('closes no step, neither by what it states nor by what it moves on to', async () => {
+    const it = await run([half]);
+    expect(statuses(it)).toEqual(['running', 'pending', 'pending']);
+    expect(it.reply('1.md')).toMatch(/status: paused[\s\S]*reason: unfinished/);
+    const moved = await run([{ text: 'Now I draw the graph.', calls: [shell()], unfinished: 'something_new' }]);
+    expect(statuses(moved)).toEqual(['running', 'pending', 'pending']);
+  });
+
+  test('is no result of a child session', async () => {
+    const it = await rig({ name: 'demo~step_1', script: moves(half) });
+    it.drop('1.msg.json', JSON.stringify({ id: 'step_1.1', text: 'Tell me', from: 'demo' }));
+    await it.settle();
+    const [reply] = it.events().flatMap((event) => (event.type === 'reply.committed' ? [event.reply] : []));
+    expect(reply).toMatchObject({ status: 'paused', reason: 'unfinished' });
+  });
+
+  test('is no plan and no summary: it is asked for again', async () => {
+    const plan = JSON.stringify({ steps: ['Look', 'Write'] });
+    const it = await rig({
+      config: { mode: 'plan-act' },
+      script: moves({ text: plan, unfinished: 'SAFETY' }, { text: plan }, { hold: true }),
+    });
+    it.drop('1.md', 'Write it up');
+    await it.settle();
+    await it.pass(1000);
+    expect(it.events().flatMap((one) => (one.type === 'model.failed' ? [one.kind] : []))).toEqual(['malformed']);
+    const [asked] = it.events().flatMap((one) => (one.type === 'model.answered' ? [one.planner_query] : []));
+    expect(asked).toBe('plan');
+  });
+});
+
+test('after a call that could not be read, the model is told how to call a tool, once', async () => {
+  const options = { retry: true, hint: 'call' as const };
+  const it = await run([{ fault: ['malformed', 'a tool call came as text', options] }, { calls: [shell()] }]);
+  await it.pass(1000);
+  const blocks = it.requests.map(({ messages }) => String(messages.at(-1)?.content));
+  expect(blocks.map((block) => block.includes('tool call that could not be read'))).toEqual([
+    false,
+    false,
+    true,
+    false,
+  ]);
+});
+
+describe('a limit on cost', () => {
+  const work = { calls: [shell()], cost: 0.4 };
+
+  test('pauses at the first answer whose cost is unknown, and says what to set', async () => {
+    const it = await rig({
+      config: { limits: { cost: 1 } },
+      script: moves(work, { calls: [shell()] }, { text: 'never' }),
+    });
+    it.drop('1.md', 'Work');
+    await it.settle();
+    expect(it.requests).toHaveLength(2);
+    expect(it.reply('1.md')).toMatch(/status: paused[\s\S]*reason: limit[\s\S]*unknown[\s\S]*model\.prices/);
+  });
+
+  test('pauses where it is reached; an answer that ends the run is not held back', async () => {
+    const reached = await rig({ config: { limits: { cost: 1 } }, script: () => ({ ...work, calls: [shell()] }) });
+    reached.drop('1.md', 'Work');
+    await reached.settle();
+    expect(reached.reply('1.md')).toContain('limits.cost = 1');
+    const ended = await rig({ config: { limits: { cost: 1 } }, script: moves({ text: 'Done.' }) });
+    ended.drop('1.md', 'Work');
+    await ended.settle();
+    expect(ended.reply('1.md')).toMatch(/status: done/);
+  });
+
+  test('gives nothing of a budget whose rest is unknown to a child session', async () => {
+    const it = await rig({
+      config: { limits: { cost: 1 } },
+      tools: ['spawn'],
+      script: moves({ calls: [{ name: 'spawn', args: { task: 'Read a.txt' } }] }, { text: 'never' }),
+    });
+    it.drop('1.md', 'Work');
+    await it.settle();
+    expect(it.events().map(({ type }) => type)).not.toContain('child.sent');
+    expect(it.reply('1.md')).toMatch(/status: paused[\s\S]*reason: limit/);
+  });
+});
+
 describe('markers that say more', () => {
   test.each(['[Failed: the site is gone]', '[失败：网站没了]', '[Failed] the site is gone'])(
     '%s fails the step with its reason, and the next one begins',

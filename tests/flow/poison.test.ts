@@ -45,7 +45,7 @@ test('kill -9 while a session waits for a slow model never fails it, however oft
   isAwake = true;
   const last = await on.serve(flags);
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('done');
-  expect(last.stderr()).toMatch(/4 daemons in a row crashed[^\n]*8 s/);
+  expect(last.stderr()).toMatch(/4 daemons in a row crashed[^\n]*opened one at a time/);
   await server.close();
 }, 90_000);
 

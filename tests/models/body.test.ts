@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { watchBody } from '../../src/models/http-transport.ts';
+import { watchBody } from '../../src/models/endpoint/http-transport.ts';
 
 async function read(stream: ReadableStream<Uint8Array>): Promise<string> {
   let text = '';

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import type { ChatMessage } from '../../src/engine/ports/session-ports.ts';
-import { openEndpointModel } from '../../src/models/openai-endpoint.ts';
+import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 import { ask } from './ask.ts';
 

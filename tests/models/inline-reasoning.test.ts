@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readCompletionStream } from '../../src/models/completion-stream.ts';
+import { readCompletionStream } from '../../src/models/answer/completion-stream.ts';
 
 /** The filtered answer if it arrives in pieces of this size, and what was shown of it meanwhile. */
 async function answerIn(size: number, content: string) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { parseRunbook } from '../../src/models/runbook-list.ts';
+import { parseRunbook } from '../../src/models/built-in/runbook-list.ts';
 
 const commands = (message: string) => parseRunbook(message)?.steps.map((step) => step.command);
 const descriptions = (message: string) => parseRunbook(message)?.steps.map((step) => step.description);

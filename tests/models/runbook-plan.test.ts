@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { answerRunbook } from '../../src/models/runbook-model.ts';
+import { answerRunbook } from '../../src/models/built-in/runbook-model.ts';
 import { type Rig, type RigOptions, rig } from '../support/rig.ts';
 
 /** A session whose model is the runbook; `exits` are the codes of commands that fail. */

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Scenario } from '../../scripts/modes/scenario.ts';
 import { runDaemon } from '../../src/main/run-daemon.ts';
-import type { BuiltInRequest } from '../../src/models/built-in-model.ts';
-import { Script, scriptedAnswers } from '../../src/models/built-in-model.ts';
+import type { BuiltInRequest } from '../../src/models/built-in/built-in-model.ts';
+import { Script, scriptedAnswers } from '../../src/models/built-in/built-in-model.ts';
 import { inFolder, until } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 

@@ -7,7 +7,19 @@ import { filesIn, findCircles, isUnder, readSources } from './sources.ts';
 const FLOORS: Record<string, readonly string[]> = {
   protocol: ['workspace', 'settings', 'session', 'tool-calls', 'templates', 'json-schemas.ts'],
   core: [
-    ...['text', 'plan', 'session', 'messages', 'templates', 'reducers', 'detect', 'planner', 'modes', 'prompt'],
+    ...[
+      'text',
+      'intent',
+      'plan',
+      'session',
+      'messages',
+      'templates',
+      'reducers',
+      'detect',
+      'planner',
+      'modes',
+      'prompt',
+    ],
     ...['runs', 'children', 'decide'],
   ],
   engine: ['ports', 'state', 'calls', 'intake', 'loop'],
@@ -19,6 +31,7 @@ const FLOORS: Record<string, readonly string[]> = {
     ...['common', 'permissions', 'process', 'sandbox', 'jobs', 'shell', 'sandbox-check', 'files', 'web', 'check'],
     ...['browser', 'handover', 'mcp', 'memory', 'toolbox', 'index.ts'],
   ],
+  models: ['answer', 'request', 'endpoint', 'built-in', 'choose-model.ts'],
   daemon: ['host', 'crashes', 'watch', 'sessions', 'serve-workspace.ts'],
   client: ['sessions', 'inspect', 'actions', 'index.ts'],
   frontends: ['command-line.ts', 'agentd', 'http', 'web', 'openai', 'ag-ui', 'acp', 'mcp', 'cli'],
@@ -27,7 +40,7 @@ const FLOORS: Record<string, readonly string[]> = {
   'frontends/cli': ['common', 'commands', 'admin', 'live', 'parser', 'index.ts'],
 };
 /** Rooms and floors without folders. */
-const FLAT = ['base', 'models', 'main'];
+const FLAT = ['base', 'main'];
 const ENTRY_POINTS = ['agentctl.ts', 'agentd.ts', 'index.ts'];
 const MOST_FILES = 12;
 

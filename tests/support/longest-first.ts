@@ -25,7 +25,6 @@ const LONGEST = [
   'tools/browser',
   'flow/daemon',
   'flow/jobs',
-  'web/terminal',
   'tools/web-fetch',
   'web/page',
   'openai/chat-completions',

@@ -12,7 +12,13 @@ import { type MemoryStore, memoryStore } from './memory-store.ts';
 
 /** What the model does at one call. A function sees the request; `hold` waits until it is let go or aborted. */
 export type Move =
-  | { text?: string; calls?: Array<{ name: string; args?: unknown }>; truncated?: true }
+  | {
+      text?: string;
+      calls?: Array<{ name: string; args?: unknown }>;
+      truncated?: true;
+      unfinished?: string;
+      cost?: number;
+    }
   | { fault: ConstructorParameters<typeof ModelError> }
   /** Waits until it is let go or aborted; then says `next`. */
   | { hold: true; next?: () => Move };
@@ -147,9 +153,10 @@ export async function rig(options: RigOptions): Promise<Rig> {
             name: call.name,
             args: JSON.stringify(call.args ?? {}),
           })),
-          usage: { tokens: 10, cost: null },
+          usage: { tokens: 10, cost: answer.cost ?? null },
           model: 'scripted',
           ...(answer.truncated && { truncated: true }),
+          ...(answer.unfinished !== undefined && { unfinished: answer.unfinished }),
         };
       },
     },

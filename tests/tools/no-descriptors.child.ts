@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { errorCode, errorText } from '../../src/base/user-error.ts';
-import { openTerminalControl } from '../../src/tools/handover/terminal-handover.ts';
 import { stdioTransport } from '../../src/tools/mcp/mcp-stdio.ts';
 import { forkSupervisor } from '../../src/tools/process/fork-server.ts';
 import { guardGroup, isGroupRunning } from '../../src/tools/process/process-group.ts';
@@ -32,23 +31,6 @@ const outcome = async (job: () => unknown): Promise<string> => {
   }
 };
 
-/** How a terminal ends that cannot be started; its control group is released. */
-const terminal = () =>
-  new Promise<string>((end) => {
-    const sandboxed = { endReportedBy: 'inside' as const, words: [], env: {}, cwd: '/', group: '' };
-    const sandbox = {
-      statusFor: () => ({ isSandboxed: true as const, gaps: [] }),
-      wrapCommand: async () => ({ ...sandboxed, release: () => void released++ }),
-      prepareServer: () => Promise.reject(new Error('not used')),
-    };
-    const control = openTerminalControl({
-      ...{ work: async () => '/', readAlso: [], env: {}, socket: join(folder, 'terminal.sock') },
-      sandbox: { of: sandbox, settings: () => ({ mode: 'auto', network: false }) },
-      onLost: () => end(String(control.state.lost)),
-    });
-    control.give();
-  });
-
 const sleeper = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' });
 await once(sleeper, 'spawn');
 
@@ -63,9 +45,6 @@ const outcomes: Record<string, string> = {};
 for (const [name, job] of Object.entries(work)) outcomes[name] = await outcome(job);
 outcomes['guard'] = await outcome(() => guardGroup(2 ** 30)());
 outcomes['group'] = await outcome(() => isGroupRunning(sleeper.pid ?? 0) || Promise.reject(new Error('not running')));
-// Enough for its socket, too few for its shell.
-held.splice(0, 2).forEach(fs.closeSync);
-outcomes['terminal'] = await terminal();
 sleeper.kill();
 held.splice(0).forEach(fs.closeSync);
 // Errors that come late would end this program.

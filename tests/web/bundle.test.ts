@@ -17,7 +17,6 @@ test('the page has at most 60 KB of compressed script, requests nothing from oth
       'icon.svg',
       'index.html',
       'notification-worker.js',
-      'terminal-remote.js',
     ],
   ]);
   const page = ['index.html', 'app.css'].map((name) => readFileSync(`dist/web/${name}`, 'utf8')).join('\n');

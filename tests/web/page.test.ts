@@ -70,7 +70,6 @@ webTest('the files of the page need no token, and their policy forbids everythin
     '/app.js',
     '/graph-layout.js',
     '/browser-remote.js',
-    '/terminal-remote.js',
     '/notification-worker.js',
     '/app.css',
     '/icon.svg',
@@ -152,7 +151,6 @@ webTest(
     const drop = (name: string) => writeFileSync(`${setup.on.session('demo')}/inbox/${name}`, '{ "text": 5 }');
     for (const [language, word, title] of [
       ['中文', '已暂停', '被拒绝的文件'],
-      ['Deutsch', 'pausiert', 'Abgelehnte Dateien'],
       ['English', 'paused', 'Rejected files'],
     ] as const) {
       await page.locator('.settings select').selectOption(language);

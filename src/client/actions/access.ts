@@ -101,23 +101,16 @@ type SchemaFault = { issues: ReadonlyArray<{ path: readonly PropertyKey[]; messa
 const describeIssue = ({ issues: [issue] }: SchemaFault): string =>
   [...(issue?.path ?? []).map(String), issue?.message ?? 'something else'].join(': ');
 
-/** What a person may take over in a session and use through a socket. */
-export type Held = 'browser' | 'terminal';
-
-/**
- * What a message gives to a person or takes from them: people who may not use it may not keep it from others either.
- * Undefined for other messages.
- */
-export function findHoldOrder({
+/** Whether a message gives the browser to a person or takes it from them. */
+export function isBrowserOrder({
   text = '',
   command,
 }: {
   text?: string | undefined;
   command?: string | undefined;
-}): Held | undefined {
+}): boolean {
   const order = parseCommand({ text, ...(command !== undefined && { command }) });
-  if (order?.name !== 'browser' && order?.name !== 'terminal') return undefined;
-  return order.rest.trim() === '' ? undefined : order.name;
+  return order?.name === 'browser' && order.rest.trim() !== '';
 }
 
 /** Whether a message restores files in `work/`. */
@@ -126,19 +119,15 @@ export function isRestoreOrder({ text = '', command }: { text?: string | undefin
 }
 
 /**
- * The socket through which a person uses what they have; `from` is the sender of their messages. Throws `DaemonState`
- * if they do not have it.
+ * The socket through which a person uses the browser that they took over; `from` is the sender of their messages.
+ * Throws `DaemonState` if they do not have it.
  */
-export function findHeldSocket(
-  { browserSocket, terminalSocket }: WorkspacePaths,
-  { name, browserHold, terminal }: Session,
-  what: Held,
+export function findBrowserSocket(
+  { browserSocket }: WorkspacePaths,
+  { name, browserHold: hold }: Session,
   from: string | undefined,
 ): string {
-  const hold = what === 'browser' ? browserHold : terminal;
-  if (hold && hold.from === (from ?? null)) return what === 'browser' ? browserSocket(name) : terminalSocket(name);
-  const holder = hold && (hold.from ?? 'The owner of the workspace');
-  if (what === 'browser')
-    throw new DaemonState(`${holder ?? 'The agent'} has the browser of ${name}. Take it over first: /browser take`);
-  throw new DaemonState(`${holder ?? 'Nobody'} has a terminal open in ${name}. Open one first: /terminal open`);
+  if (hold && hold.from === (from ?? null)) return browserSocket(name);
+  const holder = hold ? (hold.from ?? 'The owner of the workspace') : 'The agent';
+  throw new DaemonState(`${holder} has the browser of ${name}. Take it over first: /browser take`);
 }

@@ -194,7 +194,7 @@ const DEFAULTS = (() => {
   const { exclude, keep, maxFiles, maxFileBytes, maxBytes, maxWorkspaceBytes } = checkpoints;
   const megabytes = (bytes: number) => bytes / (1024 * 1024);
   return {
-    ...{ mode: rules.mode, modes: rules.modes, on_limit: rules.onLimit, unknown_agent: rules.unknownAgent },
+    ...{ mode: rules.mode, on_limit: rules.onLimit, unknown_agent: rules.unknownAgent },
     ...{ limits: rules.limits, model: { context_window: rules.contextWindow } },
     ...{ sandbox: sandbox.mode, network: { shell: sandbox.network }, approvals: permissions.mode },
     retention: { log_days: retention.recordDays, files_days: retention.filesDays },
@@ -223,7 +223,7 @@ const KEY = 'model.api_key_env';
 /** In place of a key that does not go to the address of `session.json`. */
 const NOT_SENT = '(not sent to this address)';
 /** The name of a variable may be a key entered by mistake. */
-const SECRET = /(?:^|\.)api_key_env$|^secrets$|^mcpServers\..*\.(?:env|headers)\./;
+const SECRET = /(?:^|\.)api_key_env$|^secrets$|^model\.headers\.|^mcpServers\..*\.(?:env|headers)\./;
 const MAY_HOLD_SECRETS = /(?:^|\.)base_url$|^mcpServers\./;
 
 function redact(name: string, value: unknown): unknown {

@@ -212,7 +212,6 @@ export function detailsAsJson({
     },
     question: question && { text: question.text, choices: question.choices },
     browser: { open: isBrowserOpen, taken: session.browserHold },
-    terminal: session.terminal,
     work: {
       last: session.work.last,
       restored_for: session.work.restored?.message ?? null,

@@ -40,7 +40,7 @@ export type CheckpointFiles = {
   entries: CheckpointEntry[];
   partial: boolean;
   left_out: LeftOut[];
-  /** Jobs, a terminal or child sessions may have changed it meanwhile. */
+  /** Jobs or child sessions may have changed it meanwhile. */
   concurrent: boolean;
 };
 

@@ -1,7 +1,8 @@
 import { homedir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { firstFew, nearestName, quoteForShell } from '../../base/strings.ts';
-import { UserError } from '../../base/user-error.ts';
+import { InvalidArgument, UserError } from '../../base/user-error.ts';
+import type { EditRefusal } from '../../protocol/session/plan-edit.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 
 /** What was named does not exist, or not any more. */
@@ -55,11 +56,11 @@ export class MessageConflict extends UserError {
   }
 }
 
-/** An edited plan cannot be saved: there is no plan, another one is current, or the text is not a plan. */
+/** An edit of a plan was refused. */
 export class PlanConflict extends UserError {
-  readonly why: 'none' | 'other' | 'unknown' | 'invalid';
+  readonly why: EditRefusal;
 
-  constructor(message: string, why: PlanConflict['why']) {
+  constructor(message: string, why: EditRefusal) {
     super(message);
     this.name = 'PlanConflict';
     this.why = why;
@@ -90,12 +91,34 @@ export class FileTooLarge extends UserError {
   }
 }
 
-/** The workspace of commands that name none: `$AGENTD_WORKSPACE`, else `~/.workspace`. An absolute path. */
-export const defaultWorkspace = (env: NodeJS.ProcessEnv = process.env): string =>
-  resolve(env['AGENTD_WORKSPACE'] || join(homedir(), '.workspace'));
+/** What is said of a flag, argument or variable that was given without a value. */
+export const emptyValue = (name: string): string =>
+  `${name} is empty. Expected a value; is a variable in your script not set? To use the default, leave it out.`;
+
+/**
+ * The workspace of commands that name none: `$AGENTD_WORKSPACE`, else `~/.workspace`. An absolute path. Throws
+ * UserError if the variable that counts is empty.
+ */
+export function defaultWorkspace(env: NodeJS.ProcessEnv = process.env): string {
+  const named = env['AGENTD_WORKSPACE'];
+  if (named === '') throw new InvalidArgument(emptyValue('AGENTD_WORKSPACE'));
+  if (named !== undefined) return resolve(named);
+  const home = homedir();
+  if (home === '') throw new InvalidArgument(emptyValue('HOME'));
+  return resolve(home, '.workspace');
+}
 
 /** A command line of agentctl to copy. It names the workspace unless that is the default. */
 export function commandLine(root: string, [command = '', ...words]: readonly string[]): string {
-  const flag = root === defaultWorkspace() ? [] : ['--workspace', root];
+  const flag = isDefault(root) ? [] : ['--workspace', root];
   return ['agentctl', command, ...[...flag, ...words].map(quoteForShell)].join(' ');
+}
+
+function isDefault(root: string): boolean {
+  try {
+    return root === defaultWorkspace();
+  } catch (error) {
+    if (error instanceof InvalidArgument) return false;
+    throw error;
+  }
 }

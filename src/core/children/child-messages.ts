@@ -141,7 +141,8 @@ function unspentBudget(session: Session, of: 'tokens' | 'cost' | 'minutes'): num
   const { run } = session;
   const limit = run?.limits[of] ?? null;
   if (run === null || limit === null) return null;
-  const spent = of === 'minutes' ? run.elapsedMs / MINUTE_MS : (run.spent[of] ?? 0);
+  // A cost that is unknown may be the whole budget.
+  const spent = of === 'minutes' ? run.elapsedMs / MINUTE_MS : (run.spent[of] ?? limit);
   return limit - spent - promisedToChildren(session, of);
 }
 

@@ -128,7 +128,6 @@ export function answerApprovalEvents(
     case 'plan':
     case 'mode':
     case 'browser':
-    case 'terminal':
     case 'help':
     case 'data':
       return null;
@@ -144,6 +143,7 @@ const withdrawnAnswer = ({ call, id }: PendingApproval) => ({
 /** `/approve 3 always`, `/deny 3`. */
 function answerByCommand(session: Session, message: Message, kind: 'approve' | 'deny', rules: Rules): EventBody[] {
   const { open } = session.approvals;
+  const by = message.by ?? 'person';
   const words = (parseCommand(message)?.rest ?? '').toLowerCase().split(/\s+/).filter(Boolean);
   const named = words.find((word) => word !== 'always');
   if (named !== undefined && named !== String(open?.id)) {
@@ -151,10 +151,9 @@ function answerByCommand(session: Session, message: Message, kind: 'approve' | '
     const text = REPLY_WORDING[language].notThatOne(named, open?.id ?? 0);
     return [replyEvent(session, message.id, { status: 'rejected', text }, language)];
   }
-  if (kind === 'deny')
-    return approvalAnsweredEvents(session, { decision: 'deny', by: 'person', why: DENIED_BY_PERSON, message });
+  if (kind === 'deny') return approvalAnsweredEvents(session, { decision: 'deny', by, why: DENIED_BY_PERSON, message });
   const always = words.includes('always') ? (open?.always ?? null) : null;
-  return approvalAnsweredEvents(session, { decision: 'allow', by: 'person', why: '', always, message });
+  return approvalAnsweredEvents(session, { decision: 'allow', by, why: '', always, message });
 }
 
 /** Plain words: yes, no, or something else, which counts as no and is passed on to the model. */

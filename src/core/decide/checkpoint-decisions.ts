@@ -34,7 +34,7 @@ const isInParentFolder = ({ name, run, runEnd }: Session): boolean =>
   sessionDepth(name) > 0 && (run ?? runEnd)?.folder === undefined;
 
 const isWorkShared = (session: Session, { jobs }: Rules): boolean =>
-  jobs.length > 0 || session.terminal !== null || busyChildren(session).length > 0;
+  jobs.length > 0 || busyChildren(session).length > 0;
 
 const busyChildren = ({ children }: Session): string[] =>
   Object.values(children).flatMap((child) => (isChildBusy(child) ? [child.name] : []));
@@ -105,14 +105,13 @@ type RestoreOrder =
 
 /** What a message asks to restore, if that can be done now: nothing else may work in `work/` meanwhile. */
 function readOrder(session: Session, message: Message, rules: Rules): RestoreOrder {
-  const { run, terminal, name, stepCheckpoints } = session;
+  const { run, name, stepCheckpoints } = session;
   const children = busyChildren(session);
   if (isInParentFolder(session)) return { refusal: (words) => words.shared(rootSessionName(name)) };
   if (!rules.checkpoints) return { refusal: (words) => words.off };
   if (run) return { refusal: (words) => words.running };
   if (children.length > 0) return { refusal: (words) => words.children(children.join(', ')) };
   if (rules.jobs.length > 0) return { refusal: (words) => words.jobs(rules.jobs.join(', ')) };
-  if (terminal) return { refusal: (words) => words.terminal };
   const command = parseRestoreCommand(message);
   if (!command) return undoOrder(session);
   const { target, paths } = command;

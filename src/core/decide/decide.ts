@@ -5,22 +5,20 @@ import { type Rules, resolveRules } from '../../protocol/settings/effective-sett
 import { decideDelegation, haltChildren } from '../children/delegate.ts';
 import { decideSpawnCalls } from '../children/spawn-calls.ts';
 import { nextClaimAction } from '../detect/step-claims.ts';
-import { parseStepDeclarations } from '../detect/step-tags.ts';
-import { textWithoutCommand } from '../messages/commands.ts';
 import {
   answerableDuringCall,
   emptyJoiningMessage,
+  endsRun,
   joiningMessages,
   messageKind,
   mostUrgentMessage,
+  type UrgentMessage,
 } from '../messages/message-actions.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { replyEvent } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
-import { currentPolicy, MODE_POLICIES } from '../modes/mode-choice.ts';
-import { shelvePlanEvent } from '../plan/plan-changes.ts';
-import { assertLegalTransitions, runningStep } from '../plan/plan-steps.ts';
-import { cascadeEvents, startStepEvents } from '../plan/step-cascade.ts';
+import { currentPolicy } from '../modes/mode-choice.ts';
+import { assertLegalTransitions } from '../plan/plan-steps.ts';
 import { compactionEvent } from '../prompt/context-window.ts';
 import type { Decision } from '../runs/decision.ts';
 import {
@@ -32,13 +30,13 @@ import {
   endRunEvents,
   planEndEvent,
 } from '../runs/end-run.ts';
-import { deadLetterEvents, resumeAfterSettings, waitForSettings } from '../runs/run-lifecycle.ts';
+import { crashRunEnd, deadLetterEvents, resumeAfterSettings, settingsRunEnd } from '../runs/run-lifecycle.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { isAskUserCall, isPlanCall, isSpawnCall } from '../session/internal-calls.ts';
 import type { StepClaim, TurnCall } from '../session/run-state.ts';
 import type { Message } from '../session/session-messages.ts';
-import { activePlan, newPlanId, sessionLanguage } from '../session/session-queries.ts';
-import type { Session } from '../session/session-state.ts';
+import { activePlan, sessionLanguage } from '../session/session-queries.ts';
+import { CRASH_LIMIT, type RunEndReason, type Session } from '../session/session-state.ts';
 import {
   approvalTimeout,
   checkDenials,
@@ -47,16 +45,11 @@ import {
   waitsForApproval,
 } from './approval-decisions.ts';
 import { dueCheckpoint, restoreDecision } from './checkpoint-decisions.ts';
-import {
-  askUserEvents,
-  browserLostEvents,
-  outdatedBrowserCallEvents,
-  terminalLostEvents,
-  waitsForBrowser,
-} from './human-in-the-loop.ts';
+import { askUserEvents, browserLostEvents, outdatedBrowserCallEvents, waitsForBrowser } from './human-in-the-loop.ts';
 import { judgeAnswer } from './judge-answer.ts';
 import { planCallEvents } from './plan-tool-calls.ts';
 import { respondToMessage } from './respond.ts';
+import { chooseStepEvents, openClaim, planEventsOf, settleTurn } from './turn-events.ts';
 
 /**
  * Decides what to do next. Pure: no clock, no randomness, no waiting. The same session always gives the same decision,
@@ -79,10 +72,10 @@ function nextDecision(session: Session, rules: Rules): Decision {
   const asked = endForApprovalEvents(session, rules);
   if (asked.length > 0) return { do: 'record', events: asked };
   const deadLetter = deadLetterEvents(session, rules);
-  if (deadLetter.length > 0) return { do: 'record', events: deadLetter };
+  if (deadLetter.length > 0) return { do: 'record', events: heardDeadLetter(session, rules) ?? deadLetter };
   const events = dueEvents(session, rules);
   if (events.length > 0) return { do: 'record', events };
-  if (session.run) return waitForSettings(session, rules) ?? decideInRun(session, rules);
+  if (session.run) return decideOnSettings(session, rules) ?? decideInRun(session, rules);
   // Before the next message, which may drop the plan and its child sessions.
   const halt = haltChildren(session);
   if (halt) return halt;
@@ -100,7 +93,7 @@ function nextDecision(session: Session, rules: Rules): Decision {
 export function decideDuringCall(session: Session, rules: Rules): Decision | null {
   const unpublished = Object.keys(session.unpublishedReplies)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
-  const lost = [...browserLostEvents(session, rules), ...terminalLostEvents(session, rules)];
+  const lost = browserLostEvents(session, rules);
   if (lost.length > 0) return { do: 'record', events: lost };
   const first = answerableDuringCall(session);
   return first ? { do: 'record', events: respondToMessage(session, first.message, rules) } : null;
@@ -110,14 +103,40 @@ export function decideDuringCall(session: Session, rules: Rules): Decision | nul
 function dueEvents(session: Session, rules: Rules): EventBody[] {
   const end = planEndEvent(session);
   if (end) return [end];
-  const lost = [...browserLostEvents(session, rules), ...terminalLostEvents(session, rules)];
+  const lost = browserLostEvents(session, rules);
   if (lost.length > 0) return lost;
   const owed = owedReplyEvents(session, rules);
   if (owed.length > 0) return owed;
   const urgent = mostUrgentMessage(session);
-  if (urgent) return respondToMessage(session, urgent.message, rules);
+  if (urgent) return urgentEvents(session, urgent, rules);
   const idle = emptyJoiningMessage(session);
   return idle ? [joinedReply(session, idle.id, rules)] : [];
+}
+
+/** A message that ends the run takes effect once what the model has said is in the plan, or has ended the run. */
+function urgentEvents(session: Session, { message, answer }: UrgentMessage, rules: Rules): EventBody[] {
+  if (!endsRun(answer)) return respondToMessage(session, message, rules);
+  const { events, after } = settleTurn(session, rules);
+  return after.run ? [...events, ...respondToMessage(after, message, rules)] : events;
+}
+
+/** A run without valid settings ends; a child session waits silently for its root, which resumes it. */
+function decideOnSettings(session: Session, rules: Rules): Decision | null {
+  if (rules.settingsFault === null) return null;
+  if (sessionDepth(session.name) > 0) return { do: 'idle' };
+  return { do: 'record', events: endHeardRun(session, rules, settingsRunEnd(session, rules, rules.settingsFault)) };
+}
+
+/** The run that daemons were lost over ends. Its answer is heard once: it may be what they are lost over. */
+function heardDeadLetter(session: Session, rules: Rules): EventBody[] | null {
+  const isFirst = session.run !== null && session.crashes.count === CRASH_LIMIT;
+  return isFirst ? endHeardRun(session, rules, crashRunEnd(session, rules)) : null;
+}
+
+/** Ends the run, unless the last answer has ended it. */
+function endHeardRun(session: Session, rules: Rules, why: RunEndReason): EventBody[] {
+  const { events, after } = settleTurn(session, rules, why.whyInterrupted);
+  return after.run ? [...events, ...endRunEvents(after, rules, why)] : events;
 }
 
 /** The end of a run owes its message a reply; a model call owes one to each message that joined it. */
@@ -194,7 +213,8 @@ function decideInRun(session: Session, rules: Rules): Decision {
   if (open) return waitsForBrowser(session, open) ? { do: 'idle' } : { do: 'act', call: open };
   const question = askUserEvents(session, rules);
   if (question.length > 0) return { do: 'record', events: question };
-  if (session.claim) return decideClaim(session, session.claim, rules);
+  const claim = openClaim(session);
+  if (claim) return decideClaim(session, claim, rules);
   const verdict = judgeAnswer(session);
   if (verdict.length > 0) return { do: 'record', events: verdict };
   const action = currentPolicy(session).nextAction(session, rules);
@@ -240,37 +260,4 @@ function decideClaim(session: Session, claim: StepClaim, rules: Rules): Decision
     do: 'record',
     events: endRunEvents(session, rules, { status: 'waiting', reason: RUN_END.check, text: next.question }),
   };
-}
-
-/**
- * The plan events an answer leads to: a plan starts with the first call or declared step of a run, and declared steps
- * are added to it.
- */
-function planEventsOf(session: Session): EventBody[] {
-  const { run, turn } = session;
-  if (!run || !turn) return [];
-  if (!activePlan(session)) {
-    const begins =
-      currentPolicy(session).startsWithWork && (turn.calls.length > 0 || parseStepDeclarations(turn.text).length > 0);
-    if (!begins) return [];
-    const limits = { iterations: run.limits.iterations, step_iterations: run.limits.step_iterations };
-    const goal = textWithoutCommand(mapGet(session.messages, run.message) ?? { text: '' }).trim();
-    return [
-      ...(run.besidePlan ? [shelvePlanEvent(run.besidePlan)] : []),
-      { type: 'plan.started', id: newPlanId(session), goal, mode: run.mode, limits },
-    ];
-  }
-  const added = MODE_POLICIES[run.mode].declaredSteps(session, turn);
-  return added.length > 0 ? added : turn.hasClosedStep || turn.isBlocked ? [] : chooseStepEvents(session);
-}
-
-/** An active plan has a current step as long as one is ready. */
-function chooseStepEvents(session: Session): EventBody[] {
-  const plan = activePlan(session);
-  if (!plan) return [];
-  const cascade = cascadeEvents(plan, session.replacedSteps);
-  if (cascade.length > 0) return cascade;
-  if (runningStep(plan)) return [];
-  const step = MODE_POLICIES[plan.mode].chooseStep(session);
-  return step ? startStepEvents(plan, step) : [];
 }

@@ -21,9 +21,10 @@ import { findTags, isAssertedTag, linesWithTags } from '../text/bracket-tags.ts'
  */
 export function judgeAnswer(session: Session): EventBody[] {
   const plan = activePlan(session);
-  const step = runningStep(plan);
   const { turn } = session;
+  const step = plan && judgedStep(plan, turn);
   if (!plan || !step || !turn || turn.hasClosedStep || turn.isJudged || session.claim) return [];
+  if (turn.unfinished !== undefined) return [];
   const text = textOfJsonAnswer(turn.text);
   const tags = readStatusTags(text);
   const open = findVeto(linesWithTags(text), false)?.veto === 'not_done';
@@ -34,6 +35,13 @@ export function judgeAnswer(session: Session): EventBody[] {
   if (progress.length > 0) return progress;
   const tagged = open ? [] : endEventsByTag(session, plan, turn, tags, own ? step : undefined);
   return tagged.length > 0 || !own ? tagged : endEventsByTiers(session, plan, step, turn);
+}
+
+/** The current step; or the one the model was asked about, if a person has opened another in its place since. */
+function judgedStep(plan: Plan, turn: Turn | null): Step | undefined {
+  const running = runningStep(plan);
+  const asked = plan.steps.find(({ id }) => id === turn?.step);
+  return running && asked?.status === 'pending' ? asked : running;
 }
 
 function progressEvents(step: Step, tags: readonly StatusTag[]): EventBody[] {
@@ -85,6 +93,7 @@ function endEventsByTiers(session: Session, plan: Plan, step: Step, turn: Turn):
   const verdict = stepVerdictOn(session, plan, step, turn, waited);
   if (verdict.veto !== undefined) return refusedClaimEvents(session, step, turn, verdict);
   if (verdict.tier === 'marker' && isEchoOfTool(session, plan, step, turn)) return [];
+  if (verdict.tier !== 'marker' && step.status !== 'running') return [];
   // The question adds a line to the next call, so it is asked at the step limit even if there is progress, and sooner
   // if there is none.
   const limit =

@@ -11,16 +11,16 @@ import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
-import { reduceEvent } from '../reducers/reduce-event.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
-import type { Message } from '../session/session-messages.ts';
+import { authorOf, type Message } from '../session/session-messages.ts';
 import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
 import { answerRestoreCommand, lastClosedStep, restoreOutcome, undoesFiles } from './checkpoint-decisions.ts';
-import { answerBrowserCommand, answerTerminalCommand, terminalEndEvents } from './human-in-the-loop.ts';
+import { answerBrowserCommand } from './human-in-the-loop.ts';
+import { sessionAfter } from './turn-events.ts';
 
 /** The events for a queued message when its turn comes, by its action in the answer table. */
 export function respondToMessage(session: Session, message: Message, rules: Rules): EventBody[] {
@@ -42,8 +42,7 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
   const action = MESSAGE_ACTIONS[kind.kind][sessionStatus(session)];
   const halting = answered ? [] : stopAbandonedChildren(session, message, action);
   if (halting.length > 0) return halting;
-  const events = answered ?? ACTIONS[action](session, message, rules);
-  return [...terminalEndEvents(session, message, kind.kind), ...events];
+  return answered ?? ACTIONS[action](session, message, rules);
 }
 
 /** A child session that is given a task drops the one it had stopped at, first: the message stays in the queue. */
@@ -121,7 +120,6 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
     ),
   about_mode: answerModeCommand,
   about_browser: answerBrowserCommand,
-  about_terminal: answerTerminalCommand,
   reply_nothing_asked: (session, message, rules) =>
     replyInWords(session, message, rules, (words) => words.nothingAsked, 'rejected'),
   keep_for_later: (session, message, rules) => replyInWords(session, message, rules, (words) => words.kept, 'joined'),
@@ -172,10 +170,13 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
   if (command === '') return replyInWords(session, message, rules, (_, language) => formatPlanSummary(plan, language));
   if (isUndo) return reopenLastStep(session, message, rules);
   const done = runPlanCommand(plan, session.lastStepNumber, command);
+  const { changes = [] } = done ?? {};
+  const events: EventBody[] =
+    changes.length > 0 ? [{ type: 'plan.edited', ...authorOf(message), changes, ignored: [] }] : [];
   return [
-    ...(done?.events ?? []),
+    ...events,
     ...replyInWords(
-      sessionAfter(session, done?.events ?? []),
+      sessionAfter(session, events),
       message,
       rules,
       () => done?.reply ?? PLAN_COMMAND_USAGE,
@@ -237,7 +238,9 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
   if (!step)
     return replyInWords(session, message, rules, (words) => (session.plan ? words.nothingToUndo : words.noPlan));
   const runs = session.run !== null;
-  const events: EventBody[] = [{ type: 'step.reopened', step: step.id, by: 'person', message: message.id }];
+  const events: EventBody[] = [
+    { type: 'step.reopened', step: step.id, by: message.by ?? 'person', message: message.id },
+  ];
   return [
     ...events,
     ...replyInWords(sessionAfter(session, events), message, rules, (words) =>
@@ -247,11 +250,6 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
       ].join('\n'),
     ),
   ];
-}
-
-/** The session after these events: a reply shows the plan as it is after what the reply reports. */
-function sessionAfter(session: Session, events: EventBody[]): Session {
-  return events.reduce((so, body) => reduceEvent(so, { v: 2, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
 }
 
 function startFreshConversation(session: Session, message: Message, rules: Rules): EventBody[] {

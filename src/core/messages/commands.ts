@@ -19,7 +19,6 @@ export type MessageKind =
   | 'plan'
   | 'mode'
   | 'browser'
-  | 'terminal'
   | 'approve'
   | 'deny'
   | 'help'
@@ -76,11 +75,6 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
     kind: 'browser',
     usage: '/browser [take|return]',
     description: "says who uses the session's browser, takes it over from the agent, or gives it back",
-  },
-  terminal: {
-    kind: 'terminal',
-    usage: '/terminal [open|close]',
-    description: 'says who has a terminal open in work/, opens one for the page, or closes it',
   },
   approve: {
     kind: 'approve',

@@ -1,11 +1,11 @@
 import { mapGet } from '../../base/collections.ts';
+import { classifyIntent } from '../intent/intent.ts';
 import { isFromAncestor } from '../session/child-session.ts';
 import type { Message } from '../session/session-messages.ts';
 import type { SessionStatus } from '../session/session-queries.ts';
 import { sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { type MessageKind, parseCommand, parseModeCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
-import { classifyIntent } from './intent.ts';
 import { answersOpenQuestion, isBareContinue } from './questions.ts';
 
 /** What is done about a message. Each action has its function in `respond.ts`. */
@@ -29,7 +29,6 @@ export type MessageAction =
   | 'show_help'
   | 'about_mode'
   | 'about_browser'
-  | 'about_terminal'
   | 'reply_nothing_asked'
   | 'keep_for_later'
   | 'reply_nothing_runs'
@@ -54,7 +53,6 @@ export const MESSAGE_ACTIONS: Readonly<Record<MessageKind, Readonly<Record<Sessi
   plan:     { none: 'show_plan',                 running: 'show_plan',           waiting: 'show_plan',           paused: 'show_plan',           completed: 'show_plan',                 failed: 'show_plan' },
   mode:     { none: 'about_mode',                running: 'about_mode',          waiting: 'about_mode',          paused: 'about_mode',          completed: 'about_mode',                failed: 'about_mode' },
   browser:  { none: 'about_browser',             running: 'about_browser',       waiting: 'about_browser',       paused: 'about_browser',       completed: 'about_browser',             failed: 'about_browser' },
-  terminal: { none: 'about_terminal',            running: 'about_terminal',      waiting: 'about_terminal',      paused: 'about_terminal',      completed: 'about_terminal',            failed: 'about_terminal' },
   approve:  { none: 'reply_nothing_asked',       running: 'reply_nothing_asked', waiting: 'reply_nothing_asked', paused: 'reply_nothing_asked', completed: 'reply_nothing_asked',       failed: 'reply_nothing_asked' },
   deny:     { none: 'reply_nothing_asked',       running: 'reply_nothing_asked', waiting: 'reply_nothing_asked', paused: 'reply_nothing_asked', completed: 'reply_nothing_asked',       failed: 'reply_nothing_asked' },
   help:     { none: 'show_help',                 running: 'show_help',           waiting: 'show_help',           paused: 'show_help',           completed: 'show_help',                 failed: 'show_help' },
@@ -108,11 +106,10 @@ const HANDLED_AT_ONCE: ReadonlySet<MessageAction> = new Set<MessageAction>([
   'show_help',
   'about_mode',
   'about_browser',
-  'about_terminal',
   'reply_nothing_asked',
 ]);
 
-type UrgentMessage = { message: Message; answer: MessageAction | Exclude<KnownMessage, { kind: MessageKind }> };
+export type UrgentMessage = { message: Message; answer: MessageAction | Exclude<KnownMessage, { kind: MessageKind }> };
 
 /** The queued messages that a busy session must not keep waiting, and what is done about each, in order. */
 export function urgentMessages(session: Session): UrgentMessage[] {
@@ -140,9 +137,12 @@ const SHOWING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
   'show_help',
   'about_mode',
   'about_browser',
-  'about_terminal',
   'reply_nothing_asked',
 ]);
+
+/** Whether this action ends the run. */
+export const endsRun = (answer: UrgentMessage['answer']): boolean =>
+  answer === 'pause_after_call' || ABORTING_ACTIONS.has(answer);
 
 /** The one handled first: a stop goes before milder requests. */
 export function mostUrgentMessage(session: Session): UrgentMessage | undefined {

@@ -1,11 +1,11 @@
 import { mapGet } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { ASK_USER_TOOL, AskUserArgs, parseOwnArgs } from '../../protocol/tool-calls/own-tools.ts';
+import { classifyIntent } from '../intent/intent.ts';
 import type { Message } from '../session/session-messages.ts';
 import type { Session } from '../session/session-state.ts';
 import { imagesOfMessage, toUserMessage } from './chat-messages.ts';
 import { parseCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
-import { classifyIntent } from './intent.ts';
 
 /** The arguments parsed by the schema, or what is wrong with them. */
 export const parseAskCall = (args: string): AskUserArgs | string => parseOwnArgs(ASK_USER_TOOL, AskUserArgs, args);

@@ -24,6 +24,7 @@ const en = {
   freshArchived: (goal: string) => `Started a new conversation. The plan "${goal}" was moved to plans/.`,
   unknown: (name: string, nearest: string | undefined, known: string) =>
     `Unknown command "/${name}".${nearest ? ` Did you mean "/${nearest}"?` : ''} Commands: ${known}.`,
+  leftOut: (steps: string) => `Note: left out: ${steps}`,
   assumed: (steps: string) => `Note: assumed done, because nothing indicated otherwise: ${steps}`,
   noWork: 'no tool was used in this step.',
   refused: (step: string, why: string) => `Note: the claim that "${step}" is done was rejected: ${why}`,
@@ -32,7 +33,11 @@ const en = {
   forbidden: (name: string) =>
     `"/${name}" was not carried out: this sender may not give instructions. The setting \`senders\` lists who may.`,
   limit: (setting: string, value: number | string) => `Paused: limit reached (${setting} = ${value}).`,
+  costUnknown: (limit: number) =>
+    `Paused: limits.cost is ${limit}, but what the last answer cost is unknown: the endpoint reports no cost. Set model.prices, or remove limits.cost and use limits.tokens.`,
   truncated: 'The answer ends in the middle: it reached the length limit of the endpoint.',
+  unfinished: (finish: string) =>
+    `Paused: this answer is not finished. The endpoint stopped it (finish_reason "${finish}"${/filter|safety|block|prohibit/i.test(finish) ? ', its content filter' : ''}), so nothing in it counts as done.`,
   goOn: 'Say "continue" to resume.',
   settingsWait: (why: string) =>
     `Not started: a settings file is invalid, and this daemon has read no valid version of it.\n\n${why}\n\nFix or delete the file; work then resumes by itself.`,
@@ -96,16 +101,6 @@ const en = {
       `${from ?? 'The owner of the workspace'} has had the browser since ${formatUtcTime(since)}. To give it back to the agent: /browser return`,
     usage: 'Usage: /browser, /browser take, /browser return.',
   },
-  terminal: {
-    opened:
-      'The terminal is open in work/: use it on the page (agentctl open). The agent continues in the same folder. To close it: /terminal close',
-    closed: 'The terminal is closed.',
-    notOpen: 'No terminal is open. To open one in work/: /terminal open',
-    heldBy: (from: string | null, since: string) =>
-      `${from ?? 'The owner of the workspace'} has had a terminal open since ${formatUtcTime(since)}. To close it: /terminal close`,
-    refused: (why: string) => `No terminal was opened. It needs the sandbox of the agent's commands; ${why}`,
-    usage: 'Usage: /terminal, /terminal open, /terminal close.',
-  },
   restore: {
     usage: (known: string) =>
       `Usage: /restore <step or checkpoint> [path …]. ${known === '' ? 'No step of this plan has a checkpoint yet.' : `Checkpoints at the ends of steps: ${known}.`}`,
@@ -114,7 +109,6 @@ const en = {
     off: 'No checkpoints are taken in this session (checkpoints.keep in the settings is 0).',
     running: 'Nothing was restored: a run is active. Pause it first (/pause), then send this again.',
     jobs: (jobs: string) => `Nothing was restored: background commands may write in work/ (${jobs}). End them first.`,
-    terminal: 'Nothing was restored: a terminal is open in work/. Close it first (/terminal close).',
     children: (names: string) =>
       `Nothing was restored: child sessions still work in work/ (${names}). Stop them first (/stop).`,
     shared: (root: string) => `Nothing was restored: this session works in the folder of ${root}. Restore there.`,
@@ -152,6 +146,7 @@ const zh: typeof en = {
   freshArchived: (goal) => `新的对话已开始。计划“${goal}”已移到 plans/。`,
   unknown: (name, nearest, known) =>
     `未知命令“/${name}”。${nearest ? `您是指“/${nearest}”吗？` : ''}可用命令：${known}。`,
+  leftOut: (steps) => `注意：以下步骤没有做：${steps}`,
   assumed: (steps) => `注意：以下步骤没有明确说明，推定完成：${steps}`,
   noWork: '这一步没有用过任何工具。',
   refused: (step, why) => `注意：“${step}”的完成声明没有被接受：${why}`,
@@ -159,7 +154,11 @@ const zh: typeof en = {
   kept: '模型会在下一个任务中看到这条消息，仅作参考。发送者无权下达指令（设置 `senders`）。',
   forbidden: (name) => `没有执行“/${name}”：发送者无权下达指令。有权的名字列在设置 senders 里。`,
   limit: (setting, value) => `已暂停：达到限额（${setting} = ${value}）。`,
+  costUnknown: (limit) =>
+    `已暂停：limits.cost 是 ${limit}，但接口没有报告上一条回答的费用。请设置 model.prices，或删除 limits.cost，改用 limits.tokens。`,
   truncated: '回答在中途结束：已达到接口的长度上限。',
+  unfinished: (finish) =>
+    `已暂停：这条回答没有写完。接口中止了它（finish_reason “${finish}”${/filter|safety|block|prohibit/i.test(finish) ? '，即内容过滤' : ''}），其中的内容都不算完成。`,
   settingsWait: (why) =>
     `没有开始：设置文件无效，守护进程启动后也没有读到过有效的版本。\n\n${why}\n\n请改正或删除该文件；之后工作会自动继续。`,
   settingsNote: (why) =>
@@ -215,16 +214,6 @@ const zh: typeof en = {
       `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起正在使用浏览器。交还给智能体：/browser return`,
     usage: '用法：/browser、/browser take、/browser return。',
   },
-  terminal: {
-    opened:
-      '终端已在 work/ 中打开：请在网页上使用它（agentctl open）。智能体会在同一个文件夹里继续工作。关闭：/terminal close',
-    closed: '终端已关闭。',
-    notOpen: '没有打开的终端。在 work/ 中打开：/terminal open',
-    heldBy: (from, since) =>
-      `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起打开了一个终端。关闭：/terminal close`,
-    refused: (why) => `没有打开终端。它需要运行智能体命令的沙盒：${why}`,
-    usage: '用法：/terminal、/terminal open、/terminal close。',
-  },
   restore: {
     usage: (known) =>
       `用法：/restore <步骤或检查点> [路径 …]。${known === '' ? '这个计划还没有带检查点的步骤。' : `各步骤结束时的检查点：${known}。`}`,
@@ -233,7 +222,6 @@ const zh: typeof en = {
     off: '这个会话不保存检查点（设置中的 checkpoints.keep 为 0）。',
     running: '没有恢复任何文件：有任务正在运行。请先暂停（/pause），然后重新发送。',
     jobs: (jobs) => `没有恢复任何文件：后台命令可能正在写入 work/（${jobs}）。请先结束它们。`,
-    terminal: '没有恢复任何文件：work/ 中有打开的终端。请先关闭它（/terminal close）。',
     children: (names) => `没有恢复任何文件：子会话仍在 work/ 中工作（${names}）。请先停止它们（/stop）。`,
     shared: (root) => `没有恢复任何文件：这个会话在 ${root} 的文件夹中工作。请在那里恢复。`,
     failed: (why, rescue) => `恢复已停止。${why}${rescue === null ? '' : `之前的内容保存在检查点 ${rescue}。`}`,

@@ -55,6 +55,10 @@ const en = {
     `A person restored ${files === 1 ? 'a file' : `${files} files`} in work/ to an earlier state meanwhile: read what you need again.`,
   truncated:
     'Your last answer reached the length limit of the endpoint and was cut off. If it is still wanted, go on from where it ends, without repeating it.',
+  unfinished: (finish: string) =>
+    `The endpoint stopped your last answer before its end (finish_reason "${finish}"), so nothing in it counts as done. If it is still wanted, write it again in another way.`,
+  callAsText:
+    'Your last answer had a tool call that could not be read, so nothing ran. Call tools through the tool interface, with complete JSON as arguments, and never write a call as text. To show a call as an example, put it into a code block and go on after it.',
   nudge: (call: string, times: number) =>
     `The same call gave the same result ${times} times in a row: ${call}. It will not change; use what you have or look elsewhere.`,
   another: (call: string) =>
@@ -111,6 +115,10 @@ const zh: typeof en = {
     '在此期间有人使用过你的浏览器，页面可能已经改变。在浏览器里做任何事之前，请先看一看（browser，snapshot）。',
   restored: (files) => `其间有人把 work/ 中的 ${files} 个文件恢复到较早的状态：需要的内容请重新读取。`,
   truncated: '上一条回答达到接口的长度上限，在结尾处被截断。如果仍然需要，请从结尾处接着写，不要重复。',
+  unfinished: (finish) =>
+    `接口在上一条回答结束之前中止了它（finish_reason “${finish}”），其中的内容都不算完成。如果仍然需要，请换一种写法重写。`,
+  callAsText:
+    '上一条回答里有一个无法读取的工具调用，因此什么也没有运行。请通过工具接口调用工具，参数写成完整的 JSON，不要把调用写成文字。如果只是举例，请放进代码块，并在其后继续写。',
   nudge: (call, times) =>
     `同样的调用连续 ${times} 次得到同样的结果：${call}。结果不会变；请利用已有信息，或换个地方找。`,
   another: (call) => `重复 ${call} 没有进展。请用一句话说明障碍并换一种方法；再重复一次就会结束本次运行。`,

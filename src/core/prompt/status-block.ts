@@ -26,6 +26,7 @@ export function buildStatusBlock(session: Session, words: ModelWording, { names,
   const updates = [
     ...openItemLines(session, words),
     ...noticeLines(session, words),
+    ...(session.run?.failure?.last.hint === 'call' ? [words.callAsText] : []),
     ...notices,
     ...nudgeLines(session, words),
     ...toolAlternatives(session, names).map(({ tool, failures, others }) =>
@@ -141,6 +142,8 @@ function noticeLines(session: Session, words: ModelWording): string[] {
         return words.restored(notice.files);
       case 'truncated':
         return words.truncated;
+      case 'unfinished':
+        return words.unfinished(notice.finish);
       case 'refused':
         if (notice.veto === 'no_work') return words.unworked(named(notice.step));
         return notice.veto === 'check_failed'

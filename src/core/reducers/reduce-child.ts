@@ -9,7 +9,7 @@ import { fanOutStepOf, MISSING_OUTCOME_SIZE, packIntoBatches, partsOf } from '..
 import { updateStep, withExitStatus } from '../plan/plan-steps.ts';
 import { type ChildSession, childSessionName, haltSeverity } from '../session/child-session.ts';
 import { listingCallKey } from '../session/internal-calls.ts';
-import type { FanOut } from '../session/run-state.ts';
+import { addUsage, type FanOut } from '../session/run-state.ts';
 import { stepOutcome } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 
@@ -83,12 +83,7 @@ function childReplied(session: Session, known: ChildSession | undefined, event: 
   if (!known || known.awaitedMessage !== event.message) return session;
   const { run } = session;
   const usage = event.reply.usage;
-  const spent = run &&
-    usage && {
-      iterations: run.spent.iterations + usage.iterations,
-      tokens: run.spent.tokens + usage.tokens,
-      cost: run.spent.cost === null || usage.cost === null ? null : run.spent.cost + usage.cost,
-    };
+  const spent = run && usage && addUsage(run.spent, usage);
   const { exit, status } = event.reply;
   // A question that arrived while no run was active has not been put to anybody yet.
   const isFirstReport = known.state === 'working' && (run !== null || status === 'waiting');

@@ -60,10 +60,6 @@ function applyEvent(session: Session, event: Event): Session {
       return { ...session, browserHold: { from: event.from ?? null, since: event.at } };
     case 'browser.returned':
       return { ...session, browserHold: null, notices: noteBrowserUse(session, event.seq) };
-    case 'terminal.opened':
-      return { ...session, terminal: { from: event.from ?? null, since: event.at } };
-    case 'terminal.closed':
-      return { ...session, terminal: null };
     case 'work.saved':
     case 'work.restored':
       return reduceWork(session, event);
@@ -81,8 +77,9 @@ function applyEvent(session: Session, event: Event): Session {
         { ...session, unpublishedReplies: omitKey(session.unpublishedReplies, event.message) },
         event.message,
       );
-    case 'plan.started':
     case 'plan.edited':
+      return reducePlan(editOrderTaken(session, event), event);
+    case 'plan.started':
     case 'plan.revised':
     case 'plan.ended':
       return reducePlan(session, event);
@@ -164,6 +161,8 @@ function messageReceived(session: Session, event: EventOf<'message.received'>): 
     ...(event.attachments && { attachments: event.attachments }),
     ...(event.files && { files: event.files }),
     ...(event.as && { as: event.as }),
+    ...(event.by && { by: event.by }),
+    ...(event.rights && { rights: event.rights }),
     ...(event.template && { template: event.template }),
   };
   return {
@@ -174,6 +173,19 @@ function messageReceived(session: Session, event: EventOf<'message.received'>): 
     takenDrops: mapSet(session.takenDrops, dropKey(event.file), toTakenDrop(event.seq, event.id, event.file)),
     unanswered: [...session.unanswered, message.id],
     queue: [...session.queue, message.id],
+  };
+}
+
+/** An order to edit the plan is known like an answered message, so that its file is taken once. */
+function editOrderTaken(session: Session, { seq, at, order, file }: EventOf<'plan.edited'>): Session {
+  if (order === undefined || !file) return session;
+  const name = file.name ?? order;
+  const taken = { id: order, name, at, text: '', sha256: file.sha256, arrivedDuringRun: false, isReplied: true };
+  return {
+    ...session,
+    messages: mapSet(session.messages, order, taken),
+    replyNames: mapSet(session.replyNames, name, true),
+    takenDrops: mapSet(session.takenDrops, dropKey(file), toTakenDrop(seq, order, file)),
   };
 }
 

@@ -33,7 +33,6 @@ export function reduceForked(session: Session, { checkpoint, seq }: EventOf<'ses
       Object.entries(session.shelvedPlans).map(([id, plan]) => [id, withoutChildren(plan)]),
     ),
     browserHold: null,
-    terminal: null,
     jobsEndSeq: seq,
     work: { ...NO_WORK_HISTORY, last: checkpoint ?? session.work.last },
   };

@@ -1,12 +1,17 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
-import { sha256 } from '../../base/sha256.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/reply.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
-import { bumpRevision, currentStepIndex, highestStepNumber, omitFields, replacedFailures } from '../plan/plan-steps.ts';
+import {
+  bumpRevision,
+  currentStepIndex,
+  highestStepNumber,
+  omitFields,
+  replacedFailures,
+  undoneSteps,
+} from '../plan/plan-steps.ts';
 import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
 import { limitsOfMessage } from '../session/session-messages.ts';
@@ -28,15 +33,14 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
   };
   const approvals = resetDenials(session);
   const over = { turn: null, runEnd: null, question: null };
-  return { ...session, ...takeMessage(session, event.message), promptNonce: nonceOf(event), run, ...over, approvals };
-}
-
-/**
- * Logs of earlier versions have no prompt nonces: they are derived from the event, so that the result is always the
- * same.
- */
-function nonceOf({ nonce, seq, at, message }: EventOf<'run.started' | 'run.resumed'>): string {
-  return nonce ?? sha256(`${seq} ${at} ${message}`).slice(0, 12);
+  return {
+    ...session,
+    ...takeMessage(session, event.message),
+    promptNonce: event.nonce ?? session.promptNonce,
+    run,
+    ...over,
+    approvals,
+  };
 }
 
 /** The daemon has chosen the mode of the current run, or a person has set the mode of later runs. */
@@ -73,7 +77,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     ...takeMessage(session, event.message),
     // The answer to a question is the result of its call, and the model's answer with that call continues where it was.
     ...((session.question || name !== undefined) && { undelivered: session.undelivered }),
-    promptNonce: nonceOf(event),
+    promptNonce: event.nonce ?? session.promptNonce,
     run,
     turn: session.question ? session.turn : null,
     stepHistory: session.question ? session.stepHistory : appendStepHistory(session),
@@ -130,7 +134,8 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     runEnd: rest,
     plan,
     question: event.question ?? null,
-    claim: event.reason === RUN_END.check || event.question || asks ? session.claim : null,
+    // Its checks run when the plan continues.
+    claim: rest.wasBeside || event.status !== 'done' ? session.claim : null,
     children: asks ? session.children : holdChildren(session),
     jobsEndSeq: endsBackgroundJobs(session.name, event.status) ? event.seq : session.jobsEndSeq,
     approvals: asks ? keepRestingRun(session) : session.approvals,
@@ -215,11 +220,13 @@ function reopenPlan(
   // A step that a person blocked stays blocked until they change that step.
   const isBlocked = ({ id, status }: Step) => status === 'blocked' && !editedByPerson.includes(`${id}:status`);
   const replaced = replacedFailures(plan, replacedSteps);
-  const again = (step: Step) => isBlocked(step) || (over && step.status === 'failed' && !replaced.includes(step.id));
+  const undone = undoneSteps(plan);
+  const again = (step: Step) =>
+    isBlocked(step) || (over && (undone.includes(step) || (step.status === 'failed' && !replaced.includes(step.id))));
   const tried = new Set(rest.steps.filter(again).map((step) => step.id));
   const steps = reopenWithDependents(
     rest.steps.map((step) =>
-      tried.has(step.id) ? { ...omitFields(step, 'error'), status: 'pending' as const } : step,
+      tried.has(step.id) ? { ...omitFields(step, 'error', 'completed_by'), status: 'pending' as const } : step,
     ),
     tried,
     editedByPerson,

@@ -7,7 +7,7 @@ import { omitFields, replaceSteps, runningStep, updateStep } from '../plan/plan-
 import { clearOutcome, reopenWithDependents } from '../plan/step-cascade.ts';
 import { groupsAround, isGroup } from '../plan/step-graph.ts';
 import { isSpawnedStep } from '../session/internal-calls.ts';
-import { endRound, type WorkRounds } from '../session/run-state.ts';
+import { endRound, type Turn, type WorkRounds } from '../session/run-state.ts';
 import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
 import { restartChild } from './reduce-child.ts';
 
@@ -48,7 +48,7 @@ export function withoutReopened(
 const isOpen = ({ status }: Step): boolean => status === 'pending' || status === 'running';
 
 /** The current step does not end with its group. */
-function applyToGroup(group: Plan['steps'][number], event: GroupEvent): Step {
+export function applyToGroup(group: Plan['steps'][number], event: GroupEvent): Step {
   switch (event.type) {
     case 'step.started':
       return { ...omitFields(group, 'error'), status: 'running', started_at: group.started_at ?? event.at };
@@ -197,11 +197,15 @@ export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.
       ...session.notices,
       { seq: event.seq, about: 'reopened', step: event.step, said: reopeningWords(session, event) },
     ],
-    turn: session.turn && { ...session.turn, isJudged: true },
+    turn: judgedIfAbout(session.turn, [event.step]),
     // A summary, or a change of the plan, was written without it.
     run: session.run && { ...session.run, plannerQuery: null },
   };
 }
+
+/** An answer about a step that a person has opened again since says nothing about it any more. */
+export const judgedIfAbout = (turn: Turn | null, opened: readonly string[]): Turn | null =>
+  turn && (turn.step === null ? opened.length > 0 : opened.includes(turn.step)) ? { ...turn, isJudged: true } : turn;
 
 /** Forgets the statuses a person set on the steps. */
 const clearPersonStatus = (

@@ -1,6 +1,6 @@
 import { appendItems, getOwn, mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
-import type { EventOf, LoggedPlannerQuery } from '../../protocol/session/event.ts';
+import type { EventOf, PlannerQuery } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import { dataBlock, indentContinuation } from '../../protocol/session/prompt-tags.ts';
 import { ASK_USER_TOOL, PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
@@ -8,6 +8,7 @@ import { toAssistantMessage, toDaemonMessage, toUserMessage } from '../messages/
 import { bumpRevision, openSteps, runningStep, updateStep, withExitStatus } from '../plan/plan-steps.ts';
 import { isAskUserCall, isCheckKey, isListingKey, isSpawnCall } from '../session/internal-calls.ts';
 import {
+  addUsage,
   continueRound,
   isAboutPlan,
   type Run,
@@ -34,6 +35,7 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
       event.delivered.some((id) => mapGet(session.messages, id)?.as !== 'data') || hasAnsweredQuestion(session.turn),
     text: event.text,
     ...(event.truncated && { isTruncated: true }),
+    ...(event.unfinished !== undefined && { unfinished: event.unfinished }),
     calls: event.calls.map((call, place) => ({
       key: `${event.seq}.${place}`,
       id: call.id,
@@ -64,6 +66,7 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
           (notice) => notice.seq > event.seen || (session.run?.besidePlan && isAboutPlan(notice)),
         ),
         ...(event.truncated ? [{ seq: event.seq, about: 'truncated' as const }] : []),
+        ...(event.unfinished ? [{ seq: event.seq, about: 'unfinished' as const, finish: event.unfinished }] : []),
       ],
     },
     event,
@@ -78,7 +81,7 @@ const hasAnsweredQuestion = (turn: Turn | null): boolean =>
  * An answer to a planner query: the persons' messages it received join the conversation, its own text does not. News
  * for the model stays, since a planner does not get it.
  */
-function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>, ask: LoggedPlannerQuery): Session {
+function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>, ask: PlannerQuery): Session {
   const { run, plan } = session;
   if (!run) return session;
   const delivered = deliveredMessages(session, event);
@@ -91,7 +94,7 @@ function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>,
     plan: active && plan ? bumpRevision({ ...plan, iteration_count: plan.iteration_count + 1 }, event.at) : plan,
     run: {
       ...run,
-      spent: addUsage(run.spent, event.usage),
+      spent: addUsage(run.spent, { ...event.usage, iterations: 1 }),
       failure: null,
       plannerQuery: { ask, tries, text: event.text, ...(event.truncated && { isTruncated: true }) },
     },
@@ -125,7 +128,7 @@ export function appendStepHistory({ run, turn, stepHistory }: Session): Session[
   if (!turn) return stepHistory;
   const calls = turn.calls.filter((call) => call.ok);
   const trace: TurnTrace = {
-    text: turn.hasClosedStep ? '' : turn.text,
+    text: turn.hasClosedStep || turn.unfinished !== undefined ? '' : turn.text,
     tools: turn.calls.map((call) => call.name),
     args: turn.calls.map((call) => call.mainArgument),
     files: calls
@@ -166,7 +169,7 @@ function countIteration(session: Session, event: EventOf<'model.answered'>): Ses
     workRounds: plan && step ? continueRound(session.workRounds, plan.limits.step_iterations) : session.workRounds,
     run: {
       ...run,
-      spent: addUsage(run.spent, event.usage),
+      spent: addUsage(run.spent, { ...event.usage, iterations: 1 }),
       idleAnswers: talksOn ? run.idleAnswers + 1 : 0,
       failure: null,
     },
@@ -174,14 +177,6 @@ function countIteration(session: Session, event: EventOf<'model.answered'>): Ses
       one && step
         ? updateStep(one, step.id, (it) => ({ ...it, iterations: (it.iterations ?? 0) + 1 }), event.at)
         : (one ?? session.plan),
-  };
-}
-
-function addUsage(spent: Run['spent'], usage: { tokens: number; cost: number | null }): Run['spent'] {
-  return {
-    iterations: spent.iterations + 1,
-    tokens: spent.tokens + usage.tokens,
-    cost: spent.cost === null || usage.cost === null ? null : spent.cost + usage.cost,
   };
 }
 

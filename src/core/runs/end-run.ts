@@ -1,21 +1,20 @@
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
-import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
-import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerForPeople, textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
-import { executorOf, failedOrBlockedSteps, openSteps, runningStep, unreachedStepIds } from '../plan/plan-steps.ts';
+import { openSteps, runningStep, unreachedStepIds } from '../plan/plan-steps.ts';
 import { explainNothingReady } from '../plan/step-readiness.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../session/internal-calls.ts';
 import type { Run, Turn, TurnCall } from '../session/run-state.ts';
 import { activePlan, endsBackgroundJobs, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
+import { MAX_NAMED_CHARS, planNotes, stepsBlockedByPerson } from './run-end-notes.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -62,15 +61,19 @@ export function interruptOpenCalls(session: Session, why: string, but?: string):
   );
   const openListings = session.fanOut?.state === 'started' ? [listingCallKey(session.fanOut)] : [];
   const listings = openListings.map((call): EventBody => ({ type: 'tool.interrupted', call, outcome: 'unknown', why }));
-  const calls = (session.turn?.calls ?? []).flatMap((call): EventBody[] => {
-    if (call.key === but) return [];
-    if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
-    if (call.state === 'started' && isSpawnCall(call)) return [leaveChildRunning(session, call)];
-    if (call.state === 'started' && isAskUserCall(call)) return closeUnaskedQuestion(session, call, why);
-    if (call.state === 'started') return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
-    return [];
-  });
+  const calls = (session.turn?.calls ?? []).flatMap((call) =>
+    call.key === but ? [] : interruptCall(session, call, why),
+  );
   return [...calls, ...checks, ...listings];
+}
+
+/** Closes a call that will not run, or whose progress is unknown; empty if it has ended. */
+export function interruptCall(session: Session, call: TurnCall, why: string): EventBody[] {
+  if (call.state === 'asked') return [{ type: 'tool.interrupted', call: call.key, outcome: 'not_started', why }];
+  if (call.state !== 'started') return [];
+  if (isSpawnCall(call)) return [leaveChildRunning(session, call)];
+  if (isAskUserCall(call)) return closeUnaskedQuestion(session, call, why);
+  return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why }];
 }
 
 /** A child session outlives the run's end: its answer comes as the result of its step, in the plan. */
@@ -111,8 +114,6 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
   const shelved = run.shelvedPlan
     ? [words.shelved(truncate(run.shelvedPlan.goal, MAX_NAMED_CHARS), run.shelvedPlan.id)]
     : [];
-  const guessed = why.status === 'done' ? (plan?.steps.filter((step) => step.completed_by === 'timeout') ?? []) : [];
-  const assumed = guessed.length > 0 ? [words.assumed(firstFew(guessed.map(shortStep)).join('; '))] : [];
   const jobs =
     rules.jobs.length > 0 && !endsBackgroundJobs(session.name, why.status)
       ? [words.jobsRun(rules.jobs.join(', '))]
@@ -124,8 +125,7 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
       : [];
   return [
     outcome,
-    ...assumed,
-    ...unknownAgentNotes(plan, rules, words),
+    ...(plan ? planNotes(plan, why, rules, words) : []),
     ...summary,
     ...blocked,
     ...how,
@@ -133,29 +133,6 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
     ...shelved,
     ...settings,
   ].join('\n\n');
-}
-
-/** Characters of a step named in a reply. */
-const MAX_NAMED_CHARS = 300;
-const shortStep = ({ description }: Step): string => truncate(description, MAX_NAMED_CHARS);
-
-/** Steps that "continue" leaves alone. */
-const stepsBlockedByPerson = ({ steps }: Plan, editedByPerson: readonly string[]): string[] =>
-  steps.flatMap(({ id, status, description }) =>
-    status === 'blocked' && editedByPerson.includes(`${id}:status`)
-      ? [`${id} (${truncate(description, MAX_NAMED_CHARS)})`]
-      : [],
-  );
-
-/** Steps whose tag named an unknown agent: the reply says who did them. */
-function unknownAgentNotes(plan: Plan | null, rules: Rules, words: (typeof REPLY_WORDING)[Language]): string[] {
-  if (!plan?.planned_by || Object.keys(rules.agents).length === 0) return [];
-  const notes = plan.steps.flatMap((step) => {
-    const { agent, unknown } = executorOf(step, rules);
-    const did = agent === undefined && step.started_at !== undefined && step.status !== 'failed';
-    return unknown !== undefined && did ? [words.nobody(unknown, shortStep(step))] : [];
-  });
-  return firstFew(notes);
 }
 
 /** The reason to stop before another model call, if there is one. */
@@ -178,6 +155,8 @@ export function checkLimits(session: Session, rules: Rules): RunEndReason | null
       : paused('iterations', iterations);
   }
   if (limits.tokens !== null && spent.tokens >= limits.tokens) return paused('tokens', limits.tokens);
+  if (limits.cost !== null && spent.cost === null)
+    return { status: 'paused', reason: RUN_END.limit, text: words.costUnknown(limits.cost) };
   if (limits.cost !== null && (spent.cost ?? 0) >= limits.cost) return paused('cost', limits.cost);
   if (limits.minutes !== null && run.elapsedMs >= limits.minutes * MINUTE_MS) return paused('minutes', limits.minutes);
   return null;
@@ -226,6 +205,7 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   if (!run || !turn || turn.calls.length > 0) return null;
   const plan = activePlan(session);
   const said = answerForPeople(turn, sessionLanguage(session, rules));
+  if (turn.unfinished !== undefined) return unfinishedEnd(session, turn.unfinished, said, rules);
   if (turn.isBlocked) return { status: 'waiting', reason: RUN_END.blocked, text: said };
   if (plan && openSteps(plan).length > 0)
     return run.idleAnswers >= 2
@@ -233,7 +213,7 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
       : null;
   if (plan?.steps.some((step) => step.status === 'blocked' && step.call === undefined))
     return { status: 'waiting', reason: RUN_END.blocked, text: said };
-  const failed = plan ? failedOrBlockedSteps(plan).map((step) => step.id) : [];
+  const failed = plan ? unreachedStepIds(plan, session.replacedSteps) : [];
   if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: said };
   const stated = (plan?.steps ?? []).length === 0 ? endStatedWithoutSteps(session, turn, said) : null;
   if (stated) return stated;
@@ -241,6 +221,12 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
   if (turn.isTruncated && sessionDepth(session.name) === 0)
     return { status: 'paused', reason: RUN_END.limit, text: said };
   return { status: 'done', reason: plan && plan.steps.length > 0 ? RUN_END.completed : RUN_END.answered, text: said };
+}
+
+/** Half an answer is never the end of a run, in a child session neither. */
+function unfinishedEnd(session: Session, finish: string, said: string, rules: Rules): RunEndReason {
+  const note = REPLY_WORDING[sessionLanguage(session, rules)].unfinished(finish);
+  return { status: 'paused', reason: RUN_END.unfinished, text: `${said}\n\n${note}`.trim() };
 }
 
 /** The status the model gave the task itself, if there are no steps. The step of a child is its parent's. */
@@ -277,12 +263,11 @@ export function planEndEvent(session: Session): EventBody | null {
   const failed = unreachedStepIds(plan, session.replacedSteps);
   if (failed.length > 0)
     return { type: 'plan.ended', plan: plan.id, status: 'failed', reason: `not reached: ${failed.join(', ')}` };
-  return {
-    type: 'plan.ended',
-    plan: plan.id,
-    status: 'completed',
-    reason: plan.steps.length > 0 ? 'all steps are closed' : RUN_END.answered,
-  };
+  if (plan.steps.length === 0)
+    return { type: 'plan.ended', plan: plan.id, status: 'completed', reason: RUN_END.answered };
+  // A person did without all of its steps.
+  const status = plan.steps.some((step) => step.status === 'completed') ? 'completed' : 'cancelled';
+  return { type: 'plan.ended', plan: plan.id, status, reason: 'all steps are closed' };
 }
 
 /** Whether a limit is extended instead of pausing the run. Only the parent may extend the budget of a child. */

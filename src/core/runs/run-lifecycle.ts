@@ -3,18 +3,18 @@ import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
-import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
 import { nextPersonCheck } from '../detect/step-claims.ts';
+import { classifyIntent } from '../intent/intent.ts';
 import { isConfirmation } from '../messages/approval-answers.ts';
 import { parseCommand, textWithoutCommand } from '../messages/commands.ts';
-import { classifyIntent } from '../messages/intent.ts';
 import { withdrawQuestionEvents } from '../messages/questions.ts';
 import { replyEvent, replyInWords, standInReplyName } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { initialMode } from '../modes/mode-choice.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
-import { isChildBusy, isFromAncestor, sessionDepth } from '../session/child-session.ts';
+import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
 import { CHECK_TOOL, checkCallKey } from '../session/internal-calls.ts';
 import { limitsOfMessage, type Message } from '../session/session-messages.ts';
 import {
@@ -23,7 +23,7 @@ import {
   planLeftPaused,
   sessionLanguage,
 } from '../session/session-queries.ts';
-import { CRASH_LIMIT, type Session } from '../session/session-state.ts';
+import { CRASH_LIMIT, type RunEndReason, type Session } from '../session/session-state.ts';
 import { planFromTemplate } from '../templates/template-plan.ts';
 import type { Decision } from './decision.ts';
 import { endRunEvents } from './end-run.ts';
@@ -89,7 +89,7 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
     {
       ...began,
       type: 'run.resumed',
-      by: 'person',
+      by: message.by ?? 'person',
       limits: resolveLimits(
         rules.limits,
         (beside === undefined && limitsByPerson) || undefined,
@@ -136,38 +136,30 @@ const DAEMON_LOST = 'the daemon ended while it ran';
 export function deadLetterEvents(session: Session, rules: Rules): EventBody[] {
   const { run, runEnd, crashes } = session;
   if (crashes.count < CRASH_LIMIT) return [];
-  const language = sessionLanguage(session, rules);
-  const words = REPLY_WORDING[language];
-  const text = words.lost(crashes.count, crashes.lastError ?? '');
-  if (run)
-    return endRunEvents(session, rules, {
-      status: 'failed',
-      reason: RUN_END.crashes,
-      text,
-      whyInterrupted: DAEMON_LOST,
-    });
+  if (run) return endRunEvents(session, rules, crashRunEnd(session, rules));
   const owed = runEnd && mapGet(session.messages, runEnd.message);
   const message = owed && !owed.isReplied ? owed.id : session.queue[0];
   if (message === undefined) return [];
-  const replyText = `${text}\n\n${words.sendAgain}`;
+  const language = sessionLanguage(session, rules);
+  const replyText = `${lossText(session, language)}\n\n${REPLY_WORDING[language].sendAgain}`;
   return [
     replyEvent(session, message, { status: 'failed', reason: RUN_END.crashes, text: replyText, plan: null }, language),
   ];
 }
 
-/**
- * A run whose settings are invalid calls no model and no tool: it ends and says why. A child session waits silently,
- * since its root waits for the same file and resumes it.
- */
-export function waitForSettings(session: Session, rules: Rules): Decision | null {
-  if (rules.settingsFault === null) return null;
-  if (sessionDepth(session.name) > 0) return { do: 'idle' };
-  const text = REPLY_WORDING[sessionLanguage(session, rules)].settingsWait(rules.settingsFault);
-  const cut = 'the settings are invalid';
-  return {
-    do: 'record',
-    events: endRunEvents(session, rules, { status: 'waiting', reason: RUN_END.settings, text, whyInterrupted: cut }),
-  };
+const lossText = ({ crashes }: Session, language: Language): string =>
+  REPLY_WORDING[language].lost(crashes.count, crashes.lastError ?? '');
+
+/** The end of a run that daemons were lost over. */
+export function crashRunEnd(session: Session, rules: Rules): RunEndReason {
+  const text = lossText(session, sessionLanguage(session, rules));
+  return { status: 'failed', reason: RUN_END.crashes, text, whyInterrupted: DAEMON_LOST };
+}
+
+/** The end of a run whose settings are invalid, and what its reply says about them. */
+export function settingsRunEnd(session: Session, rules: Rules, fault: string): RunEndReason {
+  const text = REPLY_WORDING[sessionLanguage(session, rules)].settingsWait(fault);
+  return { status: 'waiting', reason: RUN_END.settings, text, whyInterrupted: 'the settings are invalid' };
 }
 
 /** Resumes the run once they are valid; its result gets a reply of its own, since its message was already answered. */

@@ -38,10 +38,12 @@ export function replanReason(args: string): string | null {
 
 /**
  * Whether the last tool of a turn failed, so that no claim next to it counts. Tools without side effects (the plan
- * tool, a question) are no evidence.
+ * tool, a question) are no evidence, and neither is a call that has not ended or was interrupted.
  */
 export function hasLastToolFailed(turn: Turn | null): boolean {
-  const last = turn?.calls.findLast((call) => call.name !== PLAN_TOOL.name && call.name !== ASK_USER_TOOL.name);
+  const last = turn?.calls.findLast(
+    ({ name, state }) => name !== PLAN_TOOL.name && name !== ASK_USER_TOOL.name && state === 'finished',
+  );
   return last !== undefined && !last.ok;
 }
 

@@ -1,5 +1,5 @@
 import type { CheckpointReason, FileChange, WorkRestored } from '../../protocol/session/checkpoint.ts';
-import type { EventOf, LoggedPlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
+import type { EventOf, PlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { CompletedBy } from '../../protocol/session/plan.ts';
 import type { Usage } from '../../protocol/session/reply.ts';
@@ -28,13 +28,10 @@ export type Run = {
   /** Consecutive answers without a tool call and without a step being closed, while steps were open. */
   idleAnswers: number;
   repeatedCall: { key: string; count: number; call: string };
-  /**
-   * Consecutive failures of the model. `silent_ms`: from the first to the last of them; `tries`: how many of each kind
-   * (missing in snapshots of earlier versions).
-   */
+  /** Consecutive failures of the model; `silent_ms`: from the first to the last; `tries`: how many of each kind. */
   failure: {
     silent_ms: number;
-    tries?: { [kind in EventOf<'model.failed'>['kind']]?: number };
+    tries: { [kind in EventOf<'model.failed'>['kind']]?: number };
     last: EventOf<'model.failed'>;
   } | null;
   /** The paused plan that was shelved for this run's own plan. */
@@ -42,10 +39,17 @@ export type Run = {
   agent: string | undefined;
   folder: string | undefined;
   /** The last planner query that was answered, and how often it was asked in a row. */
-  plannerQuery: { ask: LoggedPlannerQuery; tries: number; text: string; isTruncated?: true } | null;
+  plannerQuery: { ask: PlannerQuery; tries: number; text: string; isTruncated?: true } | null;
   /** Exit status of the last command; null if none ran, or it did not end by itself. */
   exitStatus: number | null;
 };
+
+/** What a run has spent with this; a sum with a part of unknown cost is unknown. */
+export const addUsage = (spent: Run['spent'], more: Run['spent']): Run['spent'] => ({
+  iterations: spent.iterations + more.iterations,
+  tokens: spent.tokens + more.tokens,
+  cost: spent.cost === null || more.cost === null ? null : spent.cost + more.cost,
+});
 
 export type RunEnd = {
   message: string;
@@ -56,8 +60,8 @@ export type RunEnd = {
   wasBeside: boolean;
   /** The plan that stopped with the run. */
   plan: string | null;
-  /** Wall time. Missing in snapshots of earlier versions. */
-  at?: string;
+  /** Wall time. */
+  at: string;
   spent: Usage;
   mode: Mode | undefined;
   modeReason: string | undefined;
@@ -79,13 +83,15 @@ export type Turn = {
   text: string;
   /** The text ends in the middle. */
   isTruncated?: true;
+  /** The endpoint stopped the answer for this reason: nothing in it counts as said at its end. */
+  unfinished?: string;
   calls: readonly TurnCall[];
   /** This answer has closed a step: it closes no other. */
   hasClosedStep: boolean;
   /** A claim of this answer was refused or a question was asked: it is not judged again. */
   isJudged: boolean;
-  /** The claim that was refused, and why. `veto` is missing in snapshots of earlier versions. */
-  refusedClaim: { step: string; veto?: string; evidence: string } | null;
+  /** The claim that was refused, and why. */
+  refusedClaim: { step: string; veto: string; evidence: string } | null;
   /** The model said that the step is blocked. */
   isBlocked: boolean;
   /** Descriptions this answer declared that became steps. */
@@ -141,12 +147,14 @@ export type Notice = { seq: number } & (
   | { about: 'browser' }
   | { about: 'truncated' }
   | { about: 'restored'; files: number }
+  | { about: 'unfinished'; finish: string }
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
 
+const NOT_ABOUT_PLAN: ReadonlySet<Notice['about']> = new Set(['browser', 'truncated', 'unfinished', 'restored']);
+
 /** Whether it concerns the plan: the plan's next run gets it, a run that leaves the paused plan alone does not. */
-export const isAboutPlan = ({ about }: Notice): boolean =>
-  about !== 'browser' && about !== 'truncated' && about !== 'restored';
+export const isAboutPlan = ({ about }: Notice): boolean => !NOT_ABOUT_PLAN.has(about);
 
 /**
  * Rounds of work on the steps of one plan. A round ends when its step is closed or fails, or after `step_iterations`

@@ -1,6 +1,14 @@
 import { mapGet, mapSet, type PersistentMap } from '../../base/collections.ts';
-import type { FileIdentity } from '../../protocol/session/event.ts';
-import type { Attachment, ImageFile, MessageOptions, RenderedTemplate } from '../../protocol/session/message.ts';
+import type { EventOf } from '../../protocol/session/event.ts';
+import type { FileIdentity } from '../../protocol/session/log-entry.ts';
+import type {
+  Attachment,
+  ImageFile,
+  MessageFile,
+  MessageOptions,
+  RenderedTemplate,
+  SenderRights,
+} from '../../protocol/session/message.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
 import { rootSessionName, sessionDepth } from './child-session.ts';
 
@@ -12,6 +20,10 @@ export type Message = {
   /** Empty once it has been answered and no request needs it any more. */
   text: string;
   from?: string;
+  /** A model of another program wrote it. */
+  by?: 'agent';
+  /** What its sender may do; without it, everything. */
+  rights?: SenderRights;
   command?: string;
   options?: MessageOptions;
   attachments?: string[];
@@ -25,6 +37,15 @@ export type Message = {
   arrivedDuringRun: boolean;
   isReplied: boolean;
 };
+
+/** The author of what a message orders, as events name them. */
+export function authorOf({
+  by,
+  from,
+  rights,
+}: Pick<MessageFile, 'by' | 'from' | 'rights'>): Pick<EventOf<'plan.edited'>, 'by' | 'from' | 'role'> {
+  return { by: by ?? 'person', ...(from !== undefined && { from }), ...(rights && { role: rights.role }) };
+}
 
 /** The limits that a message names, or the template it runs. */
 export function limitsOfMessage(message: Message | undefined): Limits {
@@ -88,7 +109,7 @@ export function mayGiveOrders(
 }
 
 /** A dropped file in the event log: its event, its message, and its identity at the time, as far as the log has it. */
-export type TakenDrop = { seq: number; message: string; ctime?: string; name?: string };
+export type TakenDrop = { seq: number; message: string; ctime: string; name?: string };
 
 /**
  * The identity of a dropped file: its inode, its content, and the time the content last changed. Moving a file keeps
@@ -99,7 +120,7 @@ export function dropKey(file: { ino: string; mtime_ns: string; sha256: string })
 }
 
 export function toTakenDrop(seq: number, message: string, { ctime_ns, name }: FileIdentity): TakenDrop {
-  return { seq, message, ...(ctime_ns !== undefined && { ctime: ctime_ns }), ...(name !== undefined && { name }) };
+  return { seq, message, ctime: ctime_ns, ...(name !== undefined && { name }) };
 }
 
 /**
@@ -119,9 +140,8 @@ export function classifyReappearedDrop(
 ): 'left over' | 'new' | 'unclear' {
   const isSameName = found.name === (taken.name ?? message?.name ?? taken.message);
   // Every move of a file changes this time, if the file system keeps it at all.
-  const isUntouched = taken.ctime === undefined || taken.ctime === found.identity.ctime_ns;
-  if (isSameName && isUntouched) return 'left over';
-  if (taken.ctime !== undefined && found.born !== undefined && found.born > BigInt(taken.ctime)) return 'new';
+  if (isSameName && taken.ctime === found.identity.ctime_ns) return 'left over';
+  if (found.born !== undefined && found.born > BigInt(taken.ctime)) return 'new';
   // A rejected file may be checked again: nothing was done, and what was missing may be there now.
   if (!message || (message.isAnswered && !isSameName)) return 'new';
   return 'unclear';

@@ -85,7 +85,8 @@ export function sessionStanding({ run, plan, runEnd }: Session): Standing {
   const open = plan?.status === 'paused' || plan?.status === 'waiting' ? plan.status : null;
   const isOfRun = plan !== null && runEnd?.plan === plan.id;
   if (open && (!runEnd || runEnd.status === 'done')) return open;
-  if (isOfRun && plan.status === 'completed') return 'completed';
+  // A person may have closed its last steps since the run stopped.
+  if (isOfRun && (plan.status === 'completed' || plan.status === 'cancelled')) return plan.status;
   switch (runEnd?.status) {
     case undefined:
       return 'none';

@@ -46,8 +46,13 @@ export type PlanProgress = {
   lastStepNumber: number;
   /** A claim whose checks are running. */
   claim: StepClaim | null;
-  /** Step fields that a person wrote or set, as `<step>:<field>`: the model may not change them. */
+  /** Step fields that a person or another agent wrote or set, as `<step>:<field>`: the model may not change them. */
   editedByPerson: readonly string[];
+  /**
+   * Steps whose `done_when` somebody wrote last who may approve calls: their checks run without asking, as their own
+   * instruction.
+   */
+  trustedChecks: readonly string[];
   /** Limits a person set in `plan.json`: they outlive the budget window. */
   limitsByPerson: Plan['limits'] | null;
   /** The last save of `plan.json` by a person, for each plan version an editor buffer started from; bounded. */
@@ -68,6 +73,7 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
   lastStepNumber: 0,
   claim: null,
   editedByPerson: [],
+  trustedChecks: [],
   limitsByPerson: null,
   planSaves: [],
   stepCheckpoints: {},
@@ -142,19 +148,14 @@ export type Session = PlanProgress & {
   approvals: ApprovalState;
   /** The person who uses the session's browser in place of the agent. */
   browserHold: PersonHold | null;
-  /** The person who has a terminal open in `work/`. */
-  terminal: PersonHold | null;
   /** The checkpoints of `work/`. */
   work: WorkHistory;
   /** The last event at which a daemon stopped normally and left something open; 0: none. */
   lastStopSeq: number;
 };
 
-/** Who holds the browser or the terminal, and since when; `from`: null for a message without a sender. */
+/** Who holds the browser, and since when; `from`: null for a message without a sender. */
 export type PersonHold = { from: string | null; since: string };
-
-/** Whether a person holds its browser or a terminal: it must stay open then. */
-export const isHeld = ({ browserHold, terminal }: Session): boolean => browserHold !== null || terminal !== null;
 
 /** What is known of daemons lost over the current work. */
 export type CrashCounts = {
@@ -215,7 +216,6 @@ export function emptySession(name: string): Session {
     jobsEndSeq: 0,
     approvals: NO_APPROVALS,
     browserHold: null,
-    terminal: null,
     work: NO_WORK_HISTORY,
     lastStopSeq: 0,
   };
@@ -234,7 +234,7 @@ export function planProgressOf(session: Session): PlanProgress {
     closedSteps,
     lastStepNumber,
   } = session;
-  const { editedByPerson, limitsByPerson, planSaves, stepCheckpoints } = session;
+  const { editedByPerson, trustedChecks, limitsByPerson, planSaves, stepCheckpoints } = session;
   return {
     revisions,
     revisedFor,
@@ -248,6 +248,7 @@ export function planProgressOf(session: Session): PlanProgress {
     // Checks that were in progress run again.
     claim: null,
     editedByPerson,
+    trustedChecks,
     limitsByPerson,
     planSaves,
     stepCheckpoints,

@@ -14,11 +14,11 @@ const MAX_CRASHES = 3;
 export const READING_SETTINGS = 'reading session.json';
 const HOLD_FIRST_MS = 60_000;
 const HOLD_MAX_MS = 24 * 3_600_000;
-/**
- * From this many consecutive crashes without a note on, the daemon delays its start and opens sessions one at a time.
- */
+/** From this many consecutive crashes without a note on, the daemon opens sessions one at a time. */
 const CRASH_LOOP_LENGTH = 2;
-const PAUSE_MAX_MS = 8000;
+const SLOW_START = 'Sessions are opened one at a time';
+/** How often it is checked whether all sessions with work are known; the first one is opened after `GAP_MS` anyway. */
+const CHECK_MS = 50;
 /**
  * Upper limit of the delay before the next session is opened; shorter if the queue would otherwise take over a minute.
  */
@@ -61,41 +61,40 @@ type CrashLoopOptions = {
 };
 
 /**
- * After unexplained crashes the daemon waits 2^n seconds and opens sessions one at a time. The session whose event log
- * was written last is opened last: if it is the one that exhausts memory, the others were served before. Nobody is
- * blamed.
+ * After unexplained crashes the daemon opens sessions one at a time: one at once, a different one after each crash, so
+ * that every session gets its turn even if no daemon lives for long. The others follow slowly, the one whose event log
+ * was written last at the end: if it is the one that exhausts memory, the others were served before. Nobody is blamed.
  */
 export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }: CrashLoopOptions): CrashLoopGuard {
   const { blamed } = assessed;
   const crashes = recordCrashes(assessed.crashes, write, log);
   const suspended = openSuspendedSessions(assessed, crashes.of, clock);
-  let phase: 'pause' | 'one at a time' | 'all' = crashes.inARow() >= CRASH_LOOP_LENGTH ? 'pause' : 'all';
+  let phase: 'one at a time' | 'all' = crashes.inARow() >= CRASH_LOOP_LENGTH ? 'one at a time' : 'all';
   let queue: OpeningQueue = { waiting: () => [], isComplete: () => true, openWaiting: () => {} };
   let order: string[] = [];
   let gapMs = GAP_MS;
+  const latestStart = clock.elapsed() + GAP_MS;
   let current: string | undefined;
   let cancelNext = (): void => {};
   let cancelStable = (): void => {};
   let isStopped = false;
-
-  function pause(): void {
-    cancelNext = clock.after(logPause(crashes.inARow(), log), () => {
-      phase = 'one at a time';
-      openNext();
-    });
-  }
 
   function openNext(): void {
     cancelNext();
     if (isStopped || phase !== 'one at a time') return;
     const waiting = new Set(queue.waiting());
     if (!order.some((name) => waiting.has(name))) {
+      const isComplete = queue.isComplete();
+      if (!isComplete && clock.elapsed() < latestStart) {
+        cancelNext = clock.after(CHECK_MS, openNext);
+        return;
+      }
       const found = [...waiting].filter((name) => suspended.leftMs(name) === 0);
-      if (found.length === 0 && queue.isComplete()) {
+      if (found.length === 0 && isComplete) {
         serveAll();
         return;
       }
-      order = sortByNumber(found, lastWritten);
+      order = orderOfOpening(found, crashes.inARow(), lastWritten);
       gapMs = Math.min(GAP_MS, ALL_OPENED_MS / Math.max(1, order.length));
     }
     while (order[0] !== undefined && !waiting.has(order[0])) order.shift();
@@ -122,7 +121,10 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
     start(given) {
       queue = given;
       if (blamed) log('warn', `The session ${blamed.session} crashed the last daemon: ${blamed.why}`);
-      if (phase === 'pause') pause();
+      if (phase === 'one at a time') {
+        log('warn', `${crashes.inARow()} daemons in a row crashed without a known cause. ${SLOW_START}`);
+        openNext();
+      }
       cancelStable = clock.after(STABLE_AFTER_MS, crashes.endSeries);
     },
     mayOpen: (name) => suspended.leftMs(name) === 0 && (phase === 'all' || name === current),
@@ -132,11 +134,7 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
       advance(name);
     },
     onClose: advance,
-    suspendIfBlamed(name, hasOpenWork) {
-      if (hasOpenWork || crashes.of(name) !== MAX_CRASHES || suspended.has(name)) return false;
-      suspended.add(name);
-      return true;
-    },
+    suspendIfBlamed: suspended.addIfBlamed,
     listSuspended: suspended.list,
     stop() {
       isStopped = true;
@@ -146,18 +144,11 @@ export function openCrashLoopGuard({ assessed, write, lastWritten, clock, log }:
   };
 }
 
-/** Logs how long no session is opened after this many crashes; returns that in ms. */
-function logPause(inARow: number, log: SessionPorts['log']): number {
-  const ms = Math.min(PAUSE_MAX_MS, 1000 * 2 ** Math.min(20, inARow - 1));
-  const what = `${inARow} daemons in a row crashed without a known cause`;
-  log('warn', `${what}. No session is opened for ${ms / 1000} s, then one at a time`);
-  return ms;
-}
-
-/** Sorts names by a number of each, asked once. */
-function sortByNumber(names: string[], numberOf: (name: string) => number): string[] {
-  const numbers = new Map(names.map((name) => [name, numberOf(name)]));
-  return names.sort((a, b) => (numbers.get(a) ?? 0) - (numbers.get(b) ?? 0));
+/** Another one first after each crash, then in order of the last write, asked once for each. */
+function orderOfOpening(names: string[], inARow: number, lastWritten: (name: string) => number): string[] {
+  const first = names.sort()[inARow % names.length];
+  const written = new Map(names.map((name) => [name, name === first ? -1 : lastWritten(name)]));
+  return names.sort((a, b) => (written.get(a) ?? 0) - (written.get(b) ?? 0));
 }
 
 /** The crashes on record. What changes is saved for the next daemon. */
@@ -225,8 +216,11 @@ function openSuspendedSessions({ blamed, crashes }: BlameResult, crashesOf: (nam
     if (crashesOf(name) > MAX_CRASHES - (name === overSettings ? 1 : 0)) add(name);
 
   return {
-    add,
-    has: (name: string) => until.has(name),
+    addIfBlamed(name: string, hasOpenWork: boolean): boolean {
+      if (hasOpenWork || crashesOf(name) !== MAX_CRASHES || until.has(name)) return false;
+      add(name);
+      return true;
+    },
     leftMs,
     list: (): UnservedSession[] =>
       [...until.keys()]

@@ -1,3 +1,4 @@
+import { InvalidArgument } from '../../base/user-error.ts';
 import type { Clock } from '../../engine/ports/session-ports.ts';
 
 /** The real clock. Its timers do not keep the process alive: the daemon's watches do. */
@@ -14,16 +15,16 @@ export const realClock: Clock = {
 /** How long calls in flight may take when the daemon is asked to stop, in ms. */
 export const GRACE_MS = 10_000;
 
-/**
- * Time limits of the daemon that the environment can override, for tests; values that are not a number of seconds are
- * ignored.
- */
+/** Time limits of the daemon that the environment can override, for tests. Throws UserError if one is no time. */
 export function timesOf(env: NodeJS.ProcessEnv): { graceMs?: number; patienceMs?: number } {
-  const [graceMs, patienceMs] = [msIn(env['AGENTD_GRACE_S']), msIn(env['AGENTD_WATCHDOG_S'])];
+  const [graceMs, patienceMs] = [msIn(env, 'AGENTD_GRACE_S'), msIn(env, 'AGENTD_WATCHDOG_S')];
   return { ...(graceMs !== undefined && { graceMs }), ...(patienceMs !== undefined && { patienceMs }) };
 }
 
-function msIn(seconds: string | undefined): number | undefined {
+function msIn(env: NodeJS.ProcessEnv, name: string): number | undefined {
+  const seconds = env[name];
+  if (seconds === undefined) return undefined;
   const ms = Number(seconds) * 1000;
-  return ms > 0 && ms < Number.POSITIVE_INFINITY ? ms : undefined;
+  if (ms > 0 && ms < Number.POSITIVE_INFINITY) return ms;
+  throw new InvalidArgument(`${name} takes a number of seconds above 0, got ${JSON.stringify(seconds)}.`);
 }

@@ -64,6 +64,7 @@ export async function callModel(
     await Promise.all([synced, ports.model.prepare?.(request)]);
     began = ports.clock.elapsed();
     const answer = await ports.model.ask(request, { signal, onText: (delta) => ports.store.live.write(delta) });
+    if (plannerQuery && answer.unfinished !== undefined) throw unfinishedFault(answer.unfinished);
     if (!plannerQuery) ports.jobs?.markAllReported();
     const ms = Math.round(ports.clock.elapsed() - began);
     const step = runningStep(activePlan(session))?.id;
@@ -107,8 +108,13 @@ function modelFailedEvent(error: unknown, { before, now, signal, messages }: Fai
   const hopeless = error.kind === 'malformed' && tries >= MAX_MALFORMED_TRIES;
   const pause = error.retry && !hopeless ? Math.min(error.waitMs ?? backoffMs(attempt), RETRY_AFTER_MAX_MS) : null;
   const retry_at = pause === null ? null : new Date(now.getTime() + pause).toISOString();
-  return { type: 'model.failed', kind: error.kind, error: error.message, attempt, retry_at };
+  const hint = error.hint && { hint: error.hint };
+  return { type: 'model.failed', kind: error.kind, error: error.message, attempt, retry_at, ...hint };
 }
+
+/** Half a plan or half a summary is of no use: it is asked for again. */
+const unfinishedFault = (finish: string): ModelError =>
+  new ModelError('malformed', `The endpoint stopped the answer (finish_reason "${finish}").`, { retry: true });
 
 /** How often a request is shortened to fit a window that is only known from refusals. */
 const MAX_SHRINK_TRIES = 5;

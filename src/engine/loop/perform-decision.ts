@@ -6,7 +6,6 @@ import { shouldAbortCall } from '../../core/messages/message-actions.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import { isWaitingForSettings } from '../../core/session/session-queries.ts';
-import { isHeld } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { callModel } from '../calls/model-call.ts';
@@ -16,7 +15,7 @@ import { recordChildReplies } from '../intake/intake.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { interruptedCalls } from './recovery.ts';
-import { clearIntakeTrouble, giveToHolders, reportIntakeTrouble, type SessionLoop, takeIn } from './session-loop.ts';
+import { clearIntakeTrouble, handOverBrowser, reportIntakeTrouble, type SessionLoop, takeIn } from './session-loop.ts';
 
 /** How soon a call that waits for disk space is retried. */
 const DISK_RETRY_MS = 1000;
@@ -127,7 +126,7 @@ async function answerDuringCall(loop: SessionLoop): Promise<void> {
   for (let decision = next(); decision; decision = next()) {
     if (decision.do === 'record') {
       await sessionLog.record(decision.events);
-      giveToHolders(loop);
+      handOverBrowser(loop);
     } else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
   }
   await sessionLog.sync();
@@ -169,7 +168,7 @@ export async function publishReply(loop: SessionLoop, message: string, rules: Ru
 function willBeIdle({ sessionLog: { session } }: SessionLoop, message: string, rules: Rules): boolean {
   const { [message]: _, ...unpublishedReplies } = session.unpublishedReplies;
   const next = decide({ ...session, unpublishedReplies }, rules);
-  const isFree = !isHeld(session) && !isWaitingForSettings(session);
+  const isFree = session.browserHold === null && !isWaitingForSettings(session);
   return next.do === 'idle' && next.due === undefined && isFree;
 }
 

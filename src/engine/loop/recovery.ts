@@ -35,15 +35,10 @@ export async function recordShutdown(sessionLog: SessionLog): Promise<void> {
   if (open.length > 0) await sessionLog.record([{ type: 'daemon.stopped', open }]);
 }
 
-/** A browser or a terminal that a person used ends with its daemon: nobody has it after that. */
-export async function recordHoldsEnded(sessionLog: SessionLog): Promise<void> {
-  const { browserHold, terminal } = sessionLog.session;
-  const ended = { by: 'daemon', reason: 'daemon_ended' } as const;
-  const events: EventBody[] = [
-    ...(browserHold ? [{ type: 'browser.returned' as const, ...ended }] : []),
-    ...(terminal ? [{ type: 'terminal.closed' as const, ...ended }] : []),
-  ];
-  if (events.length > 0) await sessionLog.record(events);
+/** A browser that a person used ends with its daemon: nobody has it after that. */
+export async function recordHoldEnded(sessionLog: SessionLog): Promise<void> {
+  if (!sessionLog.session.browserHold) return;
+  await sessionLog.record([{ type: 'browser.returned', by: 'daemon', reason: 'daemon_ended' }]);
 }
 
 /** Closes the calls that were cut short by the end of the daemon, or of the session's folder. */

@@ -73,12 +73,11 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
     async readRules() {
       const current = await rules();
       const { session } = sessionLog;
-      const { jobs, browser, terminal, checkpoints } = ports;
+      const { jobs, browser, checkpoints } = ports;
       const now = {
         ...current,
         ...(jobs && { jobs: jobs.listRunning() }),
         ...(browser && { browser: browser.state }),
-        ...(terminal && { terminal: terminal.state }),
         ...(checkpoints && { checkpoints: checkpoints.isOn }),
       };
       return applyLearnedWindow(withNotes(session, now), ports.model, session);
@@ -91,12 +90,10 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
   };
 }
 
-/** Gives the browser and the terminal to the person who holds them in the log, or takes them back. */
-export function giveToHolders({ sessionLog: { session }, ports }: SessionLoop): void {
+/** Gives the browser to the person who holds it in the log, or takes it back. */
+export function handOverBrowser({ sessionLog: { session }, ports }: SessionLoop): void {
   if (session.browserHold) ports.browser?.give();
   else ports.browser?.takeBack();
-  if (session.terminal) ports.terminal?.give();
-  else ports.terminal?.takeBack();
 }
 
 /** Reports what prevents intake during a call in flight. It does not end the call. */

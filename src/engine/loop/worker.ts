@@ -3,7 +3,7 @@ import { errorText } from '../../base/user-error.ts';
 import { decide } from '../../core/decide/decide.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import { deadLetterEvents, endStalledRunEvents, isStalled } from '../../core/runs/run-lifecycle.ts';
-import { CRASH_LIMIT, isHeld, type Session } from '../../core/session/session-state.ts';
+import { CRASH_LIMIT, type Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -17,13 +17,13 @@ import {
   describeOpenWork,
   isPlanToBlame,
   type PreviousFailure,
-  recordHoldsEnded,
+  recordHoldEnded,
   recordRecovery,
   recordShutdown,
 } from './recovery.ts';
 import {
   clearIntakeTrouble,
-  giveToHolders,
+  handOverBrowser,
   MAX_TIMER_MS,
   openSessionLoop,
   type SessionLoop,
@@ -89,8 +89,7 @@ export async function openSessionWorker(
   async function close(): Promise<void> {
     await serving;
     ports.browser?.takeBack();
-    ports.terminal?.takeBack();
-    if (status !== 'failed') await recordHoldsEnded(sessionLog).catch(fail);
+    if (status !== 'failed') await recordHoldEnded(sessionLog).catch(fail);
     if (status !== 'failed') await planSync.writePlan().catch(fail);
     if (status !== 'failed') await recordShutdown(sessionLog).catch(fail);
     await sessionLog.sync().catch(onFault);
@@ -101,7 +100,7 @@ export async function openSessionWorker(
 
   const hadUnfinishedWork = describeOpenWork(sessionLog.session).length > 0;
   await recordRecovery(sessionLog, last);
-  await recordHoldsEnded(sessionLog);
+  await recordHoldEnded(sessionLog);
   loop.isShelvingFirst = sessionLog.session.crashes.count >= CRASH_LIMIT;
   if (isPlanToBlame(last)) await planSync.setAside();
   if (hadUnfinishedWork && !loop.isShelvingFirst) await planSync.readEdits();
@@ -115,7 +114,9 @@ export async function openSessionWorker(
     hadUnfinishedWork,
     get isIdle() {
       const { session } = sessionLog;
-      return status === 'idle' && !intake.isDue && alarm.canSleep && session.run === null && !isHeld(session);
+      return (
+        status === 'idle' && !intake.isDue && alarm.canSleep && session.run === null && session.browserHold === null
+      );
     },
     get dueInMs() {
       return alarm.dueInMs;
@@ -196,7 +197,7 @@ async function recordDecision(loop: SessionLoop, decided: EventBody[], rules: Ru
   const events = await checkCallsBegunBy(decided, ports, sessionLog, rules);
   const withFiles = await attachOfferedFiles(ports.store, sessionLog.session, events);
   await sessionLog.record(await approvalSync.saveAllowRules(withFiles));
-  giveToHolders(loop);
+  handOverBrowser(loop);
   await approvalSync.writeFiles();
 }
 

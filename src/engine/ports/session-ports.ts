@@ -5,7 +5,7 @@ import type { Reply } from '../../protocol/session/reply.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import type { Checkpoints } from './checkpoint-ports.ts';
 import type { SessionStore } from './store-ports.ts';
-import type { BrowserControl, Jobs, TerminalControl, Toolbox, ToolSpec } from './tool-ports.ts';
+import type { BrowserControl, Jobs, Toolbox, ToolSpec } from './tool-ports.ts';
 
 /**
  * The outside world as the engine sees it: a few functions per port. Each port has an in-memory implementation that
@@ -29,8 +29,6 @@ export type SessionPorts = {
   checkpoints?: Checkpoints;
   /** The session's browser. If left out, it has none that a person could take over. */
   browser?: BrowserControl;
-  /** The terminal that a person may open. If left out, there is none. */
-  terminal?: TerminalControl;
   /** Twelve unpredictable hex digits: the prompt nonce for the requests of a budget window. */
   createNonce: () => string;
   /** The session's loop is idle. */
@@ -114,6 +112,8 @@ export type ModelAnswer = {
   provider_fields?: Readonly<Record<string, unknown>>;
   /** It reached the length limit of the endpoint and ends in the middle. */
   truncated?: true;
+  /** It is no end for another reason: the endpoint's finish_reason, such as `content_filter`. */
+  unfinished?: string;
 };
 
 export type Model = {
@@ -143,11 +143,18 @@ export class ModelError extends Error {
   readonly waitMs: number | undefined;
   /** Size of the model's window in tokens, if the refusal states it. */
   readonly window: number | undefined;
+  /** What the model is told when it is asked again. */
+  readonly hint: 'call' | undefined;
 
   constructor(
     kind: ModelErrorKind,
     message: string,
-    options: { retry: boolean; waitMs?: number | undefined; window?: number | undefined },
+    options: {
+      retry: boolean;
+      waitMs?: number | undefined;
+      window?: number | undefined;
+      hint?: 'call' | undefined;
+    },
   ) {
     super(message);
     this.name = 'ModelError';
@@ -155,5 +162,6 @@ export class ModelError extends Error {
     this.retry = options.retry;
     this.waitMs = options.waitMs;
     this.window = options.window;
+    this.hint = options.hint;
   }
 }

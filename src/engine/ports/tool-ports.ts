@@ -1,5 +1,5 @@
 import type { ImageFile } from '../../protocol/session/message.ts';
-import type { BrowserState, TerminalState } from '../../protocol/workspace/handover.ts';
+import type { BrowserState } from '../../protocol/workspace/handover.ts';
 
 export type Toolbox = {
   /** The tools currently offered; `refresh` may change the list. */
@@ -93,20 +93,17 @@ export type Permission =
  */
 export type ToolCaller = { work: () => Promise<string>; top?: () => Promise<string>; signal: AbortSignal };
 
-/** The browser or the terminal of a session, which a person may take over and use through a socket. */
-type PersonControl<State> = {
-  /** Its current state. */
-  readonly state: State;
-  /** Opens it to the person who has it, over a socket. Nothing happens if it is open to them already. */
+/** The browser of a session, which a person may take over and use through a socket. */
+export type BrowserControl = {
+  readonly state: BrowserState;
+  /**
+   * Opens it to the person who has it, over a socket, once the agent's call under way has ended. Nothing happens if it
+   * is open to them already.
+   */
   give(): void;
   /** They no longer have it. Nothing happens if they have not. */
   takeBack(): void;
 };
-
-/** The session's browser, which the agent has otherwise: a call of it that is under way ends first. */
-export type BrowserControl = PersonControl<BrowserState>;
-/** A shell in a terminal in `work/`, sandboxed as the agent's commands are. `takeBack` ends all that runs in it. */
-export type TerminalControl = PersonControl<TerminalState>;
 
 /**
  * Commands that continue after the call that started them, and outlive the daemon. None of these functions throws for a

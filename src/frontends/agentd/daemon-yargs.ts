@@ -8,6 +8,7 @@ import {
   DOCS_WIDTH,
   formatAgentdExitCodes,
   packageVersion,
+  rejectEmptyFlags,
   rejectRepeatedFlags,
   suggestFlags,
   WORKSPACE_OPTION,
@@ -26,6 +27,8 @@ export async function parseDaemonLine(argv: string[]): Promise<DaemonCommandLine
 export async function renderAgentdHelp(): Promise<string> {
   return `${await buildDaemonParser([]).wrap(DOCS_WIDTH).getHelp()}\n`;
 }
+
+const SWITCHES: ReadonlySet<string> = new Set(['allow-network-fs', 'help', 'version', 'h', 'V']);
 
 function buildDaemonParser(argv: string[]) {
   const cli: Argv = yargs(argv)
@@ -48,6 +51,7 @@ function buildDaemonParser(argv: string[]) {
     .option('workspace', WORKSPACE_OPTION)
     .check((args) => {
       rejectRepeatedFlags(args);
+      rejectEmptyFlags(argv, SWITCHES);
       return true;
     })
     .strict()

@@ -60,7 +60,7 @@ export const Manifest = z.object({
   why: CheckpointReason,
   steps: z.array(z.string()).describe('The steps that had ended since the checkpoint before.'),
   plan: z.string().nullable().describe('The plan that was open.'),
-  concurrent: z.boolean().describe('Jobs, a terminal or child sessions may have changed `work/` meanwhile.'),
+  concurrent: z.boolean().describe('Jobs or child sessions may have changed `work/` meanwhile.'),
   bytes: z.int().min(0).describe('Size of all files.'),
   left_out: z.array(LeftOut),
   entries: z.array(CheckpointEntry).describe('In the order of their bytes; a folder comes before what is in it.'),

@@ -1,42 +1,28 @@
 import { z } from 'zod';
 import { ApprovedBy } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
-import { BrowserReturned, BrowserTaken, TerminalClosed, TerminalOpened } from '../workspace/handover.ts';
+import { Role } from '../workspace/daemon-files.ts';
+import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
 import { SessionForked, WorkRestored, WorkSaved } from './checkpoint.ts';
-import { EventStamp, ProviderFields, StoredText } from './log-entry.ts';
-import { Attachment, ImageFile, MessageOptions, RenderedTemplate } from './message.ts';
+import { Actor, EventStamp, FileIdentity, ProviderFields, StoredText } from './log-entry.ts';
+import { Attachment, ImageFile, MessageFile, MessageOptions, RenderedTemplate, SenderRights } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
-import { PlanChange, PlanSave } from './plan-edit.ts';
+import { EditRefusal, PlanChange, PlanSave } from './plan-edit.ts';
 import { Reply, Usage, UserQuestion } from './reply.ts';
-
-/** The identity of a dropped file in the file system. A different `ctime_ns` or name means it was touched or moved. */
-export const FileIdentity = z.object({
-  ino: z.string(),
-  mtime_ns: z.string(),
-  sha256: z.string(),
-  ctime_ns: z.string().optional().describe('Missing in events of earlier versions.'),
-  name: z.string().optional().describe('Its name in `inbox/`, if its reply has another name.'),
-});
-export type FileIdentity = z.infer<typeof FileIdentity>;
 
 export const ToolCall = z.object({
   id: z.string(),
   name: z.string(),
   args: z.string().describe('The arguments as the model wrote them, usually JSON.'),
-  provider_fields: ProviderFields.optional().describe(
-    'Fields that the endpoint expects back with the call, unchanged.',
-  ),
+  provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
 
 /** What the model is asked outside the work itself: to classify the work, to plan, to revise the plan, to summarise. */
 export const PlannerQuery = z.enum(['choose', 'plan', 'revise', 'summary']);
 export type PlannerQuery = z.infer<typeof PlannerQuery>;
-/** Earlier versions asked `replan` and `adapt`, whose answers had other forms: `revise` is asked in their place. */
-const LoggedPlannerQuery = z.enum([...PlannerQuery.options, 'replan', 'adapt']);
-export type LoggedPlannerQuery = z.infer<typeof LoggedPlannerQuery>;
 
-/** The prompt nonce of a budget window, for the tags of its requests (`prompt-tags.ts`). Earlier logs have none. */
+/** The prompt nonce of a budget window, for the tags of its requests (`prompt-tags.ts`). Added when it is recorded. */
 const PromptNonce = z
   .string()
   .regex(/^[0-9a-f]{12}$/)
@@ -45,10 +31,6 @@ const PromptNonce = z
 
 export const RunEndStatus = z.enum(['done', 'paused', 'waiting', 'failed', 'cancelled']);
 export type RunEndStatus = z.infer<typeof RunEndStatus>;
-
-/** Who or what caused it: a person (by a message or an edited file), the model, or a rule of the daemon. */
-export const Actor = z.enum(['person', 'model', 'daemon']);
-export type Actor = z.infer<typeof Actor>;
 
 const eventSchema = <T extends string, S extends z.ZodRawShape>(type: T, shape: S) =>
   z.object({ type: z.literal(type), ...shape });
@@ -60,6 +42,8 @@ const EVENT_SCHEMAS = [
     id: z.string(),
     name: z.string().describe('Name of the reply file this message gets.'),
     from: z.string().optional(),
+    by: MessageFile.shape.by,
+    rights: SenderRights.optional(),
     body: StoredText,
     command: z.string().optional(),
     options: MessageOptions.optional(),
@@ -98,9 +82,7 @@ const EVENT_SCHEMAS = [
   eventSchema('model.answered', {
     text: z.string(),
     calls: z.array(ToolCall),
-    provider_fields: ProviderFields.optional().describe(
-      'Fields that the endpoint expects back with the calls, unchanged.',
-    ),
+    provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
     usage: Usage.omit({ iterations: true, ms: true }),
     model: z.string(),
     ms: z.number(),
@@ -108,7 +90,8 @@ const EVENT_SCHEMAS = [
     seen: z.int().describe('The event log up to this seq was in the request.'),
     step: z.string().optional().describe('The current step when the model was called.'),
     truncated: z.literal(true).optional().describe('It was cut off at the length limit of the endpoint.'),
-    planner_query: LoggedPlannerQuery.optional().describe('Its answer is not part of the conversation.'),
+    unfinished: z.string().optional().describe('Why the endpoint stopped it (finish_reason); it closes no step.'),
+    planner_query: PlannerQuery.optional().describe('Its answer is not part of the conversation.'),
   }),
   eventSchema('model.failed', {
     error: z.string(),
@@ -117,6 +100,7 @@ const EVENT_SCHEMAS = [
     ms: z.number().optional().describe('How long the call took to fail.'),
     retry_at: z.string().nullable().describe('When it is retried; null: never.'),
     window: z.int().min(1).optional().describe('The context window in tokens, as far as this refusal shows.'),
+    hint: z.enum(['call']).optional().describe('What the model is told then: how to call a tool.'),
   }),
   eventSchema('tool.started', {
     call: z.string().describe('`<seq of the answer>.<position in it>`: never used twice.'),
@@ -163,8 +147,6 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('browser.taken', BrowserTaken.shape),
   eventSchema('browser.returned', BrowserReturned.shape),
-  eventSchema('terminal.opened', TerminalOpened.shape),
-  eventSchema('terminal.closed', TerminalClosed.shape),
   eventSchema('plan.started', {
     id: z.string(),
     goal: z.string(),
@@ -180,9 +162,14 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('plan.edited', {
     by: Actor,
+    from: z.string().optional().describe('The author, if it was sent and names one.'),
+    role: Role.optional().describe('What a server says the author may do; if missing, they are the owner.'),
     changes: z.array(PlanChange),
     ignored: z.array(z.string()).describe('What the daemon did not accept, in words.'),
+    refused: EditRefusal.optional().describe('Why nothing of an order was accepted; `ignored` says it in words.'),
     save: PlanSave.optional().describe('The save of `plan.json` that caused it, if it could be read.'),
+    order: z.string().optional().describe('Id of the file in `inbox/` that ordered it.'),
+    file: FileIdentity.optional().describe('That file.'),
   }),
   eventSchema('plan.ended', { plan: z.string(), status: PlanStatus, reason: z.string() }),
   eventSchema('step.added', { step: Step, by: Actor }),

@@ -1,9 +1,9 @@
-import { type BrowserState, NO_BROWSER, NO_TERMINAL, type TerminalState } from '../workspace/handover.ts';
+import { type BrowserState, NO_BROWSER } from '../workspace/handover.ts';
 import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
 import type { AgentProfile, Config, ModelSettings, Settings, sharedSettings } from './config.ts';
 import type { McpServers } from './mcp-config.ts';
 import type { Permissions } from './permissions.ts';
-import { MODES, type Mode, type ResolvedLimits, resolveLimits } from './run-options.ts';
+import { type Mode, type ResolvedLimits, resolveLimits } from './run-options.ts';
 
 /** The sources of settings, in order of precedence: flags, environment, the session's file, the workspace's file. */
 export type SettingsSources = {
@@ -62,7 +62,6 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     title: session.title,
     model,
     mode: session.mode ?? workspace.mode,
-    modes: session.modes ?? workspace.modes,
     limits: { ...workspace.limits, ...session.limits },
     agents: mergeByName<AgentProfile>(workspace.agents, session.agents),
     unknown_agent: session.unknown_agent ?? workspace.unknown_agent,
@@ -98,8 +97,10 @@ function mergeByName<T>(...layers: Array<Readonly<Record<string, T>> | undefined
   return all;
 }
 
-/** The endpoint and the model of a session. */
+/** The endpoint and the model of a session. `body` and `headers` are merged from all sources for this address. */
 export type EffectiveModel = ModelSettings & {
+  /** The variables that headers may name. */
+  secrets?: readonly string[];
   /**
    * No key is sent, because only `session.json` names the address: it names no key (`unnamed`), or a variable that
    * `secrets` in `agentd.json` does not list (`unlisted`).
@@ -116,7 +117,32 @@ export const OPENAI_KEY = 'OPENAI_API_KEY';
  * flags never go to an address that `session.json` alone names, and that file may name only keys that `agentd.json`
  * lists.
  */
-function resolveModel({ flags = {}, env = {}, workspace = {}, session = {} }: SettingsSources): EffectiveModel {
+function resolveModel(sources: SettingsSources): EffectiveModel {
+  const model = resolveEndpoint(sources);
+  const { body, headers } = resolveExtras(sources, model.base_url ?? OPENAI_URL);
+  const { secrets } = sources.workspace ?? {};
+  const { body: _, headers: __, ...rest } = model;
+  return { ...rest, ...(body && { body }), ...(headers && { headers, ...(secrets && { secrets }) }) };
+}
+
+/** What is added to a request, from the sources that set it for this origin; later ones win key by key. */
+function resolveExtras(
+  { flags, env = {}, workspace, session }: SettingsSources,
+  at: string,
+): Pick<ModelSettings, 'body' | 'headers'> {
+  const common = mergeModelSettings([workspace?.model, modelFromEnvironment(env), flags]).base_url;
+  const layers = [
+    { settings: workspace?.model, for: workspace?.model?.base_url ?? common },
+    { settings: session?.model, for: session?.model?.base_url ?? common },
+  ].filter((layer) => layer.settings && isSameOrigin(layer.for ?? OPENAI_URL, at));
+  const merged = <T>(of: (settings: ModelSettings) => T | undefined): T | undefined => {
+    const all = layers.flatMap(({ settings }) => (settings && of(settings)) ?? []);
+    return all.length > 0 ? Object.assign({}, ...all) : undefined;
+  };
+  return { body: merged(({ body }) => body), headers: merged(({ headers }) => headers) };
+}
+
+function resolveEndpoint({ flags = {}, env = {}, workspace = {}, session = {} }: SettingsSources): EffectiveModel {
   const environment = modelFromEnvironment(env);
   const common = mergeModelSettings([workspace.model, environment, flags]);
   const own = session.model ?? {};
@@ -214,8 +240,6 @@ export type Language = 'en' | 'zh';
 /** Configuration with every default filled in, as used by the engine and the core. */
 export type Rules = {
   mode: Mode;
-  /** The modes that `auto` chooses from. */
-  modes: readonly Mode[];
   limits: ResolvedLimits;
   onLimit: 'pause' | 'extend';
   unknownAgent: 'self' | 'first' | 'fail';
@@ -230,8 +254,6 @@ export type Rules = {
   jobs: readonly string[];
   /** The session's browser, as of now. Filled in by the engine. */
   browser: BrowserState;
-  /** The terminal that a person may open, as of now. Filled in by the engine. */
-  terminal: TerminalState;
   /** Whether checkpoints of `work/` are taken. Filled in by the engine. */
   checkpoints: boolean;
   /** Whose messages are orders; undefined: everybody's. */
@@ -251,7 +273,6 @@ export const EXTEND_FACTOR = 5;
 export function resolveRules(settings: Pick<Config & Settings, keyof typeof sharedSettings> = {}): Rules {
   return {
     mode: settings.mode ?? 'linear',
-    modes: settings.modes ?? MODES,
     limits: resolveLimits(settings.limits),
     onLimit: settings.on_limit ?? 'pause',
     unknownAgent: settings.unknown_agent ?? 'self',
@@ -263,7 +284,6 @@ export function resolveRules(settings: Pick<Config & Settings, keyof typeof shar
     agents: settings.agents ?? {},
     jobs: [],
     browser: NO_BROWSER,
-    terminal: NO_TERMINAL,
     checkpoints: false,
     senders: settings.senders,
     settingsFault: null,

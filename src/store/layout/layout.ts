@@ -33,8 +33,6 @@ export const workspacePaths = (root: string) => ({
   reserve: join(root, '.agentd', 'reserve'),
   /** Socket for the person who has taken over the browser of a session. */
   browserSocket: (session: string) => join(root, '.agentd', `browser-${sha256(session).slice(0, 12)}.sock`),
-  /** Socket for the person who has a terminal open in a session. */
-  terminalSocket: (session: string) => join(root, '.agentd', `terminal-${sha256(session).slice(0, 12)}.sock`),
   schemas: join(root, '.agentd', 'schemas'),
 });
 export type WorkspacePaths = ReturnType<typeof workspacePaths>;

@@ -3,7 +3,7 @@ import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client, StepExplanation } from '../../../client/index.ts';
 import type { ChangeCounts } from '../../../protocol/session/checkpoint.ts';
 import type { Event, EventOf } from '../../../protocol/session/event.ts';
-import { inlineText } from '../../../protocol/session/log-entry.ts';
+import { type Actor, inlineText } from '../../../protocol/session/log-entry.ts';
 import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
 import {
   colorize,
@@ -64,21 +64,23 @@ function formatEventLine(event: Event): string {
   return line.trimEnd();
 }
 
-type HoldEvent = EventOf<'browser.taken' | 'browser.returned' | 'terminal.opened' | 'terminal.closed'>;
+/** Who made an edit: their name, and what they are unless that is a person. */
+export function authorName({ by, author }: { by: Actor; author?: string | undefined }): string {
+  if (author === undefined) return by;
+  return by === 'person' ? author : `${author} (${by})`;
+}
 
 const HOLD_ENDED = {
-  ...{ given_back: '', closed: '', work_ended: ', with the work' },
+  given_back: '',
   nobody_there: ': nobody was connected to it',
   browser_closed: ': the browser had ended',
-  shell_ended: ': its shell had ended',
   no_socket: ': its socket could not be opened',
   daemon_ended: ': the daemon ended',
-} satisfies Record<EventOf<'browser.returned' | 'terminal.closed'>['reason'], string>;
+} satisfies Record<EventOf<'browser.returned'>['reason'], string>;
 
-function summarizeHold(event: HoldEvent): string {
+function summarizeHold(event: EventOf<'browser.taken' | 'browser.returned'>): string {
   if (event.type === 'browser.taken')
     return `by ${event.from ?? 'a person'}: the agent waits where it needs its browser`;
-  if (event.type === 'terminal.opened') return `by ${event.from ?? 'a person'}, in work/`;
   return `by ${event.from ?? (event.by === 'person' ? 'a person' : 'the daemon')}${HOLD_ENDED[event.reason]}`;
 }
 
@@ -88,7 +90,7 @@ const formatCounts = ({ added, changed, removed }: ChangeCounts): string =>
 function summarizePlanChanges(event: EventOf<'plan.edited' | 'plan.revised'>): string {
   const changes = event.changes.map(({ what }) => what);
   if (event.type === 'plan.revised') return `${event.reason}: ${changes.join(', ')}`;
-  return `by ${event.by}: ${[...changes, ...event.ignored].join('; ')}`;
+  return `by ${authorName({ by: event.by, author: event.from })}: ${[...changes, ...event.ignored].join('; ')}`;
 }
 
 function summarizeWork(event: EventOf<'work.saved' | 'work.restored'>): string {
@@ -132,8 +134,6 @@ function summarizeEvent(event: Event): string {
       return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
     case 'browser.taken':
     case 'browser.returned':
-    case 'terminal.opened':
-    case 'terminal.closed':
       return summarizeHold(event);
     case 'work.saved':
     case 'work.restored':

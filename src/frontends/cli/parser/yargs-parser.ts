@@ -2,7 +2,15 @@ import type { Argv } from 'yargs';
 import yargs from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
-import { DOCS_WIDTH, packageVersion, rejectRepeatedFlags, suggestFlags, WORKSPACE_OPTION } from '../../command-line.ts';
+import { emptyValue } from '../../../client/sessions/client-errors.ts';
+import {
+  DOCS_WIDTH,
+  packageVersion,
+  rejectEmptyFlags,
+  rejectRepeatedFlags,
+  suggestFlags,
+  WORKSPACE_OPTION,
+} from '../../command-line.ts';
 import { config } from '../admin/config-file.ts';
 import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
 import { help, PAGES } from '../admin/help-pages.ts';
@@ -70,6 +78,7 @@ const BOOLEAN_FLAGS = new Set([
   'print',
   'help',
   'version',
+  ...['a', 'f', 'y', 'q', 'h', 'V'],
 ]);
 
 function rejectSwitchValues(argv: string[]): void {
@@ -78,6 +87,15 @@ function rejectSwitchValues(argv: string[]): void {
     const name = /^--([a-z-]+)=/.exec(word)?.[1] ?? '';
     if (BOOLEAN_FLAGS.has(name)) throw new Error(`--${name} takes no value; got ${word}.`);
   }
+}
+
+/** `config set <key> ""` sets an empty text; of an empty name the commands themselves say what it must be. */
+const MAY_BE_EMPTY: readonly string[] = ['value', 'name'];
+
+function rejectEmptyArguments(args: Record<string, unknown>): void {
+  for (const [name, value] of Object.entries(args))
+    if ((Array.isArray(value) ? value.includes('') : value === '') && !MAY_BE_EMPTY.includes(name))
+      throw new Error(emptyValue(`<${name}>`));
 }
 
 /** Behind the command, those in front of it: there, yargs would take the command for their value. */
@@ -127,6 +145,8 @@ export function buildAgentctlParser(
     .check((args) => {
       rejectRepeatedFlags(args, REPEATABLE_FLAGS);
       rejectSwitchValues(argv);
+      rejectEmptyFlags(argv, BOOLEAN_FLAGS);
+      rejectEmptyArguments(args);
       if (typeof args['session'] === 'string' && args['session'].trim() === '')
         throw new Error('The name of the session is empty.');
       return true;

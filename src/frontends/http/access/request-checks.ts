@@ -18,7 +18,6 @@ const OPEN_PATHS = new Set([
     '/app.js',
     '/graph-layout.js',
     '/browser-remote.js',
-    '/terminal-remote.js',
     '/notification-worker.js',
     '/app.css',
     '/icon.svg',

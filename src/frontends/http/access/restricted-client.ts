@@ -1,4 +1,4 @@
-import { findHoldOrder, isRestoreOrder } from '../../../client/actions/access.ts';
+import { isBrowserOrder, isRestoreOrder } from '../../../client/actions/access.ts';
 import type { Client } from '../../../client/index.ts';
 import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
 import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
@@ -62,7 +62,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     approvalRequest: inSession('approve', client.approvalRequest),
     approvalRequests: inSession('read', client.approvalRequests),
     allApprovalRequests: async () => (await client.allApprovalRequests()).filter(({ session }) => maySee(session)),
-    savePlan: inSession('send', client.savePlan),
+    editPlan: inSession('send', (key, edit) => client.editPlan(key, rights.stamped(edit))),
     rebuild: inSession('admin', client.rebuild),
     archive: inSession('admin', client.archive),
     remove: inSession('admin', client.remove),
@@ -78,7 +78,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
       need('admin');
       return client.settings(key === undefined ? undefined : existing(key, 'admin'));
     },
-    heldSocket: inSession('approve', (key, what) => client.heldSocket(key, what, user.name)),
+    browserSocket: inSession('approve', (key) => client.browserSocket(key, user.name)),
     accessToken: asAdmin(client.accessToken),
     status: asAdmin(client.status),
     start: asAdmin(client.start),
@@ -87,7 +87,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
   };
 }
 
-/** What a token allows. The last four throw if the token does not allow it. */
+/** What a token allows. Those from `need` to `outgoing` throw if the token does not allow it. */
 type Rights = {
   maySee(name: string): boolean;
   sessions(): string[];
@@ -98,6 +98,8 @@ type Rights = {
   creatable(key: string): string;
   /** The message with the holder as its sender. Throws if it would answer a call without the role for that. */
   outgoing<M extends OutgoingMessage>(key: string, message: M, mustExist?: boolean): Promise<M>;
+  /** The same with the holder as its sender, and what they may do; never more than it says already. */
+  stamped<S extends Pick<OutgoingMessage, 'from' | 'rights'>>(sent: S): S;
 };
 
 function rightsOf(user: AccessToken, client: Client): Rights {
@@ -122,16 +124,18 @@ function rightsOf(user: AccessToken, client: Client): Rights {
     async outgoing(key, message, mustExist) {
       const name = mustExist ? rights.existing(key, 'send') : rights.creatable(key);
       if (message.from !== undefined && message.from !== user.name) throw senderProblem(user, message.from);
-      const held = findHoldOrder(message);
-      if (held === 'browser') rights.need('approve', 'a message that takes over the browser or gives it back');
+      if (isBrowserOrder(message)) rights.need('approve', 'a message that takes over the browser or gives it back');
       if (isRestoreOrder(message)) rights.need('admin', 'a message that restores files');
-      if (held === 'terminal') rights.need('approve', 'a message that opens a terminal or closes it');
       if (!includesRole(user.role, 'approve')) {
         const answered = await findAnsweredCall(client, name, message);
         if (answered === 'words') rights.need('approve', 'a message that could answer a waiting call');
         else if (answered) rights.need('approve', `a message that would answer the waiting call ${answered.id}`);
       }
-      return { ...message, from: user.name };
+      return rights.stamped(message);
+    },
+    stamped: (sent) => {
+      const least = sent.rights && includesRole(user.role, sent.rights.role) ? sent.rights.role : user.role;
+      return { ...sent, from: user.name, rights: { role: least } };
     },
   };
   return rights;

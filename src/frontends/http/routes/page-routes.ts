@@ -31,7 +31,6 @@ const PAGE_FILES = {
   '/app.js': { file: 'app.js', type: 'text/javascript; charset=utf-8' },
   '/graph-layout.js': { file: 'graph-layout.js', type: 'text/javascript; charset=utf-8' },
   '/browser-remote.js': { file: 'browser-remote.js', type: 'text/javascript; charset=utf-8' },
-  '/terminal-remote.js': { file: 'terminal-remote.js', type: 'text/javascript; charset=utf-8' },
   '/notification-worker.js': { file: 'notification-worker.js', type: 'text/javascript; charset=utf-8' },
   '/app.css': { file: 'app.css', type: 'text/css; charset=utf-8' },
   '/icon.svg': { file: 'icon.svg', type: 'image/svg+xml' },

@@ -11,21 +11,21 @@ import {
   type HttpServices,
   jsonAnswer,
 } from '../common/operation.ts';
+import { BROWSER_OPERATIONS, serveBrowserSocket } from '../routes/browser-socket.ts';
 import { CHECKPOINT_OPERATIONS } from '../routes/checkpoint-operations.ts';
 import { STREAM_OPERATION, serveEventSocket } from '../routes/event-stream.ts';
-import { HELD_OPERATIONS, serveHeldSocket } from '../routes/held-socket.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
 import { addPageRoutes } from '../routes/page-routes.ts';
 import { PLAN_OPERATIONS } from '../routes/plan-operations.ts';
 import { FILE_OPERATIONS, SESSION_OPERATIONS, WORKSPACE_OPERATIONS } from '../routes/session-operations.ts';
-import { HELD_SOCKET_PATH, SOCKET_PATH } from './listen.ts';
+import { BROWSER_SOCKET_PATH, SOCKET_PATH } from './listen.ts';
 
 /** Every operation, in the order of `/openapi.json`. */
 export const OPERATIONS: readonly HttpOperation[] = [
   ...SESSION_OPERATIONS,
   ...PLAN_OPERATIONS,
   ...MESSAGE_OPERATIONS,
-  ...HELD_OPERATIONS,
+  ...BROWSER_OPERATIONS,
   ...FILE_OPERATIONS,
   ...CHECKPOINT_OPERATIONS,
   STREAM_OPERATION,
@@ -69,12 +69,11 @@ export function createHttpApp(
     c.env.acceptSocket((socket) => serveEventSocket(socket, { ...services, currentClient: c.get('currentClient') }));
     return new Response(null);
   });
-  app.get(HELD_SOCKET_PATH, async (c) => {
-    const { session, what } = c.req.param();
-    const path = await c.get('client').heldSocket(session, what === 'browser' ? what : 'terminal');
+  app.get(BROWSER_SOCKET_PATH, async (c) => {
+    const path = await c.get('client').browserSocket(c.req.param('session'));
     if (!c.env.acceptSocket) throw noSocket();
     c.env.acceptSocket((socket) =>
-      serveHeldSocket(socket, path, { ...services, currentClient: c.get('currentClient') }),
+      serveBrowserSocket(socket, path, { ...services, currentClient: c.get('currentClient') }),
     );
     return new Response(null);
   });

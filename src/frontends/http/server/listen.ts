@@ -120,10 +120,10 @@ export async function closeServer(server: ServerType): Promise<void> {
   clearTimeout(timer);
 }
 
-/** The paths of WebSockets: events of sessions, and the browser or terminal that a person controls. */
+/** The paths of WebSockets: events of sessions, and the browser that a person controls. */
 export const SOCKET_PATH = '/api/ws';
-export const HELD_SOCKET_PATH = '/api/sessions/:session/:what{browser|terminal}/ws';
-const SOCKET_PATHS = /^\/api\/(?:ws|sessions\/[^/]+\/(?:browser|terminal)\/ws)$/;
+export const BROWSER_SOCKET_PATH = '/api/sessions/:session/browser/ws';
+const SOCKET_PATHS = /^\/api\/(?:ws|sessions\/[^/]+\/browser\/ws)$/;
 /** The WebSocket subprotocol. Clients may omit it, but a browser that sends the key of a page must name it. */
 const PROTOCOL = 'agentd';
 /** A page cannot set headers of a WebSocket, so it sends its key as a second subprotocol with this prefix. */

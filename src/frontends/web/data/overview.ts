@@ -5,7 +5,7 @@ import { isLoggedIn, requestJson } from './api.ts';
 import { openSession } from './session.ts';
 
 /** The views of a session, in the order of their tabs. */
-export const TABS = ['run', 'files', 'versions', 'details', 'browser', 'terminal'] as const;
+export const TABS = ['run', 'files', 'versions', 'details', 'browser'] as const;
 export type SessionTab = (typeof TABS)[number];
 
 /**

@@ -28,7 +28,6 @@ export type SessionView = Pick<SessionDetails, 'name' | 'title' | 'unserved' | '
   run_end: { status: string; reason: string; text: string; spent: Usage } | null;
   question: UserQuestion | null;
   browser: { open: boolean; taken: SessionDetails['session']['browserHold'] };
-  terminal: SessionDetails['session']['terminal'];
   work: { last: number; restored_for: string | null; steps: SessionDetails['session']['stepCheckpoints'] };
 };
 
@@ -204,14 +203,10 @@ export const sendCommand = (session: string, command: PageCommand): Promise<bool
 export const restoreFiles = (session: string, at: number): Promise<boolean> =>
   act(() => sendOnce(sessionPath(session, '/restore'), { at: String(at) }));
 
-/** Takes over the browser or opens a terminal, or ends that. False if it was refused. */
-export const orderHeld = (
-  session: string,
-  what: 'browser' | 'terminal',
-  order: 'take' | 'return' | 'open' | 'close',
-): Promise<boolean> =>
+/** Takes over the browser, or gives it back. False if it was refused. */
+export const orderBrowser = (session: string, order: 'take' | 'return'): Promise<boolean> =>
   act(async () => {
-    await requestJson(sessionPath(session, `/${what}`), { method: 'POST', body: { do: order } });
+    await requestJson(sessionPath(session, '/browser'), { method: 'POST', body: { do: order } });
   });
 
 /** Uploads any files and sends the message with them. False if it was refused. */

@@ -1,7 +1,7 @@
 import type { Event } from '../../../protocol/session/event.ts';
 import type { StoredText } from '../../../protocol/session/log-entry.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
-import type { BrowserLost, TerminalLost } from '../../../protocol/workspace/handover.ts';
+import type { BrowserLost } from '../../../protocol/workspace/handover.ts';
 import type { StreamMessage } from './api.ts';
 
 /** An event as the server sends it. `shown`: the text of an answer for people, if it differs. */
@@ -28,7 +28,6 @@ export type NoteName =
   | `plan.${'started' | 'revised' | 'edited' | 'ended'}`
   | `approval.${'allow' | 'deny'}`
   | `browser.${'taken' | 'returned' | BrowserLost}`
-  | `terminal.${'opened' | 'closed' | 'work_ended' | TerminalLost}`
   | ('recovery.started' | 'model.failed' | 'context.compacted');
 
 type ItemBody =
@@ -204,10 +203,6 @@ function noteOf(event: LogEvent): NoteItem | undefined {
       return note(event.type, event.from);
     case 'browser.returned':
       return note(event.reason === 'given_back' ? event.type : `browser.${event.reason}`, event.from);
-    case 'terminal.opened':
-      return note(event.type, event.from);
-    case 'terminal.closed':
-      return note(`terminal.${event.reason}`, event.from);
     case 'recovery.started':
       return note(event.type, event.open.join('\n'));
     case 'context.compacted':

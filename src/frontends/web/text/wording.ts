@@ -1,10 +1,9 @@
 import { signal } from '@preact/signals';
 import { chinese } from './chinese.ts';
 import { english, type Words } from './english.ts';
-import { german } from './german.ts';
 
 /** Every language of the page, in the order in which they are offered. */
-export const LANGUAGES: readonly Words[] = [english, chinese, german];
+export const LANGUAGES: readonly Words[] = [english, chinese];
 
 const STORED = 'agentd.language';
 

@@ -1,7 +1,7 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { isConnected, openSocket, sessionPath } from '../data/api.ts';
-import { openSession, orderHeld, type SessionView } from '../data/session.ts';
+import { openSession, orderBrowser, type SessionView } from '../data/session.ts';
 import { Button, bound, Notice, onSubmit, set, useAnswer } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatTime, words } from '../text/wording.ts';
@@ -16,7 +16,7 @@ export function BrowserView({ view: { name, browser } }: { view: SessionView }) 
   const { open, taken } = browser;
   const isHere = taken !== null && usedSince.value === `${name} ${taken.since}`;
   const takeOver = async () => {
-    if (!(await orderHeld(name, 'browser', 'take'))) return;
+    if (!(await orderBrowser(name, 'take'))) return;
     const { view } = openSession.peek() ?? {};
     usedSince.value = view && `${view.name} ${view.browser.taken?.since}`;
   };
@@ -30,7 +30,7 @@ export function BrowserView({ view: { name, browser } }: { view: SessionView }) 
           </Button>
         )}
         {taken && (
-          <Button kind={isHere ? 'main' : 'plain'} onClick={() => orderHeld(name, 'browser', 'return')}>
+          <Button kind={isHere ? 'main' : 'plain'} onClick={() => orderBrowser(name, 'return')}>
             {giveBack}
           </Button>
         )}

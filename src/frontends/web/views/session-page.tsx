@@ -9,7 +9,6 @@ import { BrowserView } from './browser-view.tsx';
 import { Composer } from './composer.tsx';
 import { DetailsView } from './details-view.tsx';
 import { FilesView } from './files-view.tsx';
-import { TerminalView } from './terminal-view.tsx';
 import { TranscriptLog } from './transcript-log.tsx';
 import { VersionsView } from './versions-view.tsx';
 
@@ -47,7 +46,6 @@ export function SessionPage({ name }: { name: string }) {
       {tab === 'files' && <FilesView session={name} path={path} />}
       {tab === 'versions' && view && <VersionsView view={view} />}
       {tab === 'browser' && view && <BrowserView view={view} />}
-      {tab === 'terminal' && view && <TerminalView key={name} view={view} />}
       {tab === 'details' && <DetailsView session={name} />}
       {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
       {view && <Composer key={`composer ${name}`} view={view} approvals={shown?.approvals ?? []} />}
