@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Checkpoints, RestoreOrder, SaveOrder } from '../../src/engine/ports/checkpoint-ports.ts';
+import type { Checkpoints, RestoreOrder, SaveOrder } from '../../src/engine/ports/store-ports.ts';
 import { type RigOptions, rig } from '../support/rig.ts';
 
 const NO_CHANGES = { added: 0, changed: 0, removed: 0 };

@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
-import type { SaveOrder } from '../../src/engine/ports/checkpoint-ports.ts';
+import type { SaveOrder } from '../../src/engine/ports/store-ports.ts';
 import { resolveCheckpoints } from '../../src/protocol/settings/effective-settings.ts';
 import { openCheckpoints } from '../../src/store/checkpoints/checkpoint-store.ts';
 import { listCheckpoints, readManifest } from '../../src/store/checkpoints/manifest-file.ts';

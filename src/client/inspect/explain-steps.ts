@@ -1,6 +1,5 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
 import { findStep, runningStep } from '../../core/plan/plan-steps.ts';
-import type { StepCheckpoints } from '../../core/session/run-state.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import type { Actor } from '../../protocol/session/log-entry.ts';
@@ -37,7 +36,7 @@ export type StepExplanation = {
   /** All events, in order. */
   moments: StepEvent[];
   /** What it changed in `work/`, and the checkpoints around it; null if it has none. */
-  work: StepCheckpoints | null;
+  work: Session['stepCheckpoints'][string] | null;
 };
 
 /** Every step of one plan, in order; the plan is null if there was none yet. */

@@ -3,16 +3,8 @@ import { measureCheckpoints } from '../../store/checkpoints/prune.ts';
 import { readEventLog } from '../../store/event-log/log-reader.ts';
 import { sessionPaths } from '../../store/layout/layout.ts';
 import { countRemovedEvents } from '../../store/session/retention.ts';
-
-/** Totals of model calls. */
-export type UsageTotal = {
-  calls: number;
-  tokens: number;
-  /** Of the calls whose cost is known. */
-  cost: number;
-  /** Calls whose cost is unknown: neither the endpoint nor the `prices` in the settings say it. */
-  unpriced: number;
-};
+import { localDay as dayOnDisk } from '../../store/usage/usage-files.ts';
+import { NO_USAGE, sumUsage, type UsageTotal } from './usage-total.ts';
 
 export type DayUsage = UsageTotal & { day: string };
 
@@ -79,25 +71,7 @@ export async function reportUsage(sessions: ReadonlyArray<{ name: string; folder
   return { sessions: all, days, total: sumUsage(days) };
 }
 
-function localDay(at: string): string {
-  const time = new Date(at);
-  const twoDigits = (value: number) => String(value).padStart(2, '0');
-  return [time.getFullYear(), twoDigits(time.getMonth() + 1), twoDigits(time.getDate())].join('-');
-}
-
-const NO_USAGE: UsageTotal = { calls: 0, tokens: 0, cost: 0, unpriced: 0 };
-
-export function sumUsage(parts: readonly UsageTotal[]): UsageTotal {
-  return parts.reduce(
-    (sum, { calls, tokens, cost, unpriced }) => ({
-      calls: sum.calls + calls,
-      tokens: sum.tokens + tokens,
-      cost: sum.cost + cost,
-      unpriced: sum.unpriced + unpriced,
-    }),
-    NO_USAGE,
-  );
-}
+const localDay = (at: string): string => dayOnDisk(new Date(at));
 
 /** The days of several sessions together, oldest first. */
 function sumDays(sessions: readonly SessionUsage[]): DayUsage[] {

@@ -81,7 +81,11 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
     usage: '/approve [number] [always]',
     description: 'allows the waiting call, once; "always" also adds a rule to session.json',
   },
-  deny: { kind: 'deny', usage: '/deny [number]', description: 'denies the waiting call and tells the model' },
+  deny: {
+    kind: 'deny',
+    usage: '/deny [number] [text]',
+    description: 'denies the waiting call and tells the model, with the text',
+  },
   help: { kind: 'help', usage: '/help', description: 'lists the commands' },
 };
 
@@ -121,8 +125,11 @@ export function parseModeCommand(message: Pick<Message, 'text' | 'command'>): Mo
 /** A person's text without the command. A word like "continue" is kept as typed. */
 export function textWithoutCommand(message: Pick<Message, 'text' | 'command' | 'template'>): string {
   if (message.template && 'text' in message.template) return message.template.text;
-  const command = parseModeCommand(message);
-  return command?.is === 'run' ? command.text : (parseCommand(message)?.rest ?? message.text);
+  const mode = parseModeCommand(message);
+  if (mode?.is === 'run') return mode.text;
+  const command = parseCommand(message);
+  // What follows the number of the call is for the model.
+  return command?.name === 'deny' ? command.rest.replace(/^\s*\d+\s*/, '') : (command?.rest ?? message.text);
 }
 
 /** The words after `/restore`: a step or the number of a checkpoint, and paths below `work/`. */

@@ -77,7 +77,7 @@ export function messageKind(session: Session, message: Message): KnownMessage {
 
 function messageKindAt(
   state: SessionStatus,
-  message: Pick<Message, 'text' | 'command' | 'template' | 'as'>,
+  message: Pick<Message, 'text' | 'command' | 'template' | 'as' | 'options'>,
 ): KnownMessage {
   const command = parseCommand(message);
   if (message.as === 'data') return command ? { forbidden: command.name } : { kind: 'data' };
@@ -87,6 +87,7 @@ function messageKindAt(
     const known = Object.hasOwn(SESSION_COMMANDS, command.name) ? SESSION_COMMANDS[command.name] : undefined;
     return known ? { kind: known.kind } : { unknown: command.name };
   }
+  if (message.options?.when === 'apart') return { kind: 'run' };
   const { kind } = classifyIntent(message.text, {
     planStatus: state === 'none' ? null : state,
   });
@@ -150,8 +151,11 @@ export function mostUrgentMessage(session: Session): UrgentMessage | undefined {
   return urgent.find(({ answer }) => ABORTING_ACTIONS.has(answer)) ?? urgent[0];
 }
 
+/** What is known of a message that has not been taken. */
+type WaitingMessage = Pick<Message, 'text' | 'command' | 'as' | 'options'>;
+
 /** Whether a message is handled before those dropped earlier: a command, or words that stop, pause or undo. */
-export function overtakesQueue(session: Session, message: Pick<Message, 'text' | 'command' | 'as'>): boolean {
+export function overtakesQueue(session: Session, message: WaitingMessage): boolean {
   if (message.as === 'data' || answersOpenQuestion(session, message)) return false;
   const kind = messageKindAt(sessionStatus(session), message);
   if (!('kind' in kind)) return true;
@@ -159,7 +163,7 @@ export function overtakesQueue(session: Session, message: Pick<Message, 'text' |
 }
 
 /** Whether a message asks for less work: it is taken even on a full disk. */
-export function stopsWork(session: Session, message: Pick<Message, 'text' | 'command' | 'as'>): boolean {
+export function stopsWork(session: Session, message: WaitingMessage): boolean {
   const known = messageKindAt(sessionStatus(session), message);
   return message.as !== 'data' && 'kind' in known && STOPPING_KINDS.has(known.kind);
 }
@@ -211,14 +215,15 @@ function actionFor(session: Session, message: Message): MessageAction | null {
 }
 
 /**
- * "after", "New task: …" or a mode of its own: not for the current run. The same holds for a message to a child session
- * from its parent, which needs a reply of its own.
+ * "after", "apart", "New task: …" or a mode of its own: not for the current run. The same holds for a message to a
+ * child session from its parent, which needs a reply of its own.
  */
 function waitsForItsTurn({ name }: Session, message: Message): boolean {
   if (message.as === 'data') return false;
   if (isFromAncestor(name, message.from)) return true;
   return (
     message.options?.when === 'after' ||
+    message.options?.when === 'apart' ||
     message.options?.mode !== undefined ||
     /^\s*(?:new task|新任务|新任務)\s*[:：]/i.test(message.text)
   );

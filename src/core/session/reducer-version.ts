@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'b98cb76d6ed4e1f6';
+export const REDUCER_VERSION = '17756051bed45bef';

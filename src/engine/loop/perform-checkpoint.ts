@@ -3,7 +3,7 @@ import type { Decision } from '../../core/runs/decision.ts';
 import { activePlan } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { ChangeCounts } from '../../protocol/session/checkpoint.ts';
-import type { Checkpoints, SavedCheckpoint, SaveOrder } from '../ports/checkpoint-ports.ts';
+import type { Checkpoints, SavedCheckpoint, SaveOrder } from '../ports/store-ports.ts';
 import { listenDuring } from './perform-decision.ts';
 import type { SessionLoop } from './session-loop.ts';
 

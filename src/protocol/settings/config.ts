@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Budgets, PeriodBudgets } from './budgets.ts';
 import { EnvVariableName } from './env-variable.ts';
 import { McpServers } from './mcp-config.ts';
 import { ApprovalsMode, PermissionRule } from './permissions.ts';
@@ -243,6 +244,7 @@ export const sharedSettings = {
 export const Settings = z.strictObject({
   ...sharedSettings,
   title: z.string().optional().describe('A title given by a person; never replaced.'),
+  budgets: PeriodBudgets.optional().describe('What this session may spend, within the budgets of agentd.json.'),
 });
 export type Settings = z.infer<typeof Settings>;
 
@@ -277,6 +279,7 @@ export const Config = z.strictObject({
   })
     .optional()
     .describe('What is kept of `work/` at the end of steps and runs.'),
+  budgets: Budgets.optional().describe('What model calls may spend. See docs/budgets.md.'),
   allow_network_fs: z.boolean().optional().describe('The workspace may be on a network file system. Read at startup.'),
   network: NetworkSettings.optional().describe('What may use the network.'),
   search: SearchSettings.optional(),

@@ -1,6 +1,6 @@
 import { createMutex } from '../../base/async.ts';
 import { isDiskFull, UserError } from '../../base/user-error.ts';
-import type { Checkpoints, SavedCheckpoint, SaveOrder } from '../../engine/ports/checkpoint-ports.ts';
+import type { Checkpoints, SavedCheckpoint, SaveOrder } from '../../engine/ports/store-ports.ts';
 import type { FileChange } from '../../protocol/session/checkpoint.ts';
 import type { CheckpointLimits } from '../../protocol/settings/effective-settings.ts';
 import { ensureFolder, removeStaging } from '../fs/durable-write.ts';

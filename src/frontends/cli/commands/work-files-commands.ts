@@ -1,8 +1,8 @@
 import type { Argv } from 'yargs';
 import { firstFew, formatLocalTime } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
+import type { CheckpointFiles, RestorePreview, WorkDiff } from '../../../client/history/work-history.ts';
 import type { Client } from '../../../client/index.ts';
-import type { CheckpointFiles, RestorePreview, WorkDiff } from '../../../client/inspect/work-history.ts';
 import type { CheckpointEntry, FileChange, LeftOut } from '../../../protocol/session/checkpoint.ts';
 import { defineCommand, EXIT_CODES, JSON_OPTION, openSession, SESSION_PREFIX_ARG } from '../common/command.ts';
 import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';

@@ -14,10 +14,10 @@ import {
 import { config } from '../admin/config-file.ts';
 import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
 import { help, PAGES } from '../admin/help-pages.ts';
+import { archive, doctor, rebuild, remove, rename, settings } from '../admin/maintenance.ts';
 import { usage } from '../admin/usage-report.ts';
 import { acp, mcp, open, restart, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
-import { archive, doctor, rebuild, remove, rename, settings } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
 import {
   approvals,
@@ -30,6 +30,7 @@ import {
   pause,
   stopRun,
 } from '../commands/run-control.ts';
+import { schedule } from '../commands/schedule-command.ts';
 import { reply, send } from '../commands/send.ts';
 import { log, why } from '../commands/session-history.ts';
 import { show } from '../commands/show.ts';
@@ -58,6 +59,7 @@ const REPEATABLE_FLAGS = [
 /** Options that are set or not. yargs reads any value of theirs as "no". */
 const BOOLEAN_FLAGS = new Set([
   'wait',
+  'check',
   'json',
   'stdin',
   'after',
@@ -271,7 +273,7 @@ const COMMANDS: readonly CliCommand[] = [
   ...[chat, top],
   ...[list, show, reply, plan, why, jobs, watch, log],
   ...[files, diff, restore],
-  ...[templates, saveTemplate],
+  ...[templates, saveTemplate, schedule],
   ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],
   ...[archive, remove, rename, fork, exportCommand, importCommand, rebuild, doctor],

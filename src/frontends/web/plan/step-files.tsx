@@ -1,4 +1,4 @@
-import type { RestorePreview, WorkDiff } from '../../../client/inspect/work-history.ts';
+import type { RestorePreview, WorkDiff } from '../../../client/history/work-history.ts';
 import type { FileChange } from '../../../protocol/session/checkpoint.ts';
 import { requestJson, sessionPath } from '../data/api.ts';
 import { openSession, restoreFiles } from '../data/session.ts';

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import { errorCode, UserError } from '../../base/user-error.ts';
-import { copiedSessionEvents } from '../../core/runs/copied-session.ts';
+import { copiedSessionEvents } from '../../core/runs/run-lifecycle.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { copyContent } from '../../store/checkpoints/contents.ts';
@@ -14,10 +14,10 @@ import { ensureFolder, syncFile, syncFolder } from '../../store/fs/durable-write
 import { replaceFile } from '../../store/fs/replace-file.ts';
 import { parentSessionOf, type SessionPaths, sessionPaths } from '../../store/layout/layout.ts';
 import type { Workspace } from '../../store/workspace/workspace.ts';
+import { rebuildFiles } from '../actions/session-admin.ts';
 import { NotInPlan } from '../sessions/client-errors.ts';
 import { replayLog } from '../sessions/replay.ts';
 import type { SessionFolders } from '../sessions/session-folders.ts';
-import { rebuildFiles } from './session-admin.ts';
 
 type KnownSession = ReturnType<SessionFolders['get']>;
 type Saved = EventOf<'work.saved'> & { checkpoint: number };
