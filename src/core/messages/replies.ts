@@ -167,7 +167,10 @@ export function replyInWords(
   status: ReplyStatus = 'done',
 ): EventBody[] {
   const language = replyLanguage(session, message, rules);
-  return [replyEvent(session, message.id, { status, text: text(REPLY_WORDING[language], language) }, language)];
+  const words = REPLY_WORDING[language];
+  const planned = message.planned ? [words.planned(message.planned.when, message.planned.schedule)] : [];
+  const said = [text(words, language), ...planned].filter((part) => part !== '').join('\n\n');
+  return [replyEvent(session, message.id, { status, text: said }, language)];
 }
 
 /** A command has no language of its own; its reply uses that of the plan. */

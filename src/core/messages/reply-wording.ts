@@ -7,6 +7,8 @@ const en = {
   pausing: 'Paused.',
   cancelled: 'Cancelled.',
   nothingRuns: 'Nothing is running.',
+  planned: (when: string, schedule: string) =>
+    `Planned for ${when}. To change your mind: agentctl schedule remove ${schedule}`,
   alreadyPaused: 'The run is already paused. To end it: /cancel',
   nowPaused: 'The run was waiting for an answer; it is now paused.',
   alreadyEnded: 'The last run has already ended.',
@@ -141,6 +143,7 @@ const zh: typeof en = {
   pausing: '已暂停。',
   cancelled: '已取消。',
   nothingRuns: '没有正在运行的任务。',
+  planned: (when, schedule) => `已安排在 ${when}。取消：agentctl schedule remove ${schedule}`,
   alreadyPaused: '任务已经暂停。要结束它：/cancel',
   nowPaused: '之前在等待回答，现在已暂停。',
   alreadyEnded: '上一次运行已经结束。',

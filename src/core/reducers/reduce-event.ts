@@ -173,6 +173,7 @@ function messageReceived(session: Session, event: EventOf<'message.received'>): 
     ...(event.by && { by: event.by }),
     ...(event.rights && { rights: event.rights }),
     ...(event.template && { template: event.template }),
+    ...(event.planned && { planned: event.planned }),
   };
   return {
     ...session,

@@ -4,6 +4,7 @@ import type {
   Attachment,
   ImageFile,
   MessageOptions,
+  PlannedMessage,
   RenderedTemplate,
   SenderRights,
 } from '../../protocol/session/message.ts';
@@ -29,6 +30,8 @@ export type Message = {
   /** Its sender may not give orders here: the model receives it as data, nothing more. */
   as?: 'data';
   template?: RenderedTemplate;
+  /** The schedule that was made of it. */
+  planned?: PlannedMessage;
   sha256: string;
   /** It arrived during a run, so it may join that run. */
   arrivedDuringRun: boolean;

@@ -1,7 +1,7 @@
 import type { ChangeCounts, CheckpointReason, FileChange } from '../../protocol/session/checkpoint.ts';
 import type { Event, EventBody } from '../../protocol/session/event.ts';
 import type { FileIdentity, LogPosition } from '../../protocol/session/log-entry.ts';
-import type { Attachment, ImageFile, MessageFile } from '../../protocol/session/message.ts';
+import type { Attachment, ImageFile, MessageFile, PlannedMessage } from '../../protocol/session/message.ts';
 import type { Template } from '../../protocol/templates/template.ts';
 
 // --- the session folder
@@ -20,6 +20,8 @@ export type SessionStore = {
   calls: CallFolders;
   templates: Templates;
   approvals: ApprovalFiles;
+  /** Makes schedules of messages. If left out, there are none. */
+  reminders?: Reminders;
   /** Absolute path of `work/`, or of a folder in it, created if missing. For a child session it is its root's. */
   work(folder?: string): Promise<string>;
   /**
@@ -201,6 +203,19 @@ export type ApprovalFiles = {
   archive(id: number, content: string | undefined): Promise<void>;
   /** Adds an allowing rule to `session.json`, keeping everything else in it. Returns why it could not, or null. */
   addAllowRule(pattern: string): Promise<string | null>;
+};
+
+/** A `/remind` or `/wait`, and who sent it. `at`: when it was written; the same message gives the same schedule. */
+export type TimedOrder = Pick<MessageFile, 'from' | 'rights'> & {
+  name: 'remind' | 'wait';
+  text: string;
+  id: string;
+  at: Date;
+};
+
+export type Reminders = {
+  /** Makes a schedule of it, durably; again changes nothing. Or says why not. */
+  plan(order: TimedOrder): Promise<PlannedMessage | { fault: string }>;
 };
 
 /** `templates/` of the workspace, written by people. */

@@ -4,7 +4,15 @@ import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
 import { SessionForked, WorkRestored, WorkSaved } from './checkpoint.ts';
 import { Actor, EventStamp, FileIdentity, ModelFailureKind, ProviderFields, StoredText } from './log-entry.ts';
-import { Attachment, ImageFile, MessageFile, MessageOptions, RenderedTemplate, SenderRights } from './message.ts';
+import {
+  Attachment,
+  ImageFile,
+  MessageFile,
+  MessageOptions,
+  PlannedMessage,
+  RenderedTemplate,
+  SenderRights,
+} from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { EditRefusal, PlanChange, PlanSave } from './plan-edit.ts';
 import { Reply, Usage, UserQuestion } from './reply.ts';
@@ -53,6 +61,7 @@ const EVENT_SCHEMAS = [
       .optional()
       .describe('Its sender is not in `senders`: the model sees it as data, not as an instruction.'),
     template: RenderedTemplate.optional(),
+    planned: PlannedMessage.optional().describe('The schedule that was made of a "/remind" or "/wait".'),
     file: FileIdentity,
   }),
   eventSchema('run.started', {

@@ -93,7 +93,7 @@ async function removeUnnamedBlobs(paths: SessionPaths, before: Date): Promise<nu
 /** Removes files that a sender did not finish; opening a session does this too. */
 function removeOldInboxStaging(paths: SessionPaths, now: Date): void {
   inFolderIfThere(paths, [{ path: paths.inbox }, { path: paths.inboxStaging }], (folder) =>
-    removeOldStaging(folder.path('.'), now),
+    removeOldStaging(folder.path('.'), now, 'all'),
   );
 }
 

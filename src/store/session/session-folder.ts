@@ -55,7 +55,7 @@ function openedFolder(folder: string, token: SessionToken, options: SessionFolde
   for (const path of foldersOfSession(folder)) ensureFolder(path);
   for (const path of [folder, paths.blobs, paths.outboxStaging, paths.plans, paths.rejected]) removeStaging(path);
   if (fs.existsSync(paths.rotated)) removeStaging(ensureFolder(paths.rotated));
-  removeOldStaging(paths.inboxStaging, world.now());
+  removeOldStaging(paths.inboxStaging, world.now(), 'all');
   const journal = openEventLog(paths, world);
   const inbox = openInbox(paths, world);
   const live = openLiveText(paths.live);
