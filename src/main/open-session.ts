@@ -131,7 +131,8 @@ function checkpointsFor(name: string, workspace: Workspace, limits: () => Checkp
 
 function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: SessionDeps): SessionStore {
   const { workspace, owner, secrets, parents, hands } = deps;
-  const store = secrets.store(withFencingToken(workspace.openSession(name, epoch, runGuarded), owner));
+  const closedEpoch = owner.previous?.ended === 'in order' ? owner.previous.epoch : undefined;
+  const store = secrets.store(withFencingToken(workspace.openSession(name, epoch, runGuarded, closedEpoch), owner));
   const onReply = (): void => {
     const parent = parents.get(name) ?? parentSessionOf(name);
     if (parent !== undefined) hands().wake(parent);

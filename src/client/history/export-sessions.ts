@@ -40,9 +40,9 @@ export async function prepareExport(sessions: readonly KnownSession[], staging: 
   const exported: CollectedSession[] = [];
   for (const [place, session] of sessions.entries()) {
     const seq = await collectLog(session, entries);
-    await collectFolders(session, entries);
+    const late = await collectFolders(session, seq, entries);
     const copies = ensureFolder(`${staging}/${place}`);
-    exported.push({ name: session.name, seq, leftOut: await collectWork(session, copies, entries) });
+    exported.push({ name: session.name, seq, leftOut: [...late, ...(await collectWork(session, copies, entries))] });
   }
   const header: ExportHeader = {
     format: 1,
@@ -86,18 +86,28 @@ async function collectLog(session: KnownSession, entries: Entry[]): Promise<numb
   return mark.seq;
 }
 
-/** What does not change once it is there. Manifests before the contents that they name would be useless alone. */
-async function collectFolders(session: KnownSession, entries: Entry[]): Promise<void> {
+/**
+ * What does not change once it is there. Manifests before the contents that they name would be useless alone. Returns
+ * what was left out, in words: a message that came in after event `seq` would prove that the copy's log has lost it.
+ */
+async function collectFolders(session: KnownSession, seq: number, entries: Entry[]): Promise<string[]> {
+  const late: string[] = [];
   const files = [session.settings, session.memory, ...listCheckpoints(session).map(session.checkpoint)];
   const folders = [session.blobs, session.done, session.rejected, session.outbox, session.outboxRead];
   for (const folder of [...folders, session.checkpointContents])
     for (const name of listNames(folder)) if (!name.startsWith('.')) files.push(`${folder}/${name}`);
   for (const path of files) {
     if (!statIfExists(path)?.isFile()) continue;
+    const [, received] = /\/done\/(\d+)-/.exec(path.slice(session.folder.length)) ?? [];
+    if (Number(received ?? 0) > seq) {
+      late.push(`${path.slice(session.folder.length + 1)} (it came in after event ${seq}, the last that is exported)`);
+      continue;
+    }
     // One that was removed or moved meanwhile is not in the tar.
     const entry = await plainFile(session, path).catch(() => undefined);
     if (entry) entries.push(entry);
   }
+  return late;
 }
 
 /** `work/` as it is, with its files copied to `copies`. Returns what cannot be in the tar, in words. */

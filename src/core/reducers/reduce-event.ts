@@ -11,12 +11,11 @@ import { titleFromMessage } from '../text/prose.ts';
 import { markApprovalSeen, reduceApproval, reduceChildCalls } from './reduce-approval.ts';
 import { reduceChild } from './reduce-child.ts';
 import { reduceCrashCounts } from './reduce-crash-counts.ts';
-import { reduceForked } from './reduce-fork.ts';
 import { reducePlan } from './reduce-plan.ts';
 import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './reduce-run.ts';
 import { reduceStep } from './reduce-step.ts';
 import { reduceModelAnswer, reduceToolCall } from './reduce-turn.ts';
-import { checkpointDueAfter, reduceWork } from './reduce-work.ts';
+import { checkpointDueAfter, reduceForked, reduceWork } from './reduce-work.ts';
 
 /** Applies an event to a session. Pure and total: the same events always give the same session. */
 export function reduceEvent(session: Session, event: Event): Session {
@@ -33,7 +32,7 @@ function applyEvent(session: Session, event: Event): Session {
     case 'session.forked':
       return reduceForked(session, event);
     case 'recovery.started':
-      return { ...session, children: giveTimeAgain(session.children, event.at) };
+      return recoveryStarted(session, event);
     case 'daemon.stopped':
       return { ...session, lastStopSeq: event.seq };
     case 'message.received':
@@ -186,6 +185,11 @@ function messageReceived(session: Session, event: EventOf<'message.received'>): 
   };
 }
 
+function recoveryStarted(session: Session, { at, cut = [] }: EventOf<'recovery.started'>): Session {
+  const children = giveTimeAgain(session.children, at);
+  return { ...session, children, cuts: [...session.cuts, ...cut], unreportedCuts: [...session.unreportedCuts, ...cut] };
+}
+
 /** An order to edit the plan is known like an answered message, so that its file is taken once. */
 function editOrderTaken(session: Session, { seq, at, order, file }: EventOf<'plan.edited'>): Session {
   if (order === undefined || !file) return session;
@@ -216,6 +220,7 @@ function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Se
     unpublishedReplies: { ...session.unpublishedReplies, [event.message]: event.reply },
     // The reply has already reported it.
     planProblem: event.reply.status === 'rejected' ? session.planProblem : null,
+    unreportedCuts: event.reply.status === 'rejected' ? session.unreportedCuts : [],
   };
 }
 

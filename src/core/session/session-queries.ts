@@ -5,6 +5,7 @@ import { RUN_END, type SessionStanding } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
 import { sessionDepth } from './child-session.ts';
+import { checkCallKey } from './internal-calls.ts';
 import { limitsOfMessage, type Message } from './session-messages.ts';
 import type { Session } from './session-state.ts';
 
@@ -139,4 +140,18 @@ export function newPlanId(session: Session): string {
 export function stepOutcome({ children }: Session, { id, result }: Step): string {
   const reply = getOwn(children, id)?.reply;
   return reply?.status === 'done' ? reply.text.trim() : (result ?? '');
+}
+
+/**
+ * Calls that were requested and have not begun, by key, and the names of replies that are not committed: a file of one
+ * of them shows that the event log has lost its end.
+ */
+export function pendingWorkOf({ turn, claim, unanswered, messages }: Session) {
+  const checks = claim?.checks.flatMap((check, n) => (check ? [] : [checkCallKey(claim, n)])) ?? [];
+  const calls = turn?.calls.filter(({ state }) => state === 'asked').map(({ key }) => key) ?? [];
+  const replies = unanswered.flatMap((message) => {
+    const name = mapGet(messages, message)?.name;
+    return name === undefined ? [] : [{ name, message }];
+  });
+  return { calls: [...calls, ...checks], replies };
 }

@@ -41,8 +41,17 @@ export type EventLog = {
    * kept next to the log; any other damage throws `CorruptLogError` and leaves every byte as it is. So does reading
    * from the start if retention removed it; 'oldest' starts with the oldest event that is kept. Returns 'unfit' if the
    * log does not have that position: no event was emitted, and the caller reads from the start.
+   *
+   * A log that is shorter than the files beside it prove is damaged, too. `pending`, called after the last event, adds
+   * what only the reduced state knows.
    */
-  read(each: (event: Event) => void, from?: LogPosition | 'oldest'): Promise<'read' | 'unfit'>;
+  read(
+    each: (event: Event) => void,
+    from?: LogPosition | 'oldest',
+    pending?: () => PendingWork,
+  ): Promise<'read' | 'unfit'>;
+  /** Names of files and folders next to the log that keep what was cut off its end. */
+  listCuts(): Promise<string[]>;
   /** The end of what was last read or appended. */
   position(): LogPosition;
   /** Stamps and writes events as one batch. They may be lost in a power cut until `sync` has returned. */
@@ -50,6 +59,12 @@ export type EventLog = {
   /** Makes everything appended before this call durable. Costs nothing if nothing is pending. */
   sync(): Promise<void>;
 };
+
+/**
+ * What is still to happen according to a log: calls that were requested and have not begun, by key, and replies that
+ * are not committed, by the name of their file. A file that shows the opposite proves that events are missing.
+ */
+export type PendingWork = { calls: readonly string[]; replies: ReadonlyArray<{ name: string; message: string }> };
 
 /**
  * The state of a session at a position of its log. It saves reading what comes before, and is never authoritative:

@@ -267,6 +267,7 @@ const EVENT_SCHEMAS = [
       .optional()
       .describe('How the last daemon ended: it died, an error in its code, a disk error, a normal stop.'),
     error: z.string().optional(),
+    cut: z.array(z.string()).optional().describe('Names of what keeps a part that was cut off this log.'),
     crashes: z
       .int()
       .min(1)

@@ -22,7 +22,7 @@ import { openApprovalFiles } from './approval-files.ts';
 import { openLiveText, openOutbox } from './outbox.ts';
 import { listExistingFiles, openCallFolders, readImage } from './work-files.ts';
 
-export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes'> &
+export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes' | 'closedEpoch'> &
   Pick<InboxOptions, 'askWriters' | 'runGuarded'> & {
     /** The writer's epoch; 1 if ownership is not tracked. */
     epoch?: number;

@@ -103,6 +103,12 @@ function summarizeWork(event: EventOf<'work.saved' | 'work.restored'>): string {
   return `${checkpoint} (${when}${partial}), ${formatCounts(counts)}: ${files.map(({ path }) => path).join(', ')}`;
 }
 
+/** What a daemon left open, and what recovery found wrong with the log. */
+function summarizeOpenWork(event: EventOf<'recovery.started' | 'daemon.stopped'>): string {
+  const wrong = event.type === 'recovery.started' ? [...(event.cut ?? []), event.error] : [];
+  return [...event.open, ...wrong.filter((text) => text !== undefined)].join('; ');
+}
+
 function summarizeEvent(event: Event): string {
   switch (event.type) {
     case 'session.opened':
@@ -178,7 +184,7 @@ function summarizeEvent(event: Event): string {
       return `to ${event.message}`;
     case 'recovery.started':
     case 'daemon.stopped':
-      return [...event.open, ...('error' in event && event.error !== undefined ? [event.error] : [])].join('; ');
+      return summarizeOpenWork(event);
     default:
       return event satisfies never;
   }

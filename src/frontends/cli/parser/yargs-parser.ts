@@ -14,7 +14,7 @@ import {
 import { config } from '../admin/config-file.ts';
 import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
 import { help, PAGES } from '../admin/help-pages.ts';
-import { archive, doctor, rebuild, remove, rename, settings } from '../admin/maintenance.ts';
+import { acceptLog, archive, doctor, rebuild, remove, rename, settings } from '../admin/maintenance.ts';
 import { usage } from '../admin/usage-report.ts';
 import { acp, mcp, open, restart, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
@@ -276,5 +276,5 @@ const COMMANDS: readonly CliCommand[] = [
   ...[templates, saveTemplate, schedule],
   ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],
-  ...[archive, remove, rename, fork, exportCommand, importCommand, rebuild, doctor],
+  ...[archive, remove, rename, fork, exportCommand, importCommand, rebuild, acceptLog, doctor],
 ];
