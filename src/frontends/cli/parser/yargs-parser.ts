@@ -248,13 +248,13 @@ function suggestChoice(message: string, argv: readonly string[]): string {
 }
 
 /**
- * Every command's help as `--help` prints it, 100 wide, for the docs. The first one is that of agentctl itself;
+ * Every command's help as `--help` prints it at that width, for the docs. The first one is that of agentctl itself;
  * `completion` is yargs' own and has no page.
  */
-export async function renderCommandHelp(): Promise<Array<{ command: string; help: string }>> {
+export async function renderCommandHelp(width = DOCS_WIDTH): Promise<Array<{ command: string; help: string }>> {
   const setting = {
     parts: { program: '', doctor: async () => [], jobs: async () => [] },
-    width: DOCS_WIDTH,
+    width,
     ended: () => {},
     sessions: [],
   };
