@@ -14,6 +14,7 @@ const MEANING: Record<string, string> = {
   mark_paused: '`waiting` becomes `paused`',
   mark_cancelled: 'becomes `cancelled`',
   reopen: 'reopens the step closed last',
+  restore: 'restores files, if nothing works in `work/`; during a run it is refused',
   reset: 'archives the plan, starts a new conversation',
   show_status: 'answered at once',
   show_plan: 'answered at once',

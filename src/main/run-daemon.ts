@@ -29,6 +29,7 @@ import {
   type SessionFolderOptions,
   sessionPaths,
   syncFolder,
+  trimToShare,
   type Workspace,
 } from '../store/index.ts';
 import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
@@ -124,7 +125,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     onLost: options.onLost,
     ...timesOf(options.env),
     prepare: () => prepareWorkspace(workspace, log),
-    sweep: (name) => sweepOneSession(name, workspace, settings.forSession(name)().retention),
+    sweep: (name) => sweepOneSession(name, workspace, settings.forSession(name)()),
     hands: (given) => {
       hands = given;
     },
@@ -215,10 +216,11 @@ async function prepareWorkspace({ paths, removeUnfinished }: Workspace, log: Log
 async function sweepOneSession(
   name: string,
   workspace: Workspace,
-  days: EffectiveSettings['retention'],
+  { retention, checkpoints }: EffectiveSettings,
 ): Promise<boolean> {
-  const paths = sessionPaths(workspace.paths.session(name));
-  return (await applyRetention(paths, days, realClock.now())).more;
+  const pathsOf = (session: string) => sessionPaths(workspace.paths.session(session));
+  await trimToShare(pathsOf(name), workspace.listSessions().map(pathsOf), checkpoints.maxWorkspaceBytes);
+  return (await applyRetention(pathsOf(name), retention, realClock.now())).more;
 }
 
 /** One model per set of settings, so that sessions share connections, and scripted models their position. */

@@ -1,3 +1,5 @@
+export { openCheckpoints } from './checkpoints/checkpoint-store.ts';
+export { measureCheckpoints, trimToShare } from './checkpoints/prune.ts';
 export { SessionInUse, sessionTokens } from './event-log/log-writers.ts';
 export { removeStaging, syncFolder } from './fs/durable-write.ts';
 export { createFolderId, watchFolderIdentity } from './fs/open-folder.ts';

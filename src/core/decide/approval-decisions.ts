@@ -114,6 +114,7 @@ export function answerApprovalEvents(
     case 'run':
       return approvalAnsweredEvents(session, { decision: 'deny', by: 'withdrawn', why: DENIED_WITHDRAWN });
     case 'undo':
+    case 'restore':
     case 'status':
     case 'plan':
     case 'mode':

@@ -47,6 +47,7 @@ import {
   endForApprovalEvents,
   waitsForApproval,
 } from './approval-decisions.ts';
+import { dueCheckpoint, restoreDecision } from './checkpoint-decisions.ts';
 import { decideChildCallAnswer } from './child-call-answers.ts';
 import { askUserEvents, browserLostEvents, outdatedBrowserCallEvents, waitsForBrowser } from './human-in-the-loop.ts';
 import { judgeAnswer } from './judge-answer.ts';
@@ -66,6 +67,8 @@ export function decide(session: Session, rules: Rules = resolveRules()): Decisio
 }
 
 function nextDecision(session: Session, rules: Rules): Decision {
+  const due = dueCheckpoint(session, rules);
+  if (due) return due;
   const unpublished = Object.keys(session.unpublishedReplies)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
   // The reply with the question goes out before anything else is handled: messages received until then do not answer
@@ -81,7 +84,7 @@ function nextDecision(session: Session, rules: Rules): Decision {
   const halt = haltChildren(session);
   if (halt) return halt;
   const next = nextMessage(session);
-  const answer = next && decideChildCallAnswer(session, next, rules);
+  const answer = next && (decideChildCallAnswer(session, next, rules) ?? restoreDecision(session, next, rules));
   if (answer) return answer;
   const begun = next ? respondToMessage(session, next, rules) : [];
   if (begun.length > 0) return { do: 'record', events: begun };

@@ -13,6 +13,7 @@ export type MessageKind =
   | 'stop'
   | 'cancel'
   | 'undo'
+  | 'restore'
   | 'new'
   | 'status'
   | 'plan'
@@ -41,7 +42,16 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
     usage: '/cancel',
     description: 'aborts the call in flight and ends the plan and all background jobs',
   },
-  undo: { kind: 'undo', usage: '/undo', description: 'reopens the step that was closed last' },
+  undo: {
+    kind: 'undo',
+    usage: '/undo [--files]',
+    description: 'reopens the step that was closed last; "--files" also restores what it changed in work/',
+  },
+  restore: {
+    kind: 'restore',
+    usage: '/restore <step|checkpoint> [path …]',
+    description: 'makes the files in work/ what they were at the end of a step',
+  },
   new: {
     kind: 'new',
     usage: '/new',
@@ -146,6 +156,22 @@ export function textWithoutCommand(message: Pick<Message, 'text' | 'command' | '
   const command = parseCommand(message);
   // What follows the number of the call is for the model.
   return command?.name === 'deny' ? command.rest.replace(/^\s*\d+\s*/, '') : (command?.rest ?? message.text);
+}
+
+/** The words after `/restore`: a step or the number of a checkpoint, and paths below `work/`. */
+export type RestoreCommand = { target: string; paths: string[] };
+
+/**
+ * Parses a `/restore` message; null for any other. A path with spaces is in quotes, or on a line of its own after the
+ * first.
+ */
+export function parseRestoreCommand(message: Pick<Message, 'text' | 'command'>): RestoreCommand | null {
+  const command = parseCommand(message);
+  if (command?.name !== 'restore') return null;
+  const [first = '', ...lines] = command.rest.trim().split('\n');
+  const words = Array.from(first.matchAll(/"([^"]+)"|(\S+)/g), ([, quoted, plain]) => quoted ?? plain ?? '');
+  const [target = '', ...paths] = words;
+  return { target, paths: [...paths, ...lines.map((line) => line.trim()).filter(Boolean)] };
 }
 
 /** The arguments of `/run`: the template's name and the rest as typed. */

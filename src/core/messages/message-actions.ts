@@ -22,6 +22,7 @@ export type MessageAction =
   | 'mark_paused'
   | 'mark_cancelled'
   | 'reopen'
+  | 'restore'
   | 'reset'
   | 'show_status'
   | 'show_plan'
@@ -48,6 +49,7 @@ export const MESSAGE_ACTIONS: Readonly<Record<MessageKind, Readonly<Record<Sessi
   stop:     { none: 'reply_nothing_runs',        running: 'abort_and_pause',     waiting: 'mark_paused',         paused: 'reply_paused',        completed: 'reply_nothing_runs',        failed: 'reply_nothing_runs' },
   cancel:   { none: 'reply_nothing_runs',        running: 'abort_and_cancel',    waiting: 'mark_cancelled',      paused: 'mark_cancelled',      completed: 'reply_ended',               failed: 'reply_ended' },
   undo:     { none: 'reopen',                    running: 'reopen',              waiting: 'reopen',              paused: 'reopen',              completed: 'reopen',                    failed: 'reopen' },
+  restore:  { none: 'restore',                   running: 'restore',             waiting: 'restore',             paused: 'restore',             completed: 'restore',                   failed: 'restore' },
   new:      { none: 'reset',                     running: 'abort_and_reset',     waiting: 'reset',               paused: 'reset',               completed: 'reset',                     failed: 'reset' },
   status:   { none: 'show_status',               running: 'show_status',         waiting: 'show_status',         paused: 'show_status',         completed: 'show_status',               failed: 'show_status' },
   plan:     { none: 'show_plan',                 running: 'show_plan',           waiting: 'show_plan',           paused: 'show_plan',           completed: 'show_plan',                 failed: 'show_plan' },
@@ -103,6 +105,7 @@ const HANDLED_AT_ONCE: ReadonlySet<MessageAction> = new Set<MessageAction>([
   'abort_and_cancel',
   'abort_and_reset',
   'reopen',
+  'restore',
   'show_status',
   'show_plan',
   'show_help',
@@ -134,6 +137,8 @@ const ABORTING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
   'abort_and_reset',
 ]);
 const SHOWING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
+  // During a run it is refused.
+  'restore',
   'show_status',
   'show_plan',
   'show_help',

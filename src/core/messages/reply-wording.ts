@@ -1,4 +1,5 @@
 import { formatUtcTime } from '../../base/strings.ts';
+import type { ChangeCounts } from '../../protocol/session/checkpoint.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 
 const en = {
@@ -111,6 +112,23 @@ const en = {
     heldBy: (from: string | null, since: string) =>
       `${from ?? 'The owner of the workspace'} has had the browser since ${formatUtcTime(since)}. To give it back to the agent: /browser return`,
     usage: 'Usage: /browser, /browser take, /browser return.',
+  },
+  restore: {
+    usage: (known: string) =>
+      `Usage: /restore <step or checkpoint> [path …]. ${known === '' ? 'No step of this plan has a checkpoint yet.' : `Checkpoints at the ends of steps: ${known}.`}`,
+    noCheckpoint: (step?: string) =>
+      `Nothing was undone: ${step === undefined ? 'no step of this plan has ended' : `${step} has no checkpoint, so its files are not known`}. Without --files, /undo reopens the step alone.`,
+    off: 'No checkpoints are taken in this session (checkpoints.keep in the settings is 0).',
+    running: 'Nothing was restored: a run is active. Pause it first (/pause), then send this again.',
+    jobs: (jobs: string) => `Nothing was restored: background commands may write in work/ (${jobs}). End them first.`,
+    children: (names: string) =>
+      `Nothing was restored: child sessions still work in work/ (${names}). Stop them first (/stop).`,
+    shared: (root: string) => `Nothing was restored: this session works in the folder of ${root}. Restore there.`,
+    failed: (why: string, rescue: number | null) =>
+      `The restore stopped. ${why}${rescue === null ? '' : ` What was there before is checkpoint ${rescue}.`}`,
+    same: (checkpoint: number) => `Nothing had to be restored: the files are as they were at checkpoint ${checkpoint}.`,
+    done: (checkpoint: number, { added, changed, removed }: ChangeCounts, rescue: number) =>
+      `Restored from checkpoint ${checkpoint}: ${added} brought back, ${changed} changed back, ${removed} removed. To undo this: /restore ${rescue}`,
   },
   asksIn: (session: string, id: number, tool: string, why: string) =>
     `Approve this call? ${session}, call ${id}, ${tool}; ${why}.`,
@@ -230,6 +248,21 @@ const zh: typeof en = {
     heldBy: (from, since) =>
       `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起正在使用浏览器。交还给智能体：/browser return`,
     usage: '用法：/browser、/browser take、/browser return。',
+  },
+  restore: {
+    usage: (known) =>
+      `用法：/restore <步骤或检查点> [路径 …]。${known === '' ? '这个计划还没有带检查点的步骤。' : `各步骤结束时的检查点：${known}。`}`,
+    noCheckpoint: (step) =>
+      `没有撤销：${step === undefined ? '这个计划还没有结束的步骤' : `${step} 没有检查点，无法得知它的文件`}。不带 --files 时，/undo 只重新打开步骤。`,
+    off: '这个会话不保存检查点（设置中的 checkpoints.keep 为 0）。',
+    running: '没有恢复任何文件：有任务正在运行。请先暂停（/pause），然后重新发送。',
+    jobs: (jobs) => `没有恢复任何文件：后台命令可能正在写入 work/（${jobs}）。请先结束它们。`,
+    children: (names) => `没有恢复任何文件：子会话仍在 work/ 中工作（${names}）。请先停止它们（/stop）。`,
+    shared: (root) => `没有恢复任何文件：这个会话在 ${root} 的文件夹中工作。请在那里恢复。`,
+    failed: (why, rescue) => `恢复已停止。${why}${rescue === null ? '' : `之前的内容保存在检查点 ${rescue}。`}`,
+    same: (checkpoint) => `无需恢复：文件与检查点 ${checkpoint} 时相同。`,
+    done: (checkpoint, { added, changed, removed }, rescue) =>
+      `已从检查点 ${checkpoint} 恢复：找回 ${added} 个，改回 ${changed} 个，删除 ${removed} 个。撤销：/restore ${rescue}`,
   },
   asksIn: (session, id, tool, why) => `批准这个调用吗？${session}，调用 ${id}，${tool}；${why}。`,
   asksCutIn: (session, id) => `[已截断；全文见 ${session} 的 approvals/${id}.json]`,

@@ -15,10 +15,13 @@ import { reducePlan } from './reduce-plan.ts';
 import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './reduce-run.ts';
 import { reduceStep } from './reduce-step.ts';
 import { reduceModelAnswer, reduceToolCall } from './reduce-turn.ts';
+import { checkpointDueAfter, reduceForked, reduceWork } from './reduce-work.ts';
 
 /** Applies an event to a session. Pure and total: the same events always give the same session. */
 export function reduceEvent(session: Session, event: Event): Session {
-  const next = { ...session, seq: event.seq, at: event.at, crashes: reduceCrashCounts(session, event) };
+  const due = checkpointDueAfter(session, event);
+  const work = due === session.work.due ? session.work : { ...session.work, due };
+  const next = { ...session, seq: event.seq, at: event.at, crashes: reduceCrashCounts(session, event), work };
   return addElapsedTime(applyEvent(next, event), event);
 }
 
@@ -26,6 +29,8 @@ function applyEvent(session: Session, event: Event): Session {
   switch (event.type) {
     case 'session.opened':
       return session;
+    case 'session.forked':
+      return reduceForked(session, event);
     case 'recovery.started':
       return recoveryStarted(session, event);
     case 'daemon.stopped':
@@ -58,6 +63,9 @@ function applyEvent(session: Session, event: Event): Session {
       return { ...session, browserHold: { from: event.from ?? null, since: event.at } };
     case 'browser.returned':
       return { ...session, browserHold: null, notices: noteBrowserUse(session, event.seq) };
+    case 'work.saved':
+    case 'work.restored':
+      return reduceWork(session, event);
     case 'child.sent':
     case 'child.replied':
       return reduceChild(session, event);

@@ -1,3 +1,4 @@
+import type { CheckpointReason } from '../../protocol/session/checkpoint.ts';
 import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
 import type { MessageFile } from '../../protocol/session/message.ts';
 import type { TurnCall } from '../session/run-state.ts';
@@ -17,6 +18,13 @@ export type Decision =
    * safe
    */
   | { do: 'act'; call: TurnCall }
+  /**
+   * take a checkpoint of `work/`, which no call of the session is using; for a message that restores files, of what is
+   * there before
+   */
+  | { do: 'save'; why: CheckpointReason; steps: string[]; concurrent: boolean; message?: string; needed: number[] }
+  /** make files in `work/` what they were at a checkpoint; begun again after a crash, it has the same outcome */
+  | { do: 'restore'; message: string; checkpoint: number; rescue: number; paths: string[]; changedUntil?: number }
   /** send a child session this message, not before `notBefore` (ISO time) */
   | { do: 'send'; step: string; child: string; attempt: number; notBefore: string | null; message: ChildMessage }
   /** nothing, until something is dropped or a time has come */

@@ -3,7 +3,7 @@ import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
-import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
+import { type Language, type Rules, resolveRules } from '../../protocol/settings/effective-settings.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
 import { nextPersonCheck } from '../detect/step-claims.ts';
 import { classifyIntent } from '../intent/intent.ts';
@@ -14,6 +14,7 @@ import { replyEvent, replyInWords, standInReplyName } from '../messages/replies.
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { initialMode } from '../modes/mode-choice.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
+import { reduceEvent } from '../reducers/reduce-event.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
 import { CHECK_TOOL, checkCallKey } from '../session/internal-calls.ts';
 import { limitsOfMessage, type Message } from '../session/session-messages.ts';
@@ -198,3 +199,24 @@ export function endStalledRunEvents(session: Session, rules: Rules): EventBody[]
   const text = REPLY_WORDING[sessionLanguage(session, rules)].stalled;
   return endRunEvents(session, rules, { status: 'failed', reason: RUN_END.stalled, text });
 }
+
+type Forked = EventBody & { type: 'session.forked' };
+
+/**
+ * The events that end the log of a copied session: that it is a copy, and that its run is paused, so that nothing goes
+ * on in two places. A call that waits for approval is withdrawn.
+ */
+export function copiedSessionEvents(session: Session, forked: Forked): EventBody[] {
+  const events: EventBody[] = [forked];
+  const after = () => events.reduce(reduceNext, session);
+  const { open } = session.approvals;
+  if (open) {
+    const { call, id } = open;
+    const why = 'This session is a copy; ask again if the call is still needed.';
+    events.push({ type: 'approval.answered', call, id, decision: 'deny', by: 'withdrawn', why });
+  }
+  return [...events, ...endRunEvents(after(), resolveRules(), { status: 'paused', reason: RUN_END.asked })];
+}
+
+const reduceNext = (session: Session, body: EventBody): Session =>
+  reduceEvent(session, { v: 2, seq: session.seq + 1, epoch: 1, at: session.at, ...body });

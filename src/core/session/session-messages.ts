@@ -1,11 +1,11 @@
 import { mapGet, mapSet, type PersistentMap } from '../../base/collections.ts';
-import type { RenderedTemplate } from '../../protocol/session/event.ts';
 import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import type {
   Attachment,
   ImageFile,
   MessageOptions,
   PlannedMessage,
+  RenderedTemplate,
   SenderRights,
 } from '../../protocol/session/message.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';

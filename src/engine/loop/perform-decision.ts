@@ -91,7 +91,7 @@ async function beginToolCall(
 }
 
 /** Waits for the pending work, and takes in whatever the signal announces in the meantime. */
-async function listenDuring<T>(loop: SessionLoop, flight: Promise<T>): Promise<T> {
+export async function listenDuring<T>(loop: SessionLoop, flight: Promise<T>): Promise<T> {
   let isOver = false;
   const land = (): void => {
     isOver = true;

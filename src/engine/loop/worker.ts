@@ -11,6 +11,7 @@ import { checkCallsBegunBy } from '../calls/permission-gate.ts';
 import { cleanUpCalls } from '../calls/tool-call.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import { attachOfferedFiles } from '../state/session-log.ts';
+import { restoreFiles, saveWork } from './perform-checkpoint.ts';
 import { performCall, publishReply, sendToChild } from './perform-decision.ts';
 import {
   describeOpenWork,
@@ -126,7 +127,9 @@ export async function openSessionWorker(
     async stop(graceMs, stopReason = STOP_REASON) {
       loop.stopReason = stopReason;
       alarm.cancel();
-      const abort = (): void => loop.call?.abort(new Error(loop.stopReason ?? STOP_REASON));
+      const abort = (): void => {
+        for (const one of [loop.call, loop.checkpoint]) one?.abort(new Error(loop.stopReason ?? STOP_REASON));
+      };
       if (runSlot.isQueued) abort();
       const cancel = ports.clock.after(graceMs, abort);
       signal.ring();
@@ -149,7 +152,7 @@ async function runUntilIdle(loop: SessionLoop): Promise<void> {
     if (loop.sessionLog.sinceSnapshot === 'due') await takeSnapshot(loop);
     if (!loop.intake.isDue) clearIntakeTrouble(loop);
     if (loop.stopReason !== null || decision.do === 'idle') return;
-    if (decision.do === 'record' || decision.do === 'publish' || decision.do === 'send') continue;
+    if (decision.do !== 'think' && decision.do !== 'act') continue;
     if ((await performCall(loop, decision, rules)) === 'wait') return;
     // What could not be read during the call stops the work here if it still cannot be read.
     if (loop.hasIntakeFailed) await loop.readRules();
@@ -178,6 +181,8 @@ async function iterate(
     await recordDecision(loop, decision.events, rules);
   } else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
   else if (decision.do === 'send') await sendToChild(decision, loop.ports, sessionLog);
+  else if (decision.do === 'save') await saveWork(loop, decision);
+  else if (decision.do === 'restore') await restoreFiles(loop, decision);
   else if (decision.do === 'idle') {
     await bringFilesUpToDate(loop);
     if (intake.isDue) return iterate(loop, rules);

@@ -76,6 +76,21 @@ const SearchSettings = z.strictObject({
 });
 export type SearchSettings = z.infer<typeof SearchSettings>;
 
+/** In every settings file. */
+const CheckpointSettings = z.strictObject({
+  keep: z.int().min(0).max(10_000).optional().describe('How many are kept; 0: none is taken. Default 50.'),
+  exclude: z
+    .array(z.string().min(1).max(500))
+    .max(200)
+    .optional()
+    .describe(
+      'Names that are left out in any folder, or paths below work/; "*" stands for any part of a name. Instead of the default: node_modules, .venv, venv, __pycache__, .cache, and caches of common tools. `.git` is always left out.',
+    ),
+  max_files: z.int().min(1).max(1_000_000).optional().describe('Files in one checkpoint; default 20000.'),
+  max_file_mb: z.number().positive().max(1e6).optional().describe('Larger files are left out; default 100.'),
+  max_mb: z.number().positive().max(1e9).optional().describe('Size of all contents of one session; default 1000.'),
+});
+
 /** How far something of this session is shared. */
 export const SharingScope = z.enum(['workspace', 'session', 'off']);
 export type SharingScope = z.infer<typeof SharingScope>;
@@ -162,6 +177,7 @@ export const sharedSettings = {
       'More environment variables whose values are removed from everything that is recorded or sent. A session.json may name only those in agentd.json as the key of an address of its own.',
     ),
   retention: Retention.optional(),
+  checkpoints: CheckpointSettings.optional().describe('What is kept of `work/` at the end of steps and runs.'),
   mcpServers: McpServers.optional().describe('MCP servers whose tools the model may use, by name.'),
   memory: SharingScope.optional().describe(
     'Which MEMORY.md is read and written: both, only the session\'s, or none. Default "workspace".',
@@ -203,6 +219,16 @@ export const Config = z
           ),
       })
       .optional(),
+    checkpoints: CheckpointSettings.extend({
+      max_workspace_mb: z
+        .number()
+        .positive()
+        .max(1e9)
+        .optional()
+        .describe('When all sessions keep more, each is cut to an equal share while it is idle; default 10000.'),
+    })
+      .optional()
+      .describe('What is kept of `work/` at the end of steps and runs.'),
     models: z
       .record(ModelName, ModelSettings)
       .optional()

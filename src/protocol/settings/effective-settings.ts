@@ -29,6 +29,7 @@ export type EffectiveSettings = {
   sandbox: SandboxSettings;
   permissions: Permissions;
   retention: { recordDays: number; filesDays: number };
+  checkpoints: CheckpointLimits;
   /** Those in `session.json` alone. */
   ownBudgets: PeriodBudgets | undefined;
   mcpServers: McpServers;
@@ -51,6 +52,7 @@ export function resolveSettings({ flags, env = {}, workspace = {}, session = {} 
       workspace: workspace.permissions ?? [],
     },
     retention: resolveRetention(settings),
+    checkpoints: resolveCheckpoints(settings),
     ownBudgets: session.budgets,
     mcpServers: settings.mcpServers ?? {},
     readAlso: (settings.read_also ?? []).map((folder) => (home ? folder.replace(/^~(?=\/|$)/, home) : folder)),
@@ -81,6 +83,7 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     senders: session.senders ?? workspace.senders,
     secrets: [...(workspace.secrets ?? []), ...(session.secrets ?? [])],
     retention: { ...workspace.retention, ...session.retention },
+    checkpoints: { ...workspace.checkpoints, ...session.checkpoints },
     mcpServers: mergeByName(workspace.mcpServers, session.mcpServers),
     memory: session.memory ?? workspace.memory,
     recall: session.recall ?? workspace.recall,
@@ -222,6 +225,33 @@ export function resolveRetention({ retention }: Pick<Config, 'retention'>): { re
   return { recordDays: retention?.log_days ?? 90, filesDays: retention?.files_days ?? 30 };
 }
 
+const MEGABYTE = 1024 * 1024;
+const CACHES = [
+  'node_modules',
+  '.venv',
+  'venv',
+  '__pycache__',
+  '.cache',
+  '.pytest_cache',
+  '.mypy_cache',
+  '.ruff_cache',
+];
+const EXCLUDED = [...CACHES, '.tox', '.npm', '.pnpm-store', '.yarn', '.gradle', '.turbo', '.next', '.parcel-cache'];
+
+/**
+ * What is kept of `work/`. Repositories of Git are always left out, as their files change together or are damaged.
+ */
+export function resolveCheckpoints({ checkpoints = {} }: Pick<Config, 'checkpoints'>): CheckpointLimits {
+  return {
+    exclude: ['.git', ...(checkpoints.exclude ?? EXCLUDED)],
+    keep: checkpoints.keep ?? 50,
+    maxFiles: checkpoints.max_files ?? 20_000,
+    maxFileBytes: (checkpoints.max_file_mb ?? 100) * MEGABYTE,
+    maxBytes: (checkpoints.max_mb ?? 1000) * MEGABYTE,
+    maxWorkspaceBytes: (checkpoints.max_workspace_mb ?? 10_000) * MEGABYTE,
+  };
+}
+
 /** Where commands run. */
 function resolveSandbox({ sandbox, network }: Pick<Config, 'sandbox' | 'network'>): SandboxSettings {
   return { mode: sandbox ?? 'auto', network: network?.shell ?? false };
@@ -229,6 +259,20 @@ function resolveSandbox({ sandbox, network }: Pick<Config, 'sandbox' | 'network'
 
 /** The sandbox settings: `sandbox` and `network.shell`. */
 export type SandboxSettings = { mode: 'auto' | 'bwrap' | 'none'; network: boolean };
+
+/** The limits of a session's checkpoints, with every default filled in. */
+export type CheckpointLimits = {
+  /** Names, or paths below `work/`, that are left out; `*` stands for any part of a name. */
+  exclude: readonly string[];
+  /** How many are kept; 0: none is taken. */
+  keep: number;
+  maxFiles: number;
+  maxFileBytes: number;
+  /** Of all contents that a session keeps. */
+  maxBytes: number;
+  /** Of those of all sessions. */
+  maxWorkspaceBytes: number;
+};
 
 /** The languages in which the daemon itself answers. */
 export type Language = 'en' | 'zh';
@@ -252,6 +296,8 @@ export type Rules = {
   jobs: readonly string[];
   /** The session's browser, as of now. Filled in by the engine. */
   browser: BrowserState;
+  /** Whether checkpoints of `work/` are taken. Filled in by the engine. */
+  checkpoints: boolean;
   /** Whose messages are orders; undefined: everybody's. */
   senders: readonly string[] | undefined;
   /** Why nothing may be done: a settings file is invalid, and no valid one was read before. Null: they are valid. */
@@ -281,6 +327,7 @@ export function resolveRules(settings: Pick<Config & Settings, keyof typeof shar
     agents: settings.agents ?? {},
     jobs: [],
     browser: NO_BROWSER,
+    checkpoints: false,
     senders: settings.senders,
     settingsFault: null,
     settingsWarning: null,

@@ -70,6 +70,10 @@ export const sessionPaths = (folder: string) => ({
   plans: `${folder}/plans`,
   planHistory: `${folder}/plans/history`,
   work: `${folder}/work`,
+  /** What `work/` was at moments of the past: manifests, and the contents of files by their hash. */
+  checkpoints: `${folder}/checkpoints`,
+  checkpoint: (number: number) => `${folder}/checkpoints/${number}.json`,
+  checkpointContents: `${folder}/checkpoints/contents`,
   /** One folder for each call that has not ended durably. */
   tools: `${folder}/tools`,
   /** The browser's profile and cookies, if the session used one. */

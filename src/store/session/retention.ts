@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { readLastEvent } from '../event-log/log-reader.ts';
 import { listRotatedSegments, openSegments } from '../event-log/segments.ts';
-import { encodeSnapshot } from '../event-log/snapshot-file.ts';
-import { openSnapshotStore } from '../event-log/snapshots.ts';
+import { encodeSnapshot, openSnapshotStore } from '../event-log/snapshots.ts';
 import { removeOldStaging, removeStaging, syncFolder } from '../fs/durable-write.ts';
 import { type FolderOnPath, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { replaceFile } from '../fs/replace-file.ts';
@@ -39,7 +38,7 @@ export async function applyRetention(
   const last = readLastEvent(paths);
   if (!(last?.type === 'reply.published' && last.idle)) return { removed: 0, more: false };
   // For sessions that are never opened again; opening a session does this too.
-  removeStaging(paths.folder);
+  for (const folder of [paths.folder, paths.checkpoints, paths.checkpointContents]) removeStaging(folder);
   const recordEnd = daysBefore(now, keep.recordDays);
   const segments = keep.recordDays > 0 ? await removeExpiredSegments(paths, recordEnd) : 0;
   const blobs = segments > 0 ? await removeUnnamedBlobs(paths, recordEnd) : 0;

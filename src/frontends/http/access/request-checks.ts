@@ -153,7 +153,7 @@ const bearerOf = (holders: TokenHolders, token: string | undefined): Client | un
 const cameWithout = (cookie: string | undefined): string =>
   cookie === undefined ? 'none' : 'a cookie of another login, or without the key of its page';
 
-const UPLOAD_PATH = /^\/api\/sessions\/[^/]+\/uploads$/;
+const UPLOAD_PATH = /^\/api\/sessions\/[^/]+\/uploads$|^\/api\/import$/;
 
 /**
  * Refuses writes without the right content type: pages of other sites can send text and forms without a preflight. Also

@@ -12,6 +12,7 @@ import {
   jsonAnswer,
 } from '../common/operation.ts';
 import { BROWSER_OPERATIONS, serveBrowserSocket } from '../routes/browser-socket.ts';
+import { CHECKPOINT_OPERATIONS } from '../routes/checkpoint-operations.ts';
 import { STREAM_OPERATION, serveEventSocket } from '../routes/event-stream.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
 import { addPageRoutes } from '../routes/page-routes.ts';
@@ -27,6 +28,7 @@ export const OPERATIONS: readonly HttpOperation[] = [
   ...MESSAGE_OPERATIONS,
   ...BROWSER_OPERATIONS,
   ...FILE_OPERATIONS,
+  ...CHECKPOINT_OPERATIONS,
   STREAM_OPERATION,
   ...WORKSPACE_OPERATIONS,
   ...SCHEDULE_OPERATIONS,
