@@ -76,7 +76,7 @@ function story(mode: Mode, ids: Ids): string {
       session = reduceEvent(session, { v: 2, seq: session.seq + 1, epoch: 1, at: AT, ...body });
     reported.push(JSON.stringify(bodies));
   };
-  const file = { ino: '1', mtime_ns: '1', sha256: '1' };
+  const file = { ino: '1', mtime_ns: '1', ctime_ns: '1', sha256: '1' };
   play([
     { type: 'session.opened', format: 1, key: 'demo' },
     { type: 'message.received', id: 'm', name: 'm.md', body: { text: 'go' }, file },

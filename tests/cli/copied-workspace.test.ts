@@ -71,15 +71,6 @@ test('a workspace that was moved while its daemon runs still is its own', async 
   renameSync(moved, at.root);
 });
 
-test('an owner of an earlier version, which did not say its folder, is believed', async () => {
-  const at = setup();
-  await at.serveHere(...RUNBOOK);
-  const { folder, ...earlier } = ownerOf(at) ?? {};
-  expect(folder).toBeDefined();
-  writeFileSync(workspacePaths(at.root).owner, JSON.stringify(earlier));
-  expect((await at.here(['status'])).code).toBe(0);
-});
-
 test('a command or job that runs for one session is not that of a copy of its folder', async () => {
   const { at, copy, group } = await copied();
   const call = readdirSync(copy.path('.sessions/demo/tools'))[0] ?? '';

@@ -7,6 +7,7 @@ import type { EventBody } from '../../src/protocol/session/event.ts';
 import type { Reply } from '../../src/protocol/session/reply.ts';
 import { bootId, processStartTime } from '../../src/store/fs/process-identity.ts';
 import { openSessionFolder, type SessionPaths, sessionPaths, sessionTokens } from '../../src/store/index.ts';
+import { ownedFolderOf } from '../../src/store/workspace/owner-file.ts';
 
 export const now = () => new Date('2026-01-02T03:04:05.678Z');
 
@@ -40,6 +41,7 @@ export function pretendDaemon({ client }: Rig): void {
     at: now().toISOString(),
     epoch: 1,
     lock: 'flock',
+    folder: ownedFolderOf(client.paths),
   };
   fs.writeFileSync(client.paths.owner, JSON.stringify(owner));
 }
@@ -52,7 +54,7 @@ export const received = (id: string, text = 'Count the words'): EventBody => ({
   id,
   name: id,
   body: { text },
-  file: { ino: id, mtime_ns: '1', sha256: id },
+  file: { ino: id, mtime_ns: '1', ctime_ns: '1', sha256: id },
 });
 
 export const started = (message: string): EventBody => ({ type: 'run.started', message, limits: {}, mode: 'linear' });

@@ -6,7 +6,7 @@ import { opened, record, rig } from './rig.ts';
 
 const taken = (id: string): EventBody => ({
   ...{ type: 'message.received', id, name: `${id}.msg.json`, body: { text: id } },
-  file: { ino: id, mtime_ns: '1', sha256: id },
+  file: { ino: id, mtime_ns: '1', ctime_ns: '1', sha256: id },
 });
 const replied = (id: string): EventBody => ({
   ...{ type: 'reply.committed', message: id },

@@ -30,7 +30,7 @@ export const messageReceived = (id: string, text: string, command?: string): Eve
   name: id,
   body: { text },
   ...(command !== undefined && { command }),
-  file: { ino: id, mtime_ns: '1', sha256: id },
+  file: { ino: id, mtime_ns: '1', ctime_ns: '1', sha256: id },
 });
 
 /** The daemon's answer to a message. */

@@ -31,9 +31,3 @@ test('one that was made after the other was last changed is another file, whatev
 test('one that was refused is judged again', () => {
   expect(classifyReappearedDrop(taken, moved, undefined)).toBe('new');
 });
-
-test('of a record without times the name decides', () => {
-  const old = { seq: 2, message: '1.md' };
-  expect(classifyReappearedDrop(old, moved, answered)).toBe('left over');
-  expect(classifyReappearedDrop(old, { ...moved, name: '2.md' }, answered)).toBe('new');
-});

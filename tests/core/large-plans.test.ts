@@ -74,7 +74,7 @@ for (const mode of MODES)
           id: 'm',
           name: 'm.md',
           body: { text: 'go' },
-          file: { ino: '1', mtime_ns: '1', sha256: '1' },
+          file: { ino: '1', mtime_ns: '1', ctime_ns: '1', sha256: '1' },
         },
         { type: 'run.started', message: 'm', limits, mode },
         { type: 'plan.started', id: 'plan_1', goal: 'go', mode, limits, steps: stepsOf(shape) },

@@ -130,7 +130,13 @@ function messageOf(fields: Partial<Message>): Message {
 /** A session whose goal, steps, results and notes are all this text. */
 function planned(text: string, nonce: string | null = NONCE): Session {
   const events: EventBody[] = [
-    { type: 'message.received', id: '1', name: '1', body: { text }, file: { ino: '1', mtime_ns: '1', sha256: '1' } },
+    {
+      type: 'message.received',
+      id: '1',
+      name: '1',
+      body: { text },
+      file: { ino: '1', mtime_ns: '1', ctime_ns: '1', sha256: '1' },
+    },
     { type: 'run.started', message: '1', limits: {}, mode: 'linear', ...(nonce !== null && { nonce }) },
     { type: 'plan.started', id: 'p', goal: text, mode: 'linear', limits: { iterations: 5, step_iterations: 5 } },
     ...['a', 'b', 'c'].map(

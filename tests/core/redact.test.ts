@@ -84,7 +84,7 @@ describe('an event', () => {
     id: 'completed',
     name: 'completed',
     body: { text: 'my key is completed' },
-    file: { ino: '1', mtime_ns: '2', sha256: 'completed' },
+    file: { ino: '1', mtime_ns: '2', ctime_ns: '2', sha256: 'completed' },
   } as const;
 
   test('loses secrets in its texts and keeps the words it is understood by, even where a secret is one of them', () => {

@@ -136,7 +136,7 @@ function play(moves: Move[]): { session: Session; dropped: string[] } {
             id,
             name: id,
             body: { text: next.text },
-            file: { ino: id, mtime_ns: '0', sha256: id },
+            file: { ino: id, mtime_ns: '0', ctime_ns: '0', sha256: id },
           },
         ],
         session,

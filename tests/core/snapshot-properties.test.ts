@@ -24,6 +24,7 @@ const reply = (of: string) => ({
 const file = fc.record({
   ino: fc.nat(9).map(String),
   mtime_ns: fc.nat(9).map(String),
+  ctime_ns: fc.nat(9).map(String),
   sha256: fc.constantFrom('a1', 'b2'),
 });
 

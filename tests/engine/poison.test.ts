@@ -147,7 +147,7 @@ test('a message that is never got as far as a run is dead-lettered too, and the 
     id,
     name: id,
     body: { text },
-    file: { ino: id, mtime_ns: '0', sha256: id },
+    file: { ino: id, mtime_ns: '0', ctime_ns: '0', sha256: id },
   });
   const lost = { type: 'recovery.started' as const, open: [], after: 'error' as const, error: 'no such table' };
   const it = await rig({

@@ -212,7 +212,8 @@ test('a session of many answered messages needs less than 200 bytes for each, an
   let session = emptySession('demo');
   for (let n = 0; n < 2000; n++) {
     const id = name(n);
-    const file = { ino: String(40_000_000 + n), mtime_ns: `1767600000${String(n).padStart(9, '0')}`, sha256: hash(n) };
+    const time = `1767600000${String(n).padStart(9, '0')}`;
+    const file = { ino: String(40_000_000 + n), mtime_ns: time, ctime_ns: time, sha256: hash(n) };
     const reply = {
       id,
       in_reply_to: id,

@@ -102,7 +102,7 @@ export type Given = { id: string; status?: Step['status'] } & Partial<Step>;
 
 /** The record of a run in the mode `dag` whose plan stands like this. */
 export function standing(steps: readonly Given[], limits: Limits = {}): EventBody[] {
-  const file = { ino: '1', mtime_ns: '1', sha256: 'a' };
+  const file = { ino: '1', mtime_ns: '1', ctime_ns: '1', sha256: 'a' };
   return [
     { type: 'session.opened', format: 1, key: 'demo' },
     { type: 'message.received', id: '1', name: '1.md', body: { text: 'Do it' }, file },

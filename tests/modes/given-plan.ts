@@ -27,7 +27,7 @@ export function recordOf(steps: GivenStep[], mode: Mode): EventBody[] {
       id: 'm0.md',
       name: 'm0.md',
       body: { text: 'A goal' },
-      file: { ino: '0', mtime_ns: '0', sha256: '0' },
+      file: { ino: '0', mtime_ns: '0', ctime_ns: '0', sha256: '0' },
     },
     { type: 'run.started', message: 'm0.md', mode, limits: DEFAULT_LIMITS },
     {

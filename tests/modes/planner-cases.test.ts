@@ -406,36 +406,6 @@ describe('a step that fails, and a plan that is revised', () => {
     });
   });
 
-  test.each(['replan', 'adapt'] as const)(
-    'an answer to the question of earlier versions (%s) is asked for again',
-    async (ask) => {
-      const before: EventBody[] = [
-        ...recordOf([{ id: 'step_1', status: 'failed' }], 'plan-act'),
-        {
-          type: 'model.answered',
-          text: '{"steps": ["Another way"]}',
-          calls: [],
-          usage: { tokens: 1, cost: null },
-          model: 'm',
-          ms: 1,
-          delivered: [],
-          seen: 0,
-          planner_query: ask,
-        },
-      ];
-      const it = await rig({
-        before,
-        config: { mode: 'plan-act' },
-        script: (_r, n) => (n === 0 ? { text: '{"add": ["Another way"]}' } : { hold: true }),
-      });
-      it.worker.wake();
-      await settled(it);
-      expect(block(it, 0)).toContain('should the steps that have not begun be different');
-      expect(block(it, 0)).not.toContain('could not be used');
-      expect(it.plan()?.steps).toMatchObject([{ status: 'failed' }, { id: 'step_2', status: 'running' }]);
-    },
-  );
-
   test('a planner that cannot be read when a step has failed is told why, and the run ends on what it has', async () => {
     const text = '{"remove": ["step_2"], "add": [{"description": "y", "needs": ["step_2"]}]}';
     const it = await on(

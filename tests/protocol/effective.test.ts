@@ -31,7 +31,6 @@ const WAYS: Record<string, Way> = {
   'model.prices.output': { wins: [1, 2] },
   'model.images': { wins: [true, false] },
   mode: { wins: ['todo', 'dag'] },
-  modes: { wins: [['todo'], ['dag']] },
   'limits.iterations': { wins: [40, 4] },
   'limits.step_iterations': { wins: [40, 4] },
   'limits.repeats': { wins: [0, 2] },

@@ -23,7 +23,7 @@ const replied: Reply = {
 };
 const received: EventBody = {
   ...{ type: 'message.received', id: ID, name: `${ID}.msg.json`, body: { text: 'find x' } },
-  file: { ino: '1', mtime_ns: '1', sha256: '1' },
+  file: { ino: '1', mtime_ns: '1', ctime_ns: '1', sha256: '1' },
 };
 const settled: EventBody[] = [
   { type: 'reply.committed', message: ID, reply: replied },

@@ -111,7 +111,7 @@ describe('old blobs', () => {
     id: '1.md',
     name: '1.md',
     body: { blob, head: '', chars: 1 },
-    file: { ino: '1', mtime_ns: '1', sha256: '' },
+    file: { ino: '1', mtime_ns: '1', ctime_ns: '1', sha256: '' },
   });
 
   /** Blobs named by the first event, by a later one, only by the snapshot, and by nothing. */

@@ -41,7 +41,7 @@ export function givenRecord(given: Given, sameRun = false): EventBody[] {
       id: 'm0.md',
       name: 'm0.md',
       body: { text: goal },
-      file: { ino: '0', mtime_ns: '0', sha256: '0' },
+      file: { ino: '0', mtime_ns: '0', ctime_ns: '0', sha256: '0' },
     },
     { type: 'run.started', message: 'm0.md', mode: 'linear', limits },
     {

@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { currentBootId } from '../../src/store/fs/process-identity.ts';
+import { bootAndFolderId } from '../../src/tools/process/call-folder.ts';
 import { boundedOutput } from '../../src/tools/process/command-output.ts';
 import { type SandboxedCommand, SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
 import { findPrivatePaths } from '../../src/tools/sandbox/visible-paths.ts';
@@ -252,7 +253,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       const { resume, folder, work } = setup();
       const command = { command: 'echo x >> ledger' };
       mkdirSync(folder());
-      writeFileSync(join(folder(), 'boot'), currentBootId());
+      writeFileSync(join(folder(), 'boot'), bootAndFolderId(folder()));
       expect(await resume('shell', command)).toMatchObject({ ok: true, exit: 0 });
       expect(await resume('shell', command)).toMatchObject({ ok: true, exit: 0 });
       expect(readFileSync(join(work, 'ledger'), 'utf8')).toBe('x\n');
@@ -292,7 +293,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       mkdirSync(folder());
       spawnSync(
         '/bin/sh',
-        ['-c', SUPERVISOR_SCRIPT, 'call', folder(), '/bin/bash', command, 'alone', currentBootId(), '600'],
+        ['-c', SUPERVISOR_SCRIPT, 'call', folder(), '/bin/bash', command, 'alone', bootAndFolderId(folder()), '600'],
         {
           cwd: work,
         },

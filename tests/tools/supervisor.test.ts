@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { currentBootId } from '../../src/store/fs/process-identity.ts';
-import { callFiles, readExit } from '../../src/tools/process/call-folder.ts';
+import { bootAndFolderId, callFiles, readExit } from '../../src/tools/process/call-folder.ts';
 import { TAIL_BYTES } from '../../src/tools/process/command-output.ts';
 import { discardIfNeverStarted } from '../../src/tools/process/recover-command.ts';
 import { SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
@@ -20,7 +19,7 @@ async function alone(command: string, { cpuSeconds = '60', script = SUPERVISOR_S
   const { root, work } = setup();
   const folder = join(root, 'call');
   fs.mkdirSync(folder);
-  const words = [folder, '/bin/sh', command, 'alone', currentBootId(), cpuSeconds];
+  const words = [folder, '/bin/sh', command, 'alone', bootAndFolderId(folder), cpuSeconds];
   const child = spawn('/bin/sh', ['-c', script, 'agentd-call', ...words], {
     cwd: work,
     detached: true,
@@ -40,7 +39,7 @@ async function alone(command: string, { cpuSeconds = '60', script = SUPERVISOR_S
 test('a call whose supervisor has claimed its place may have started, even if it has not identified itself', () => {
   const folder = join(setup().root, 'call');
   fs.mkdirSync(folder);
-  fs.writeFileSync(callFiles(folder).boot, currentBootId());
+  fs.writeFileSync(callFiles(folder).boot, bootAndFolderId(folder));
   fs.writeFileSync(callFiles(folder).pid, '');
   expect(discardIfNeverStarted(folder)).toBe(false);
   expect(fs.existsSync(callFiles(folder).pid)).toBe(true);

@@ -192,7 +192,7 @@ function readChecked<T extends object>(from: string, check: () => CheckedSetting
 const DEFAULTS = (() => {
   const { rules, sandbox, permissions, retention } = resolveSettings({});
   return {
-    ...{ mode: rules.mode, modes: rules.modes, on_limit: rules.onLimit, unknown_agent: rules.unknownAgent },
+    ...{ mode: rules.mode, on_limit: rules.onLimit, unknown_agent: rules.unknownAgent },
     ...{ limits: rules.limits, model: { context_window: rules.contextWindow } },
     ...{ sandbox: sandbox.mode, network: { shell: sandbox.network }, approvals: permissions.mode },
     retention: { log_days: retention.recordDays, files_days: retention.filesDays },

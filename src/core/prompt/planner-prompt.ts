@@ -81,7 +81,8 @@ const en = {
   sorter: 'You say for agentd what kind of work a message asks for. You call no tool and do none of the work yourself.',
   choose: `What kind of work does the last message ask for? Answer with one of these words, or with {"choice": "…", "reason": "…"}, and nothing else:
 - simple: talk, a question, or one piece of work
-- complex: several steps that can be named now
+- complex: several steps, one after another, that can be named now
+- branching: several steps that can be named now, some at the same time or only on a condition
 - emergent: the steps can only be found on the way (research, finding a cause)
 - parts: the same work on many parts of one kind, put together at the end`,
   plan: `Make the plan for the last message. Answer with one JSON object and nothing else:
@@ -109,7 +110,8 @@ const zh: typeof en = {
   sorter: '你替 agentd 判断一条消息要求的是哪一类工作。你不调用工具，也不做其中的任何工作。',
   choose: `最后一条消息要求的是哪一类工作？只回答下面的一个英文词，或 {"choice": "…", "reason": "…"}，不要写别的：
 - simple：闲聊、提问，或一件事
-- complex：现在就能说出的几个步骤
+- complex：现在就能说出的、一个接一个的几个步骤
+- branching：现在就能说出的几个步骤，其中有的可以同时做，或取决于某个条件
 - emergent：步骤要在过程中才能发现（调研、查找原因）
 - parts：对许多同类的部分做同样的事，最后汇总`,
   plan: `请为最后一条消息制定计划。只回答一个 JSON 对象，不要写别的：

@@ -1,5 +1,4 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
-import { sha256 } from '../../base/sha256.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
@@ -27,15 +26,14 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
   };
   const approvals = resetDenials(session);
   const over = { turn: null, runEnd: null, question: null };
-  return { ...session, ...takeMessage(session, event.message), promptNonce: nonceOf(event), run, ...over, approvals };
-}
-
-/**
- * Logs of earlier versions have no prompt nonces: they are derived from the event, so that the result is always the
- * same.
- */
-function nonceOf({ nonce, seq, at, message }: EventOf<'run.started' | 'run.resumed'>): string {
-  return nonce ?? sha256(`${seq} ${at} ${message}`).slice(0, 12);
+  return {
+    ...session,
+    ...takeMessage(session, event.message),
+    promptNonce: event.nonce ?? session.promptNonce,
+    run,
+    ...over,
+    approvals,
+  };
 }
 
 /** The daemon has chosen the mode of the current run, or a person has set the mode of later runs. */
@@ -72,7 +70,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     ...takeMessage(session, event.message),
     // The answer to a question is the result of its call, and the model's answer with that call continues where it was.
     ...((session.question || name !== undefined) && { undelivered: session.undelivered }),
-    promptNonce: nonceOf(event),
+    promptNonce: event.nonce ?? session.promptNonce,
     run,
     turn: session.question ? session.turn : null,
     stepHistory: session.question ? session.stepHistory : appendStepHistory(session),

@@ -1,6 +1,6 @@
 import { appendItems, getOwn, mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
-import type { EventOf, LoggedPlannerQuery } from '../../protocol/session/event.ts';
+import type { EventOf, PlannerQuery } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import { dataBlock, indentContinuation } from '../../protocol/session/prompt-tags.ts';
 import { ASK_USER_TOOL, PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
@@ -81,7 +81,7 @@ const hasAnsweredQuestion = (turn: Turn | null): boolean =>
  * An answer to a planner query: the persons' messages it received join the conversation, its own text does not. News
  * for the model stays, since a planner does not get it.
  */
-function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>, ask: LoggedPlannerQuery): Session {
+function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>, ask: PlannerQuery): Session {
   const { run, plan } = session;
   if (!run) return session;
   const delivered = deliveredMessages(session, event);

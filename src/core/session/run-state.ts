@@ -1,4 +1,4 @@
-import type { EventOf, LoggedPlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
+import type { EventOf, PlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { CompletedBy } from '../../protocol/session/plan.ts';
 import type { Usage } from '../../protocol/session/reply.ts';
@@ -27,13 +27,10 @@ export type Run = {
   /** Consecutive answers without a tool call and without a step being closed, while steps were open. */
   idleAnswers: number;
   repeatedCall: { key: string; count: number; call: string };
-  /**
-   * Consecutive failures of the model. `silent_ms`: from the first to the last of them; `tries`: how many of each kind
-   * (missing in snapshots of earlier versions).
-   */
+  /** Consecutive failures of the model; `silent_ms`: from the first to the last; `tries`: how many of each kind. */
   failure: {
     silent_ms: number;
-    tries?: { [kind in EventOf<'model.failed'>['kind']]?: number };
+    tries: { [kind in EventOf<'model.failed'>['kind']]?: number };
     last: EventOf<'model.failed'>;
   } | null;
   /** The paused plan that was shelved for this run's own plan. */
@@ -41,7 +38,7 @@ export type Run = {
   agent: string | undefined;
   folder: string | undefined;
   /** The last planner query that was answered, and how often it was asked in a row. */
-  plannerQuery: { ask: LoggedPlannerQuery; tries: number; text: string; isTruncated?: true } | null;
+  plannerQuery: { ask: PlannerQuery; tries: number; text: string; isTruncated?: true } | null;
   /** Exit status of the last command; null if none ran, or it did not end by itself. */
   exitStatus: number | null;
 };
@@ -62,8 +59,8 @@ export type RunEnd = {
   wasBeside: boolean;
   /** The plan that stopped with the run. */
   plan: string | null;
-  /** Wall time. Missing in snapshots of earlier versions. */
-  at?: string;
+  /** Wall time. */
+  at: string;
   spent: Usage;
   mode: Mode | undefined;
   modeReason: string | undefined;
@@ -92,8 +89,8 @@ export type Turn = {
   hasClosedStep: boolean;
   /** A claim of this answer was refused or a question was asked: it is not judged again. */
   isJudged: boolean;
-  /** The claim that was refused, and why. `veto` is missing in snapshots of earlier versions. */
-  refusedClaim: { step: string; veto?: string; evidence: string } | null;
+  /** The claim that was refused, and why. */
+  refusedClaim: { step: string; veto: string; evidence: string } | null;
   /** The model said that the step is blocked. */
   isBlocked: boolean;
   /** Descriptions this answer declared that became steps. */

@@ -88,7 +88,7 @@ export function mayGiveOrders(
 }
 
 /** A dropped file in the event log: its event, its message, and its identity at the time, as far as the log has it. */
-export type TakenDrop = { seq: number; message: string; ctime?: string; name?: string };
+export type TakenDrop = { seq: number; message: string; ctime: string; name?: string };
 
 /**
  * The identity of a dropped file: its inode, its content, and the time the content last changed. Moving a file keeps
@@ -99,7 +99,7 @@ export function dropKey(file: { ino: string; mtime_ns: string; sha256: string })
 }
 
 export function toTakenDrop(seq: number, message: string, { ctime_ns, name }: FileIdentity): TakenDrop {
-  return { seq, message, ...(ctime_ns !== undefined && { ctime: ctime_ns }), ...(name !== undefined && { name }) };
+  return { seq, message, ctime: ctime_ns, ...(name !== undefined && { name }) };
 }
 
 /**
@@ -119,9 +119,8 @@ export function classifyReappearedDrop(
 ): 'left over' | 'new' | 'unclear' {
   const isSameName = found.name === (taken.name ?? message?.name ?? taken.message);
   // Every move of a file changes this time, if the file system keeps it at all.
-  const isUntouched = taken.ctime === undefined || taken.ctime === found.identity.ctime_ns;
-  if (isSameName && isUntouched) return 'left over';
-  if (taken.ctime !== undefined && found.born !== undefined && found.born > BigInt(taken.ctime)) return 'new';
+  if (isSameName && taken.ctime === found.identity.ctime_ns) return 'left over';
+  if (found.born !== undefined && found.born > BigInt(taken.ctime)) return 'new';
   // A rejected file may be checked again: nothing was done, and what was missing may be there now.
   if (!message || (message.isAnswered && !isSameName)) return 'new';
   return 'unclear';

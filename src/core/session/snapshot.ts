@@ -1,7 +1,14 @@
-import { appendList, getOwn, listItems, mapEntries, mapFromEntries, mapGet } from '../../base/collections.ts';
+import {
+  appendList,
+  getOwn,
+  listItems,
+  mapEntries,
+  mapFromEntries,
+  mapGet,
+  propertyOf,
+} from '../../base/collections.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import { childSessionName } from './child-session.ts';
-import { migrateSnapshot } from './migrate-snapshot.ts';
 import { REDUCER_VERSION } from './reducer-version.ts';
 import { dropKey, type Message, type TakenDrop, withoutText } from './session-messages.ts';
 import { emptySession, FRESH_PLAN_PROGRESS, type Session } from './session-state.ts';
@@ -10,10 +17,12 @@ import { emptySession, FRESH_PLAN_PROGRESS, type Session } from './session-state
 export type SnapshotState = { session: Session; left: Plan | null };
 
 /**
- * The layout of the state. Raised when a field gets another name or form; `migrate-snapshot.ts` then migrates the
- * previous layout. A new field starts as in an empty session and needs no new layout.
+ * The layout of the state. Raised when a field gets another name or form; `MIGRATIONS` then says how the previous
+ * layout becomes this one. A new field starts as in an empty session and needs no new layout.
  */
 const SNAPSHOT_LAYOUT = 3;
+/** By layout: makes a state of it one of the next layout. Layout 3 is the first that counts. */
+const MIGRATIONS: Readonly<Record<number, (state: object) => unknown>> = {};
 
 type SnapshotFile = { layout: number; reducers: string; left: Plan | null; session: EncodedSession };
 type PlainFields = Omit<Session, 'messages' | 'replyNames' | 'takenDrops' | 'conversation' | 'claim'>;
@@ -30,8 +39,8 @@ type MessageRow = Message | [id: string, name: string | 0, at: string, sha256: s
 type DropRow =
   | [ino: string, mtime: string, seq: number, of: number, ...DropFacts]
   | [key: string, seq: number, message: string, ...DropFacts];
-/** Without a time: an event of an earlier version. 0: the same as `mtime`. */
-type DropFacts = [ctime?: string | 0 | null, name?: string];
+/** The time is 0 if it is that of `mtime`. */
+type DropFacts = [ctime: string | 0, name?: string];
 
 /** The state as plain JSON, for `stateFromSnapshot`. */
 export function snapshotFromState({ session, left }: SnapshotState): unknown {
@@ -49,9 +58,15 @@ export function snapshotFromState({ session, left }: SnapshotState): unknown {
  * Undefined if it cannot be read.
  */
 export function stateFromSnapshot(state: unknown, name: string): (SnapshotState & { current: boolean }) | undefined {
-  const file = migrateSnapshot(state);
+  const file = migrated(state);
   if (!isSnapshotFile(file)) return undefined;
   return { session: decodeSession(file.session, name), left: file.left, current: file.reducers === REDUCER_VERSION };
+}
+
+/** If retention has removed the start of the log, such a snapshot is all that is left of it: every field is kept. */
+function migrated(state: unknown): unknown {
+  const migrate = MIGRATIONS[Number(propertyOf(state, 'layout'))];
+  return migrate ? migrated(migrate(Object(state))) : state;
 }
 
 // Its bytes were verified when they were read, and `layout` says that the functions below wrote them.
@@ -116,13 +131,11 @@ const isOfMessage = (row: DropRow): row is Extract<DropRow, [string, string, ...
 
 function encodeDropFacts({ ctime, name }: TakenDrop, mtime: string): DropFacts {
   const time = ctime === mtime ? 0 : ctime;
-  if (name !== undefined) return [time ?? null, name];
-  return time === undefined ? [] : [time];
+  return name === undefined ? [time] : [time, name];
 }
 
 function decodeDropFacts([time, name]: DropFacts, mtime: string): Pick<TakenDrop, 'ctime' | 'name'> {
-  const ctime = time === 0 ? mtime : time;
-  return { ...(typeof ctime === 'string' && { ctime }), ...(name !== undefined && { name }) };
+  return { ctime: time === 0 ? mtime : time, ...(name !== undefined && { name }) };
 }
 
 /** Child sessions are named after their parent, whose folder may have been renamed. */

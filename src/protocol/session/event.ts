@@ -13,7 +13,7 @@ export const FileIdentity = z.object({
   ino: z.string(),
   mtime_ns: z.string(),
   sha256: z.string(),
-  ctime_ns: z.string().optional().describe('Missing in events of earlier versions.'),
+  ctime_ns: z.string(),
   name: z.string().optional().describe('Its name in `inbox/`, if its reply has another name.'),
 });
 export type FileIdentity = z.infer<typeof FileIdentity>;
@@ -44,11 +44,8 @@ export type RenderedTemplate = z.infer<typeof RenderedTemplate>;
 /** What the model is asked outside the work itself: to classify the work, to plan, to revise the plan, to summarise. */
 export const PlannerQuery = z.enum(['choose', 'plan', 'revise', 'summary']);
 export type PlannerQuery = z.infer<typeof PlannerQuery>;
-/** Earlier versions asked `replan` and `adapt`, whose answers had other forms: `revise` is asked in their place. */
-const LoggedPlannerQuery = z.enum([...PlannerQuery.options, 'replan', 'adapt']);
-export type LoggedPlannerQuery = z.infer<typeof LoggedPlannerQuery>;
 
-/** The prompt nonce of a budget window, for the tags of its requests (`prompt-tags.ts`). Earlier logs have none. */
+/** The prompt nonce of a budget window, for the tags of its requests (`prompt-tags.ts`). Added when it is recorded. */
 const PromptNonce = z
   .string()
   .regex(/^[0-9a-f]{12}$/)
@@ -118,7 +115,7 @@ const EVENT_SCHEMAS = [
     step: z.string().optional().describe('The current step when the model was called.'),
     truncated: z.literal(true).optional().describe('It was cut off at the length limit of the endpoint.'),
     unfinished: z.string().optional().describe('Why the endpoint stopped it (finish_reason); it closes no step.'),
-    planner_query: LoggedPlannerQuery.optional().describe('Its answer is not part of the conversation.'),
+    planner_query: PlannerQuery.optional().describe('Its answer is not part of the conversation.'),
   }),
   eventSchema('model.failed', {
     error: z.string(),

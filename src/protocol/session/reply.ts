@@ -55,7 +55,7 @@ export type Reply = z.infer<typeof Reply>;
 
 /**
  * Why a run ended, as `reason` of `run.ended`, `plan.ended` and of replies stores it. A failed run may also have the
- * kind of the model error, or name the steps that were not reached. An earlier version may have written others, so what
+ * kind of the model error, or name the steps that were not reached. Another version may have written others, so what
  * is read from disk stays a string.
  */
 export const RUN_END = {

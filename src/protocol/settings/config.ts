@@ -134,7 +134,6 @@ export const sharedSettings = {
   version: z.literal(1).optional(),
   model: ModelSettings.optional(),
   mode: Mode.optional().describe('The planning mode of runs whose message names none; default linear.'),
-  modes: z.array(Mode).optional().describe('Modes that `auto` may choose, besides linear; default all.'),
   limits: LimitsInput.optional(),
   agents: z
     .record(z.string().regex(/^[A-Za-z0-9_-]+$/, 'expected letters, digits, "_" and "-"'), AgentProfile)

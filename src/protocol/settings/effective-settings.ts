@@ -3,7 +3,7 @@ import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
 import type { AgentProfile, Config, ModelSettings, Settings, sharedSettings } from './config.ts';
 import type { McpServers } from './mcp-config.ts';
 import type { Permissions } from './permissions.ts';
-import { MODES, type Mode, type ResolvedLimits, resolveLimits } from './run-options.ts';
+import { type Mode, type ResolvedLimits, resolveLimits } from './run-options.ts';
 
 /** The sources of settings, in order of precedence: flags, environment, the session's file, the workspace's file. */
 export type SettingsSources = {
@@ -60,7 +60,6 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     title: session.title,
     model,
     mode: session.mode ?? workspace.mode,
-    modes: session.modes ?? workspace.modes,
     limits: { ...workspace.limits, ...session.limits },
     agents: mergeByName<AgentProfile>(workspace.agents, session.agents),
     unknown_agent: session.unknown_agent ?? workspace.unknown_agent,
@@ -170,8 +169,6 @@ export type Language = 'en' | 'zh';
 /** Configuration with every default filled in, as used by the engine and the core. */
 export type Rules = {
   mode: Mode;
-  /** The modes that `auto` chooses from. */
-  modes: readonly Mode[];
   limits: ResolvedLimits;
   onLimit: 'pause' | 'extend';
   unknownAgent: 'self' | 'first' | 'fail';
@@ -203,7 +200,6 @@ export const EXTEND_FACTOR = 5;
 export function resolveRules(settings: Pick<Config & Settings, keyof typeof sharedSettings> = {}): Rules {
   return {
     mode: settings.mode ?? 'linear',
-    modes: settings.modes ?? MODES,
     limits: resolveLimits(settings.limits),
     onLimit: settings.on_limit ?? 'pause',
     unknownAgent: settings.unknown_agent ?? 'self',

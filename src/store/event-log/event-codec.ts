@@ -1,5 +1,5 @@
 import type { ZodType } from 'zod';
-import { getOwn, propertyOf } from '../../base/collections.ts';
+import { propertyOf } from '../../base/collections.ts';
 import { errorText } from '../../base/user-error.ts';
 import { type Event, EventBody } from '../../protocol/session/event.ts';
 import { EventStamp, type LogOffset } from '../../protocol/session/log-entry.ts';
@@ -21,7 +21,7 @@ export type DecodedLine = { ok: true; event: Event } | { ok: false; torn: boolea
 
 /** The number and the epoch of an event's line, read from its beginning alone; 0 if it has none. */
 export function stampOfLine(bytes: Buffer): { seq: number; epoch: number } {
-  const [, seq, epoch] = /^\{"v":[12],"seq":(\d+),"epoch":(\d+),/.exec(bytes.toString('latin1', 0, 64)) ?? [];
+  const [, seq, epoch] = /^\{"v":2,"seq":(\d+),"epoch":(\d+),/.exec(bytes.toString('latin1', 0, 64)) ?? [];
   return { seq: Number(seq ?? 0), epoch: Number(epoch ?? 0) };
 }
 
@@ -40,12 +40,12 @@ export function decodeEventLine(bytes: Buffer): DecodedLine {
   }
 }
 
-function parseEvent(line: unknown): DecodedLine {
-  const value = upgradeEvent(line);
+function parseEvent(value: unknown): DecodedLine {
+  // A later format is upgraded to this one here, before it is checked.
   const [v, type] = [propertyOf(value, 'v'), propertyOf(value, 'type')];
   if (v !== 2 || (typeof type === 'string' && !EVENT_TYPES.has(type))) {
     const what = v !== 2 ? `format ${JSON.stringify(v)}` : `an event of type "${type}"`;
-    return { ok: false, torn: false, why: `it has ${what}, written by a newer version of agentd` };
+    return { ok: false, torn: false, why: `it has ${what}, written by another version of agentd` };
   }
   // The two halves have no key in common; zod's own intersection would compare and merge them key by key.
   const [stamp, body] = [EventStamp.safeParse(value), EventBody.safeParse(value)];
@@ -81,36 +81,3 @@ function roundTrip<T>(schema: ZodType<T>, value: unknown): T {
   const why = `its content is invalid: ${issue?.path.join('.')}: ${issue?.message}`;
   throw new Error(`Not recorded, because it could not be read back: ${why}: ${text.slice(0, 500)}`);
 }
-
-/** Field names of version 1 of the event log, by type of event, and their names now. */
-const FIELD_NAMES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'run.started': { seal: 'nonce', beside: 'paused_plan' },
-  'run.resumed': { seal: 'nonce' },
-  'model.answered': { carried: 'delivered', consult: 'planner_query' },
-  'approval.asked': { shows: 'display' },
-  'step.claimed': { to: 'next_step' },
-  'step.completed': { to: 'next_step' },
-  'recovery.started': { against: 'crashes' },
-};
-const TYPE_NAMES: Readonly<Record<string, string>> = { 'run.rested': 'run.ended' };
-
-/** An event of version 1 as this version writes it. Any other value is returned unchanged. */
-function upgradeEvent(value: unknown): unknown {
-  const type = propertyOf(value, 'type');
-  if (propertyOf(value, 'v') !== 1 || typeof value !== 'object' || value === null || typeof type !== 'string')
-    return value;
-  const names = new Map(Object.entries(getOwn(FIELD_NAMES, type) ?? {}));
-  const fields = Object.entries(value).map(([key, field]) => [names.get(key) ?? key, upgradeSteps(key, field)]);
-  return { ...Object.fromEntries(fields), v: 2, type: getOwn(TYPE_NAMES, type) ?? type };
-}
-
-/** Upgrades steps that are the field itself, in a list, or in changes to a plan. */
-function upgradeSteps(key: string, field: unknown): unknown {
-  if (key === 'steps' && Array.isArray(field)) return field.map(upgradeStep);
-  if (key === 'changes' && Array.isArray(field))
-    return field.map((change) => ('step' in Object(change) ? { ...change, step: upgradeStep(change.step) } : change));
-  return key === 'step' ? upgradeStep(field) : field;
-}
-
-const upgradeStep = (step: unknown): unknown =>
-  propertyOf(step, 'on_failed_part') === 'go_on' ? { ...Object(step), on_failed_part: 'continue' } : step;

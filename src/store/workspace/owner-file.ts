@@ -72,14 +72,14 @@ const WorkspaceOwner = ProcessIdentity.extend({
   /** How a second owner is kept out: a kernel lock, taken by one of two programs, or a folder with a heartbeat. */
   lock: z.enum(['flock', 'perl', 'folder']),
   /** The folder it owns. A copy of that folder, such as a restored backup, contains this file but has no owner. */
-  folder: z.object({ dev: z.string(), ino: z.string() }).optional(),
+  folder: z.object({ dev: z.string(), ino: z.string() }),
   /** When it released the workspace properly. */
   ended_at: z.string().optional(),
 });
 export type WorkspaceOwner = z.infer<typeof WorkspaceOwner>;
 
 /** What distinguishes the folder of a workspace from a copy of it. */
-export function ownedFolderOf({ root }: WorkspacePaths): NonNullable<WorkspaceOwner['folder']> {
+export function ownedFolderOf({ root }: WorkspacePaths): WorkspaceOwner['folder'] {
   const { dev, ino } = fs.statSync(root, { bigint: true });
   return { dev: String(dev), ino: String(ino) };
 }
@@ -98,9 +98,7 @@ export function readLiveOwner(paths: WorkspacePaths): WorkspaceOwner | undefined
   return owner && owner.ended_at === undefined && isProcessAlive(owner) && ownsFolder(owner, paths) ? owner : undefined;
 }
 
-/** Daemons of earlier versions did not store which folder they own. */
 function ownsFolder({ folder }: WorkspaceOwner, paths: WorkspacePaths): boolean {
-  if (folder === undefined) return true;
   const { dev, ino } = ownedFolderOf(paths);
   return dev === folder.dev && ino === folder.ino;
 }

@@ -16,7 +16,7 @@ export function readSupervisorIdentity(folder: string): SupervisorIdentity | nul
   const pid = Number(stat.split(' ')[0]);
   const start = startTimeIn(stat);
   const [boot = '', id] = mark.split(' ');
-  return end === '' && pid > 1 && start && boot && isSameFolder(folder, id) ? { pid, start, boot } : null;
+  return end === '' && pid > 1 && start && boot && id === folderId(folder) ? { pid, start, boot } : null;
 }
 
 /** What identifies the boot and the folder of a supervisor: a copy of the folder does not match. */
@@ -25,16 +25,13 @@ export const bootAndFolderId = (folder: string): string => `${currentBootId()} $
 /** Whether a folder was prepared since the machine booted, and is not a copy of one that was. */
 export function isPreparedThisBoot(folder: string): boolean {
   const [boot, id] = readSmallFile(callFiles(folder).boot).split(' ');
-  return boot === currentBootId() && isSameFolder(folder, id);
+  return boot === currentBootId() && id === folderId(folder);
 }
 
 function folderId(folder: string): string {
   const { dev, ino } = fs.statSync(folder, { bigint: true });
   return `${dev}:${ino}`;
 }
-
-/** Earlier versions did not store the folder. */
-const isSameFolder = (folder: string, id: string | undefined) => id === undefined || id === folderId(folder);
 
 /** Makes sure that a supervisor that has not identified itself never starts. False if it already has. */
 export function claimCall(folder: string): boolean {
