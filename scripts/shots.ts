@@ -85,7 +85,7 @@ async function take(page: Page, name: string, parts: readonly Locator[]): Promis
 function withoutMeasures(text: string): string {
   return text
     .replaceAll(stage.workspace, 'WORKSPACE')
-    .replace(/event \d+ \(.+?Z\)/g, 'event N (TIME)')
+    .replace(/event \d+ \(.+?UTC\)/g, 'event N (TIME)')
     .replace(/\d+:\d\d\s[AP]M/g, 'TIME')
     .replace(/[\d.]+ (?:ms|sec|min)\b/g, 'DURATION')
     .replace(/[\d.]+K? tokens/g, 'TOKENS');

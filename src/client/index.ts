@@ -6,7 +6,7 @@ import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-fil
 import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
 import type { OutgoingMessage, SentMessage, UploadedFile, WaitOptions } from './actions/messaging.ts';
-import type { PlanSaveResult } from './actions/plan-save.ts';
+import type { OutgoingEdit, PlanEditResult } from './actions/plan-orders.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
 import type { MessageProgress } from './actions/sent-messages.ts';
 import type { RebuiltFile } from './actions/session-admin.ts';
@@ -90,8 +90,11 @@ export type Client = {
   approvalRequests(key: string): Promise<ApprovalRequest[]>;
   /** The calls waiting for approval in all sessions whose event log can be read. */
   allApprovalRequests(): Promise<ApprovalRequest[]>;
-  /** Saves an edited plan (JSON, as in `plan.json`), merged with changes since its revision, or since that `save`. */
-  savePlan(key: string, text: string, save?: string): Promise<PlanSaveResult>;
+  /**
+   * Orders an edit of the plan, durably; the daemon merges it with changes since its revision. Throws `PlanConflict` if
+   * it is refused.
+   */
+  editPlan(key: string, edit: OutgoingEdit): Promise<PlanEditResult>;
   templates(): Promise<TemplateSummary[]>;
   /** Saves the completed plan of a session as a template of that name; returns the path of its file. */
   saveTemplate(key: string, name: string, options?: { force?: boolean }): Promise<string>;
@@ -117,6 +120,7 @@ export type Client = {
 export function openClient(root: string, now: () => Date = () => new Date()): Client {
   const paths = workspacePaths(root);
   const folders = openSessionFolders(paths);
+  const nextId = createUlidGenerator(now);
   let opened: Workspace | undefined;
   const workspace = async () => {
     const { openWorkspace } = await import('../store/workspace/workspace.ts');
@@ -144,19 +148,17 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     newestSessions: folders.newest,
     folder: (key) => folders.get(key).folder,
     sessionName: folders.folderName,
-    ...messaging(folders, ensureSession, now),
+    ...messaging(folders, ensureSession, nextId),
     ...inspection(paths, folders),
     rebuild: async (key) => (await import('./actions/session-admin.ts')).rebuildSession(paths, folders.get(key)),
     withChildren: (key) => folders.withChildren(folders.get(key).name),
     archive: async (key) => (await admin(key)).archive(key),
     remove: async (key) => (await admin(key)).remove(key),
     rename: async (key, to) => (await admin(key)).rename(key, to),
-    async savePlan(key, text, save) {
+    async editPlan(key, edit) {
       const session = folders.get(key);
-      return (await import('./actions/plan-save.ts')).savePlan(session, text, {
-        save,
-        isServed: () => readLiveOwner(paths) !== undefined,
-      });
+      const { orderPlanEdit } = await import('./actions/plan-orders.ts');
+      return orderPlanEdit(session, edit, { id: nextId(), isServed: () => readLiveOwner(paths) !== undefined });
     },
     templates: async () => (await import('./actions/saved-templates.ts')).listTemplates(paths.templates),
     async saveTemplate(key, name, options = {}) {
@@ -190,9 +192,8 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
 function messaging(
   folders: SessionFolders,
   ensureSession: (key: string) => Promise<string>,
-  now: () => Date,
+  nextId: () => string,
 ): Pick<Client, 'send' | 'sendOnce' | 'sentMessages' | 'markReplyRead' | 'waitForReply' | 'upload'> {
-  const nextId = createUlidGenerator(now);
   return {
     async send(key, message, { mustExist = false } = {}) {
       if (mustExist) folders.get(key);
@@ -288,7 +289,7 @@ async function* streamFrom(session: KnownSession, options: StreamOptions): Async
 }
 
 export type { SentMessage } from './actions/messaging.ts';
-export type { PlanWorkingCopy } from './actions/plan-save.ts';
+export type { PlanWorkingCopy } from './actions/plan-working-copy.ts';
 export type { MessageProgress } from './actions/sent-messages.ts';
 export type { ApprovalRequest } from './inspect/approval-requests.ts';
 export type { StepExplanation } from './inspect/explain-steps.ts';

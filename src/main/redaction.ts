@@ -204,9 +204,12 @@ export function findSecrets(
     const value = name === undefined ? undefined : env[name];
     return name !== undefined && value ? [{ name, value }] : [];
   });
-  const given = layers.flatMap((layer) =>
-    Object.entries(layer.mcpServers ?? {}).flatMap(([name, server]) => secretsGivenTo(name, server, env)),
-  );
+  const given = layers.flatMap(({ model, mcpServers = {} }) => [
+    ...Object.entries(mcpServers).flatMap(([name, { env: own, headers }]) =>
+      secretsGivenTo(name, { ...own, ...headers }, env),
+    ),
+    ...secretsGivenTo('model', model?.headers ?? {}, env),
+  ]);
   return [...named, ...given];
 }
 
@@ -219,11 +222,11 @@ function secretVariables(server: McpServer): string[] {
 /** In a header such as "Bearer …" the last word is the secret. */
 function secretsGivenTo(
   name: string,
-  { env: own, headers }: McpServer,
+  texts: Readonly<Record<string, string | null>>,
   env: Parameters<typeof findSecrets>[0],
 ): Secret[] {
-  return Object.entries({ ...own, ...headers }).flatMap(([key, text]) => {
-    if (!SECRET_NAME_PATTERN.test(key)) return [];
+  return Object.entries(texts).flatMap(([key, text]) => {
+    if (!SECRET_NAME_PATTERN.test(key) || text === null) return [];
     const value = text.replace(VARIABLE_REFERENCE, (_, variable: string, fallback = '') => env[variable] || fallback);
     const called = `${name}.${key}`.replace(/[^\w.-]/g, '_');
     return [value, value.split(/\s+/).at(-1) ?? ''].map((one) => ({ name: called, value: one }));

@@ -73,16 +73,45 @@ function createEndpointModel(settings: EffectiveModel, env: Environment, name: s
     return unconfiguredModel(
       'The environment variable named in model.api_key_env is not set. Set it before the daemon starts, or name another variable.',
     );
+  const headers = fillHeaders(settings, env);
+  if (typeof headers === 'string') return unconfiguredModel(headers);
   const timeoutMs = Math.min(MAX_TIMER_MS, Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000));
-  const { prices, images } = settings;
+  const { prices, images, body } = settings;
   const whyNoKey = settings.no_key && WHY_NO_KEY[settings.no_key];
-  const model = lazyModel({ baseUrl, apiKey, keyName, whyNoKey, name: name ?? '', timeoutMs, prices, images });
+  const model = lazyModel({
+    ...{ baseUrl, apiKey, keyName, whyNoKey, name: name ?? '', timeoutMs, prices, images, body, headers },
+  });
   const nameless = unconfiguredModel(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);
   return {
     ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),
     prepare: async (request) => ((request.model ?? name) ? model : nameless).prepare?.(request),
     contextWindow: (asked) => model.contextWindow?.(asked ?? name),
   };
+}
+
+const HEADER_VARIABLE = /\$(?:\{(?:env:)?([A-Za-z_]\w*)\}|([A-Z_][A-Z0-9_]*))/g;
+
+/** The headers with the values of the variables that they name, or why they cannot be sent. */
+function fillHeaders(
+  { headers = {}, secrets = [], api_key_env: keyVariable }: EffectiveModel,
+  env: Environment,
+): Record<string, string | null> | string {
+  const filled: [string, string | null][] = [];
+  for (const [name, text] of Object.entries(headers)) {
+    for (const [, braced, plain] of text?.matchAll(HEADER_VARIABLE) ?? []) {
+      const variable = braced ?? plain ?? '';
+      if (variable !== keyVariable && !secrets.includes(variable))
+        return `The header ${name} of model.headers names a variable that "secrets" in agentd.json does not list, so its value is not sent. List it there.`;
+      if (!env[variable])
+        return `The header ${name} of model.headers names a variable that is not set. Set it before the daemon starts.`;
+    }
+    const value =
+      text?.replace(HEADER_VARIABLE, (_, one?: string, other?: string) => env[one ?? other ?? ''] ?? '') ?? null;
+    if (/[\r\n\0]/.test(value ?? ''))
+      return `The variable in the header ${name} of model.headers has a line break in it. Expected one line.`;
+    filled.push([name, value]);
+  }
+  return Object.fromEntries(filled);
 }
 
 /** The client takes longer to load than the rest of the daemon: it is loaded at the first call, not before READY. */

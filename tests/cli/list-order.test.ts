@@ -103,7 +103,7 @@ const STATES: Record<string, [EventBody[], standing: SessionStanding, steps: str
       { type: 'run.ended', message: '1.md', status: 'waiting', reason: 'blocked', text: 'It failed.', spent: SPENT },
       { type: 'plan.edited', by: 'person', ...skipped, changes: [...skipped.changes] },
     ],
-    ...(['completed', '0/1', /^Nothing is running\.\nPlan: completed \(closed by hand\)\.$/m] as const),
+    ...(['cancelled', '0/1', /^Nothing is running\.\nPlan: cancelled \(closed by hand\)\.$/m] as const),
   ],
   blocked: [
     [
@@ -162,7 +162,7 @@ test('list, status, show, watch, top and chat say the same of a session; no step
   }
   const { out } = await runHere(['status', '--workspace', at.root]);
   expect(out).toContain(
-    'Sessions:  7 (1 running, 1 waiting, 2 paused, 1 cancelled)\nSettings:  no agentd.json; using the defaults\n',
+    'Sessions:  7 (1 running, 1 waiting, 2 paused, 2 cancelled)\nSettings:  no agentd.json; using the defaults\n',
   );
 });
 

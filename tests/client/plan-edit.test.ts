@@ -2,13 +2,10 @@ import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { openPlanWorkingCopy, savePlan } from '../../src/client/actions/plan-save.ts';
+import { type OutgoingEdit, orderPlanEdit } from '../../src/client/actions/plan-orders.ts';
+import { openPlanWorkingCopy } from '../../src/client/actions/plan-working-copy.ts';
 import { readSession } from '../../src/client/sessions/session-folders.ts';
-import { parseEditedPlan } from '../../src/core/plan/edited-plan.ts';
-import { mergePlanEdit } from '../../src/core/plan/merge-edit.ts';
 import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
-import type { Plan } from '../../src/protocol/session/plan.ts';
-import { sha256Hex } from '../../src/store/fs/file-reads.ts';
 import { bootId } from '../../src/store/fs/process-identity.ts';
 import { now, opened, planned, received, record, rig, started } from './rig.ts';
 
@@ -87,89 +84,69 @@ test('where there is no plan.json there is nothing to edit, and no lock is left'
   expect(fs.existsSync(lock)).toBe(false);
 });
 
-test('two edits saved at once are both in the file', async () => {
-  const { paths } = await withPlan();
-  const plan = JSON.parse(fs.readFileSync(paths.plan, 'utf8'));
-  const withStep = (description: string) => JSON.stringify({ ...plan, steps: [...plan.steps, { description }] });
-  await Promise.all(['Mail it', 'Print it'].map((description) => savePlan(paths, withStep(description))));
-  const text = fs.readFileSync(paths.plan, 'utf8');
-  expect(text).toContain('Mail it');
-  expect(text).toContain('Print it');
+/** The plan on record, and an order to add a step to it. */
+async function withOrder() {
+  const at = await withPlan();
+  const { plan } = await readSession(at.paths);
+  if (!plan) throw new Error('no plan');
+  const { id, revision, steps } = plan;
+  const edit = { id, revision, steps: [...steps, { description: 'Mail it' }] };
+  const send = (order: OutgoingEdit = { edit }) => orderPlanEdit(at.paths, order, { id: 'o1', isServed: () => false });
+  return { ...at, plan, edit, send };
+}
+
+test('without a daemon an edit waits in the inbox, with its author and what they may do', async () => {
+  const { paths, plan, edit, send } = await withOrder();
+  const sender = { from: 'bob', by: 'agent', rights: { role: 'send' } } as const;
+  const given = { ...edit, status: 'paused', steps: [...edit.steps, { description: 'x', result: 'not theirs' }] };
+  const answer = await send({ ...sender, edit: given });
+  expect(answer).toEqual({ is: 'waiting', id: 'o1', why: expect.stringContaining('No daemon is running') });
+  const file = JSON.parse(fs.readFileSync(join(paths.inbox, 'o1.msg.json'), 'utf8'));
+  expect(file).toMatchObject({ id: 'o1', ...sender, command: 'edit', edit: { id: plan.id, revision: plan.revision } });
+  expect(file.edit.steps.at(-1)).toEqual({ description: 'x' });
+  expect(fs.readFileSync(paths.plan, 'utf8')).toBe(formatPlanFile(plan));
 });
 
-test('the answer of a save is edited further: before the daemon has recorded the save, and after', async () => {
-  const { paths } = await withPlan();
-  const descriptions = ({ steps }: Plan) => steps.map(({ description }) => description);
-  const { plan: before } = await readSession(paths);
-  if (!before) throw new Error('no plan');
-  const added = await savePlan(
-    paths,
-    JSON.stringify({ ...before, steps: [...before.steps, { description: 'Mail it' }] }),
-  );
-  const moved = { ...added.plan, steps: added.plan.steps.toReversed() };
-  const wanted = descriptions(before).toReversed();
-  const atOnce = await savePlan(paths, JSON.stringify(moved));
-  expect(descriptions(atOnce.plan)).toEqual(['Mail it', ...wanted]);
-
-  await recordSave(paths, before);
-  const { plan: recorded } = await readSession(paths);
-  expect(recorded?.revision).toBeGreaterThan(atOnce.plan.revision);
-  const reworded = atOnce.plan.steps.map((step) =>
-    step.description === 'Mail it' ? { ...step, description: 'Print it' } : step,
-  );
-  const later = await savePlan(paths, JSON.stringify({ ...atOnce.plan, steps: reworded }));
-  expect(descriptions(later.plan)).toEqual(['Print it', ...wanted]);
-  expect(later.taken).toHaveLength(1);
-});
-
-test('an edit that names the save it began from takes back what that save did', async () => {
-  const { paths } = await withPlan();
-  const { plan: before } = await readSession(paths);
-  const [first, ...others] = before?.steps ?? [];
-  if (!before || !first) throw new Error('no plan');
-  const skipped = JSON.stringify({ ...before, steps: [{ ...first, status: 'skipped' }, ...others] });
-  const reopened = [{ ...first, status: 'pending' }, ...others];
-  for (const isRecorded of [false, true]) {
-    const { plan, save } = await savePlan(paths, skipped);
-    expect(plan.steps[0]?.status).toBe('skipped');
-    if (isRecorded) await recordSave(paths, before);
-    const again = await savePlan(paths, JSON.stringify({ ...plan, steps: reopened }), { save });
-    expect(again.plan.steps[0]?.status).toBe('pending');
-    if (!isRecorded) fs.writeFileSync(paths.plan, formatPlanFile(before));
+test('an edit is answered by the event that carries it out, or refuses it', async () => {
+  for (const refused of [undefined, 'forbidden'] as const) {
+    const { paths, plan, edit } = await withOrder();
+    const added = { what: 'added', at: 2, step: { id: 'step_3', description: 'Mail it', status: 'pending' } } as const;
+    const file = { ino: '9', mtime_ns: '9', sha256: '9', ctime_ns: '1' };
+    const taken = refused ? { changes: [], ignored: ['bob may not'], refused } : { changes: [added], ignored: ['x'] };
+    const order = orderPlanEdit(paths, { edit }, { id: 'o1', isServed: () => true });
+    const recorded = (async () => {
+      await record(paths, [{ type: 'plan.edited', by: 'person', order: 'another', file, changes: [], ignored: [] }]);
+      await record(paths, [{ type: 'plan.edited', by: 'person', order: 'o1', file, ...taken }]);
+    })();
+    const [answer] = await Promise.allSettled([order, recorded]);
+    const after = { id: plan.id, revision: plan.revision + 1, steps: [{}, { description: 'Mail it' }] };
+    expect(answer).toMatchObject(
+      refused
+        ? { reason: { why: refused, message: 'Not saved: bob may not.' } }
+        : { value: { is: 'recorded', taken: ['step_3 was added: Mail it'], ignored: ['x'], plan: after } },
+    );
   }
 });
 
-/** Records the save in `plan.json` as the daemon does. */
-async function recordSave(paths: Awaited<ReturnType<typeof withPlan>>['paths'], base: Plan): Promise<void> {
-  const text = fs.readFileSync(paths.plan, 'utf8');
-  const read = parseEditedPlan(text, base.steps);
-  if ('fault' in read) throw new Error(read.fault);
-  const { changes, ignored, save } = mergePlanEdit(base, read.edit, base, base.steps.length, read.raw);
-  const saved = save && { ...save, sha256: sha256Hex(text) };
-  await record(paths, [{ type: 'plan.edited', by: 'person', changes, ignored, ...(saved && { save: saved }) }]);
-}
-
-test('an edit that was saved before is kept although plan.json is away for an instant', async () => {
-  const { paths } = await withPlan();
-  const plan = JSON.parse(fs.readFileSync(paths.plan, 'utf8'));
-  const withStep = (description: string) => JSON.stringify({ ...plan, steps: [...plan.steps, { description }] });
-  await savePlan(paths, withStep('Mail it'));
-  const away = `${paths.plan}.away`;
-  fs.renameSync(paths.plan, away);
-  const saved = savePlan(paths, withStep('Print it'));
-  setTimeout(() => fs.renameSync(away, paths.plan), 15);
-  expect((await saved).plan.steps.map(({ description }) => description)).toEqual(
-    expect.arrayContaining(['Mail it', 'Print it']),
-  );
+test('an edit of another plan, or where there is none, is refused before anything is written', async () => {
+  const { paths, edit, send } = await withOrder();
+  const before = fs.readdirSync(paths.inbox);
+  await expect(send({ edit: { ...edit, id: 'plan_9' } })).rejects.toMatchObject({ why: 'other' });
+  const at = rig();
+  await at.client.send('empty', { text: 'x' });
+  await expect(at.client.editPlan('empty', { edit })).rejects.toMatchObject({ why: 'none' });
+  expect(fs.readdirSync(paths.inbox)).toEqual(before);
 });
 
-test('a save has the daemon look at the session, and leaves nothing in its inbox', async () => {
-  const { paths } = await withPlan();
+test('a saved working copy has the daemon look at the session, and leaves nothing in its inbox', async () => {
+  const { paths, open } = await withPlan();
   const received = new Set<string | null>();
   const watcher = fs.watch(paths.inbox, (_, file) => received.add(file));
   onTestFinished(() => watcher.close());
-  const plan = JSON.parse(fs.readFileSync(paths.plan, 'utf8'));
-  await savePlan(paths, JSON.stringify({ ...plan, steps: [...plan.steps, { description: 'Mail it' }] }));
+  const edit = await open();
+  fs.writeFileSync(edit.path, fs.readFileSync(edit.path, 'utf8').replace('First of Count', 'Count them'));
+  await edit.save();
+  edit.close({ keep: false });
   await vi.waitFor(() => expect(received).toContain('.wake'));
   expect(fs.readdirSync(paths.inbox)).not.toContain('.wake');
 });

@@ -232,7 +232,7 @@ test('a reply that is given while a call is in flight is published only when it 
 
 test('a stop is durable before the call in flight is ended', async () => {
   const it = await watched({ script: () => ({ text: '[Step] Wait', calls: [shell()] }), tool: () => 'hold' });
-  it.drop('1.md', 'Wait');
+  it.drop('1.md', 'Work');
   await it.settle();
   it.drop('2.md', '/stop');
   await it.settle();

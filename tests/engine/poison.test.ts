@@ -34,7 +34,7 @@ test('a message whose model call is never survived is dead-lettered after the th
 
 test('a command that brings the daemon down is not asked for for ever, though each answer is a new one', async () => {
   const it = await rig({ script: () => ({ text: 'Once more.', calls: [shell()] }), tool: () => 'hold' });
-  it.drop('1.md', 'Kill it');
+  it.drop('1.md', 'Begin it');
   await dieing(it, 3);
   expect(it.toolRuns).toHaveLength(3);
   expect(it.reply('1.md')).toContain('reason: crashes');

@@ -158,7 +158,7 @@ describe('a check that a person answers', () => {
   test.each([
     'yes, but the axis is wrong',
     '是的，不过颜色错了',
-    'ok wait, no',
+    'ok, no',
     'yes?',
     'fine-tune the axis first',
     'not done yet',

@@ -18,7 +18,7 @@ test('sessions at work while the daemon is killed again and again are never blam
 
 test('a plan.json that has three daemons stand still is put aside unread; the fourth answers its session and others', async () => {
   const server = await startOpenAI(({ userText }) =>
-    userText.includes('wait')
+    userText.includes('the slow one')
       ? { text: '[Step] Wait', calls: [{ name: 'shell', args: JSON.stringify({ command: 'sleep 600' }) }] }
       : { text: 'Hello.' },
   );
@@ -28,7 +28,7 @@ test('a plan.json that has three daemons stand still is put aside unread; the fo
   /** Long where the daemon must live, on a busy machine too; else so short that the wait for its end costs little. */
   const patience = (seconds: number) => ({ AGENTD_WATCHDOG_S: `${seconds}`, NODE_OPTIONS: `--import ${preload}` });
   const first = await on.start(flags, patience(6));
-  on.sh('bad', 'mkdir inbox && echo "wait" > inbox/1.md');
+  on.sh('bad', 'mkdir inbox && echo "do the slow one" > inbox/1.md');
   await until(() => on.plan('bad')?.steps[0]?.status === 'running', 'the plan');
   on.sh('bad', 'sed \'s/"Wait"/"STAND-STILL"/\' plan.json > new && mv new plan.json && echo /status > inbox/2.md');
   expect(await first.ended).toBe('SIGKILL');

@@ -48,7 +48,7 @@ test('SIGTERM in the middle of a call ends politely, and the next daemon goes on
   const on = ground();
   const flags = ['--base-url', server.url, '--model', 'm'];
   const first = await on.start(flags);
-  on.sh('demo', 'mkdir inbox && echo "wait a little" > inbox/1.md');
+  on.sh('demo', 'mkdir inbox && echo "work a little" > inbox/1.md');
   await on.file('demo', 'work/begun');
   first.process.kill('SIGTERM');
   expect(await first.ended).toBe(0);
@@ -66,7 +66,7 @@ test('a call that outlasts the time of grace is aborted and put on record as int
   const on = ground();
   const flags = ['--base-url', server.url, '--model', 'm'];
   const first = await on.start(flags, { AGENTD_GRACE_S: '3' });
-  on.sh('demo', 'mkdir inbox && echo "wait long" > inbox/1.md');
+  on.sh('demo', 'mkdir inbox && echo "work long" > inbox/1.md');
   await on.file('demo', 'work/begun');
   first.process.kill('SIGTERM');
   expect(await first.ended).toBe(0);

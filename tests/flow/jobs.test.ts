@@ -83,7 +83,7 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
     drop('does it run?', '2.md');
     expect(await on.file('demo', 'outbox/2.md')).toContain('Still there.');
     expect(requests()[3]).toContain('job_1: running for ');
-    drop('end it', '3.md');
+    drop('look at its end', '3.md');
     await until(() => textIn(join(on.session('demo'), 'jobs/job_1/exit')).includes('whole'), 'the end of the job');
     on.sh('demo', 'touch work/seen');
     const reply = await on.file('demo', 'outbox/3.md');

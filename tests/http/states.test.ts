@@ -73,14 +73,14 @@ test('every operation is answered in every state of a session, also with a file 
     expect([name, problem]).toEqual([name, name === 'planfile' ? expect.stringContaining('line 1, column 13') : null]);
   await replaceEach(at.path('.sessions/approval'), (reply) => everyAnswer(ask, 'approval', reply));
   for (const name of names) rows[name] = await everyAnswer(ask, name, 'x.msg.json');
-  const all = '200 200 200 200 200 200 200 202 202 422 200 200 200 200 409 202 202 202 202 202';
+  const all = '200 200 200 200 200 200 200 202 202 422 200 200 200 202 409 202 202 202 202 202';
   const unknown = '404 404 404 404 404 404 404 404 404 404 404 404 200 404 404 202 202 202 202 202';
   const noPlan = '200 404 404 404 200 200 200 202 202 422 200 200 200 404 409 202 202 202 202 202';
   expect(rows).toEqual({
     ...Object.fromEntries(names.map((name) => [name, all])),
     ...{ gone: unknown, nobody: unknown, talked: noPlan, new: noPlan },
     damaged: '422 422 422 422 422 422 200 202 202 422 200 200 200 422 422 202 202 202 202 202',
-    inboxfile: '200 200 200 200 200 200 200 202 202 422 200 200 200 200 409 422 422 422 422 422',
+    inboxfile: '200 200 200 200 200 200 200 202 202 422 200 200 200 422 409 422 422 422 422 422',
   });
   const unanswered = await ask('POST', '/api/sessions/done/approvals/9', { body: {} });
   expect(unanswered.json['detail']).toMatch(/^Expected: body\.hash: string\. Got: nothing\. GET /);

@@ -55,15 +55,15 @@ export async function stdioClient(
 }
 
 /** A client of the same server in this process, where the program and its end are not what is tested. */
-export async function clientHere({ root }: Setup, setup: ClientSetup = {}): Promise<Client> {
+export async function clientHere(
+  { root }: Setup,
+  { answersApprovals = false, ...setup }: ClientSetup & { answersApprovals?: boolean } = {},
+): Promise<Client> {
   const client = newClient(setup);
   const [input, output] = [new PassThrough(), new PassThrough()];
   const complaints: string[] = [];
   const complain = (text: string) => void complaints.push(text);
-  const served = serveMcp(
-    { client: openClient(root), from: undefined, answersApprovals: false },
-    { input, output, complain },
-  );
+  const served = serveMcp({ client: openClient(root), from: undefined, answersApprovals }, { input, output, complain });
   onTestFinished(async () => {
     await client.close();
     await served;

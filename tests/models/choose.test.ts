@@ -14,6 +14,14 @@ async function endpoint() {
   return server;
 }
 
+test('headers get the values of the listed variables that they name', async () => {
+  const server = await endpoint();
+  const headers = { 'api-key': '$GATE_KEY', 'X-Route': `a-$\{OTHER}-$5` };
+  const settings = { base_url: server.url, name: 'm', headers, secrets: ['GATE_KEY', 'OTHER'] };
+  await ask(chooseModel(settings, { GATE_KEY: 'k1', OTHER: 'two' }), 'hello');
+  expect(server.requests[0]?.headers).toMatchObject({ 'api-key': 'k1', 'x-route': 'a-two-$5' });
+});
+
 describe('no model', () => {
   test('without an endpoint is a fault that names every way to configure one', async () => {
     const { kind, retry, message } = await fault(chooseModel({}, {}));
@@ -47,6 +55,20 @@ describe('no model', () => {
         kind: 'unconfigured',
         retry: false,
         message: expect.stringMatching(/such as http:.*, got ".*OPENAI_BASE_URL/),
+      });
+    },
+  );
+
+  test.each([
+    [{ 'X-Key': '$GATE_KEY' }, [], { GATE_KEY: 'k' }, /X-Key .* "secrets" in agentd\.json does not list/],
+    [{ 'X-Key': `Bearer $\{GATE_KEY}` }, ['GATE_KEY'], {}, /X-Key .* is not set/],
+    [{ 'X-Key': '$GATE_KEY' }, ['GATE_KEY'], { GATE_KEY: 'k\nX: y' }, /line break/],
+  ])(
+    'with a header whose variable cannot be sent is a fault that says why: %j',
+    async (headers, secrets, env, says) => {
+      const settings = { base_url: 'http://x.invalid', name: 'm', headers, secrets };
+      expect(await fault(chooseModel(settings, env))).toMatchObject({
+        ...{ kind: 'unconfigured', retry: false, message: expect.stringMatching(says) },
       });
     },
   );

@@ -53,17 +53,18 @@ test('a body that is neither text nor bytes is refused, not left out', async () 
 });
 
 test.each([307, 308])(
-  'a redirect with %i is followed with the same body, and another host does not get the key',
+  'a redirect with %i is followed with the same body, and another host gets no header that may hold a key',
   async (status) => {
     const target = await mirror();
     const here = await serve((request, response) => {
       const location = request.url === '/near' ? '/far' : `${target}/arrived`;
       response.writeHead(status, { location }).end();
     });
-    const answer = await sendHttp(`${here}/near`, post('words', { authorization: 'Bearer k', 'x-other': '1' }));
+    const answer = await sendHttp(`${here}/near`, post('words', { authorization: 'Bearer k', 'x-key': 'k' }));
     const seen = JSON.parse(await textOf(answer));
-    expect(seen).toMatchObject({ method: 'POST', url: '/arrived', body: 'words', headers: { 'x-other': '1' } });
-    expect(seen.headers.authorization).toBeUndefined();
+    expect(seen).toMatchObject({ method: 'POST', url: '/arrived', body: 'words' });
+    expect(seen.headers).not.toMatchObject({ authorization: expect.anything() });
+    expect(seen.headers['x-key']).toBeUndefined();
   },
 );
 

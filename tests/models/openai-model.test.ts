@@ -69,18 +69,45 @@ describe('the request', () => {
     expect(options).toHaveLength(5);
   });
 
-  test('a conversation refused for broken arguments in it is sent once more with them repaired', async () => {
-    const broken = (seen: { body: { messages: Array<{ tool_calls?: Array<{ function: { arguments: string } }> }> } }) =>
-      seen.body.messages[1]?.tool_calls?.[0]?.function.arguments === '{"command": ';
-    const { server, model } = await endpoint((seen) =>
-      broken(seen) ? { status: 500, text: 'Failed to parse tool call arguments' } : { text: 'fine' },
+  test('ids, names and arguments of earlier calls are written so that every endpoint accepts them', async () => {
+    const { server, model } = await endpoint({ text: 'fine' });
+    const long = `call_${'x'.repeat(60)}`;
+    const calls = [
+      { id: 'a', name: 'functions.shell', args: '{"command": ' },
+      { id: long, name: '', args: '' },
+    ];
+    await ask(model, [user('go'), assistantMessage({ text: '', calls }), tool('a', 'no JSON'), tool(long, 'no tool')]);
+    const [, assistant, first, second] = server.requests[0]?.body.messages ?? [];
+    expect(assistant?.tool_calls?.map((call) => call.function)).toEqual([
+      { name: 'functions_shell', arguments: '{"unparsed":"{\\"command\\": "}' },
+      { name: 'unknown', arguments: '{}' },
+    ]);
+    const ids = assistant?.tool_calls?.map(({ id }) => id) ?? [];
+    expect(ids).toEqual(['a', expect.stringMatching(/^call_\w{24}$/)]);
+    expect([first?.tool_call_id, second?.tool_call_id]).toEqual(ids);
+  });
+
+  test('a body and headers of the settings are merged into each request; null removes what would be there', async () => {
+    const { server, model } = await endpoint(
+      { text: 'hi' },
+      {
+        body: { temperature: 0.2, stream_options: null, provider: { order: ['a'] } },
+        headers: { 'X-Title': 'agentd', Authorization: null },
+      },
     );
-    const call = { text: '', calls: [{ id: 'a', name: 'shell', args: '{"command": ' }] };
-    const messages = [user('go'), assistantMessage(call), tool('a', 'these arguments are no JSON')];
-    expect((await ask(model, messages)).text).toBe('fine');
-    expect(server.requests[1]?.body.messages[1]?.tool_calls?.[0]?.function.arguments).toBe(
-      '{"unparsed":"{\\"command\\": "}',
-    );
+    await ask(model, 'hello', { tools: [] });
+    const { messages: _, ...body } = server.requests[0]?.body ?? { messages: [] };
+    expect(body).toEqual({ model: 'gpt-test', stream: true, temperature: 0.2, provider: { order: ['a'] } });
+    expect(server.requests[0]?.headers).toMatchObject({ 'x-title': 'agentd' });
+    expect(server.requests[0]?.headers.authorization).toBeUndefined();
+  });
+
+  test('an address with a query keeps it behind the path', async () => {
+    const server = await startOpenAI({ text: 'hi' });
+    servers.push(server);
+    const baseUrl = `${server.url.replace(/v1$/, 'openai/deployments/gpt')}?api-version=2024-10-21`;
+    await ask(openEndpointModel({ baseUrl, apiKey: 'k', name: 'm', timeoutMs: 5000 }), 'hello');
+    expect(server.requests[0]?.path).toBe('/openai/deployments/gpt/chat/completions?api-version=2024-10-21');
   });
 });
 

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { ChatMessage } from '../../src/engine/ports/session-ports.ts';
 import { chooseModel } from '../../src/models/choose-model.ts';
 import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
-import { buildRequestBody } from '../../src/models/request/request-body.ts';
+import { buildRequestBody, requestOptions } from '../../src/models/request/request-body.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { ask, assistantMessage, request, shell, tool, user } from './ask.ts';
 
@@ -11,9 +11,12 @@ const wireOf = (messages: unknown[]): Buffer[] => messages.map((one) => Buffer.f
 test.each([true, false])(
   'the bytes are the JSON of the whole request, whatever it contains (with usage: %s)',
   (usage) => {
+    const options = requestOptions(usage);
     const messages = [user('"quotes", ü, 漢字, 🙂, \n, \u2028 and a lone \ud800'), tool('c', ''), user('last')];
     const tools = [shell, { ...shell, name: 'other' }];
-    const body = buildRequestBody({ model: 'a "model"', wire: wireOf(messages), tools }, usage);
+    const body = buildRequestBody({
+      ...{ model: 'a "model"', wire: wireOf(messages), tools, schemas: 'plain' as const, options },
+    });
     expect(JSON.parse(body.toString('utf8'))).toEqual({
       model: 'a "model"',
       messages: JSON.parse(JSON.stringify(messages)),
@@ -25,12 +28,13 @@ test.each([true, false])(
 );
 
 test('without tools there is no list of them, which some endpoints refuse', () => {
-  const body = buildRequestBody({ model: 'm', wire: wireOf([user('hello')]), tools: [] }, false);
+  const parts = { model: 'm', wire: wireOf([user('hello')]), tools: [], schemas: 'plain' as const };
+  const body = buildRequestBody({ ...parts, options: requestOptions(false) });
   expect(Object.keys(JSON.parse(body.toString()))).toEqual(['model', 'messages', 'stream']);
 });
 
 test('each request of a growing conversation arrives complete', async () => {
-  const call = { id: 'c1', name: 'shell', arguments: '{"command":"true"}' };
+  const call = { id: 'c1', name: 'shell', args: '{"command":"true"}' };
   const server = await startOpenAI([{ calls: [call] }, { text: 'done' }]);
   onTestFinished(() => server.close());
   const model = openEndpointModel({ baseUrl: server.url, apiKey: 'k', name: 'm', timeoutMs: 5000 });

@@ -387,7 +387,7 @@ describe('a step that fails, and a plan that is revised', () => {
     const list = [
       { text: '[Failed: boom]' },
       { text: JSON.stringify({ remove: ['step_3'], add }) },
-      { text: JSON.stringify({ steps: ['Another way'] }) },
+      { text: JSON.stringify({ plan: ['Another way'] }) },
       { text: JSON.stringify({ add, change: [{ id: 'step_2', needs: ['again'] }], reason: 'it can be reached' }) },
     ];
     const it = await rig({ before, config: { mode: 'plan-act' }, script: (_r, n) => list[n] ?? { hold: true } });

@@ -249,12 +249,12 @@ describe('/undo in map-reduce', () => {
     const { on, work, sent } = await ended();
     await work();
     expect(on.plan()).toMatchObject({ status: 'completed' });
-    expect(on.reply(await say(on, 'not done yet, y is missing'))).toContain('"Add up" is open again');
+    expect(on.reply(await say(on, 'not done yet, the sum is missing'))).toContain('"Add up" is open again');
     expect(found(on)).toMatchObject({ reduce: 'running', 'reduce.1': 'running', map: 'completed' });
     await say(on, '/continue');
     await work();
     expect(sent()).toEqual(['map.1', 'map.2', 'reduce.1', 'reduce.1']);
-    expect(on.children.sent.at(-1)?.message.text).toContain('y is missing');
+    expect(on.children.sent.at(-1)?.message.text).toContain('the sum is missing');
     expect(on.plan()).toMatchObject({ status: 'completed' });
   });
 
@@ -345,21 +345,18 @@ test('of steps opened again with /undo, one that needs another waits for it', as
 describe('a group whose last failed part a person closes', () => {
   const steps = [step('g'), step('p', { parent: 'g' }), step('q', { parent: 'g' }), step('z', { needs: ['g'] })];
 
-  test.each(['done', 'skip'])(
-    'with /plan %s is open again, with what needs it, and ends as its parts have',
-    async (how) => {
-      const b = await bench({ plan: { steps } });
-      await b.work({ p: fails });
-      expect(statuses(b)).toMatchObject({ g: 'failed', z: 'skipped' });
-      await say(b.on, `/plan ${how} p`);
-      expect(statuses(b)).toMatchObject({ g: 'running', z: 'pending' });
-      expect(b.plan()).toMatchObject({ status: 'paused', reason: 'reopened' });
-      await say(b.on, '/continue');
-      await b.work();
-      expect(b.ran()).toEqual(['p', 'q', 'z']);
-      expect(b.plan()).toMatchObject({ status: 'completed' });
-    },
-  );
+  test.each(['done', 'skip'])('with /plan %s ends as its parts have, and what needs it is open again', async (how) => {
+    const b = await bench({ plan: { steps } });
+    await b.work({ p: fails });
+    expect(statuses(b)).toMatchObject({ g: 'failed', z: 'skipped' });
+    await say(b.on, `/plan ${how} p`);
+    expect(statuses(b)).toMatchObject({ g: 'completed', z: 'pending' });
+    expect(b.plan()).toMatchObject({ status: 'paused', reason: 'reopened' });
+    await say(b.on, '/continue');
+    await b.work();
+    expect(b.ran()).toEqual(['p', 'q', 'z']);
+    expect(b.plan()).toMatchObject({ status: 'completed' });
+  });
 
   test('stays failed while another part of it is, and "continue" tries that again', async () => {
     const b = await bench({ plan: { steps } });

@@ -31,7 +31,7 @@ test('a stream contains only chunks, and a comment every 10 s', async () => {
     { text: 'I wait.', calls: [waitForFile('go')] },
     { text: 'Done.' },
   ]);
-  const body = { model: 'agentd/demo', stream: true, messages: userMessages('Wait') };
+  const body = { model: 'agentd/demo', stream: true, messages: userMessages('Get it done') };
   const answer = serving.ask('POST', '/v1/chat/completions', { body });
   await has('.sessions/demo/work');
   await new Promise((later) => setTimeout(later, 11_000));
@@ -118,13 +118,13 @@ test('a client that disconnects, with or without a stream, ends no run, and the 
   ]);
   const stream = await openai.chat.completions.create({
     model: 'agentd/demo',
-    messages: userMessages('Wait'),
+    messages: userMessages('Get it done'),
     stream: true,
   });
   for await (const { choices } of stream) if (choices[0]?.delta.content) break;
   stream.controller.abort();
   const gone = new AbortController();
-  const other = { model: 'agentd/other', messages: userMessages('Wait') };
+  const other = { model: 'agentd/other', messages: userMessages('Get it done') };
   const whole = openai.chat.completions.create(other, { signal: gone.signal });
   await has('.sessions/other/work');
   gone.abort();
@@ -137,7 +137,7 @@ test('a client that disconnects, with or without a stream, ends no run, and the 
 
 test('when the server stops, a stream says so, and the same request to the next server gets the answer', async () => {
   const place = await openAiSetup([{ text: 'I wait.', calls: [waitForFile('go')] }, { text: 'It is done.' }]);
-  const request = { model: 'agentd/demo', messages: userMessages('Wait') };
+  const request = { model: 'agentd/demo', messages: userMessages('Get it done') };
   const stream = await place.openai.chat.completions.create({ ...request, stream: true });
   const read = async () => {
     for await (const { choices } of stream) if (choices[0]?.delta.content) void place.serving.close();
@@ -145,6 +145,6 @@ test('when the server stops, a stream says so, and the same request to the next 
   await expect(read()).rejects.toThrow(/the end of the server; the run continues/);
   writeFileSync(place.path('.sessions', 'demo', 'work', 'go'), '');
   const next = clientOf(await serveHere(place, 'openai'));
-  expect((await ask({ openai: next }, userMessages('Wait'), { model: 'agentd/demo' })).text).toBe('It is done.');
-  expect(await place.received('demo')).toEqual(['Wait']);
+  expect((await ask({ openai: next }, userMessages('Get it done'), { model: 'agentd/demo' })).text).toBe('It is done.');
+  expect(await place.received('demo')).toEqual(['Get it done']);
 });

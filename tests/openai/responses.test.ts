@@ -60,7 +60,7 @@ test('a background response is retrieved later; a conversation names its session
     { text: 'It is done.' },
   ]);
   const begun = await openai.responses.create({
-    ...{ model: 'agentd', input: 'Wait', conversation: 'demo', background: true },
+    ...{ model: 'agentd', input: 'Get it done', conversation: 'demo', background: true },
   });
   expect(begun).toMatchObject({ status: 'in_progress', output_text: '' });
   expect((await openai.responses.retrieve(begun.id)).status).toBe('in_progress');

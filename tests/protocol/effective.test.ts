@@ -30,6 +30,8 @@ const WAYS: Record<string, Way> = {
   'model.prices.input': { wins: [1, 2] },
   'model.prices.output': { wins: [1, 2] },
   'model.images': { wins: [true, false] },
+  'model.body.*': { wins: [0.2, null] },
+  'model.headers.*': { wins: ['a', null] },
   mode: { wins: ['todo', 'dag'] },
   'limits.iterations': { wins: [40, 4] },
   'limits.step_iterations': { wins: [40, 4] },
@@ -189,6 +191,32 @@ describe('what wins', () => {
       limits: { jobs: 3, steps: 2 },
     });
   });
+});
+
+test('a body and headers go only to the address that they were set for, and are merged key by key there', () => {
+  const workspace: Config = {
+    model: { base_url: 'https://cloud.example/v1', body: { a: 1, b: 1 }, headers: { 'X-A': '1' } },
+    secrets: ['KEY'],
+  };
+  const model = (session: Settings) => resolveSettings({ workspace, session }).model;
+  expect(model({ model: { body: { b: null }, headers: { 'X-B': '$KEY' } } })).toMatchObject({
+    ...{ body: { a: 1, b: null }, headers: { 'X-A': '1', 'X-B': '$KEY' }, secrets: ['KEY'] },
+  });
+  const elsewhere = model({ model: { base_url: 'http://127.0.0.1:1/v1', body: { c: 1 } } });
+  expect(elsewhere).toMatchObject({ body: { c: 1 } });
+  expect(elsewhere.headers).toBeUndefined();
+  const { model: flagged } = resolveSettings({ flags: { base_url: 'http://127.0.0.1:2/v1' }, workspace });
+  expect([flagged.body, flagged.headers]).toEqual([undefined, undefined]);
+});
+
+test.each([
+  { body: { messages: [] } },
+  { body: { stream: false } },
+  { headers: { 'X A': 'b' } },
+  { headers: { 'X-A': 'a\r\nX-B: c' } },
+  { headers: { 'Content-Length': '1' } },
+])('a body or headers that would break each request are refused where they are written: %j', (model) => {
+  expect(Config.safeParse({ model }).success).toBe(false);
 });
 
 test('a key that was named for one endpoint is not sent to another that somebody put in its place', () => {

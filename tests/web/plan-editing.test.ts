@@ -185,24 +185,30 @@ webTest(
   },
 );
 
-webTest('notes for a step that was just added are its notes while no daemon has logged it', [], async (setup) => {
-  const limits = { iterations: 9, step_iterations: 5 };
-  const steps = [step('a', 'One', { status: 'running' })];
-  await openSession(setup, [
-    ...[opened, received('1.md'), started('1.md')],
-    { type: 'plan.started', id: 'p', goal: 'Report', mode: 'linear', limits, steps },
-  ]);
-  const page = await setup.open({ hash: '#/s/demo' });
-  const plan = page.getByRole('region', { name: 'Plan' });
-  await plan.getByLabel('New step').fill('Two');
-  await page.keyboard.press('Enter');
-  await plan.locator('summary', { hasText: 'Two' }).press('Enter');
-  await plan.getByRole('button', { name: 'Notes' }).press('Enter');
-  await plan.getByLabel('Notes').fill('Mind the gap');
-  await page.keyboard.press('Enter');
-  await plan.locator('dd').getByText('Mind the gap').waitFor();
-  expect(await plan.locator('.description').allTextContents()).toEqual(['One', 'Two']);
-});
+webTest(
+  'while no daemon runs, the page says that an edit waits, and shows it once a daemon has made it',
+  [],
+  async (setup) => {
+    const limits = { iterations: 9, step_iterations: 5 };
+    const steps = [step('a', 'One', { status: 'running' })];
+    await openSession(setup, [
+      ...[opened, received('1.md'), started('1.md')],
+      { type: 'plan.started', id: 'p', goal: 'Report', mode: 'linear', limits, steps },
+    ]);
+    const page = await setup.open({ hash: '#/s/demo' });
+    const plan = page.getByRole('region', { name: 'Plan' });
+    await plan.getByLabel('New step').fill('Two');
+    await page.keyboard.press('Enter');
+    await plan
+      .getByRole('status')
+      .getByText(/^Sent\. /)
+      .waitFor();
+    const shown = () => plan.locator('.description').allTextContents();
+    expect(await shown()).toEqual(['One']);
+    await setup.startDaemon();
+    await eventually(shown).toEqual(['One', 'Two']);
+  },
+);
 
 webTest(
   'for a plan of hundreds of steps, the graph shows the active or selected step and its neighbours',

@@ -27,6 +27,8 @@ export type OutgoingMessage = {
   command?: string | undefined;
   options?: MessageOptions | undefined;
   from?: string | undefined;
+  by?: MessageFile['by'];
+  rights?: MessageFile['rights'];
   files?: string[] | undefined;
   attachments?: string[] | undefined;
 };

@@ -216,7 +216,7 @@ const KEY = 'model.api_key_env';
 /** In place of a key that does not go to the address of `session.json`. */
 const NOT_SENT = '(not sent to this address)';
 /** The name of a variable may be a key entered by mistake. */
-const SECRET = /(?:^|\.)api_key_env$|^secrets$|^mcpServers\..*\.(?:env|headers)\./;
+const SECRET = /(?:^|\.)api_key_env$|^secrets$|^model\.headers\.|^mcpServers\..*\.(?:env|headers)\./;
 const MAY_HOLD_SECRETS = /(?:^|\.)base_url$|^mcpServers\./;
 
 function redact(name: string, value: unknown): unknown {

@@ -1,7 +1,8 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
 import { findStep, runningStep } from '../../core/plan/plan-steps.ts';
 import type { Session } from '../../core/session/session-state.ts';
-import type { Actor, Event, EventOf } from '../../protocol/session/event.ts';
+import type { Event, EventOf } from '../../protocol/session/event.ts';
+import type { Actor } from '../../protocol/session/log-entry.ts';
 import type { CompletedBy, Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { NotInPlan } from '../sessions/client-errors.ts';
@@ -157,7 +158,12 @@ function stepEventOf(
   }
 }
 
-const ACTOR_NAMES: Record<Actor, string> = { person: 'a person', model: 'the model', daemon: 'the daemon' };
+const ACTOR_NAMES: Record<Actor, string> = {
+  person: 'a person',
+  agent: 'another agent',
+  model: 'the model',
+  daemon: 'the daemon',
+};
 const actorName = (by: Actor): string => ACTOR_NAMES[by];
 
 /** Whether checks were run for this claim, and all of them passed. */
@@ -187,7 +193,8 @@ function describeClosing(
       return `was assumed done by timeout ${when}, ${question}${checked}`;
     }
     case 'person':
-      return `was closed by a person ${when}`;
+    case 'agent':
+      return `was closed by ${actorName(event.by)} ${when}`;
     case 'child':
       return `was closed ${when} because its child session completed it${checked}`;
     case 'parts':

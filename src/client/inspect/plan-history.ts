@@ -1,7 +1,8 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import { describePlanChanges } from '../../core/plan/plan-changes.ts';
-import type { Actor, Event } from '../../protocol/session/event.ts';
+import type { Event } from '../../protocol/session/event.ts';
+import { type Actor, isFromOutside } from '../../protocol/session/log-entry.ts';
 import { type Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { NotInPlan } from '../sessions/client-errors.ts';
@@ -14,6 +15,8 @@ export type PlanHistoryEntry = {
   /** ISO 8601, UTC. */
   at: string;
   by: Actor;
+  /** The sender who ordered it, if they have a name. */
+  author?: string;
   /** The plan's revision before and after; the same if nothing was accepted. */
   from: number;
   to: number;
@@ -61,14 +64,10 @@ function historyEntry(replayed: ReplayedEvent): Omit<PlanHistoryEntry, 'from' | 
     case 'plan.started':
       return entry('daemon', `${event.id} started: ${event.goal}`);
     case 'plan.edited': {
-      const order = event.by === 'person' ? planOrderBehind(event, replayed) : null;
+      const order = isFromOutside(event.by) ? planOrderBehind(event, replayed) : null;
       const ignored = event.ignored.map((text) => `ignored: ${text}`);
-      return entry(
-        event.by,
-        ...describePlanChanges(event.changes),
-        ...ignored,
-        ...(order === null ? [] : [`by: ${order}`]),
-      );
+      const what = [...describePlanChanges(event.changes), ...ignored, ...(order === null ? [] : [`by: ${order}`])];
+      return { ...entry(event.by, ...what), ...(event.from !== undefined && { author: event.from }) };
     }
     case 'plan.ended':
       return entry(

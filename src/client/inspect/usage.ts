@@ -41,7 +41,7 @@ async function readSessionUsage(
     await readEventLog(
       paths,
       (event) => {
-        if (event.type !== 'model.answered') return;
+        if ((event.type !== 'model.answered' && event.type !== 'message.interpreted') || !event.usage) return;
         const day = dayOf(event.at);
         const { tokens, cost } = event.usage;
         const call = { calls: 1, tokens, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 };

@@ -2,6 +2,7 @@ import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 import { firstFew, nearestName, quoteForShell } from '../../base/strings.ts';
 import { InvalidArgument, UserError } from '../../base/user-error.ts';
+import type { EditRefusal } from '../../protocol/session/plan-edit.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 
 /** What was named does not exist, or not any more. */
@@ -55,11 +56,11 @@ export class MessageConflict extends UserError {
   }
 }
 
-/** An edited plan cannot be saved: there is no plan, another one is current, or the text is not a plan. */
+/** An edit of a plan was refused. */
 export class PlanConflict extends UserError {
-  readonly why: 'none' | 'other' | 'unknown' | 'invalid';
+  readonly why: EditRefusal;
 
-  constructor(message: string, why: PlanConflict['why']) {
+  constructor(message: string, why: EditRefusal) {
     super(message);
     this.name = 'PlanConflict';
     this.why = why;

@@ -2,7 +2,7 @@ import { getOwn } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/reply.ts';
+import { type Reply, RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { claimStepEvent } from '../detect/step-claims.ts';
@@ -120,7 +120,7 @@ function decideOnReply(session: Session, rules: Rules, step: Step, { child, amon
     return hasFreeBudget(session, rules) ? sendTask(session, rules, step, { child, among }) : null;
   switch (reply.status) {
     case 'done': {
-      const given = failureInReply(step, reply.text);
+      const given = endInReply(step, reply);
       if (given?.type === 'step.failed') return retryChild(session, rules, step, { child, among, end: given });
       return { do: 'record', events: [given ?? completedByChild(step, child)] };
     }
@@ -166,12 +166,21 @@ function retryChild(session: Session, rules: Rules, step: Step, { child, among, 
   return sendTask(session, rules, step, { child, among, notBefore });
 }
 
-/** A child whose run had no steps of its own may still report that this one cannot be done, or what is missing. */
-function failureInReply(step: Step, text: string): EventBody | undefined {
-  const tag = readStatusTags(textOfJsonAnswer(text)).find((one) => one.kind === 'failed' || one.kind === 'blocked');
-  if (tag?.kind !== 'failed' && tag?.kind !== 'blocked') return undefined;
-  const type = tag.kind === 'failed' ? 'step.failed' : 'step.blocked';
-  return { type, step: step.id, error: truncate(tag.reason, 400), by: 'model' };
+/**
+ * A child whose run had no steps of its own may still report that this one cannot be done, is left out, or what is
+ * missing.
+ */
+function endInReply(step: Step, { text, plan }: Reply): EventBody | undefined {
+  const tags = readStatusTags(textOfJsonAnswer(text));
+  const tag = tags.find((one) => one.kind === 'failed' || one.kind === 'blocked');
+  if (tag?.kind === 'failed' || tag?.kind === 'blocked') {
+    const type = tag.kind === 'failed' ? 'step.failed' : 'step.blocked';
+    return { type, step: step.id, error: truncate(tag.reason, 400), by: 'model' };
+  }
+  // Where it completed steps of its own, it has left out no more than one of those.
+  const skip = (plan?.completed ?? 0) === 0 ? tags.find((one) => one.kind === 'skipped') : undefined;
+  if (skip?.kind !== 'skipped') return undefined;
+  return { type: 'step.skipped', step: step.id, reason: truncate(skip.reason, 400), by: 'model' };
 }
 
 function completedByChild(step: Step, { name, reply }: ChildSession): EventBody {

@@ -7,7 +7,8 @@ import { parseStepDeclarations } from '../detect/step-tags.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
 import { MODE_POLICIES } from '../modes/mode-choice.ts';
 import { findStep, openSteps, runningStep } from '../plan/plan-steps.ts';
-import { findCycle } from '../plan/step-graph.ts';
+import { findCycle, stepGraph } from '../plan/step-graph.ts';
+import { isNeedMet } from '../plan/step-readiness.ts';
 import { hasLastToolFailed } from '../session/internal-calls.ts';
 import type { TurnCall } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
@@ -75,9 +76,11 @@ function completeStep(session: Session, step: Step, result: string): PlanCallOut
     return refuse('A tool call of this answer failed. Fix it first, or use mark_step.');
   if (session.plan && runningStep(session.plan)?.id === step.id && hasDoneNoWork(session, session.plan, session.turn))
     return refuse(`No tool was used in ${step.id} yet. Do the work first, or use mark_step with status failed.`);
-  const missing = (step.needs ?? []).filter(
-    (need) => session.plan?.steps.find((one) => one.id === need)?.status !== 'completed',
-  );
+  const graph = stepGraph(session.plan?.steps ?? []);
+  const missing = (step.needs ?? []).filter((need) => {
+    const other = graph.byId.get(need);
+    return other === undefined || !isNeedMet(other, graph);
+  });
   if (missing.length > 0) return refuse(`${step.id} needs ${missing.join(', ')} first.`);
   if (session.turn?.hasClosedStep || session.claim)
     return refuse('This answer has closed a step already. One answer closes one step; call again in the next.');

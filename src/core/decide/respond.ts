@@ -16,10 +16,11 @@ import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
-import type { Message } from '../session/session-messages.ts';
+import { authorOf, type Message } from '../session/session-messages.ts';
 import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
+import { askMeaning, holdAndAsk, settleDoubt } from './doubt-decisions.ts';
 import { answerBrowserCommand } from './human-in-the-loop.ts';
 import { sessionAfter } from './turn-events.ts';
 
@@ -39,6 +40,8 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
     const before = endEarlierTask(session);
     if (before.length > 0) return before;
   }
+  const settled = settleDoubt(session, message);
+  if (settled.length > 0) return settled;
   const answered = answerApprovalEvents(session, message, kind.kind, rules);
   const action = MESSAGE_ACTIONS[kind.kind][sessionStatus(session)];
   const halting = answered ? [] : stopAbandonedChildren(session, message, action);
@@ -86,6 +89,8 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
   wait: () => [],
   start: startRunEvents,
   start_beside: (session, message, rules) => startRunEvents(session, message, rules, session.plan ?? undefined),
+  ask_meaning: askMeaning,
+  hold_and_ask: holdAndAsk,
   resume: resumeRunEvents,
   pause_after_call: (session, message, rules) => [
     ...endRunEvents(session, rules, { status: 'paused', reason: RUN_END.asked }),
@@ -170,10 +175,13 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
   if (command === '') return replyInWords(session, message, rules, (_, language) => formatPlanSummary(plan, language));
   if (isUndo) return reopenLastStep(session, message, rules);
   const done = runPlanCommand(plan, session.lastStepNumber, command);
+  const { changes = [] } = done ?? {};
+  const events: EventBody[] =
+    changes.length > 0 ? [{ type: 'plan.edited', ...authorOf(message), changes, ignored: [] }] : [];
   return [
-    ...(done?.events ?? []),
+    ...events,
     ...replyInWords(
-      sessionAfter(session, done?.events ?? []),
+      sessionAfter(session, events),
       message,
       rules,
       () => done?.reply ?? PLAN_COMMAND_USAGE,
@@ -232,7 +240,9 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
   const step = closed.find((one) => one.id === last);
   if (!step) return replyInWords(session, message, rules, (words) => (plan ? words.nothingToUndo : words.noPlan));
   const runs = session.run !== null;
-  const events: EventBody[] = [{ type: 'step.reopened', step: step.id, by: 'person', message: message.id }];
+  const events: EventBody[] = [
+    { type: 'step.reopened', step: step.id, by: message.by ?? 'person', message: message.id },
+  ];
   return [
     ...events,
     ...replyInWords(sessionAfter(session, events), message, rules, (words) =>
@@ -267,6 +277,7 @@ function answerNothingToContinue(session: Session, message: Message, rules: Rule
   if (isFromAncestor(session.name, message.from)) return [reportLastRun(session, message, rules)];
   const rest = parseCommand(message)?.rest ?? message.text;
   const first = rest.trim().split(/\s/)[0] ?? '';
+  if (namedShelvedPlan(session, message) !== undefined) return resumeRunEvents(session, message, rules);
   if (first !== '')
     return Object.hasOwn(session.shelvedPlans, first) || /^plan_\d+$/.test(first)
       ? resumeRunEvents(session, message, rules)

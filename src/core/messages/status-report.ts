@@ -1,6 +1,7 @@
 import { mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { isByHand } from '../../protocol/session/plan.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { stepsToShow } from '../plan/fan-out.ts';
 import { rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
@@ -36,6 +37,7 @@ const SUMMARY_WORDING = {
     spent: 'Iterations',
     assumed: 'assumed done',
     by: 'marked done by a person',
+    leftOut: 'skipped by a person',
     planned: 'Planned by',
     undone: 'Undone',
     more: (count: number) => `… ${count} more steps; plan.json has them all`,
@@ -50,6 +52,7 @@ const SUMMARY_WORDING = {
     spent: '已用迭代',
     assumed: '推定完成',
     by: '手动完成',
+    leftOut: '手动跳过',
     planned: '计划来自',
     undone: '已撤销',
     more: (count: number) => `…… 另有 ${count} 个步骤；全部见 plan.json`,
@@ -112,7 +115,11 @@ export function formatStepLine(
   const mark = step.status === 'running' && status !== 'running' ? rests : STATUS_MARKS[step.status];
   const words = SUMMARY_WORDING[language];
   const how =
-    step.completed_by === 'timeout' ? ` (${words.assumed})` : step.completed_by === 'person' ? ` (${words.by})` : '';
+    step.completed_by === 'timeout'
+      ? ` (${words.assumed})`
+      : isByHand(step.completed_by)
+        ? ` (${step.status === 'skipped' ? words.leftOut : words.by})`
+        : '';
   const outcome = step.error ?? step.result;
   return `${number}. ${mark} ${truncate(step.description, MAX_STEP_CHARS)}${step.status === 'completed' ? '' : progressSuffix(step)}${how}${outcome ? ` — ${truncate(oneLine(outcome), 160)}` : ''}`;
 }

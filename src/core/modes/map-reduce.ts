@@ -13,7 +13,7 @@ import {
   partsOf,
   runningFanOutStep,
 } from '../plan/fan-out.ts';
-import { executorOf, readySteps } from '../plan/plan-steps.ts';
+import { executorOf, isLeftOutByModel, readySteps } from '../plan/plan-steps.ts';
 import { MAX_CHANGES_AT_ONCE } from '../plan/step-cascade.ts';
 import { formatSkipCause } from '../plan/step-readiness.ts';
 import { firstPlanAction, type ModeAction, summaryAction } from '../planner/planner-queries.ts';
@@ -226,11 +226,15 @@ function closeFanOut(session: Session, plan: Plan, fanOutStep: Step, fanOut: Fan
   );
   if (refused?.about === 'refused') return failStepAction(fanOutStep, `its check was not met: ${refused.evidence}`);
   const count = `${done.length} of ${parts.length} parts done`;
-  const missing = lost.length > 0 ? [`failed parts (${lost.length}): ${describeParts(lost)}`] : [];
+  const left = parts.filter(isLeftOutByModel);
+  const missing = [
+    ...(lost.length > 0 ? [`failed parts (${lost.length}): ${describeParts(lost)}`] : []),
+    ...(left.length > 0 ? [`parts left out (${left.length}): ${describeParts(left)}`] : []),
+  ];
   if (done.length === 0 || (lost.length > 0 && fanOutStep.on_failed_part !== 'continue'))
     return failStepAction(fanOutStep, [count, ...missing].join('; '));
   const outcome = fanOutStep.gather ? combinedOutcome(session, done) : '';
-  const result = [...(fanOutStep.gather && lost.length === 0 ? [] : [count]), ...missing].join('; ');
+  const result = [...(fanOutStep.gather && missing.length === 0 ? [] : [count]), ...missing].join('; ');
   return {
     record: [
       claimStepEvent(fanOutStep, {

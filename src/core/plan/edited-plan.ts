@@ -30,18 +30,22 @@ export function parseEditedPlan(bytes: string, current: readonly Step[] = []): E
     const [issue] = parsed.error.issues;
     return { fault: faultAt(bytes, issue?.path ?? [], issue?.message ?? '') };
   }
-  const deep = findTooDeepStep(parsed.data);
+  const fault = editFault(parsed.data, current);
+  return fault ? { fault: faultAt(bytes, fault.path, fault.why) } : { edit: parsed.data, raw: Object(raw) };
+}
+
+/** How an edit exceeds the bounds of a plan, and where; undefined if it does not. `current`: the steps it has now. */
+export function editFault(
+  edit: EditedPlan,
+  current: readonly Step[],
+): { path: readonly PropertyKey[]; why: string } | undefined {
+  const many = stepsFault(edit.steps.length, current.length);
+  if (many) return { path: ['steps'], why: many };
+  const deep = findTooDeepStep(edit);
   if (deep !== undefined)
-    return {
-      fault: faultAt(
-        bytes,
-        ['steps', deep, 'parent'],
-        `expected at most ${PLAN_BOUNDS.depth} groups within each other`,
-      ),
-    };
-  const long = textFault(stepsText(parsed.data.steps), stepsText(current));
-  if (long) return { fault: faultAt(bytes, ['steps'], long) };
-  return { edit: parsed.data, raw: Object(raw) };
+    return { path: ['steps', deep, 'parent'], why: `expected at most ${PLAN_BOUNDS.depth} groups within each other` };
+  const long = textFault(stepsText(edit.steps), stepsText(current));
+  return long === undefined ? undefined : { path: ['steps'], why: long };
 }
 
 /** What is wrong with `plan.json`, and what to do about the file. */

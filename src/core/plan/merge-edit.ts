@@ -94,7 +94,8 @@ function mergeStep(before: SavedStep, theirs: SavedStep, now: Step, found: Merge
 
 function toNewStep({ id, status: wanted, written: _, ...given }: SavedStep): Step {
   const status = wanted === undefined || wanted === 'running' ? 'pending' : wanted;
-  return { id, status, ...(status === 'completed' && { completed_by: 'person' as const }), ...given };
+  const isClosed = status === 'completed' || status === 'skipped';
+  return { id, status, ...(isClosed && { completed_by: 'person' as const }), ...given };
 }
 
 /** Steps that can never start as saved: accepted, since a person wrote them, and reported. */

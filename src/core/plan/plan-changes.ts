@@ -3,13 +3,14 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import { currentStepIndex, omitFields } from './plan-steps.ts';
 
-/** The plan with one hand edit applied. A change to a step that no longer exists does nothing. */
-export function applyPlanChange(plan: Plan, change: PlanChange, at: string): Plan {
-  return applyPlanChanges(plan, [change], at);
-}
+/** Who changes a plan from outside the step's own work. */
+type Editor = 'person' | 'agent' | 'planner';
 
-/** The plan with all changes applied in order. A thousand changes cost about what one does. */
-export function applyPlanChanges(plan: Plan, changes: readonly PlanChange[], at: string): Plan {
+/**
+ * The plan with all changes applied in order. A change to a step that no longer exists does nothing. A thousand changes
+ * cost about what one does. `by`: who sets a step to completed or skipped.
+ */
+export function applyPlanChanges(plan: Plan, changes: readonly PlanChange[], at: string, by: Editor = 'person'): Plan {
   let { goal, limits } = plan;
   const list = editableStepList(plan.steps);
   for (const change of changes) {
@@ -30,7 +31,7 @@ export function applyPlanChanges(plan: Plan, changes: readonly PlanChange[], at:
         list.order(change.to);
         break;
       case 'status':
-        list.change(change.step, (step) => setStatusByHand(step, change, at));
+        list.change(change.step, (step) => setStatus(step, change, at, by));
         break;
       case 'step':
         list.change(change.step, (step) => Object.assign(omitFields(step, ...change.unset), change.set));
@@ -39,7 +40,7 @@ export function applyPlanChanges(plan: Plan, changes: readonly PlanChange[], at:
         change satisfies never;
     }
   }
-  const steps = list.steps();
+  const steps = by === 'person' ? withoutRemovedNeeds(list.steps(), changes) : list.steps();
   return { ...plan, goal, limits, steps, current_step_index: currentStepIndex(steps) };
 }
 
@@ -117,13 +118,42 @@ function reorderSteps(steps: readonly Step[], order: readonly string[]): Step[] 
   return result;
 }
 
-function setStatusByHand(step: Step, { to, note }: Extract<PlanChange, { what: 'status' }>, at: string): Step {
+/** A step that a person removes holds nobody back: what the others need or ask of it goes with it. */
+function withoutRemovedNeeds(steps: Step[], changes: readonly PlanChange[]): Step[] {
+  const gone = removedSteps(changes);
+  if (gone.size === 0) return steps;
+  const known = new Set(steps.map(({ id }) => id));
+  const isGone = (id: string) => gone.has(id) && !known.has(id);
+  return steps.map((step) => {
+    const { needs = [], when = [], ...rest } = step;
+    const left = { needs: needs.filter((id) => !isGone(id)), when: when.filter((one) => !isGone(one.step)) };
+    if (left.needs.length === needs.length && left.when.length === when.length) return step;
+    return {
+      ...rest,
+      ...(left.needs.length > 0 && { needs: left.needs }),
+      ...(left.when.length > 0 && { when: left.when }),
+    };
+  });
+}
+
+/** The ids of the steps that these changes remove. */
+export const removedSteps = (changes: readonly PlanChange[]): ReadonlySet<string> =>
+  new Set(changes.flatMap((it) => (it.what === 'removed' ? [it.step] : [])));
+
+function setStatus(step: Step, { to, note }: Extract<PlanChange, { what: 'status' }>, at: string, by: Editor): Step {
   const bare = omitFields(step, 'completed_by', 'evidence', 'completed_at', 'error');
   const noted = note ? { [to === 'completed' ? 'result' : 'error']: note } : {};
   if (to === 'completed')
-    return { ...bare, ...noted, status: to, completed_by: 'person', evidence: 'set by hand', completed_at: at };
+    return {
+      ...bare,
+      ...noted,
+      status: to,
+      completed_by: by === 'planner' ? 'person' : by,
+      evidence: 'set by hand',
+      completed_at: at,
+    };
   if (to === 'pending') return { ...omitFields(bare, 'result'), status: to };
-  return { ...bare, ...noted, status: to };
+  return { ...bare, ...noted, status: to, ...(to === 'skipped' && by !== 'planner' && { completed_by: by }) };
 }
 
 /** A hand edit as reported to the model: one sentence per change. */

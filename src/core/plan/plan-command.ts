@@ -1,13 +1,12 @@
-import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
 import { planSizeFault } from './edited-plan.ts';
 import { findStep } from './plan-steps.ts';
 
-/** The result of a plan command: the events, and the reply. */
+/** The result of a plan command: the changes, and the reply. */
 export type PlanCommandResult = {
-  events: EventBody[];
+  changes: PlanChange[];
   reply: string;
   /** It could not be carried out, and `reply` says why. */
   isRefused?: true;
@@ -18,7 +17,7 @@ const USAGE =
 
 /**
  * `/plan done step_2`, `skip`, `add`, `move`, `reword`: hand edits of `plan.json` without an editor. They become the
- * same `plan.edited` events. Undefined if the command is not one of these.
+ * same changes. Undefined if the command is not one of these.
  */
 export function runPlanCommand(plan: Plan, lastStepNumber: number, command: string): PlanCommandResult | undefined {
   const [, verb = '', rest = ''] = /^\s*(\S+)\s*([\s\S]*)$/.exec(command) ?? [];
@@ -51,7 +50,7 @@ export function runPlanCommand(plan: Plan, lastStepNumber: number, command: stri
 /** The reply to a command that was not understood. */
 export const PLAN_COMMAND_USAGE = USAGE;
 
-const refuse = (text: string): PlanCommandResult => ({ events: [], reply: text, isRefused: true });
+const refuse = (text: string): PlanCommandResult => ({ changes: [], reply: text, isRefused: true });
 
 function refuseTooLong({ length }: string): PlanCommandResult | undefined {
   const most = PLAN_BOUNDS.description;
@@ -62,7 +61,7 @@ function refuseTooLong({ length }: string): PlanCommandResult | undefined {
 }
 
 const editResult = (text: string, ...changes: PlanChange[]): PlanCommandResult => ({
-  events: [{ type: 'plan.edited', by: 'person', changes, ignored: [] }],
+  changes,
   reply: text,
 });
 

@@ -1,4 +1,5 @@
 import type { EventBody } from '../../protocol/session/event.ts';
+import { isFromOutside } from '../../protocol/session/log-entry.ts';
 import { Plan, Step, type StepStatus } from '../../protocol/session/plan.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -26,7 +27,7 @@ export function readySteps(steps: readonly Step[]): Step[] {
  * failure matters, as long as any other step was completed. An item of a step that was completed without it was not
  * needed.
  */
-export function failedOrBlockedSteps(plan: Plan): Step[] {
+function failedOrBlockedSteps(plan: Plan): Step[] {
   const completed = new Set(plan.steps.flatMap((step) => (step.status === 'completed' ? [step.id] : [])));
   return plan.steps.filter(
     (step) =>
@@ -49,13 +50,23 @@ function isOutcomeOfItsOwn({ steps }: Plan, group: string): boolean {
   );
 }
 
-/** Steps that prevented the goal: failed or blocked, and not replaced. */
+/**
+ * Steps that prevented the goal: failed or blocked, and not replaced; and those that the model left out, if none was
+ * completed.
+ */
 export function unreachedStepIds(plan: Plan, replaced: readonly string[]): string[] {
   const made = replacedFailures(plan, replaced);
-  return failedOrBlockedSteps(plan)
-    .filter((step) => step.status === 'blocked' || !made.includes(step.id))
-    .map((step) => step.id);
+  const prevented = failedOrBlockedSteps(plan).filter((step) => step.status === 'blocked' || !made.includes(step.id));
+  return [...prevented, ...undoneSteps(plan)].map((step) => step.id);
 }
+
+/** Whether the model left the step out: it said that the step cannot be done, or need not be. */
+export const isLeftOutByModel = ({ status, completed_by }: Step): boolean =>
+  status === 'skipped' && completed_by === 'marker';
+
+/** Steps that the model left out of a plan of which nothing was completed. */
+export const undoneSteps = ({ steps }: Plan): Step[] =>
+  steps.some((step) => step.status === 'completed') ? [] : steps.filter(isLeftOutByModel);
 
 /** Failed steps that others took the place of: none as long as no step is completed. */
 export const replacedFailures = (plan: Plan, replaced: readonly string[]): readonly string[] =>
@@ -238,7 +249,7 @@ function transitionsOf(event: EventBody): Array<{ step: string; to: StepStatus }
     case 'step.skipped':
       return [{ step: event.step, to: 'skipped' }];
     case 'step.reopened':
-      return event.by === 'person' ? [] : [{ step: event.step, to: 'pending' }];
+      return isFromOutside(event.by) ? [] : [{ step: event.step, to: 'pending' }];
     case 'plan.revised':
       return event.changes.flatMap((it) => (it.what === 'status' ? [{ step: it.step, to: it.to }] : []));
     default:

@@ -1,9 +1,10 @@
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { isByHand } from '../../protocol/session/plan.ts';
 import { omitFields } from './plan-steps.ts';
 import { groupStepsBy, groupsAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
-import { formatSkipCause, readinessOfPending, skipCauseOf } from './step-readiness.ts';
+import { formatSkipCause, isNeedMet, readinessOfPending, skipCauseOf } from './step-readiness.ts';
 
 /** Steps changed in one go: each change of a large plan takes time, and other sessions get their turn in between. */
 export const MAX_CHANGES_AT_ONCE = 200;
@@ -31,16 +32,29 @@ export function startStepEvents(plan: Plan, step: Step): EventBody[] {
   }));
 }
 
-function groupEndEvents(plan: Plan, replacedIds: readonly string[]): EventBody[] {
+function groupEndEvents({ steps }: Plan, replaced: readonly string[]): EventBody[] {
+  const event = groupEvents(steps, replaced).next().value;
+  return event ? [event] : [];
+}
+
+/** The end of the first open group whose steps have all ended; null if there is none. */
+export function nextGroupEnd(steps: readonly Step[], replaced: readonly string[]): GroupEnd | null {
+  for (const event of groupEvents(steps, replaced)) if (event.type !== 'step.reopened') return event;
+  return null;
+}
+
+function* groupEvents(steps: readonly Step[], replacedIds: readonly string[]): Generator<GroupChange> {
   const replaced = new Set(replacedIds);
-  const graph = stepGraph(plan.steps);
+  const graph = stepGraph(steps);
   for (const [id, parts] of graph.parts) {
     const group = graph.byId.get(id);
     const event = group && groupEndEvent(group, parts, graph, replaced);
-    if (event) return [event];
+    if (event) yield event;
   }
-  return [];
 }
+
+type GroupChange = Extract<EventBody, { type: 'step.completed' | 'step.failed' | 'step.skipped' | 'step.reopened' }>;
+type GroupEnd = Exclude<GroupChange, { type: 'step.reopened' }>;
 
 /**
  * The groups that had ended because of one of these steps, which a person has closed since: they would end otherwise
@@ -58,7 +72,7 @@ export function groupsToReopen(
     if (!group || !parts || (group.status !== 'failed' && group.status !== 'skipped')) return [];
     if (editedByPerson.includes(`${group.id}:status`)) return [];
     const end = groupEndEvent({ ...group, status: 'running' }, parts, graph, new Set(replacedSteps));
-    return end?.type === 'step.completed' ? [group.id] : [];
+    return end && end.type !== 'step.failed' ? [group.id] : [];
   });
 }
 
@@ -68,7 +82,7 @@ function groupEndEvent(
   parts: readonly Step[],
   graph: StepGraph,
   replaced: ReadonlySet<string>,
-): EventBody | null {
+): GroupChange | null {
   const open = parts.some((part) => part.status === 'pending' || part.status === 'running');
   if (status === 'blocked') return null;
   const isOpen = status === 'pending' || status === 'running';
@@ -92,7 +106,7 @@ function groupEndEvent(
   };
 }
 
-function groupFailedEvent(step: string, parts: readonly Step[], how: string): EventBody {
+function groupFailedEvent(step: string, parts: readonly Step[], how: string): GroupEnd {
   return { type: 'step.failed', step, error: `${firstFew(parts.map(({ id }) => id)).join(', ')} ${how}`, by: 'daemon' };
 }
 
@@ -139,8 +153,7 @@ export function reopenWithDependents(
 ): Step[] {
   const behind = groupStepsBy(steps, (step) => skipCauseOf(step)?.step);
   const isKept = ({ id, status, completed_by }: Step) =>
-    (status === 'skipped' || status === 'failed' || completed_by === 'person') &&
-    editedByPerson.includes(`${id}:status`);
+    (status === 'skipped' || status === 'failed' || isByHand(completed_by)) && editedByPerson.includes(`${id}:status`);
   const groups = new Set<string>();
   const back = new Set(opened);
   for (const id of back) {
@@ -177,7 +190,8 @@ export function reopenAfterHandEdit(
   let released = steps.filter((step) => {
     const cause = skipCauseOf(step);
     if (!cause || editedByPerson.includes(`${step.id}:status`)) return false;
-    const isOver = graph.byId.get(cause.step)?.status === 'completed';
+    const held = graph.byId.get(cause.step);
+    const isOver = held !== undefined && isNeedMet(held, graph);
     return isOver || stepWithGroups(step, graph).some(({ id }) => rewired.includes(id));
   });
   for (;;) {

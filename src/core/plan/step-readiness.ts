@@ -1,5 +1,6 @@
 import { firstFew } from '../../base/strings.ts';
 import type { Plan, Step, StepCondition } from '../../protocol/session/plan.ts';
+import { isByHand } from '../../protocol/session/plan.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { assertsPhrase } from '../text/prose.ts';
 import { findCycles, rollbackStepAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
@@ -90,7 +91,7 @@ const isStillOpen = ({ status }: Step): boolean => status === 'pending' || statu
 /** A group that a person closed, without its steps, takes those that have not started with it. */
 function isClosedByPerson(group: Step, { parts }: StepGraph): boolean {
   if (group.status === 'skipped') return true;
-  if (group.status === 'completed') return group.completed_by === 'person';
+  if (group.status === 'completed') return isByHand(group.completed_by);
   return group.status === 'failed' && !(parts.get(group.id) ?? []).some(({ status }) => status === 'failed');
 }
 
@@ -103,17 +104,35 @@ function rollbackReadiness(undo: Step, { rollbackTargets }: StepGraph): StepRead
   return neverReady('undoes', first, `${others.map((id) => ` and ${id}`).join('')}, which did not fail`);
 }
 
+/** Whether steps that need this one may begin: it is completed, or a person decided to do without it. */
+export const isNeedMet = (step: Step, graph: StepGraph): boolean =>
+  step.status === 'completed' || isLeftOutByPerson(step, graph);
+
+/** Whether a person skipped a step, the group it is a part of, or all of its parts. */
+export function isLeftOutByPerson(step: Step, graph: StepGraph): boolean {
+  const group = skipCauseOf(step);
+  const whole = group?.relation === 'part of' ? graph.byId.get(group.step) : undefined;
+  return isSkippedByPerson(step, graph, []) || (whole !== undefined && isSkippedByPerson(whole, graph, []));
+}
+
+function isSkippedByPerson(step: Step, graph: StepGraph, within: readonly Step[]): boolean {
+  if (step.status !== 'skipped' || within.includes(step)) return false;
+  if (step.completed_by === 'person') return true;
+  const parts = graph.parts.get(step.id) ?? [];
+  return parts.length > 0 && parts.every((part) => isSkippedByPerson(part, graph, [...within, step]));
+}
+
 /** For a rollback step, needs only define the order: it runs whatever their outcome. */
-function needsReadiness({ needs = [], when = [] }: Step, { byId }: StepGraph, undoes: boolean): StepReadiness {
+function needsReadiness({ needs = [], when = [] }: Step, graph: StepGraph, undoes: boolean): StepReadiness {
   // If `when` asks how a step ended, the step waits for that end, and `when` says which outcome is needed.
   const judged = new Set(when.flatMap(({ step, status }) => (status === undefined ? [] : [step])));
   let readiness = READY;
   for (const need of needs) {
-    const other = byId.get(need);
+    const other = graph.byId.get(need);
     // Only a person can write a need of an unknown step, and only a person can fix it.
     if (!other || isStillOpen(other)) readiness = WAITS;
     else if (undoes || judged.has(need)) continue;
-    else if (other.status !== 'completed') return neverReady('needs', need, `, which was ${other.status}`);
+    else if (!isNeedMet(other, graph)) return neverReady('needs', need, `, which was ${other.status}`);
   }
   return readiness;
 }
@@ -214,8 +233,9 @@ export function describeBrokenNeeds(plan: Plan, language: Language): string[] {
 
 /** Why each open step cannot start; if one only waits for another that cannot, only the latter is reported. */
 export function explainNothingReady(plan: Plan, language: Language): string[] {
+  const graph = stepGraph(plan.steps);
   const ended = new Map(
-    plan.steps.flatMap(({ id, status }) => (status === 'completed' || status === 'pending' ? [] : [[id, status]])),
+    plan.steps.flatMap((step) => (step.status === 'pending' || isNeedMet(step, graph) ? [] : [[step.id, step.status]])),
   );
   const sentences = plan.steps.flatMap(({ id, status, needs = [] }) =>
     needs.flatMap((need) => {

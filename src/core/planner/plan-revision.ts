@@ -3,13 +3,15 @@ import { type PlanChange, PlanRevision } from '../../protocol/session/plan-edit.
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { firstJsonObject } from '../detect/answer-reading.ts';
-import { applyPlanChange } from '../plan/plan-changes.ts';
+import { isSameJson } from '../plan/edited-plan.ts';
+import { applyPlanChanges } from '../plan/plan-changes.ts';
 import { findAgentName, whyIllegalTransition } from '../plan/plan-steps.ts';
 import { dependencyNodes, findCycle, stepGraph, stepReferences } from '../plan/step-graph.ts';
 import { formatSkipCause } from '../plan/step-readiness.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { assignStepIds, MAX_PLAN_STEPS } from './plan-proposal.ts';
+import { readRestatement } from './plan-restatement.ts';
 import { DEFAULT_FIRST_PLAN, type ModeAction } from './planner-queries.ts';
 
 /**
@@ -60,18 +62,27 @@ class RefusedRevision extends Error {}
  * wrote, and the result must be consistent; otherwise everything is refused, naming the step.
  */
 function readRevision(text: string, plan: Plan, known: RevisionContext): RevisionReading {
-  const parsed = PlanRevision.safeParse(firstJsonObject(text));
+  const json = firstJsonObject(text);
+  const parsed = PlanRevision.safeParse(json);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const where = issue?.path.join('.');
     return { is: 'fault', why: where ? `${where}: ${issue?.message}` : 'the answer holds no whole JSON object' };
   }
   const { keep, reason, remove, change, add } = parsed.data;
-  if (!keep && !remove && !change && !add)
-    return { is: 'fault', why: 'the object has none of "keep", "remove", "change" and "add"' };
+  const isChange = keep || remove || change || add;
+  const anew = isChange ? undefined : readRestatement(json, plan, known);
+  if (anew) return grantRevision(plan, { ...anew.revision, reason }, known, anew.order);
+  if (!isChange) return { is: 'fault', why: 'the object has none of "keep", "remove", "change" and "add"' };
+  return grantRevision(plan, parsed.data, known);
+}
+
+/** `order`: the order in which steps that have not begun are wanted. */
+function grantRevision(plan: Plan, wanted: PlanRevision, known: RevisionContext, order?: string[]): RevisionReading {
+  const { reason, remove, change, add } = wanted;
   const wishes = (remove?.length ?? 0) + (change?.length ?? 0) + (add?.length ?? 0);
   try {
-    const changes = wishes > 0 ? grantedChanges(plan, parsed.data, known) : [];
+    const changes = wishes > 0 || order ? grantedChanges(plan, wanted, known, order) : [];
     return { is: 'changes', reason: reason?.trim() ?? '', changes };
   } catch (error) {
     if (error instanceof RefusedRevision) return { is: 'fault', why: error.message };
@@ -83,6 +94,7 @@ function grantedChanges(
   plan: Plan,
   { remove, change, add }: PlanRevision,
   { agents, editedByPerson, lastStepNumber }: RevisionContext,
+  order?: string[],
 ): PlanChange[] {
   const draft: PlanDraft = { plan, changes: [] };
   const wanted = (remove ?? []).map((id) => pendingStep(plan, id, 'removed'));
@@ -98,6 +110,7 @@ function grantedChanges(
   for (const one of change ?? []) changeStep(draft, one, agents, editedByPerson);
   for (const id of ids) detachRemoved(draft, id);
   for (const group of emptiedGroups(plan, draft.plan)) skipStep(draft, group.id, 'all its parts were removed');
+  if (order) orderSteps(draft, order);
   const cycle = findCycle(dependencyNodes(draft.plan.steps));
   if (cycle) throw new RefusedRevision(`the steps ${cycle.join(' → ')} would wait for each other in a cycle`);
   if (draft.plan.steps.length > Math.max(MAX_PLAN_STEPS, plan.steps.length))
@@ -109,8 +122,16 @@ function grantedChanges(
 type PlanDraft = { plan: Plan; changes: PlanChange[] };
 
 function applyToDraft(draft: PlanDraft, change: PlanChange): void {
-  draft.plan = applyPlanChange(draft.plan, change, draft.plan.updated_at);
+  draft.plan = applyPlanChanges(draft.plan, [change], draft.plan.updated_at, 'planner');
   draft.changes.push(change);
+}
+
+/** What has not begun follows what has, in this order; steps that are not named come last. */
+function orderSteps(draft: PlanDraft, order: readonly string[]): void {
+  const ids = draft.plan.steps.map(({ id }) => id);
+  const begun = draft.plan.steps.flatMap(({ id, status }) => (status === 'pending' ? [] : [id]));
+  const to = [...new Set([...begun, ...order.filter((id) => ids.includes(id)), ...ids])];
+  if (!isSameJson(to, ids)) applyToDraft(draft, { what: 'order', to });
 }
 
 function skipStep(draft: PlanDraft, step: string, note: string): void {

@@ -1,6 +1,7 @@
 import { appendList, listItems, mapGet, mapSet, omitKey } from '../../base/collections.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import { toDaemonMessage } from '../messages/chat-messages.ts';
 import type { Run } from '../session/run-state.ts';
 import { discardAnsweredTexts, dropKey, type Message, toTakenDrop, withoutText } from '../session/session-messages.ts';
@@ -9,6 +10,7 @@ import { titleFromMessage } from '../text/prose.ts';
 import { markApprovalSeen, reduceApproval } from './reduce-approval.ts';
 import { giveTimeAgain, reduceChild } from './reduce-child.ts';
 import { reduceCrashCounts } from './reduce-crash-counts.ts';
+import { reduceMeaning } from './reduce-meaning.ts';
 import { reducePlan } from './reduce-plan.ts';
 import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './reduce-run.ts';
 import { reduceStep } from './reduce-step.ts';
@@ -30,6 +32,9 @@ function applyEvent(session: Session, event: Event): Session {
       return { ...session, lastStopSeq: event.seq };
     case 'message.received':
       return messageReceived(session, event);
+    case 'message.interpreted':
+    case 'meaning.asked':
+      return reduceMeaning(session, event);
     case 'run.started':
       return reduceRunStarted(session, event);
     case 'run.resumed':
@@ -68,8 +73,9 @@ function applyEvent(session: Session, event: Event): Session {
         { ...session, unpublishedReplies: omitKey(session.unpublishedReplies, event.message) },
         event.message,
       );
-    case 'plan.started':
     case 'plan.edited':
+      return reducePlan(editOrderTaken(session, event), event);
+    case 'plan.started':
     case 'plan.revised':
     case 'plan.ended':
       return reducePlan(session, event);
@@ -111,6 +117,7 @@ function resetConversation(session: Session): Session {
     turn: null,
     runEnd: null,
     question: null,
+    doubt: null,
     undelivered: [],
     notices: [],
     ...FRESH_PLAN_PROGRESS,
@@ -151,6 +158,8 @@ function messageReceived(session: Session, event: EventOf<'message.received'>): 
     ...(event.attachments && { attachments: event.attachments }),
     ...(event.files && { files: event.files }),
     ...(event.as && { as: event.as }),
+    ...(event.by && { by: event.by }),
+    ...(event.rights && { rights: event.rights }),
     ...(event.template && { template: event.template }),
   };
   return {
@@ -164,9 +173,25 @@ function messageReceived(session: Session, event: EventOf<'message.received'>): 
   };
 }
 
+/** An order to edit the plan is known like an answered message, so that its file is taken once. */
+function editOrderTaken(session: Session, { seq, at, order, file }: EventOf<'plan.edited'>): Session {
+  if (order === undefined || !file) return session;
+  const name = file.name ?? order;
+  const taken = { id: order, name, at, text: '', sha256: file.sha256, arrivedDuringRun: false, isReplied: true };
+  return {
+    ...session,
+    messages: mapSet(session.messages, order, taken),
+    replyNames: mapSet(session.replyNames, name, true),
+    takenDrops: mapSet(session.takenDrops, dropKey(file), toTakenDrop(seq, order, file)),
+  };
+}
+
 function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Session {
   const message = mapGet(session.messages, event.message);
-  const isKept = message?.as === 'data' && event.reply.status === 'joined' && session.queue.includes(message.id);
+  const isKept =
+    message !== undefined &&
+    session.queue.includes(message.id) &&
+    ((message.as === 'data' && event.reply.status === 'joined') || isKeptForCall(event));
   const { undelivered, messages } = isKept ? keepForLater(session, message) : session;
   return {
     ...session,
@@ -183,6 +208,10 @@ function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Se
     planProblem: event.reply.status === 'rejected' ? session.planProblem : null,
   };
 }
+
+/** Words beside a waiting call that do not answer it: the model receives them when the call is decided. */
+const isKeptForCall = ({ reply }: EventOf<'reply.committed'>): boolean =>
+  reply.approval !== undefined && reply.reason === RUN_END.unclear;
 
 /** A message not yet delivered to the model keeps its text, even if it has been answered. */
 function answeredMessage(undelivered: readonly string[], message: Message): Message {

@@ -2,13 +2,26 @@ import { getOwn, mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { resolveLimits } from '../../protocol/settings/run-options.ts';
+import { type Limits, resolveLimits } from '../../protocol/settings/run-options.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
-import { bumpRevision, currentStepIndex, highestStepNumber, omitFields, replacedFailures } from '../plan/plan-steps.ts';
+import {
+  bumpRevision,
+  currentStepIndex,
+  highestStepNumber,
+  omitFields,
+  replacedFailures,
+  undoneSteps,
+} from '../plan/plan-steps.ts';
 import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
 import { limitsOfMessage } from '../session/session-messages.ts';
-import { activePlan, endsBackgroundJobs, ownLimitsWhenResumed, planLeftPaused } from '../session/session-queries.ts';
+import {
+  activePlan,
+  endsBackgroundJobs,
+  grantedLimits,
+  ownLimitsWhenResumed,
+  planLeftPaused,
+} from '../session/session-queries.ts';
 import { FRESH_PLAN_PROGRESS, type PlanProgress, type Session } from '../session/session-state.ts';
 import { addStandInMessage, endsForApproval, keepRestingRun, resetDenials } from './reduce-approval.ts';
 import { withoutReopened } from './reduce-step-end.ts';
@@ -25,7 +38,8 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
     folder: event.folder,
   };
   const approvals = resetDenials(session);
-  const over = { turn: null, runEnd: null, question: null };
+  const doubt = event.paused_plan === undefined ? null : session.doubt;
+  const over = { turn: null, runEnd: null, question: null, doubt };
   return {
     ...session,
     ...takeMessage(session, event.message),
@@ -58,7 +72,10 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     isResumed: true as const,
     modeReason: session.runEnd?.modeReason,
     ownModel: mapGet(session.messages, event.message)?.options?.model ?? (back ? undefined : session.runEnd?.ownModel),
-    ownLimits: ownLimitsWhenResumed(session, mapGet(session.messages, event.message), event.plan),
+    ownLimits: {
+      ...ownLimitsWhenResumed(session, mapGet(session.messages, event.message), event.plan),
+      ...grantedByWords(session, event),
+    },
     agent: session.runEnd?.agent,
     folder: session.runEnd?.folder,
     exitStatus: session.runEnd?.exitStatus ?? null,
@@ -75,6 +92,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     turn: session.question ? session.turn : null,
     stepHistory: session.question ? session.stepHistory : appendStepHistory(session),
     runEnd: null,
+    doubt: null,
     approvals: resetDenials(session),
     plan: resumed ?? session.plan,
     shelvedPlans: back ? otherPlans : session.shelvedPlans,
@@ -178,6 +196,12 @@ function newRun(
   };
 }
 
+/** The limits that the words of the message granted, as high as its sender may set them. */
+function grantedByWords({ messages }: Session, { message, limits }: EventOf<'run.resumed'>): Limits {
+  const keys = Object.keys(grantedLimits(mapGet(messages, message))) as Array<keyof Limits>;
+  return Object.fromEntries(keys.map((key) => [key, limits[key]]));
+}
+
 /** A message without text of its own ("/continue") is taken but not added to the conversation. */
 function takeMessage(session: Session, id: string): Pick<Session, 'queue' | 'undelivered'> {
   const message = mapGet(session.messages, id);
@@ -213,11 +237,13 @@ function reopenPlan(
   // A step that a person blocked stays blocked until they change that step.
   const isBlocked = ({ id, status }: Step) => status === 'blocked' && !editedByPerson.includes(`${id}:status`);
   const replaced = replacedFailures(plan, replacedSteps);
-  const again = (step: Step) => isBlocked(step) || (over && step.status === 'failed' && !replaced.includes(step.id));
+  const undone = undoneSteps(plan);
+  const again = (step: Step) =>
+    isBlocked(step) || (over && (undone.includes(step) || (step.status === 'failed' && !replaced.includes(step.id))));
   const tried = new Set(rest.steps.filter(again).map((step) => step.id));
   const steps = reopenWithDependents(
     rest.steps.map((step) =>
-      tried.has(step.id) ? { ...omitFields(step, 'error'), status: 'pending' as const } : step,
+      tried.has(step.id) ? { ...omitFields(step, 'error', 'completed_by'), status: 'pending' as const } : step,
     ),
     tried,
     editedByPerson,

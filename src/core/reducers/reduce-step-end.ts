@@ -48,7 +48,7 @@ export function withoutReopened(
 const isOpen = ({ status }: Step): boolean => status === 'pending' || status === 'running';
 
 /** The current step does not end with its group. */
-function applyToGroup(group: Plan['steps'][number], event: GroupEvent): Step {
+export function applyToGroup(group: Plan['steps'][number], event: GroupEvent): Step {
   switch (event.type) {
     case 'step.started':
       return { ...omitFields(group, 'error'), status: 'running', started_at: group.started_at ?? event.at };

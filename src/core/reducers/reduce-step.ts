@@ -1,7 +1,7 @@
 import { getOwn } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
-import { inlineText } from '../../protocol/session/log-entry.ts';
+import { inlineText, isFromOutside } from '../../protocol/session/log-entry.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { isFanOutStep } from '../plan/fan-out.ts';
 import { omitFields, replaceSteps, updateStep } from '../plan/plan-steps.ts';
@@ -24,7 +24,7 @@ import {
 export function reduceStep(session: Session, event: StepLogEvent): Session {
   const { plan } = session;
   if (!plan) return session;
-  const isByPerson = event.type === 'step.reopened' && event.by === 'person';
+  const isByPerson = event.type === 'step.reopened' && isFromOutside(event.by);
   if (isGroupEvent(event) && !isByPerson && isGroup(plan.steps, event.step)) return reduceGroup(session, plan, event);
   switch (event.type) {
     case 'step.added':
@@ -66,6 +66,7 @@ export function reduceStep(session: Session, event: StepLogEvent): Session {
         status: 'skipped',
         error: event.reason,
         completed_at: event.at,
+        ...(event.by === 'model' && { completed_by: 'marker' as const }),
       }));
     case 'step.blocked':
       return stepBlocked(session, plan, event);

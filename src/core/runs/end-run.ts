@@ -1,21 +1,21 @@
+import { mapGet } from '../../base/collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
-import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
-import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerForPeople, textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
-import { executorOf, failedOrBlockedSteps, openSteps, runningStep, unreachedStepIds } from '../plan/plan-steps.ts';
+import { openSteps, runningStep, unreachedStepIds } from '../plan/plan-steps.ts';
 import { explainNothingReady } from '../plan/step-readiness.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../session/internal-calls.ts';
 import type { Run, Turn, TurnCall } from '../session/run-state.ts';
-import { activePlan, endsBackgroundJobs, sessionLanguage } from '../session/session-queries.ts';
+import { activePlan, endsBackgroundJobs, grantedLimits, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
+import { MAX_NAMED_CHARS, planNotes, stepsBlockedByPerson } from './run-end-notes.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -39,6 +39,7 @@ export function endRunEvents(session: Session, rules: Rules, why: RunEndReason):
       spent: { ...run.spent, ms: run.elapsedMs },
       ...(why.question && { question: why.question }),
     },
+    ...(why.asksMeaning ? [{ type: 'meaning.asked' as const, message: run.message }] : []),
     ...(plan && ends
       ? [
           {
@@ -115,8 +116,10 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
   const shelved = run.shelvedPlan
     ? [words.shelved(truncate(run.shelvedPlan.goal, MAX_NAMED_CHARS), run.shelvedPlan.id)]
     : [];
-  const guessed = why.status === 'done' ? (plan?.steps.filter((step) => step.completed_by === 'timeout') ?? []) : [];
-  const assumed = guessed.length > 0 ? [words.assumed(firstFew(guessed.map(shortStep)).join('; '))] : [];
+  const asSaid = grantedLimits(mapGet(session.messages, run.message));
+  const granted = (Object.keys(asSaid) as Array<keyof typeof asSaid>).map((key) =>
+    words.granted(`${key} = ${run.limits[key]}`, Number(asSaid[key]) > Number(run.limits[key])),
+  );
   const jobs =
     rules.jobs.length > 0 && !endsBackgroundJobs(session.name, why.status)
       ? [words.jobsRun(rules.jobs.join(', '))]
@@ -128,38 +131,15 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
       : [];
   return [
     outcome,
-    ...assumed,
-    ...unknownAgentNotes(plan, rules, words),
+    ...(plan ? planNotes(plan, why, rules, words) : []),
     ...summary,
     ...blocked,
     ...how,
+    ...granted,
     ...jobs,
     ...shelved,
     ...settings,
   ].join('\n\n');
-}
-
-/** Characters of a step named in a reply. */
-const MAX_NAMED_CHARS = 300;
-const shortStep = ({ description }: Step): string => truncate(description, MAX_NAMED_CHARS);
-
-/** Steps that "continue" leaves alone. */
-const stepsBlockedByPerson = ({ steps }: Plan, editedByPerson: readonly string[]): string[] =>
-  steps.flatMap(({ id, status, description }) =>
-    status === 'blocked' && editedByPerson.includes(`${id}:status`)
-      ? [`${id} (${truncate(description, MAX_NAMED_CHARS)})`]
-      : [],
-  );
-
-/** Steps whose tag named an unknown agent: the reply says who did them. */
-function unknownAgentNotes(plan: Plan | null, rules: Rules, words: (typeof REPLY_WORDING)[Language]): string[] {
-  if (!plan?.planned_by || Object.keys(rules.agents).length === 0) return [];
-  const notes = plan.steps.flatMap((step) => {
-    const { agent, unknown } = executorOf(step, rules);
-    const did = agent === undefined && step.started_at !== undefined && step.status !== 'failed';
-    return unknown !== undefined && did ? [words.nobody(unknown, shortStep(step))] : [];
-  });
-  return firstFew(notes);
 }
 
 /** The reason to stop before another model call, if there is one. */
@@ -240,7 +220,7 @@ export function checkFinished(session: Session, rules: Rules): RunEndReason | nu
       : null;
   if (plan?.steps.some((step) => step.status === 'blocked' && step.call === undefined))
     return { status: 'waiting', reason: RUN_END.blocked, text: said };
-  const failed = plan ? failedOrBlockedSteps(plan).map((step) => step.id) : [];
+  const failed = plan ? unreachedStepIds(plan, session.replacedSteps) : [];
   if (failed.length > 0) return { status: 'failed', reason: `not reached: ${failed.join(', ')}`, text: said };
   const stated = (plan?.steps ?? []).length === 0 ? endStatedWithoutSteps(session, turn, said) : null;
   if (stated) return stated;
@@ -290,12 +270,11 @@ export function planEndEvent(session: Session): EventBody | null {
   const failed = unreachedStepIds(plan, session.replacedSteps);
   if (failed.length > 0)
     return { type: 'plan.ended', plan: plan.id, status: 'failed', reason: `not reached: ${failed.join(', ')}` };
-  return {
-    type: 'plan.ended',
-    plan: plan.id,
-    status: 'completed',
-    reason: plan.steps.length > 0 ? 'all steps are closed' : RUN_END.answered,
-  };
+  if (plan.steps.length === 0)
+    return { type: 'plan.ended', plan: plan.id, status: 'completed', reason: RUN_END.answered };
+  // A person did without all of its steps.
+  const status = plan.steps.some((step) => step.status === 'completed') ? 'completed' : 'cancelled';
+  return { type: 'plan.ended', plan: plan.id, status, reason: 'all steps are closed' };
 }
 
 /** Whether a limit is extended instead of pausing the run. Only the parent may extend the budget of a child. */

@@ -1,6 +1,14 @@
 import { mapGet, mapSet, type PersistentMap } from '../../base/collections.ts';
-import type { FileIdentity, RenderedTemplate } from '../../protocol/session/event.ts';
-import type { Attachment, ImageFile, MessageOptions } from '../../protocol/session/message.ts';
+import type { EventOf, RenderedTemplate } from '../../protocol/session/event.ts';
+import type { FileIdentity } from '../../protocol/session/log-entry.ts';
+import type { MessageMeaning } from '../../protocol/session/meaning-events.ts';
+import type {
+  Attachment,
+  ImageFile,
+  MessageFile,
+  MessageOptions,
+  SenderRights,
+} from '../../protocol/session/message.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
 import { rootSessionName, sessionDepth } from './child-session.ts';
 
@@ -12,6 +20,10 @@ export type Message = {
   /** Empty once it has been answered and no request needs it any more. */
   text: string;
   from?: string;
+  /** A model of another program wrote it. */
+  by?: 'agent';
+  /** What its sender may do; without it, everything. */
+  rights?: SenderRights;
   command?: string;
   options?: MessageOptions;
   attachments?: string[];
@@ -21,10 +33,21 @@ export type Message = {
   as?: 'data';
   template?: RenderedTemplate;
   sha256: string;
+  /** What the model or a person said that it means; undefined: its words say it. */
+  meaning?: MessageMeaning;
   /** It arrived during a run, so it may join that run. */
   arrivedDuringRun: boolean;
   isReplied: boolean;
 };
+
+/** The author of what a message orders, as events name them. */
+export function authorOf({
+  by,
+  from,
+  rights,
+}: Pick<MessageFile, 'by' | 'from' | 'rights'>): Pick<EventOf<'plan.edited'>, 'by' | 'from' | 'role'> {
+  return { by: by ?? 'person', ...(from !== undefined && { from }), ...(rights && { role: rights.role }) };
+}
 
 /** The limits that a message names, or the template it runs. */
 export function limitsOfMessage(message: Message | undefined): Limits {

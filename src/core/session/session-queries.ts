@@ -4,6 +4,8 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END, type SessionStanding } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
+import { includesRole } from '../../protocol/workspace/daemon-files.ts';
+import { classifyIntent } from '../intent/intent.ts';
 import { sessionDepth } from './child-session.ts';
 import { limitsOfMessage, type Message } from './session-messages.ts';
 import type { Session } from './session-state.ts';
@@ -64,6 +66,25 @@ export function ownLimitsWhenResumed(session: Session, message: Message | undefi
   return { ...before, ...limitsOfMessage(message) };
 }
 
+/** The amount that a "continue" in words grants: "give it 20 more". */
+export function grantedLimits(message: Message | undefined): Limits {
+  if (!message || message.command !== undefined || message.template || message.as === 'data') return {};
+  const { kind, amount } = classifyIntent(message.text, { planStatus: 'paused' });
+  return kind === 'continue' && amount && amount.value >= 1 ? { [amount.unit]: Math.floor(amount.value) } : {};
+}
+
+/** The same, no higher than what the settings allow its sender. */
+export function boundedGrant(message: Message, most: Limits): Limits {
+  const granted = grantedLimits(message);
+  if (!message.rights || includesRole(message.rights.role, 'admin')) return granted;
+  return Object.fromEntries(
+    Object.entries(granted).map(([key, value]) => [
+      key,
+      Math.min(value ?? Infinity, most[key as keyof Limits] ?? Infinity),
+    ]),
+  );
+}
+
 /** The status of a session for a new message: the columns of the table in `message-actions.ts`. */
 export type SessionStatus = Exclude<Standing, 'cancelled'>;
 
@@ -85,7 +106,8 @@ export function sessionStanding({ run, plan, runEnd }: Session): Standing {
   const open = plan?.status === 'paused' || plan?.status === 'waiting' ? plan.status : null;
   const isOfRun = plan !== null && runEnd?.plan === plan.id;
   if (open && (!runEnd || runEnd.status === 'done')) return open;
-  if (isOfRun && plan.status === 'completed') return 'completed';
+  // A person may have closed its last steps since the run stopped.
+  if (isOfRun && (plan.status === 'completed' || plan.status === 'cancelled')) return plan.status;
   switch (runEnd?.status) {
     case undefined:
       return 'none';

@@ -43,8 +43,13 @@ export type PlanProgress = {
   lastStepNumber: number;
   /** A claim whose checks are running. */
   claim: StepClaim | null;
-  /** Step fields that a person wrote or set, as `<step>:<field>`: the model may not change them. */
+  /** Step fields that a person or another agent wrote or set, as `<step>:<field>`: the model may not change them. */
   editedByPerson: readonly string[];
+  /**
+   * Steps whose `done_when` somebody wrote last who may approve calls: their checks run without asking, as their own
+   * instruction.
+   */
+  trustedChecks: readonly string[];
   /** Limits a person set in `plan.json`: they outlive the budget window. */
   limitsByPerson: Plan['limits'] | null;
   /** The last save of `plan.json` by a person, for each plan version an editor buffer started from; bounded. */
@@ -63,6 +68,7 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
   lastStepNumber: 0,
   claim: null,
   editedByPerson: [],
+  trustedChecks: [],
   limitsByPerson: null,
   planSaves: [],
 };
@@ -104,6 +110,8 @@ export type Session = PlanProgress & {
    */
   question: (UserQuestion & { call: string }) | null;
   plan: Plan | null;
+  /** The message whose meaning a person was asked: kept whole until they have said it. */
+  doubt: Message | null;
   /** Shelved plans, by id. */
   shelvedPlans: Readonly<Record<string, Plan>>;
   /** The progress of each of them. */
@@ -186,6 +194,7 @@ export function emptySession(name: string): Session {
     turn: null,
     runEnd: null,
     question: null,
+    doubt: null,
     plan: null,
     shelvedPlans: {},
     shelvedProgress: {},
@@ -219,7 +228,7 @@ export function planProgressOf(session: Session): PlanProgress {
     closedSteps,
     lastStepNumber,
   } = session;
-  const { editedByPerson, limitsByPerson, planSaves } = session;
+  const { editedByPerson, trustedChecks, limitsByPerson, planSaves } = session;
   return {
     revisions,
     revisedFor,
@@ -233,6 +242,7 @@ export function planProgressOf(session: Session): PlanProgress {
     // Checks that were in progress run again.
     claim: null,
     editedByPerson,
+    trustedChecks,
     limitsByPerson,
     planSaves,
   };
@@ -257,6 +267,8 @@ export type RunEndReason = {
   question?: NonNullable<Session['question']>;
   /** Why the open calls end here; if left out, because a person asked for it. */
   whyInterrupted?: string;
+  /** The person is asked what the message of the run means. */
+  asksMeaning?: true;
   /** The open calls stay open: the run resumes with them. */
   keepsCalls?: true;
 };

@@ -83,9 +83,9 @@ function isApproved(session: Session, call: TurnCall, folder: string | undefined
   return given?.verdict.decision === 'allow' && given.hash === hashCall(approvedPartOf(call, folder));
 }
 
-/** A check that a person wrote into the plan needs no approval: it is their own instruction. */
+/** A check of a person who may approve needs no approval: it is their own instruction. */
 function isUserCheck(session: Session, { key }: TurnCall, permit: Permission & { is: 'ask' }): boolean {
-  return !permit.rule && isUserWrittenCheck(session, key);
+  return !permit.rule && isTrustedCheck(session, key);
 }
 
 function askApproval(
@@ -173,13 +173,13 @@ function agentToolsetOf({ run }: Session, { agents, notes }: Rules): AgentToolse
 }
 
 /**
- * The tool a call needs. For a check, the tool that would do the same; none for a check that a person wrote, or one
- * that only tests whether a file exists, as listing items does.
+ * The tool a call needs. For a check, the tool that would do the same; none for a check of a person who may approve, or
+ * one that only tests whether a file exists, as listing items does.
  */
 function requiredTool(session: Session, { key, name, args }: TurnCall): string | undefined {
   if (isListingKey(key)) return undefined;
   if (!isCheckKey(key)) return name;
-  if (isUserWrittenCheck(session, key)) return undefined;
+  if (isTrustedCheck(session, key)) return undefined;
   const wish = readCheck(args);
   const wants = (key: string) => wish !== undefined && key in wish;
   if (wants('command')) return 'shell';
@@ -196,7 +196,7 @@ function readCheck(args: string): StepCheck | undefined {
   }
 }
 
-/** Whether a call is a check that a person wrote into the plan. */
-function isUserWrittenCheck({ claim, editedByPerson }: Session, key: string): boolean {
-  return isCheckKey(key) && claim !== null && editedByPerson.includes(`${claim.step}:done_when`);
+/** Whether a call is a check that somebody wrote into the plan who may approve calls. */
+function isTrustedCheck({ claim, trustedChecks }: Session, key: string): boolean {
+  return isCheckKey(key) && claim !== null && trustedChecks.includes(claim.step);
 }

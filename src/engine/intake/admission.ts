@@ -3,25 +3,23 @@ import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { parseRunCommand, type RunCommand } from '../../core/messages/commands.ts';
 import { overtakesQueue, stopsWork } from '../../core/messages/message-actions.ts';
 import { formatReplyFile, freeReplyName, replyEvent } from '../../core/messages/replies.ts';
-import { classifyReappearedDrop, dropKey, mayGiveOrders, type TakenDrop } from '../../core/session/session-messages.ts';
+import { classifyReappearedDrop, dropKey, type TakenDrop } from '../../core/session/session-messages.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { fillTemplate } from '../../core/templates/fill-template.ts';
-import type { Event, FileIdentity, RenderedTemplate } from '../../protocol/session/event.ts';
+import type { Event, RenderedTemplate } from '../../protocol/session/event.ts';
+import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import type { Attachment } from '../../protocol/session/message.ts';
+import type { PlanEdit } from '../../protocol/session/plan-edit.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { DroppedFile, SessionStore, Templates } from '../ports/store-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { spillToBlob } from '../state/session-log.ts';
+import { editOrderEvent } from './edit-orders.ts';
+import { dataFlagOf, isSenderKnown, optionsFault } from './sender-rules.ts';
 
 /** Longest message kept inline in a log line, in code points. */
 const MAX_INLINE_CHARS = 64_000;
-
-/** `unknown`: the settings that say whose messages are orders are invalid. */
-type OrderSenders = Rules['senders'] | 'unknown';
-
-const orderSenders = ({ senders, settingsFault }: Rules): OrderSenders =>
-  settingsFault === null ? senders : 'unknown';
 
 /** Messages taken per round; other sessions get their turn between two rounds. */
 const BATCH_SIZE = 64;
@@ -77,7 +75,7 @@ async function admitBatch(
   { rules, readRules }: CurrentRules,
   goesAhead: typeof overtakesQueue = overtakesQueue,
 ): Promise<{ pending: boolean; more: boolean; areSendersKnown: boolean }> {
-  let senders = orderSenders(rules);
+  let current = rules;
   const mayGoAhead = countUnanswered(sessionLog.session) < MAX_UNANSWERED + MAX_URGENT;
   const { drops, pending, more } = await store.inbox.listReady({
     max: full ? 0 : BATCH_SIZE,
@@ -86,17 +84,17 @@ async function admitBatch(
         goesAhead(sessionLog.session, {
           text,
           ...(command !== undefined && { command }),
-          ...dataFlagOf(sessionLog, from, senders),
+          ...dataFlagOf(sessionLog.session, from, current),
         }),
     }),
   });
-  if (drops.length > 0) senders = orderSenders(await readRules());
+  if (drops.length > 0) current = await readRules();
   const leave: Array<() => Promise<void>> = [];
-  for (const drop of drops.filter((one) => isSenderKnown(sessionLog, one, senders)))
-    leave.push(await admitFile(drop, store, sessionLog, senders));
+  for (const drop of drops.filter((one) => isSenderKnown(sessionLog.session, one, current)))
+    leave.push(await admitFile(drop, store, sessionLog, current));
   if (leave.length > 0) await sessionLog.sync();
   for (const one of leave) await one();
-  return { pending, more, areSendersKnown: senders !== 'unknown' };
+  return { pending, more, areSendersKnown: current.settingsFault === null };
 }
 
 /** Logs one drop; the returned function takes its file out of the inbox once that is durable. */
@@ -104,16 +102,19 @@ async function admitFile(
   drop: DroppedFile,
   store: SessionStore,
   sessionLog: SessionLog,
-  senders: OrderSenders,
+  rules: Rules,
 ): Promise<() => Promise<void>> {
   const taken = mapGet(sessionLog.session.takenDrops, dropKey(drop.identity));
   const is = taken ? classifyReappeared(taken, drop, sessionLog.session) : 'new';
   if (taken && is === 'left over') return finishLeaving(drop, taken, store, sessionLog.session);
   if (!drop.ok) return rejectFile(drop, drop.why, store, sessionLog);
-  const { id } = drop.message;
+  const { id, edit } = drop.message;
   const earlier = id === undefined ? undefined : mapGet(sessionLog.session.messages, id);
   if (earlier) {
-    if (earlier.sha256 === drop.identity.sha256) return republishReply(drop, earlier.id, store, sessionLog);
+    if (earlier.sha256 === drop.identity.sha256)
+      return edit
+        ? () => store.inbox.moveToDone(drop, sessionLog.session.seq, [])
+        : republishReply(drop, earlier.id, store, sessionLog);
     return rejectFile(
       drop,
       `The id "${id}" was already used for another message. Use a new id, or send the same content.`,
@@ -122,8 +123,11 @@ async function admitFile(
     );
   }
   if (taken && is === 'unclear')
-    return rejectFile(drop, describeTakenBefore(taken, sessionLog.session), store, sessionLog);
-  return receiveMessage(drop, store, sessionLog, senders);
+    return rejectFile(drop, describeTakenBefore(taken, sessionLog.session, edit !== undefined), store, sessionLog);
+  if (edit) return takeEditOrder(drop, edit, store, sessionLog, rules);
+  const beyond = optionsFault(drop.message, rules);
+  if (beyond !== undefined) return rejectFile(drop, beyond, store, sessionLog);
+  return receiveMessage(drop, store, sessionLog, rules);
 }
 
 /** A file that is in the log is also in the inbox: finds out why. */
@@ -136,21 +140,36 @@ function classifyReappeared(
   return classifyReappearedDrop(taken, drop, message && { name: message.name, isAnswered: message.isReplied });
 }
 
-function describeTakenBefore({ message, seq }: TakenDrop, { messages }: Session): string {
+function describeTakenBefore({ message, seq }: TakenDrop, { messages }: Session, isEdit: boolean): string {
   const reply = mapGet(messages, message)?.name ?? message;
+  const answer = isEdit ? '' : `; its reply is outbox/${reply}`;
   return (
-    `This file was already processed as the message "${message}" (event ${seq}), and nothing indicates that it should run again; ` +
-    `its reply is outbox/${reply}. To run it again, drop a copy of the file (cp).`
+    `This file was already processed as the message "${message}" (event ${seq}), and nothing indicates that it should run again` +
+    `${answer}. To run it again, drop a copy of the file (cp).`
   );
+}
+
+/** An order to edit the plan is carried out at once. The event is its answer: it gets no reply. */
+async function takeEditOrder(
+  drop: DroppedFile & { ok: true },
+  edit: PlanEdit,
+  store: SessionStore,
+  sessionLog: SessionLog,
+  rules: Rules,
+): Promise<() => Promise<void>> {
+  const name = freeMessageName(store, sessionLog.session, drop.name);
+  const order = { order: drop.message.id ?? name, file: identityWithName(drop, name) };
+  const seq = await sessionLog.record([await editOrderEvent(edit, drop.message, order, sessionLog, rules)]);
+  return () => store.inbox.moveToDone(drop, seq, []);
 }
 
 async function receiveMessage(
   drop: DroppedFile & { ok: true },
   store: SessionStore,
   sessionLog: SessionLog,
-  senders: OrderSenders,
+  rules: Rules,
 ): Promise<() => Promise<void>> {
-  const { text = '', id, from, command, options, attachments = [] } = drop.message;
+  const { text = '', id, from, by, rights, command, options, attachments = [] } = drop.message;
   let files: Attachment[];
   try {
     files = await store.inbox.placeAttachments(attachments);
@@ -161,7 +180,7 @@ async function receiveMessage(
   }
   const places = files.map(({ path }) => path);
   const name = freeMessageName(store, sessionLog.session, drop.name);
-  const as = dataFlagOf(sessionLog, from, senders);
+  const as = dataFlagOf(sessionLog.session, from, rules);
   const order = parseRunCommand({ text, ...(command !== undefined && { command }) });
   const template = order && !as && (await resolveTemplate(order, store.templates));
   const seq = await sessionLog.record([
@@ -172,6 +191,8 @@ async function receiveMessage(
       body: await spillToBlob(text, MAX_INLINE_CHARS, store.blobs),
       file: identityWithName(drop, name),
       ...(from !== undefined && { from }),
+      ...(by && { by }),
+      ...(rights && { rights }),
       ...as,
       ...(command !== undefined && { command }),
       ...(options && { options }),
@@ -181,18 +202,6 @@ async function receiveMessage(
   ]);
   return () => store.inbox.moveToDone(drop, seq, pairAttachments(attachments, places));
 }
-
-/** The flag for a sender who may not give orders here. Decided once: later settings do not change this message. */
-const dataFlagOf = (
-  { session }: SessionLog,
-  from: string | undefined,
-  senders: OrderSenders,
-): { as: 'data' } | undefined =>
-  mayGiveOrders(session.name, from, senders === 'unknown' ? [] : senders) ? undefined : { as: 'data' };
-
-/** A message stays in the inbox until it is known whether its sender may give orders here. */
-const isSenderKnown = (sessionLog: SessionLog, drop: DroppedFile, senders: OrderSenders): boolean =>
-  senders !== 'unknown' || !drop.ok || dataFlagOf(sessionLog, drop.message.from, senders) === undefined;
 
 /** The template a message runs, as it is now: later edits do not change this run. */
 async function resolveTemplate({ name, args }: RunCommand, templates: Templates): Promise<RenderedTemplate> {

@@ -53,12 +53,14 @@ export function openIntake(
       isDue = false;
       // Messages not taken now stay in the inbox; the daemon wakes every such session when there is room again.
       const room = ports.diskCapacity() === 'ok';
+      const { plan } = sessionLog.session;
       const { pending, more, ...admitted } = await admitMessages(ports.store, sessionLog, {
         isFull: isInboxFull,
         room,
         ...{ rules, readRules },
       });
       isInboxFull = admitted.isFull;
+      if (sessionLog.session.plan !== plan) planSync.scheduleWrite();
       await recordChildReplies(ports, sessionLog);
       await approvalSync.readAnswers();
       const { isPending } = await planSync.readEdits();

@@ -37,6 +37,8 @@ export type SessionLoop = {
   readRules(): Promise<Rules>;
   /** Ends the call in flight; null if there is none. */
   call: AbortController | null;
+  /** The model is being asked what a message means, beside the call in flight. `event`: what came of it. */
+  interpreting: { message: string; control: AbortController; event: EventBody | null; flight: Promise<void> } | null;
   /** Why the loop is to end; null while it is to continue. */
   stopReason: string | null;
   /** The last intake during a call failed, and was reported. */
@@ -80,6 +82,7 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
       return applyLearnedWindow(withNotes(session, now), ports.model, session);
     },
     call: null,
+    interpreting: null,
     stopReason: null,
     hasIntakeFailed: false,
     isShelvingFirst: false,

@@ -123,7 +123,11 @@ export async function openSessionWorker(
     async stop(graceMs, stopReason = STOP_REASON) {
       loop.stopReason = stopReason;
       alarm.cancel();
-      const abort = (): void => loop.call?.abort(new Error(loop.stopReason ?? STOP_REASON));
+      const abort = (): void => {
+        const why = new Error(loop.stopReason ?? STOP_REASON);
+        loop.call?.abort(why);
+        loop.interpreting?.control.abort(why);
+      };
       if (runSlot.isQueued) abort();
       const cancel = ports.clock.after(graceMs, abort);
       signal.ring();
@@ -165,7 +169,11 @@ async function iterate(
   const rules = !loop.isShelvingFirst && intake.isWorthwhile ? await takeIn(loop, known) : known;
   const decision = nextDecision(loop, rules);
   // A stop dropped while no daemon was running takes precedence over work that a recovery would resume.
-  if ((decision.do === 'think' || decision.do === 'act') && !intake.isCaughtUp && intake.isDue)
+  if (
+    (decision.do === 'think' || decision.do === 'act' || decision.do === 'interpret') &&
+    !intake.isCaughtUp &&
+    intake.isDue
+  )
     return iterate(loop, rules);
   if (decision.do === 'record') {
     if (!areEditsIn && !loop.isShelvingFirst && endsRun(decision) && (await takeInLastEdits(loop)))

@@ -1,5 +1,5 @@
-import type { Event, EventBody, FileIdentity } from '../../protocol/session/event.ts';
-import type { LogPosition } from '../../protocol/session/log-entry.ts';
+import type { Event, EventBody } from '../../protocol/session/event.ts';
+import type { FileIdentity, LogPosition } from '../../protocol/session/log-entry.ts';
 import type { Attachment, ImageFile, MessageFile } from '../../protocol/session/message.ts';
 import type { Template } from '../../protocol/templates/template.ts';
 

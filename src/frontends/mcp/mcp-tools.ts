@@ -16,6 +16,7 @@ import { readableName } from '../../protocol/workspace/session-names.ts';
 import {
   callsForPerson,
   type McpContext,
+  modelStamp,
   type RoundState,
   replyWithin,
   sendAndAwait,
@@ -157,8 +158,10 @@ export function addWriteTools(server: McpServer, context: McpContext, states: Re
       const current = (await client.show(session)).session.plan;
       if (current?.id !== plan)
         throw new UserError(`The plan of ${session} is ${current?.id ?? 'none'}, not ${plan}. Call get_plan.`);
-      const { save: _, ...outcome } = await client.savePlan(session, JSON.stringify(applyOperations(current, changes)));
-      return structured(outcome);
+      const edit = applyOperations(current, changes);
+      const { is, ...outcome } = await client.editPlan(session, { edit, ...modelStamp(context) });
+      if ('plan' in outcome) return structured(outcome);
+      return structured({ plan: current, taken: [], ignored: [], waits: outcome.why });
     },
   );
   for (const one of STEERING) addSteeringTool(server, context, call, one);
@@ -208,7 +211,8 @@ function addSteeringTool(
   );
 }
 
-function addAnswerTool(server: McpServer, { client, from }: McpContext, call: MakeCall): void {
+function addAnswerTool(server: McpServer, context: McpContext, call: MakeCall): void {
+  const { client } = context;
   server.registerTool(
     'answer_approval',
     {
@@ -228,7 +232,7 @@ function addAnswerTool(server: McpServer, { client, from }: McpContext, call: Ma
     ({ session, number, hash, decision, wait_seconds }, ctx) =>
       sendAndAwait(call(ctx, wait_seconds), async () => {
         const asked = await client.approvalRequest(session, number);
-        const message = { ...approvalMessage(asked, hash, decision), from };
+        const message = { ...approvalMessage(asked, hash, decision), ...modelStamp(context) };
         return client.send(asked.session, message, { mustExist: true });
       }),
   );

@@ -28,6 +28,13 @@ export type McpContext = {
   answersApprovals: boolean;
 };
 
+/** The stamp of what the calling model sends: it may approve calls only if that is switched on. */
+export const modelStamp = ({ from, answersApprovals }: McpContext) => ({
+  ...(from !== undefined && { from }),
+  by: 'agent' as const,
+  ...(!answersApprovals && { rights: { role: 'send' as const } }),
+});
+
 type ModelMessage = { id?: string | undefined; text?: string | undefined; command?: string };
 
 /**
@@ -35,13 +42,14 @@ type ModelMessage = { id?: string | undefined; text?: string | undefined; comman
  * that waits, unless the model may give one.
  */
 export async function sendForModel(
-  { client, from, answersApprovals }: McpContext,
+  context: McpContext,
   key: string,
   message: ModelMessage,
   options: { mustExist?: boolean } = {},
 ): Promise<SentMessage> {
+  const { client, answersApprovals } = context;
   if (!answersApprovals) await refuseAnswer(client, key, message);
-  const { id, ...content } = { ...message, from };
+  const { id, ...content } = { ...message, ...modelStamp(context) };
   return id === undefined ? client.send(key, content, options) : client.sendOnce(key, { ...content, id }, options);
 }
 

@@ -117,7 +117,8 @@ export const PlanOperation = z.discriminatedUnion('do', [
 export type PlanOperation = z.infer<typeof PlanOperation>;
 
 export const PlanEditOutcome = z.object({
-  plan: Plan.describe('The plan as it will be.'),
+  plan: Plan.describe('The plan with the changes.'),
+  waits: z.string().optional().describe('Why the changes were not made yet; `plan` is without them then.'),
   taken: z.array(z.string()).describe('What is taken over, a sentence each.'),
   ignored: z.array(z.string()).describe('What is not, and why.'),
 });

@@ -1,3 +1,4 @@
+import { getOwn } from '../../base/collections.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
 import { jsonEnd, offeredToolName } from './call-drafts.ts';
 
@@ -190,7 +191,7 @@ function tagParameters(body: string, { known, types }: ToolKeys): Record<string,
     const found = [...body.matchAll(form)].filter(([, key = '']) => known.size === 0 || known.has(key));
     if (found.length === 0) continue;
     return Object.fromEntries(
-      found.map((one) => [one[1] ?? '', parameterValue(one.at(-1) ?? '', types[one[1] ?? ''])]),
+      found.map((one) => [one[1] ?? '', parameterValue(one.at(-1) ?? '', getOwn(types, one[1] ?? ''))]),
     );
   }
   return {};
@@ -264,7 +265,10 @@ function literalAt(text: string, at: number): { value: unknown; end: number } | 
   word.lastIndex = at;
   const plain = word.exec(text)?.[0];
   if (plain !== undefined)
-    return { value: plain in PYTHON_WORDS ? PYTHON_WORDS[plain] : Number(plain), end: at + plain.length };
+    return {
+      value: Object.hasOwn(PYTHON_WORDS, plain) ? getOwn(PYTHON_WORDS, plain) : Number(plain),
+      end: at + plain.length,
+    };
   const end = text[at] === '{' || text[at] === '[' ? jsonEnd(text, at) : -1;
   const value = end < 0 ? undefined : parseLoose(text.slice(at, end));
   return value === undefined ? undefined : { value, end };

@@ -45,19 +45,8 @@ export function toPlayedFault({ status, message, retryAfter }: PlayedError, mode
   return faultForStatus(new APIError(status, { message }, undefined, headers), status, at);
 }
 
-/** Whether an endpoint refuses the request because it does not know the option that asks for usage. */
-export function refusesUsageOption(error: unknown): boolean {
-  return (
-    hasStatus(error, [400, 422]) && /stream_options|include_usage/.test(JSON.stringify(error.error ?? error.message))
-  );
-}
-
-/** Whether an endpoint may have rejected the conversation. llama.cpp answers 500 if it cannot parse arguments. */
-export const refusesConversation = (error: unknown): boolean => hasStatus(error, [400, 422, 500]);
-
-function hasStatus(error: unknown, statuses: number[]): error is APIError {
-  return error instanceof APIError && error.status !== undefined && statuses.includes(error.status);
-}
+/** All that a refusal says, to be searched for what it is about. */
+export const refusalText = (error: APIError): string => `${error.message} ${JSON.stringify(error.error ?? '')}`;
 
 function faultForStatus(error: APIError, status: number, at: EndpointInfo): ModelError {
   const words = endpointErrorText(error, at);

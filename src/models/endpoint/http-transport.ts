@@ -40,13 +40,14 @@ async function sendWithRedirects(url: string, request: RequestInit, redirects: n
 
 const redirectUrl = (url: string, location: string): string => new URL(location, url).href;
 
-/** A key is sent only to its own host, never to another one. */
+/** Keys may be in any header: another host gets none but those of the format. */
 function redirectedRequest(url: string, location: string, request: RequestInit): RequestInit {
   if (new URL(redirectUrl(url, location)).origin === new URL(url).origin) return request;
-  const headers = new Headers(request.headers);
-  for (const name of ['authorization', 'cookie']) headers.delete(name);
-  return { ...request, headers };
+  const kept = [...new Headers(request.headers)].filter(([name]) => PLAIN_HEADERS.has(name));
+  return { ...request, headers: new Headers(kept) };
 }
+
+const PLAIN_HEADERS: ReadonlySet<string> = new Set(['accept', 'content-type', 'user-agent']);
 
 /**
  * A server may close a connection at the very moment it is reused: the request has then not been processed, and is sent

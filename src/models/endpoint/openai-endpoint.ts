@@ -18,19 +18,14 @@ import {
   readCompletionStream,
   refuseEmptyAnswer,
 } from '../answer/completion-stream.ts';
-import { type EndpointInfo, refusesConversation, toModelFault } from '../answer/endpoint-errors.ts';
+import { type EndpointInfo, toModelFault } from '../answer/endpoint-errors.ts';
 import { readTextCalls } from '../answer/text-calls.ts';
 import { measureUsage, type TokenPrices } from '../answer/token-usage.ts';
-import {
-  alternateRoles,
-  buildRequestBody,
-  FIRST_STYLE,
-  type RequestStyle,
-  repairToolArguments,
-  serializeMessages,
-  styleAfter,
-  trackImageSupport,
-} from '../request/request-body.ts';
+import { trackImageSupport } from '../request/image-support.ts';
+import { buildRequestBody, requestOptions } from '../request/request-body.ts';
+import type { RequestStyle } from '../request/request-style.ts';
+import { openStyleMemory } from '../request/style-memory.ts';
+import { serializeMessages } from '../request/wire-messages.ts';
 import { createEndpointFetch, type EndpointFetch, type Fetch } from './http-transport.ts';
 
 type CompletionChunks = Stream<OpenAI.ChatCompletionChunk>;
@@ -51,6 +46,10 @@ export type EndpointSettings = {
   prices?: TokenPrices | undefined;
   /** Whether images are sent; undefined: they are, until a model refuses them. */
   images?: boolean | undefined;
+  /** Merged into the body of each request; null removes a key. */
+  body?: Readonly<Record<string, unknown>> | undefined;
+  /** Sent with each request; null removes a header. */
+  headers?: Readonly<Record<string, string | null>> | undefined;
 };
 
 /** An endpoint with its client. */
@@ -60,24 +59,28 @@ type AskOptions = Parameters<Model['ask']>[1];
 
 /**
  * A model behind an OpenAI-compatible endpoint. One `ask` is one streamed call. Faults are not retried here, since the
- * engine logs each attempt. Two refusals are, because they cannot be foreseen: that of a request's style, which is
- * changed, and that of a conversation with malformed tool arguments, which are repaired.
+ * engine logs each attempt; refusals of a request's style are, because they cannot be foreseen.
  */
 export function openEndpointModel(settings: EndpointSettings): Model {
   const wire = createEndpointFetch(settings.timeoutMs);
   const connection = { settings, wire, client: createClient(settings, wire.fetch) };
   const imageSupport = trackImageSupport(settings.images);
   const windows = new Map<string, number | null>();
-  const styles = new Map<string, RequestStyle>();
+  const styles = openStyleMemory();
   const prepared = new WeakMap<ModelRequest, SerializedRequest>();
-  const serialize = async (request: ModelRequest, messages = request.messages): Promise<SerializedRequest> => {
+  const serialize = async (request: ModelRequest): Promise<SerializedRequest> => {
     const model = request.model ?? settings.name;
-    const style = styles.get(model) ?? FIRST_STYLE;
-    const shown = style.alternates ? alternateRoles(messages) : messages;
-    const { messages: wire, sent } = await serializeMessages({ ...request, messages: shown }, style.fields, (image) =>
+    const style = styles.styleFor(model);
+    const messages = [...styles.shown(request.messages, style)];
+    const { messages: wire, sent } = await serializeMessages({ ...request, messages }, style, (image) =>
       imageSupport.reasonHidden(model, image),
     );
-    return { style, sent, body: buildRequestBody({ model, wire, tools: request.tools }, style.usage) };
+    const options = requestOptions(style.usage, settings.body);
+    return {
+      style,
+      sent,
+      body: buildRequestBody({ model, wire, tools: request.tools, schemas: style.schemas, options }),
+    };
   };
   return {
     async prepare(request) {
@@ -88,36 +91,30 @@ export function openEndpointModel(settings: EndpointSettings): Model {
       const model = request.model ?? settings.name;
       if (!windows.has(model) && isLongConversation(request.messages))
         void learnContextWindow(settings, model, windows);
-      let messages = request.messages;
-      let styleChanges = 0;
       let ready = prepared.get(request);
       prepared.delete(request);
-      for (;;) {
-        const { style, sent, body } = ready ?? (await serialize(request, messages));
+      for (let first: unknown; ; ) {
+        const { style, sent, body } = ready ?? (await serialize(request));
         ready = undefined;
         try {
-          return await askOnce(connection, { model, messages, tools: request.tools, body }, options);
+          const answer = await askOnce(connection, { ...request, model, body }, options);
+          styles.accepted(model);
+          return answer;
         } catch (error) {
           options.signal.throwIfAborted();
+          first ??= error;
           if (imageSupport.learnFromRefusal(model, sent, error))
-            throw imagesRefused(error, endpointInfo(settings, model));
-          const otherStyle = styleChanges < MAX_STYLE_CHANGES ? styleAfter(error, style) : undefined;
-          if (otherStyle) {
-            styleChanges++;
-            styles.set(model, otherStyle);
-            continue;
-          }
-          const repaired = messages === request.messages && refusesConversation(error) && repairToolArguments(messages);
-          if (!repaired) throw toModelFault(error, endpointInfo(settings, model)) ?? error;
-          messages = repaired;
+            throw refusedInPart(error, endpointInfo(settings, model), 'without images');
+          const fault = toModelFault(error, endpointInfo(settings, model));
+          const next = fault?.kind === 'too_long' ? undefined : styles.afterRefusal(model, style, request, error);
+          if (next?.said !== undefined) throw refusedInPart(error, endpointInfo(settings, model), next.said);
+          if (!next)
+            throw toModelFault(fault?.kind === 'too_long' ? error : first, endpointInfo(settings, model)) ?? error;
         }
       }
     },
   };
 }
-
-/** Limits the retries for an endpoint that refuses every style. */
-const MAX_STYLE_CHANGES = 4;
 
 /** Conversations of at least this length are worth a request for the size of the model's window. */
 const LONG_CONVERSATION_CHARS = 16_000;
@@ -141,10 +138,10 @@ async function learnContextWindow(
   }
 }
 
-/** The request is retried at once, without the images that were refused. */
-function imagesRefused(error: unknown, at: EndpointInfo): ModelError {
-  const why = toModelFault(error, at)?.message ?? 'the images were refused';
-  return new ModelError('rejected', `${why} (tried again without images)`, { retry: true, waitMs: 0 });
+/** The request is retried at once, without what was refused; the event log says so. */
+function refusedInPart(error: unknown, at: EndpointInfo, without: string): ModelError {
+  const why = toModelFault(error, at)?.message ?? 'a part of the request was refused';
+  return new ModelError('rejected', `${why} (tried again ${without})`, { retry: true, waitMs: 0 });
 }
 
 /** A request as it is sent, the style in which it is written, and the images in it. */
@@ -181,11 +178,13 @@ async function askOnce(
 }
 
 function createClient(settings: EndpointSettings, fetch: Fetch): OpenAI {
+  const { origin, pathname, searchParams } = new URL(settings.baseUrl);
   return new OpenAI({
-    baseURL: settings.baseUrl,
+    baseURL: `${origin}${pathname}`,
+    defaultQuery: Object.fromEntries(searchParams),
     apiKey: settings.apiKey ?? 'none',
     adminAPIKey: null,
-    ...(settings.apiKey === undefined ? { defaultHeaders: { Authorization: null } } : {}),
+    defaultHeaders: { ...(settings.apiKey === undefined && { Authorization: null }), ...settings.headers },
     maxRetries: 0,
     timeout: settings.timeoutMs,
     fetch,

@@ -1,22 +1,14 @@
 import { z } from 'zod';
 import { ApprovedBy } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
+import { Role } from '../workspace/daemon-files.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
-import { EventStamp, ProviderFields, StoredText } from './log-entry.ts';
-import { Attachment, ImageFile, MessageOptions } from './message.ts';
+import { Actor, EventStamp, FileIdentity, ProviderFields, StoredText } from './log-entry.ts';
+import { MeaningAsked, MessageInterpreted } from './meaning-events.ts';
+import { Attachment, ImageFile, MessageFile, MessageOptions, SenderRights } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
-import { PlanChange, PlanSave } from './plan-edit.ts';
+import { EditRefusal, PlanChange, PlanSave } from './plan-edit.ts';
 import { Reply, Usage, UserQuestion } from './reply.ts';
-
-/** The identity of a dropped file in the file system. A different `ctime_ns` or name means it was touched or moved. */
-export const FileIdentity = z.object({
-  ino: z.string(),
-  mtime_ns: z.string(),
-  sha256: z.string(),
-  ctime_ns: z.string(),
-  name: z.string().optional().describe('Its name in `inbox/`, if its reply has another name.'),
-});
-export type FileIdentity = z.infer<typeof FileIdentity>;
 
 export const ToolCall = z.object({
   id: z.string(),
@@ -55,10 +47,6 @@ const PromptNonce = z
 export const RunEndStatus = z.enum(['done', 'paused', 'waiting', 'failed', 'cancelled']);
 export type RunEndStatus = z.infer<typeof RunEndStatus>;
 
-/** Who or what caused it: a person (by a message or an edited file), the model, or a rule of the daemon. */
-export const Actor = z.enum(['person', 'model', 'daemon']);
-export type Actor = z.infer<typeof Actor>;
-
 const eventSchema = <T extends string, S extends z.ZodRawShape>(type: T, shape: S) =>
   z.object({ type: z.literal(type), ...shape });
 
@@ -68,6 +56,8 @@ const EVENT_SCHEMAS = [
     id: z.string(),
     name: z.string().describe('Name of the reply file this message gets.'),
     from: z.string().optional(),
+    by: MessageFile.shape.by,
+    rights: SenderRights.optional(),
     body: StoredText,
     command: z.string().optional(),
     options: MessageOptions.optional(),
@@ -80,6 +70,8 @@ const EVENT_SCHEMAS = [
     template: RenderedTemplate.optional(),
     file: FileIdentity,
   }),
+  eventSchema('message.interpreted', MessageInterpreted.shape),
+  eventSchema('meaning.asked', MeaningAsked.shape),
   eventSchema('run.started', {
     message: z.string(),
     limits: Limits,
@@ -186,9 +178,14 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('plan.edited', {
     by: Actor,
+    from: z.string().optional().describe('The author, if it was sent and names one.'),
+    role: Role.optional().describe('What a server says the author may do; if missing, they are the owner.'),
     changes: z.array(PlanChange),
     ignored: z.array(z.string()).describe('What the daemon did not accept, in words.'),
+    refused: EditRefusal.optional().describe('Why nothing of an order was accepted; `ignored` says it in words.'),
     save: PlanSave.optional().describe('The save of `plan.json` that caused it, if it could be read.'),
+    order: z.string().optional().describe('Id of the file in `inbox/` that ordered it.'),
+    file: FileIdentity.optional().describe('That file.'),
   }),
   eventSchema('plan.ended', { plan: z.string(), status: PlanStatus, reason: z.string() }),
   eventSchema('step.added', { step: Step, by: Actor }),

@@ -26,6 +26,26 @@ export const EventStamp = z.object({
 });
 export type EventStamp = z.infer<typeof EventStamp>;
 
+/** The identity of a dropped file in the file system. A different `ctime_ns` or name means it was touched or moved. */
+export const FileIdentity = z.object({
+  ino: z.string(),
+  mtime_ns: z.string(),
+  sha256: z.string(),
+  ctime_ns: z.string(),
+  name: z.string().optional().describe('Its name in `inbox/`, if its reply has another name.'),
+});
+export type FileIdentity = z.infer<typeof FileIdentity>;
+
+/**
+ * Who or what caused it: a person (by a message or an edited file), another agent that uses the session as a tool, the
+ * session's model, or a rule of the daemon.
+ */
+export const Actor = z.enum(['person', 'agent', 'model', 'daemon']);
+export type Actor = z.infer<typeof Actor>;
+
+/** Whether it came from outside: neither the session's own model nor the daemon thought of it. */
+export const isFromOutside = (by: Actor): boolean => by === 'person' || by === 'agent';
+
 /** Fields of a model's answer that are not read, but kept and sent back. */
 export const ProviderFields = z.record(z.string(), z.unknown());
 

@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { IMAGE_TYPES } from '../../base/file-kind.ts';
 import { Limits, LimitsInput, Mode } from '../settings/run-options.ts';
+import { Role } from '../workspace/daemon-files.ts';
+import { PlanEdit } from './plan-edit.ts';
 
 export const MessageOptions = z.strictObject({
   mode: Mode.optional().describe('The planning mode of the run this message starts.'),
@@ -16,6 +18,13 @@ export const MessageOptions = z.strictObject({
 });
 export type MessageOptions = z.infer<typeof MessageOptions>;
 
+/**
+ * What the sender of a file in the inbox may do, as the server says that took it in. Without it they are the owner,
+ * since nobody else can write there.
+ */
+export const SenderRights = z.strictObject({ role: Role.describe('The role of the token it was sent with.') });
+export type SenderRights = z.infer<typeof SenderRights>;
+
 /** What a `.json` message file holds. Any other text file is `{ text: <its content> }`. */
 export const MessageFile = z
   .strictObject({
@@ -30,6 +39,8 @@ export const MessageFile = z
       ),
     text: z.string().optional().describe('Text of the message.'),
     from: z.string().max(200).optional().describe('The sender; shown to the model and recorded in the event log.'),
+    by: z.literal('agent').optional().describe('A model of another program wrote it, not a person.'),
+    rights: SenderRights.optional().describe('What its sender may do; without it, everything.'),
     command: z
       .string()
       .min(1)
@@ -42,12 +53,18 @@ export const MessageFile = z
     options: MessageOptions.extend({
       limits: LimitsInput.optional().describe('Limits of the budget window this message starts.'),
     }).optional(),
+    edit: PlanEdit.optional().describe('With the command "edit" alone: the plan as its author wants it.'),
   })
   .refine(
     (message) => (message.text ?? '').trim() !== '' || message.command !== undefined || message.attachments?.length,
     {
       message: 'expected "text", "command" or "attachments"; got none of them',
     },
+  )
+  .refine(
+    ({ edit, command, text, attachments, options }) =>
+      edit === undefined || (command === 'edit' && !(text ?? attachments ?? options)),
+    { message: 'expected "edit" with the command "edit" and without "text", "attachments" and "options"' },
   );
 export type MessageFile = z.infer<typeof MessageFile>;
 

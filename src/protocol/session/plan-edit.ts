@@ -65,6 +65,24 @@ export const EditedPlan = z.object({
 });
 export type EditedPlan = z.infer<typeof EditedPlan>;
 
+/** A plan as somebody wants it, in a file of the inbox, with the fields that the daemon does not take from them. */
+export const PlanEdit = EditedPlan.extend({
+  revision: EditedPlan.shape.revision.describe('The revision it was made from: it is merged with what came after.'),
+  ...{
+    status: z.unknown().optional(),
+    current_step_index: z.unknown().optional(),
+    iteration_count: z.unknown().optional(),
+  },
+});
+export type PlanEdit = z.infer<typeof PlanEdit>;
+
+/**
+ * Why an order to edit the plan was refused: its sender may not, there is no plan, another one is current, its revision
+ * is unknown, or it exceeds the bounds of a plan.
+ */
+export const EditRefusal = z.enum(['forbidden', 'none', 'other', 'unknown', 'invalid']);
+export type EditRefusal = z.infer<typeof EditRefusal>;
+
 /**
  * A save of `plan.json` as it was parsed. The next save of the same buffer is compared with it, not with the version
  * both started from: otherwise its repeated changes would be applied twice.

@@ -9,9 +9,12 @@ export const STEP_STATUSES = ['pending', 'running', 'completed', 'failed', 'bloc
 export const StepStatus = z.enum(STEP_STATUSES);
 export type StepStatus = z.infer<typeof StepStatus>;
 
-export const COMPLETED_BY = ['marker', 'tool', 'transition', 'timeout', 'person', 'child', 'parts'] as const;
+export const COMPLETED_BY = ['marker', 'tool', 'transition', 'timeout', 'person', 'agent', 'child', 'parts'] as const;
 export const CompletedBy = z.enum(COMPLETED_BY);
 export type CompletedBy = z.infer<typeof CompletedBy>;
+
+/** Whether a person, or another agent in their place, set it to completed. */
+export const isByHand = (by: CompletedBy | undefined): boolean => by === 'person' || by === 'agent';
 
 /** A check that must pass before a step counts as done. */
 export const StepCheck = z.union([
@@ -62,7 +65,7 @@ export const Step = z.object({
   command: z.string().optional().describe('The command that does it, if its template names one.'),
   status: StepStatus,
   result: z.string().optional().describe('Its result, in a few words.'),
-  completed_by: CompletedBy.optional().describe('What decided that it is done; `timeout` means assumed.'),
+  completed_by: CompletedBy.optional().describe('What decided that it is done, or skipped; `timeout` means assumed.'),
   evidence: z.string().optional().describe('The words that decided it.'),
   error: z.string().optional(),
   progress: StepProgress.optional(),

@@ -9,6 +9,29 @@ const ModelPrices = z.strictObject({
   output: z.number().min(0).max(1e6).describe('Price of a million answer tokens.'),
 });
 
+/** Keys of a request that agentd writes itself. */
+const OWN_BODY_KEYS = ['messages', 'model', 'stream', 'tools'];
+
+/** Merged into the body of each request. */
+const RequestBody = z
+  .record(z.string().min(1), z.json())
+  .refine((body) => !OWN_BODY_KEYS.some((key) => Object.hasOwn(body, key)), {
+    error: `expected keys other than ${OWN_BODY_KEYS.join(', ')}, which agentd writes (the model is \`model.name\`)`,
+  });
+
+const HeaderName = z
+  .string()
+  .regex(/^[!#$%&'*+.^`|~\w-]+$/, 'expected the name of a header, such as X-Title')
+  .refine(
+    (name) => !/^(?:content-length|transfer-encoding|connection|host|content-type)$/i.test(name),
+    'expected a header that the connection does not set itself',
+  );
+
+/** One line. */
+const HeaderValue = z
+  .string()
+  .regex(/^[\t\x20-\x7e\xa0-\xff]*$/, 'expected one line of text without control characters');
+
 export const ModelSettings = z.strictObject({
   base_url: z.url().optional().describe('An OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1.'),
   name: z
@@ -20,6 +43,15 @@ export const ModelSettings = z.strictObject({
   timeout_s: z.number().positive().max(604_800).optional().describe('Longest silence of the endpoint, in seconds.'),
   context_window: z.int().min(1000).max(1e9).optional().describe("Size of the model's window in tokens."),
   prices: ModelPrices.optional(),
+  body: RequestBody.optional().describe(
+    'Merged into the body of each request, such as { "temperature": 0.2 }; null removes a key, such as stream_options.',
+  ),
+  headers: z
+    .record(HeaderName, HeaderValue.nullable())
+    .optional()
+    .describe(
+      'Sent with each request to the endpoint; null removes one. $NAME in a value is that variable, which `secrets` of agentd.json must list.',
+    ),
   images: z
     .boolean()
     .optional()

@@ -94,8 +94,10 @@ function mergeByName<T>(...layers: Array<Readonly<Record<string, T>> | undefined
   return all;
 }
 
-/** The endpoint and the model of a session. */
+/** The endpoint and the model of a session. `body` and `headers` are merged from all sources for this address. */
 export type EffectiveModel = ModelSettings & {
+  /** The variables that headers may name. */
+  secrets?: readonly string[];
   /**
    * No key is sent, because only `session.json` names the address: it names no key (`unnamed`), or a variable that
    * `secrets` in `agentd.json` does not list (`unlisted`).
@@ -112,7 +114,32 @@ export const OPENAI_KEY = 'OPENAI_API_KEY';
  * flags never go to an address that `session.json` alone names, and that file may name only keys that `agentd.json`
  * lists.
  */
-function resolveModel({ flags = {}, env = {}, workspace = {}, session = {} }: SettingsSources): EffectiveModel {
+function resolveModel(sources: SettingsSources): EffectiveModel {
+  const model = resolveEndpoint(sources);
+  const { body, headers } = resolveExtras(sources, model.base_url ?? OPENAI_URL);
+  const { secrets } = sources.workspace ?? {};
+  const { body: _, headers: __, ...rest } = model;
+  return { ...rest, ...(body && { body }), ...(headers && { headers, ...(secrets && { secrets }) }) };
+}
+
+/** What is added to a request, from the sources that set it for this origin; later ones win key by key. */
+function resolveExtras(
+  { flags, env = {}, workspace, session }: SettingsSources,
+  at: string,
+): Pick<ModelSettings, 'body' | 'headers'> {
+  const common = mergeModelSettings([workspace?.model, modelFromEnvironment(env), flags]).base_url;
+  const layers = [
+    { settings: workspace?.model, for: workspace?.model?.base_url ?? common },
+    { settings: session?.model, for: session?.model?.base_url ?? common },
+  ].filter((layer) => layer.settings && isSameOrigin(layer.for ?? OPENAI_URL, at));
+  const merged = <T>(of: (settings: ModelSettings) => T | undefined): T | undefined => {
+    const all = layers.flatMap(({ settings }) => (settings && of(settings)) ?? []);
+    return all.length > 0 ? Object.assign({}, ...all) : undefined;
+  };
+  return { body: merged(({ body }) => body), headers: merged(({ headers }) => headers) };
+}
+
+function resolveEndpoint({ flags = {}, env = {}, workspace = {}, session = {} }: SettingsSources): EffectiveModel {
   const environment = modelFromEnvironment(env);
   const common = mergeModelSettings([workspace.model, environment, flags]);
   const own = session.model ?? {};

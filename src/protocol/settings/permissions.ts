@@ -71,7 +71,7 @@ export const ApprovalCall = z.object({
 export type ApprovalCall = z.infer<typeof ApprovalCall>;
 
 /** Who or what decided on a call. */
-export const ApprovedBy = z.enum(['person', 'chat', 'file', 'nobody', 'rule', 'withdrawn']);
+export const ApprovedBy = z.enum(['person', 'agent', 'chat', 'file', 'nobody', 'rule', 'withdrawn']);
 export type ApprovedBy = z.infer<typeof ApprovedBy>;
 
 /** `approvals/<id>.json`: a call that waits for a person. Only `decision`, and `always` with it, are read back. */

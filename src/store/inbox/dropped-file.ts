@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import * as fs from 'node:fs';
 import { errorCode } from '../../base/user-error.ts';
 import type { DroppedFile } from '../../engine/ports/store-ports.ts';
-import type { FileIdentity } from '../../protocol/session/event.ts';
+import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import { MessageFile } from '../../protocol/session/message.ts';
 import { sha256Hex, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';

@@ -12,7 +12,7 @@ const THREAD_SOURCE = `
   parentPort.on('message', ({ pattern, texts, most }) => {
     const hits = [];
     for (let at = 0; at < texts.length && hits.length < most; at++) {
-      const found = pattern.exec(texts[at]);
+      const found = pattern.exec(texts.at(at));
       if (found) hits.push({ at, start: found.index });
     }
     parentPort.postMessage(hits);

@@ -15,7 +15,7 @@ import {
   stripControls,
   toSingleLine,
 } from '../common/terminal.ts';
-import { loadEvents } from './session-history.ts';
+import { authorName, loadEvents } from './session-history.ts';
 
 /** Plan actions that are sent to the daemon as a message. */
 const PLAN_ORDERS = ['done', 'skip', 'add', 'move', 'reword', 'undo'] as const;
@@ -152,7 +152,7 @@ function usageError(message: string, order: PlanOrder): UserError {
  * on a terminal they may edit it again, else the path of their text is printed.
  */
 async function editPlanInEditor(client: Client, session: string): Promise<void> {
-  const { openPlanWorkingCopy } = await import('../../../client/actions/plan-save.ts');
+  const { openPlanWorkingCopy } = await import('../../../client/actions/plan-working-copy.ts');
   const edit = await openPlanWorkingCopy(client.folder(session), new Date());
   let keep = true;
   try {
@@ -236,10 +236,10 @@ async function loadPlanHistory(client: Client, session: string) {
 
 function formatEntries(entries: readonly PlanHistoryEntry[]): string {
   return formatTable(
-    entries.map(({ event, at, by, from, to, what }) => [
+    entries.map(({ event, at, by, author, from, to, what }) => [
       String(event).padStart(5),
       formatLocalTime(at),
-      by,
+      stripControls(authorName({ by, author })),
       from === to ? '' : `revision ${to}`,
       toSingleLine(what.join('; '), MAX_CELL_CHARS),
     ]),

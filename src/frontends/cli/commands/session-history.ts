@@ -2,7 +2,7 @@ import { basename } from 'node:path';
 import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client, StepExplanation } from '../../../client/index.ts';
 import type { Event, EventOf } from '../../../protocol/session/event.ts';
-import { inlineText } from '../../../protocol/session/log-entry.ts';
+import { type Actor, inlineText } from '../../../protocol/session/log-entry.ts';
 import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
 import {
   colorize,
@@ -63,6 +63,12 @@ function formatEventLine(event: Event): string {
   return line.trimEnd();
 }
 
+/** Who made an edit: their name, and what they are unless that is a person. */
+export function authorName({ by, author }: { by: Actor; author?: string | undefined }): string {
+  if (author === undefined) return by;
+  return by === 'person' ? author : `${author} (${by})`;
+}
+
 const HOLD_ENDED = {
   given_back: '',
   nobody_there: ': nobody was connected to it',
@@ -77,12 +83,20 @@ function summarizeHold(event: EventOf<'browser.taken' | 'browser.returned'>): st
   return `by ${event.from ?? (event.by === 'person' ? 'a person' : 'the daemon')}${HOLD_ENDED[event.reason]}`;
 }
 
+function summarizeMeaning(event: Extract<Event, { type: 'message.interpreted' | 'meaning.asked' }>): string {
+  if (event.type === 'meaning.asked') return `of ${event.message}`;
+  return `${event.message} is ${event.meaning}, by the ${event.by}${event.error === undefined ? '' : `: ${event.error}`}`;
+}
+
 function summarizeEvent(event: Event): string {
   switch (event.type) {
     case 'session.opened':
       return event.key;
     case 'message.received':
       return `${event.name}: ${event.command ? `/${event.command} ` : ''}${inlineText(event.body)}`;
+    case 'message.interpreted':
+    case 'meaning.asked':
+      return summarizeMeaning(event);
     case 'run.started':
       return `for ${event.message}${event.paused_plan ? `, beside the paused plan ${event.paused_plan}` : ''}`;
     case 'mode.chosen':
@@ -111,7 +125,7 @@ function summarizeEvent(event: Event): string {
     case 'plan.started':
       return `${event.id} (${event.mode}): ${event.goal}`;
     case 'plan.edited':
-      return `by ${event.by}: ${[...event.changes.map((change) => change.what), ...event.ignored].join('; ')}`;
+      return `by ${authorName({ by: event.by, author: event.from })}: ${[...event.changes.map((change) => change.what), ...event.ignored].join('; ')}`;
     case 'plan.ended':
       return `${event.plan} ${event.status}: ${event.reason}`;
     case 'step.added':
@@ -148,9 +162,8 @@ function summarizeEvent(event: Event): string {
     case 'reply.published':
       return `to ${event.message}`;
     case 'recovery.started':
-      return [...event.open, ...(event.error === undefined ? [] : [event.error])].join('; ');
     case 'daemon.stopped':
-      return event.open.join('; ');
+      return [...event.open, ...('error' in event && event.error !== undefined ? [event.error] : [])].join('; ');
     default:
       return event satisfies never;
   }

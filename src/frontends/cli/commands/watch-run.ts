@@ -1,7 +1,7 @@
 import { escapeInvisible } from '../../../base/strings.ts';
 import type { Client, SessionUpdate } from '../../../client/index.ts';
 import { withoutDoneMarkers } from '../../../client/inspect/session-details.ts';
-import { inlineText } from '../../../protocol/session/log-entry.ts';
+import { inlineText, isFromOutside } from '../../../protocol/session/log-entry.ts';
 import {
   defineCommand,
   EXIT_OF_STATUS,
@@ -26,6 +26,8 @@ import {
 export type ShownSession = Extract<SessionUpdate, { is: 'state' }>['session'];
 
 type WatchArgs = GlobalOptions & { session: string; follow?: boolean | undefined; json?: boolean | undefined };
+
+import { authorName } from './session-history.ts';
 
 export const watch = defineCommand({
   usage: 'watch <session>',
@@ -164,8 +166,14 @@ function formatUpdateLines({ event, session }: EventUpdate, streamed: string): s
     case 'approval.answered':
       return [colorize(event.decision === 'allow' ? 'green' : 'yellow', `  ${event.decision} (${event.by})`)];
     case 'plan.edited':
-      return event.by === 'person'
-        ? [colorize('cyan', 'plan.json was edited'), ...event.ignored.map((one) => stripControls(one))]
+      return isFromOutside(event.by)
+        ? [
+            colorize(
+              'cyan',
+              stripControls(`the plan was edited by ${authorName({ by: event.by, author: event.from })}`),
+            ),
+            ...event.ignored.map((one) => stripControls(one)),
+          ]
         : [];
     case 'step.started':
       return [colorize('bold', `▶ ${stepLabel(session, event.step)}`)];

@@ -2,7 +2,7 @@ import { legible } from '../../../base/strings.ts';
 import type { SessionUpdate } from '../../../client/index.ts';
 import { sessionStanding, withoutDoneMarkers } from '../../../client/inspect/session-details.ts';
 import type { EventOf } from '../../../protocol/session/event.ts';
-import { inlineText } from '../../../protocol/session/log-entry.ts';
+import { inlineText, isFromOutside } from '../../../protocol/session/log-entry.ts';
 import { formatArgs, type ShownSession, stepLabel } from '../commands/watch-run.ts';
 import { colorize, formatDuration, stripControls, toSingleLine } from '../common/terminal.ts';
 import type { LiveArea } from './live-area.ts';
@@ -98,7 +98,7 @@ export function openTranscript(
         line('yellow', `${event.error}${event.retry_at ? ` (${words.retry})` : ''}`);
         break;
       case 'plan.edited':
-        if (event.by !== 'person') break;
+        if (!isFromOutside(event.by)) break;
         line('cyan', words.edited);
         for (const one of event.ignored) line('yellow', `  ${one}`);
         break;

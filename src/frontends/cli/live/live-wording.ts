@@ -34,7 +34,7 @@ const EN = {
   lines: (count: number) => `[+${count} lines] `,
   joined: 'The message joins the run.',
   interrupted: 'interrupted',
-  edited: 'plan.json was edited',
+  edited: 'The plan was edited',
   held: {
     'browser.taken': 'A person took the browser over: the agent waits where it needs it.',
     'browser.returned': 'The agent has its browser back.',
@@ -96,7 +96,7 @@ const ZH: LiveWording = {
   lines: (count) => `[+${count} 行] `,
   joined: '消息已加入当前运行。',
   interrupted: '已中断',
-  edited: 'plan.json 已被编辑',
+  edited: '计划已被编辑',
   held: {
     'browser.taken': '有人接管了浏览器：智能体需要它时会等待。',
     'browser.returned': '智能体收回了浏览器。',

@@ -57,7 +57,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     approvalRequest: inSession('approve', client.approvalRequest),
     approvalRequests: inSession('read', client.approvalRequests),
     allApprovalRequests: async () => (await client.allApprovalRequests()).filter(({ session }) => maySee(session)),
-    savePlan: inSession('send', client.savePlan),
+    editPlan: inSession('send', (key, edit) => client.editPlan(key, rights.stamped(edit))),
     rebuild: inSession('admin', client.rebuild),
     archive: inSession('admin', client.archive),
     remove: inSession('admin', client.remove),
@@ -79,7 +79,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
   };
 }
 
-/** What a token allows. The last four throw if the token does not allow it. */
+/** What a token allows. Those from `need` to `outgoing` throw if the token does not allow it. */
 type Rights = {
   maySee(name: string): boolean;
   sessions(): string[];
@@ -90,6 +90,8 @@ type Rights = {
   creatable(key: string): string;
   /** The message with the holder as its sender. Throws if it would answer a call without the role for that. */
   outgoing<M extends OutgoingMessage>(key: string, message: M, mustExist?: boolean): Promise<M>;
+  /** The same with the holder as its sender, and what they may do; never more than it says already. */
+  stamped<S extends Pick<OutgoingMessage, 'from' | 'rights'>>(sent: S): S;
 };
 
 function rightsOf(user: AccessToken, client: Client): Rights {
@@ -120,7 +122,11 @@ function rightsOf(user: AccessToken, client: Client): Rights {
         if (answered === 'words') rights.need('approve', 'a message that could answer a waiting call');
         else if (answered) rights.need('approve', `a message that would answer the waiting call ${answered.id}`);
       }
-      return { ...message, from: user.name };
+      return rights.stamped(message);
+    },
+    stamped: (sent) => {
+      const least = sent.rights && includesRole(user.role, sent.rights.role) ? sent.rights.role : user.role;
+      return { ...sent, from: user.name, rights: { role: least } };
     },
   };
   return rights;

@@ -69,8 +69,13 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   DaemonState: { status: 409, wanted: 'a daemon in a suitable state', todo: 'See: agentctl status' },
 };
 
-/** The client's reasons why a plan was not saved. */
+/** The reasons why an edit of a plan was refused. */
 const PLAN_FAULTS: Readonly<Record<string, Fault>> = {
+  forbidden: {
+    status: 403,
+    wanted: 'an edit by somebody who may give instructions here',
+    todo: 'Ask the owner of the workspace: "senders" in agentd.json or session.json.',
+  },
   none: { status: 404, wanted: 'a plan', todo: 'Send a message: a task makes a plan.' },
   other: { status: 412, wanted: 'an edit of the current plan', todo: 'Read the plan again.' },
   unknown: { status: 409, wanted: 'a known revision', todo: 'Read the plan again.' },

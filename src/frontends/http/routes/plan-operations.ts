@@ -1,16 +1,22 @@
 import { basename } from 'node:path';
 import { z } from 'zod';
 import type { Client } from '../../../client/index.ts';
-import { Actor, type Event } from '../../../protocol/session/event.ts';
+import type { Event } from '../../../protocol/session/event.ts';
+import { Actor } from '../../../protocol/session/log-entry.ts';
 import { Plan } from '../../../protocol/session/plan.ts';
-import { EditedPlan } from '../../../protocol/session/plan-edit.ts';
+import { PlanEdit } from '../../../protocol/session/plan-edit.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 import { defineOperation, type HttpOperation, InSession, jsonAnswer, wholeNumber } from '../common/operation.ts';
 
-const SavedPlan = z.object({
-  plan: Plan.describe('The merged plan; the daemon applies it at its next check.'),
+const EditedNow = z.object({
+  plan: Plan.describe('The plan with the edit.'),
   taken: z.array(z.string()).describe('Changes that were accepted, one sentence each.'),
   ignored: z.array(z.string()).describe('Changes that were not, and why.'),
+});
+
+const EditWaits = z.object({
+  id: z.string().describe('Of the edit: the `order` of the `plan.edited` event that will answer it.'),
+  why: z.string().describe('Why it was not made yet.'),
 });
 
 const FieldChange = z.object({
@@ -25,6 +31,7 @@ const HistoryEntry = z.object({
   event: z.int().describe('Its seq in the event log.'),
   at: z.string().describe('ISO 8601, UTC.'),
   by: Actor,
+  author: z.string().optional().describe('The sender who ordered it, if they have a name.'),
   from: z.int().describe('The revision before it.'),
   to: z.int().describe('The revision after it; the same if nothing was accepted.'),
   what: z.array(z.string()).describe('What changed, one sentence each.'),
@@ -49,10 +56,9 @@ const Revision = wholeNumber(1, 9_999_999_999);
 /** The most changes in a history. */
 const MAX_VERSIONS = 500;
 
-/** An ETag: plan id and revision; after a save, the revision it was merged with, and the id of the save. */
-const PLAN_TAG = /^"([^"]+)\.([0-9]{1,15})(?:\.([0-9a-f]{16}))?"$/;
-const planTag = ({ id, revision }: Pick<Plan, 'id' | 'revision'>, save?: string): string =>
-  `"${[id, revision, ...(save === undefined ? [] : [save])].join('.')}"`;
+/** An ETag: plan id and revision. */
+const PLAN_TAG = /^"([^"]+)\.([0-9]{1,15})"$/;
+const planTag = ({ id, revision }: Pick<Plan, 'id' | 'revision'>): string => `"${id}.${revision}"`;
 
 /** The plan of a session, which can be edited, and its earlier versions. */
 export const PLAN_OPERATIONS: readonly HttpOperation[] = [
@@ -83,7 +89,7 @@ export const PLAN_OPERATIONS: readonly HttpOperation[] = [
   }),
   defineOperation({
     ...{ method: 'put', path: '/api/sessions/{session}/plan', id: 'savePlan', params: InSession },
-    summary: 'Save an edited plan; it is merged with changes since its revision',
+    summary: 'Edit the plan; the edit is merged with changes since its revision',
     headers: z.object({
       'if-match': z
         .string()
@@ -93,11 +99,14 @@ export const PLAN_OPERATIONS: readonly HttpOperation[] = [
           'ETag of the answer that the edit started from. 412 only if another plan is current; edits of the same plan are merged.',
         ),
     }),
-    body: EditedPlan,
-    answers: { 200: { describe: 'Which changes were accepted and which were not.', schema: SavedPlan } },
-    problems: [404, 409, 412, 422],
-    async run({ client, params, headers, body, raw }) {
-      const [, id, revision, save] = PLAN_TAG.exec(headers['if-match'] ?? '') ?? [];
+    body: PlanEdit,
+    answers: {
+      200: { describe: 'Which changes were accepted and which were not.', schema: EditedNow },
+      202: { describe: 'The edit is durably in the inbox; no daemon has made it yet.', schema: EditWaits },
+    },
+    problems: [403, 404, 409, 412, 422],
+    async run({ client, params, headers, body }) {
+      const [, id, revision] = PLAN_TAG.exec(headers['if-match'] ?? '') ?? [];
       if (id !== undefined && body.id !== undefined && body.id !== id)
         throw new HttpProblem(412, {
           wanted: `an edit of one plan (If-Match has ${id})`,
@@ -105,9 +114,8 @@ export const PLAN_OPERATIONS: readonly HttpOperation[] = [
           todo: 'Read the plan again.',
         });
       const base = id === undefined ? {} : { id, revision: Number(revision) };
-      const text = JSON.stringify({ ...Object(raw), ...base });
-      const { save: unread, ...answer } = await client.savePlan(params.session, text, save);
-      return jsonAnswer(answer, 200, { etag: planTag(answer.plan, unread) });
+      const { is, ...answer } = await client.editPlan(params.session, { edit: { ...body, ...base } });
+      return 'plan' in answer ? jsonAnswer(answer, 200, { etag: planTag(answer.plan) }) : jsonAnswer(answer, 202);
     },
   }),
   defineOperation({

@@ -3,25 +3,25 @@ import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { request, requestJson, sessionPath } from './api.ts';
 import { act, openSession, type SessionView } from './session.ts';
 
-/** The outcome of the last edit: which changes were accepted and which were not, one sentence each. */
-type EditOutcome = { session: string; taken: readonly string[]; ignored: readonly string[] };
+/**
+ * The outcome of the last edit: which changes were accepted and which were not, one sentence each; or that it waits for
+ * the daemon.
+ */
+type EditOutcome = { session: string; taken: readonly string[]; ignored: readonly string[]; waits?: boolean };
 export const editOutcome = signal<EditOutcome | undefined>(undefined);
 
 /** The step text or notes being typed, and the plan they are based on; updates from the server do not change them. */
 export type StepDraft = { session: string; base: Plan; step: string; field: 'description' | 'notes'; text: string };
 export const stepDraft = signal<StepDraft | undefined>(undefined);
 
-/** The saved plan, until the daemon has logged it. */
-const savedPlan = signal<{ session: string; plan: Plan } | undefined>(undefined);
+/** The plan in the answer to the last edit. */
+const editedPlan = signal<{ session: string; plan: Plan } | undefined>(undefined);
 
-/** ETags of plans returned by a save. Until the save is logged, the revision alone does not identify them. */
-const tags = new WeakMap<Plan, string>();
-
-/** The plan to show, with the edit that the daemon has not logged yet. */
+/** The plan to show: the answer to an edit may come before the state of the session was read again. */
 export function shownPlan({ name, plan }: SessionView): Plan | null {
-  const saved = savedPlan.value;
-  const isCurrent = saved?.session === name && saved.plan.id === plan?.id && saved.plan.revision === plan.revision;
-  return isCurrent ? saved.plan : plan;
+  const edited = editedPlan.value;
+  const isNewer = edited?.session === name && edited.plan.id === plan?.id && edited.plan.revision > plan.revision;
+  return isNewer ? edited.plan : plan;
 }
 
 type EditableStep = Partial<Step> & { description: string };
@@ -40,11 +40,14 @@ async function savePlan(
     const response = await request(sessionPath(session, '/plan'), {
       method: 'PUT',
       body: { ...base, ...others, steps: change(base.steps) },
-      headers: { 'If-Match': tags.get(base) ?? `"${base.id}.${base.revision}"` },
+      headers: { 'If-Match': `"${base.id}.${base.revision}"` },
     });
+    if (response.status === 202) {
+      editOutcome.value = { session, taken: [], ignored: [], waits: true };
+      return;
+    }
     const { plan, taken, ignored }: { plan: Plan; taken: string[]; ignored: string[] } = await response.json();
-    tags.set(plan, response.headers.get('ETag') ?? '');
-    savedPlan.value = { session, plan };
+    editedPlan.value = { session, plan };
     editOutcome.value = { session, taken, ignored };
   });
 }
@@ -85,7 +88,7 @@ export async function saveDraft(): Promise<void> {
   if (!draft || (text === '' && draft.field === 'description')) return;
   const { session, base, step, field } = draft;
   const { view } = openSession.value ?? {};
-  // A step that was just added may not be in the log yet.
+  // A step that was removed meanwhile is added again with the text.
   const current = view && shownPlan(view);
   const isThere = current?.steps.some(({ id }) => id === step);
   const isSaved =

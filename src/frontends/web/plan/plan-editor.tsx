@@ -121,10 +121,11 @@ export function EditOutcomeNotice({ session }: { session: string }) {
   const { outcome: labels, forms } = words.value;
   const outcome = editOutcome.value;
   const isOurs = outcome?.session === session;
-  const isUnchanged = isOurs && outcome.taken.length + outcome.ignored.length === 0;
+  const isUnchanged = isOurs && !outcome.waits && outcome.taken.length + outcome.ignored.length === 0;
   return (
     <div role="status" class={isOurs ? 'notice' : ''}>
       {isUnchanged && <p>{labels.unchanged}</p>}
+      {isOurs && outcome.waits && <p>{labels.waits}</p>}
       {isOurs && outcome.taken.length > 0 && <p>{`${labels.taken}: ${outcome.taken.join(' ')}`}</p>}
       {isOurs && outcome.ignored.length > 0 && <p>{`${labels.notTaken}: ${outcome.ignored.join(' ')}`}</p>}
       {isOurs && <Button onClick={set(editOutcome, undefined)}>{forms.close}</Button>}
