@@ -91,12 +91,16 @@ test.each(['no', '不行', "don't", '/deny', '/deny 1'])('"%s" is reported to th
   expect(it.reply('2.md')).toContain('status: done');
 });
 
-test('words that refuse and say more deny the call and join the conversation', async () => {
+test.each([
+  ['no, push to the fork', 'the person wrote something else'],
+  ['/deny 1 push to the fork', 'a person said no'],
+  ['/deny push to the fork', 'a person said no'],
+])('%s denies the call, and its words join the conversation', async (words, why) => {
   const it = await waiting();
-  it.drop('2.md', 'no, push to the fork');
+  it.drop('2.md', words);
   await it.settle();
   expect(it.toolRuns).toEqual([]);
-  expect(reported(it)).toContain('the person wrote something else');
+  expect(reported(it)).toContain(why);
   expect(it.requests.at(-1)?.messages.some((message) => String(message.content).includes('push to the fork'))).toBe(
     true,
   );

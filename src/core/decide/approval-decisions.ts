@@ -145,13 +145,16 @@ function answerByCommand(session: Session, message: Message, kind: 'approve' | '
   const { open } = session.approvals;
   const by = message.by ?? 'person';
   const words = (parseCommand(message)?.rest ?? '').toLowerCase().split(/\s+/).filter(Boolean);
-  const named = words.find((word) => word !== 'always');
+  // Of a denial everything else is for the model.
+  const named = words.find((word, place) => (kind === 'deny' ? place === 0 && /^\d+$/.test(word) : word !== 'always'));
   if (named !== undefined && named !== String(open?.id)) {
     const language = sessionLanguage(session, rules);
     const text = REPLY_WORDING[language].notThatOne(named, open?.id ?? 0);
     return [replyEvent(session, message.id, { status: 'rejected', text }, language)];
   }
-  if (kind === 'deny') return approvalAnsweredEvents(session, { decision: 'deny', by, why: DENIED_BY_PERSON, message });
+  const joins = textWithoutCommand(message).trim() !== '';
+  if (kind === 'deny')
+    return approvalAnsweredEvents(session, { decision: 'deny', by, why: DENIED_BY_PERSON, message, joins });
   const always = words.includes('always') ? (open?.always ?? null) : null;
   return approvalAnsweredEvents(session, { decision: 'allow', by, why: '', always, message });
 }

@@ -72,7 +72,11 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
     usage: '/approve [number] [always]',
     description: 'allows the waiting call, once; "always" also adds a rule to session.json',
   },
-  deny: { kind: 'deny', usage: '/deny [number]', description: 'denies the waiting call and tells the model' },
+  deny: {
+    kind: 'deny',
+    usage: '/deny [number] [why]',
+    description: 'denies the waiting call and tells the model, with what you write',
+  },
   help: { kind: 'help', usage: '/help', description: 'lists the commands' },
 };
 
@@ -119,7 +123,9 @@ export function parseModeCommand(message: Pick<Message, 'text' | 'command'>): Mo
 export function textWithoutCommand(message: Pick<Message, 'text' | 'command' | 'template'>): string {
   if (message.template && 'text' in message.template) return message.template.text;
   const command = parseModeCommand(message);
-  return command?.is === 'run' ? command.text : (parseCommand(message)?.rest ?? message.text);
+  if (command?.is === 'run') return command.text;
+  const typed = parseCommand(message);
+  return typed?.name === 'deny' ? typed.rest.replace(/^\s*\d+(?!\S)\s*/, '') : (typed?.rest ?? message.text);
 }
 
 /** The arguments of `/run`: the template's name and the rest as typed. */

@@ -31,7 +31,10 @@ export function intentOf(text: string, { status, isAsked, isShelved }: WordsCont
 }
 
 /** The kind of plain words: what somebody has said they mean, else what they say themselves. */
-export function kindOfWords(message: Pick<Message, 'text' | 'id' | 'meaning'>, context: WordsContext): MessageKind {
+export function kindOfWords(
+  message: Pick<Message, 'text' | 'id' | 'by' | 'meaning'>,
+  context: WordsContext,
+): MessageKind {
   if (message.meaning !== undefined) return kindOfMeaning(message.meaning, context);
   const { kind, certainty } = intentOf(message.text, context);
   if (certainty === 'unclear' && canBeInDoubt(message)) return 'unclear';
@@ -62,7 +65,8 @@ function kindOfMeaning(meaning: MessageMeaning, { status }: WordsContext): Messa
 const PERSONS_ID = /^(?:[0-9A-HJKMNP-TV-Z]{26}|web-[\d-]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
 /** Only a person's words are in doubt: what a program sends, under an id of its own, is what it says it is. */
-const canBeInDoubt = ({ id }: Pick<Message, 'id'>): boolean => PERSONS_ID.test(id) || /\.[A-Za-z]+$/.test(id);
+const canBeInDoubt = ({ id, by }: Pick<Message, 'id' | 'by'>): boolean =>
+  by === undefined && (PERSONS_ID.test(id) || /\.[A-Za-z]+$/.test(id));
 
 /**
  * Whether a run beside a paused plan may put that plan aside: its message says that it is other work, or is no person's
