@@ -9,8 +9,17 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   protocol: { ours: ['base'], packages: ['zod'], node: false },
   core: { ours: ['protocol', 'base'], packages: [], node: false },
   engine: { ours: ['core', 'protocol', 'base'], packages: [], node: false },
-  store: { ours: ['protocol', 'base', 'engine/ports'], packages: ['write-file-atomic', 'yaml', 'zod'], node: true },
-  models: { ours: ['protocol', 'base', 'engine/ports'], packages: ['openai', 'zod'], node: true },
+  schedules: { ours: ['protocol', 'base'], packages: ['croner'], node: false },
+  store: {
+    ours: ['schedules', 'protocol', 'base', 'engine/ports'],
+    packages: ['write-file-atomic', 'yaml', 'zod'],
+    node: true,
+  },
+  models: {
+    ours: ['protocol', 'base', 'engine/ports'],
+    packages: ['@pydantic/genai-prices', 'openai', 'zod'],
+    node: true,
+  },
   tools: {
     ours: ['protocol', 'base', 'engine/ports', 'store/fs'],
     packages: [
@@ -28,11 +37,11 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     node: true,
   },
   daemon: {
-    ours: ['engine', 'store', 'protocol', 'base'],
+    ours: ['engine', 'store', 'schedules', 'protocol', 'base'],
     packages: ['chokidar', 'proper-lockfile', 'p-queue'],
     node: true,
   },
-  client: { ours: ['store', 'core', 'protocol', 'base'], packages: [], node: true },
+  client: { ours: ['store', 'schedules', 'core', 'protocol', 'base'], packages: [], node: true },
   frontends: {
     ours: ['client', 'protocol', 'base'],
     packages: [
@@ -51,7 +60,19 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     node: true,
   },
   main: {
-    ours: ['frontends', 'client', 'daemon', 'tools', 'models', 'store', 'engine', 'core', 'protocol', 'base'],
+    ours: [
+      'frontends',
+      'client',
+      'daemon',
+      'tools',
+      'models',
+      'store',
+      'schedules',
+      'engine',
+      'core',
+      'protocol',
+      'base',
+    ],
     packages: [],
     node: true,
   },

@@ -8,6 +8,7 @@ import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
 import type { OutgoingMessage, SentMessage, UploadedFile, WaitOptions } from './actions/messaging.ts';
 import type { OutgoingEdit, PlanEditResult } from './actions/plan-orders.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
+import type { Schedules } from './actions/schedules.ts';
 import type { MessageProgress } from './actions/sent-messages.ts';
 import type { RebuiltFile } from './actions/session-admin.ts';
 import type { SettingsReport } from './actions/settings-edit.ts';
@@ -98,6 +99,7 @@ export type Client = {
   templates(): Promise<TemplateSummary[]>;
   /** Saves the completed plan of a session as a template of that name; returns the path of its file. */
   saveTemplate(key: string, name: string, options?: { force?: boolean }): Promise<string>;
+  schedules(): Promise<Schedules>;
   /** The socket of a browser that a person took over, by the sender of their messages. Throws `DaemonState`. */
   browserSocket(key: string, from?: string): Promise<string>;
   /** The token that a program presents to a server of this workspace; created if there is none. */
@@ -166,6 +168,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       const { savePlanAsTemplate } = await import('./actions/saved-templates.ts');
       return savePlanAsTemplate(paths.templates, plan, name, options);
     },
+    schedules: async () => (await import('./actions/schedules.ts')).openSchedules(paths.schedules, now),
     browserSocket: async (key, from) =>
       (await import('./actions/access.ts')).findBrowserSocket(paths, await readSession(folders.get(key)), from),
     async accessToken() {
@@ -232,6 +235,7 @@ function messaging(
 
 /** What can be read of sessions; nothing is created. */
 function inspection(paths: WorkspacePaths, folders: SessionFolders) {
+  const family = (key: string) => folders.withChildren(folders.get(key).name).map(folders.get);
   return {
     async files(key, folder = '') {
       const { work } = folders.rootOf(key);
@@ -261,14 +265,8 @@ function inspection(paths: WorkspacePaths, folders: SessionFolders) {
     watch: (key, signal) => streamUpdates(folders.get(key), signal),
     stream: (key, options = {}) => streamFrom(folders.get(key), options),
     approvalRequest: async (key, id) =>
-      (await import('./inspect/approval-requests.ts')).findApprovalRequest(
-        folders.withChildren(folders.get(key).name).map(folders.get),
-        id,
-      ),
-    approvalRequests: async (key) =>
-      (await import('./inspect/approval-requests.ts')).listApprovalRequests(
-        folders.withChildren(folders.get(key).name).map(folders.get),
-      ),
+      (await import('./inspect/approval-requests.ts')).findApprovalRequest(family(key), id),
+    approvalRequests: async (key) => (await import('./inspect/approval-requests.ts')).listApprovalRequests(family(key)),
     allApprovalRequests: async () =>
       (await import('./inspect/approval-requests.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
   } satisfies Partial<Client>;

@@ -18,6 +18,8 @@ import {
 import { GRACE_MS } from './host/clock.ts';
 import { type DiskMonitor, fileSystemAt, type ReadFsType } from './host/disk.ts';
 import { takeOwnership, type WorkspaceOwnership } from './host/ownership.ts';
+import type { ScheduledSessions } from './schedules/occurrence-steps.ts';
+import { startSchedules } from './schedules/schedule-runner.ts';
 import { openUnfinishedSessions, scheduleRetention } from './sessions/background-sweeps.ts';
 import type { OpenedSession } from './sessions/pool-state.ts';
 import { openSessionPool } from './sessions/session-pool.ts';
@@ -63,6 +65,8 @@ export type ServeOptions = {
   parentOf?: (name: string) => string | undefined;
   /** Removes expired data of a session; resolves to whether more is left to remove. */
   sweep: (name: string) => Promise<boolean>;
+  /** How schedules reach sessions; without it none is run. */
+  scheduled?: ScheduledSessions;
   /** How long the event loop may be blocked before the watchdog ends the daemon, in ms. */
   patienceMs?: number;
   /** How long calls in flight may take when the daemon is asked to stop, in ms; default 10 s. */
@@ -112,17 +116,13 @@ export async function serveWorkspace(
   });
   const begun = openUnfinishedSessions(workspace, clock, sessions.wake);
   const found = (name: string) => (hasInboxFiles(workspace, name) ? sessions.wake(name) : begun.check(name));
+  const gone = (name: string): void => {
+    sessions.drop(name);
+    wakeParent(name);
+  };
   const watch = await watchWorkspace(
     workspace,
-    {
-      found,
-      session: sessions.wake,
-      gone(name) {
-        sessions.drop(name);
-        wakeParent(name);
-      },
-      settings: options.settings,
-    },
+    { found, session: sessions.wake, gone, settings: options.settings },
     { log, clock, open: sessions.openNames, ...testSeamsOf(options) },
   );
   approvals.deliverTo(watch.watchApprovals);
@@ -142,8 +142,10 @@ export async function serveWorkspace(
     settings: options.settingsStatus,
   });
   begun.start();
+  const schedules = startSchedulesOf(workspace, owner, options);
   return {
     async stop() {
+      await schedules?.stop();
       begun.close();
       unsweep();
       await watch.close();
@@ -156,6 +158,11 @@ export async function serveWorkspace(
       await guard.stop();
     },
   };
+}
+
+function startSchedulesOf({ paths }: Workspace, owner: WorkspaceOwnership, { scheduled, clock, log }: ServeOptions) {
+  if (!scheduled) return undefined;
+  return startSchedules({ folder: paths.schedules, sessions: scheduled, clock, log, checkOwner: owner.check });
 }
 
 /** Takes ownership of the workspace and prepares it. Throws `AlreadyOwnedError`, or UserError if it is not local. */

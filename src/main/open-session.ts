@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { errorText } from '../base/user-error.ts';
 import { realClock } from '../daemon/host/clock.ts';
 import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
+import type { SpendingBook } from '../daemon/host/spending.ts';
 import type { DaemonHooks } from '../daemon/serve-workspace.ts';
 import type { OpenedSession } from '../daemon/sessions/pool-state.ts';
 import type { RunGuarded, SessionPorts } from '../engine/ports/session-ports.ts';
@@ -21,7 +22,9 @@ import {
 } from '../tools/index.ts';
 import type { LiveSettings } from './live-settings.ts';
 import type { SecretRedaction } from './redaction.ts';
+import { openOwnSchedules } from './scheduled-sessions.ts';
 import { openSessionNotes, type SessionNotesOptions } from './session-notes.ts';
+import { openSessionSpending } from './session-spending.ts';
 
 type SessionDeps = {
   workspace: Workspace;
@@ -42,6 +45,7 @@ type SessionDeps = {
   mcp: McpPool;
   browsers: Browsers;
   secrets: SecretRedaction;
+  spending: SpendingBook;
 };
 
 export async function openSessionWorld(name: string, deps: SessionDeps): Promise<OpenedSession | null> {
@@ -58,7 +62,8 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   const sandbox = { of: deps.sandbox, settings: () => effective().sandbox };
   const notes = openSessionNotes(name, { ...deps, effective, clock: realClock });
   const jobs = openJobStore(sessionPaths(workspace.paths.session(name)).jobs);
-  const builtin = builtinTools({ readAlso, env: deps.env, web, sandbox, jobs, notes: notes.tools });
+  const schedules = openOwnSchedules(name, workspace.paths.schedules);
+  const builtin = builtinTools({ readAlso, env: deps.env, web, sandbox, jobs, notes: notes.tools, schedules });
   const profile = {
     folder: sessionPaths(workspace.paths.session(name)).browser,
     settings: () => ({ network: config().network, browser: config().browser }),
@@ -75,22 +80,7 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
       onAdopted: (child) => deps.parents.set(child, name),
       quarantineReason: (child) => deps.hands().quarantineReason(child),
     }),
-    model: {
-      async ask(request, options) {
-        return buildModel(model).ask(request, options);
-      },
-      async prepare(request) {
-        await buildModel(model).prepare?.(request);
-      },
-      contextWindow(asked) {
-        try {
-          return model().contextWindow?.(asked);
-        } catch {
-          // A missing model is reported when the model is called.
-          return undefined;
-        }
-      },
-    },
+    model: modelPort(model),
     tools,
     clock: realClock,
     createNonce: () => randomBytes(6).toString('hex'),
@@ -98,6 +88,11 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
     owner,
     diskCapacity: deps.room,
     notes: notes.current,
+    spending: openSessionSpending(name, {
+      ...{ paths: workspace.paths, book: deps.spending },
+      own: () => effective().ownBudgets,
+      model: () => effective().model.name ?? deps.env['OPENAI_MODEL'],
+    }),
     jobs,
     browser: deps.browsers.controlFor({
       ...profile,
@@ -125,7 +120,10 @@ function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: Se
     const parent = parents.get(name) ?? parentSessionOf(name);
     if (parent !== undefined) hands().wake(parent);
   };
-  return withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name));
+  const root = rootSessionOf(name);
+  // A root session asks about the calls of its child sessions.
+  const onChange = (): void => (root === name ? undefined : hands().wake(root));
+  return withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name), onChange);
 }
 
 /** A line that readers would void must be neither written nor acted upon: files would be moved and replies sent. */
@@ -153,7 +151,7 @@ function withReplyHook(store: SessionStore, onReply: () => void): SessionStore {
 }
 
 /** A person may answer in the file: it is watched from now on, also if the daemon finds it at its start. */
-function withApprovalHook(store: SessionStore, asks: () => void): SessionStore {
+function withApprovalHook(store: SessionStore, asks: () => void, onChange: () => void): SessionStore {
   const { approvals } = store;
   const watched: SessionStore['approvals'] = {
     ...approvals,
@@ -165,9 +163,35 @@ function withApprovalHook(store: SessionStore, asks: () => void): SessionStore {
     async write(id, content) {
       await approvals.write(id, content);
       asks();
+      onChange();
+    },
+    async archive(id, content) {
+      await approvals.archive(id, content);
+      onChange();
     },
   };
   return { ...store, approvals: watched };
+}
+
+/** The model of the settings as they are at each call. */
+function modelPort(model: () => Model): Model {
+  return {
+    async ask(request, options) {
+      return buildModel(model).ask(request, options);
+    },
+    async prepare(request) {
+      await buildModel(model).prepare?.(request);
+    },
+    prices: async (asked) => buildModel(model).prices?.(asked),
+    contextWindow(asked) {
+      try {
+        return model().contextWindow?.(asked);
+      } catch {
+        // A missing model is reported when the model is called.
+        return undefined;
+      }
+    },
+  };
 }
 
 /** Settings may name a model that is not available, such as a missing script: that fails the run, not the daemon. */

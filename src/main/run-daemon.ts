@@ -5,6 +5,7 @@ import { realClock, timesOf } from '../daemon/host/clock.ts';
 import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk.ts';
 import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
+import { openSpendingBook } from '../daemon/host/spending.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
@@ -31,7 +32,9 @@ import {
 import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
 import { openLiveSettings } from './live-settings.ts';
 import { openSessionWorld } from './open-session.ts';
+import { startOwedFile } from './owed-writer.ts';
 import { openSecretRedaction } from './redaction.ts';
+import { openScheduledSessions } from './scheduled-sessions.ts';
 import { logEachOnce } from './session-notes.ts';
 
 const DEFAULT_RUNS = 8;
@@ -81,8 +84,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     wake: (name) => hands.wake(name),
     runGuarded: (name, what, run) => hands.runGuarded(name, what, run),
   });
-  const config = settings.config();
-  const currentConfig = oncePerTurn(settings.config);
+  const [config, currentConfig] = [settings.config(), oncePerTurn(settings.config)];
   const disk = openDisk(workspace, currentConfig, log);
   const allowed = limitsFor(config.concurrency?.runs ?? DEFAULT_RUNS, log);
   const runSemaphore = createRunSemaphore(allowed.runs);
@@ -93,27 +95,20 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const sandbox = openSandbox({ env, hidden: [workspace.paths.root], warn: (text) => log('warn', text) });
   const mcp = openMcpPool({ env, sandbox, log });
   const skills = openSkillStore(workspace.paths.skills);
+  const spending = openSpendingBook({
+    ...{ folder: workspace.paths.usage, clock: realClock, log },
+    budgets: () => currentConfig().budgets,
+  });
   const complain = logEachOnce((text) => log('warn', text));
   const open = (name: string, owner: WorkspaceOwnership) =>
     openSessionWorld(name, {
-      workspace,
-      owner,
-      settings,
-      config: currentConfig,
-      env,
-      runSemaphore,
-      models,
-      sandbox,
-      log,
+      ...{ workspace, owner, settings, config: currentConfig, env, runSemaphore, models, sandbox, log },
       // If the disk has become full meanwhile, the write itself fails.
       room: oncePerTurn(disk.capacity, (capacity) => capacity === 'ok'),
-      parents,
-      skills,
-      complain,
+      ...{ parents, skills, complain },
       hands: () => hands,
-      mcp,
-      browsers: pool,
-      secrets,
+      ...{ mcp, browsers: pool },
+      ...{ secrets, spending },
     });
   const daemon = await serveWorkspace(workspace, open, {
     log,
@@ -130,15 +125,18 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     hands: (given) => {
       hands = given;
     },
+    scheduled: openScheduledSessions(options.root),
     parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
   });
+  const owed = startOwedFile({ paths: workspace.paths, clock: realClock, log, lostServers: mcp.lost });
   const published = publishLater(workspace.paths.schemas, log);
   return {
     async stop() {
       await published;
+      await owed.stop();
       await daemon.stop();
       settings.close();
-      await Promise.all([mcp.close(), pool.close()]);
+      await Promise.all([mcp.close(), pool.close(), spending.close()]);
     },
   };
 }

@@ -3,6 +3,7 @@ import { createSearchRanking } from '../core/text/content-words.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
 import type { Config, SharingScope } from '../protocol/settings/config.ts';
 import type { EffectiveSettings } from '../protocol/settings/effective-settings.ts';
+import { isInReach } from '../protocol/workspace/daemon-files.ts';
 import type { Notes } from '../protocol/workspace/memory-notes.ts';
 import {
   checkSettings,
@@ -74,15 +75,17 @@ export function openSessionNotes(
     },
     tools: {
       skills,
-      async remember(text, scope) {
+      async remember(text, scope, sessions) {
         const memory = reach('memory');
         if (memory === 'off') throw new UserError('Nothing is remembered here: the setting `memory` is "off".');
         if (scope === 'workspace' && memory === 'session') {
           throw new UserError('Only this session may be written to here: the setting `memory` is "session".');
         }
+        if (scope === 'workspace' && sessions.length > 0)
+          throw new UserError('Only this session may be written to here: its sender may not see all sessions.');
         return (scope === 'workspace' ? shared : own).add(text);
       },
-      async recall(query, { limit, signal }) {
+      async recall(query, { limit, signal, reach: sessions }) {
         const how = reach('recall');
         if (how === 'off') throw new UserError('Nothing is searched here: the setting `recall` is "off".');
         const ranks = createSearchRanking(query);
@@ -91,7 +94,7 @@ export function openSessionNotes(
             'Expected words that say what it was about, got none that are rare enough. Use more specific words.',
           );
         const ours = (session: string) => session === name || rootSessionOf(session) === root;
-        const among = (session: string) => how === 'workspace' || ours(session);
+        const among = (session: string) => ours(session) || (how === 'workspace' && isInReach(sessions, session));
         const may = (session: string, settings: string | undefined) =>
           ours(session) || isSearchable(settings, config().recall);
         const searched = await readSearchCorpus(

@@ -36,6 +36,7 @@ export function chooseModel(settings: EffectiveModel, env: Environment): Model {
     ask: async (request, options) => findOrFault(() => modelFor(request.model ?? configured)).ask(request, options),
     prepare: async (request) => findOrFault(() => modelFor(request.model ?? configured)).prepare?.(request),
     contextWindow: (name) => (isBuiltIn(name ?? configured) ? undefined : endpoint.contextWindow?.(name)),
+    prices: async (name) => (isBuiltIn(name ?? configured) ? undefined : endpoint.prices?.(name ?? configured)),
   };
 }
 
@@ -86,6 +87,7 @@ function createEndpointModel(settings: EffectiveModel, env: Environment, name: s
     ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),
     prepare: async (request) => ((request.model ?? name) ? model : nameless).prepare?.(request),
     contextWindow: (asked) => model.contextWindow?.(asked ?? name),
+    prices: async (asked) => ((asked ?? name) ? model.prices?.(asked ?? name) : undefined),
   };
 }
 
@@ -127,6 +129,7 @@ function lazyModel(settings: EndpointSettings): Model {
     ask: async (request, options) => (model ?? (await load())).ask(request, options),
     prepare: async (request) => (model ?? (await load())).prepare?.(request),
     contextWindow: (name) => model?.contextWindow?.(name),
+    prices: async (name) => (model ?? (await load())).prices?.(name),
   };
 }
 

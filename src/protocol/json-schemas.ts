@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Occurrence, Schedule } from './schedules/schedule.ts';
 import { Event } from './session/event.ts';
 import { MessageFile } from './session/message.ts';
 import { Plan } from './session/plan.ts';
@@ -7,6 +8,8 @@ import { Config, Settings } from './settings/config.ts';
 import { ApprovalFile } from './settings/permissions.ts';
 import { TemplateHead } from './templates/template.ts';
 import { DaemonStatus } from './workspace/daemon-files.ts';
+import { OwedFile } from './workspace/owed-file.ts';
+import { UsageFile } from './workspace/usage-file.ts';
 
 const FORMATS = {
   message: { schema: MessageFile, title: 'A .json message file in inbox/' },
@@ -17,6 +20,10 @@ const FORMATS = {
   status: { schema: DaemonStatus, title: '.agentd/status.json, what the daemon sees and cannot serve' },
   approval: { schema: ApprovalFile, title: 'A call that waits for a person, in approvals/' },
   template: { schema: TemplateHead, title: 'The front matter of templates/<name>.md' },
+  schedule: { schema: Schedule, title: 'schedules/<name>.json, when a message is sent' },
+  occurrence: { schema: Occurrence, title: 'schedules/<name>/<due time>.json, what became of one due time' },
+  owed: { schema: OwedFile, title: '.agentd/owed.json, what is owed and not happening' },
+  usage: { schema: UsageFile, title: 'usage/<day>.json, what the model calls of a day have cost' },
   session: { schema: Settings, title: 'session.json, the settings of one session' },
 } as const;
 

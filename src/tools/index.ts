@@ -24,6 +24,7 @@ import {
   type SkillSource,
   skillTool,
 } from './memory/memory-tools.ts';
+import { type OwnSchedules, scheduleTool } from './memory/schedule-tool.ts';
 import { effectsOfCommand, type Sandbox } from './sandbox/sandbox.ts';
 import { shellTool } from './shell/shell-tool.ts';
 import { WEB_FETCH_HEAD, type WebSettings, webSearchHead } from './web/web-tool-heads.ts';
@@ -55,13 +56,16 @@ export type BuiltinOptions = {
   jobs?: JobStore | undefined;
   /** Memory and skills. Without this there are no such tools. */
   notes?: { remember: Remember; recall: Recall; skills: SkillSource } | undefined;
+  /** The schedules that send to the session. Without this there is no such tool. */
+  schedules?: OwnSchedules | undefined;
 };
 
 /**
  * The tools every session has, including the hidden `check` and `parts`, for `toolbox`. Throws UserError if a folder in
  * `readAlso` is not absolute.
  */
-export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs, notes }: BuiltinOptions): Tool[] {
+export function builtinTools(options: BuiltinOptions): Tool[] {
+  const { readAlso, env, shellTimeoutMs, web, sandbox, jobs, notes, schedules } = options;
   const relative = readAlso.find((folder) => !isAbsolute(folder));
   if (relative !== undefined) throw new UserError(`Expected absolute folders in \`read_also\`, got \`${relative}\`.`);
   // The files of skills can be read and run.
@@ -85,8 +89,11 @@ export function builtinTools({ readAlso, env, shellTimeoutMs, web, sandbox, jobs
     ...webTools(web ?? (() => ({})), env ?? {}),
     checkTool({ readAlso, shell: commands, web }),
     ...(notes ? [rememberTool(notes.remember), recallTool(notes.recall), skillTool(notes.skills)] : []),
+    ...(schedules ? [scheduleTool(schedules)] : []),
   ];
 }
+
+export type { OwnSchedules } from './memory/schedule-tool.ts';
 
 export type { WebSettings } from './web/web-tool-heads.ts';
 

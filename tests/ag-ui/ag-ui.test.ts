@@ -231,7 +231,7 @@ test('a call that waits is an interrupt: only an answer to that call, by who may
   expect([ran('two'), ran('three'), agent.pendingInterrupts]).toEqual([false, false, []]);
 });
 
-test('a call of a child session is an interrupt while its parent is at work, which the next run follows on', async () => {
+test('a call of a child session is an interrupt of the session above it, which goes on with the answer', async () => {
   const place = await agUiSetup(
     [
       { text: 'I have it written.', calls: [{ name: 'spawn', args: { task: 'write it' } }] },

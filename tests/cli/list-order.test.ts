@@ -24,6 +24,7 @@ function overview(name: string, minute: number, more: Partial<SessionOverview> =
     plan: null,
     asks: null,
     waits_for: null,
+    waits_until: null,
     inbox: 0,
     problem: null,
     settings: null,

@@ -53,3 +53,46 @@ test('usage says so where no model was called, and of a session that is not ther
   expect(await at.ctl('usage')).toEqual({ code: 0, out: '', err: 'No model has been called yet.\n' });
   expect((await at.ctl('usage', 'nobody')).code).toBe(4);
 });
+
+test('usage and status show what is spent of each budget, and calls by model, sender and schedule, also of sessions that are gone', async () => {
+  const at = bench();
+  const spent = { calls: 2, tokens: 100, cost: 4.5, unpriced: 0, ms: 60_000, unsettled: 0 };
+  const entries = [
+    { session: 'gone', sender: 'Ada', model: 'm', ...spent },
+    { session: 'news', schedule: 'news', model: 'n', ...spent, cost: 0.25, unpriced: 1 },
+  ];
+  const day = formatLocalTime(new Date().toISOString()).slice(0, 10);
+  at.write(`usage/${day}.json`, JSON.stringify({ version: 1, day, entries, open: [] }));
+  at.write('agentd.json', JSON.stringify({ budgets: { day: { cost: 5 }, per_sender: { month: { cost: 4 } } } }));
+  const { out } = await at.ctl('usage');
+  expect(out.split('\n').map((line) => line.split(/ {2,}/).slice(0, 4))).toEqual([
+    ['', ''].slice(1),
+    ['BUDGET', 'SPENT', 'LIMIT', 'LEFT'],
+    ['day.cost', '4.75 and more', '5', '0.25'],
+    ['per_sender.month.cost Ada', '4.50', '4', '0.00'],
+    [''],
+  ]);
+  expect((await at.ctl('usage', '--by', 'schedule')).out).toMatch(
+    /SCHEDULE +CALLS.*\n- +2 +100 +4\.5000\nnews +2 +100 +0\.2500/,
+  );
+  expect(JSON.parse((await at.ctl('usage', '--by', 'sender', '--json')).out)[0]).toMatchObject({
+    name: 'Ada',
+    cost: 4.5,
+  });
+  const { out: status } = await at.ctl('status');
+  expect(status).toContain('Budget:    budgets.day.cost: 4.75 of 5, and 1 calls of unknown cost is spent until');
+  expect(status).toContain('Budget:    budgets.per_sender.month.cost of Ada: 4.50 of 4 is spent; runs wait until');
+});
+
+test('a budget that is no amount is an error of settings', async () => {
+  const at = bench();
+  at.write(
+    'agentd.json',
+    JSON.stringify({ budgets: { day: { cost: -1 } }, model: { prices: { input: -1, output: 1 } } }),
+  );
+  const { code, out } = await at.ctl('config', 'validate');
+  expect([code, out]).toEqual([
+    1,
+    expect.stringMatching(/budgets\.day\.cost: .*got -1[\s\S]*|prices\.input: .*got -1/),
+  ]);
+});

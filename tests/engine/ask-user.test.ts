@@ -320,3 +320,15 @@ test.each([
   expect(results(it)).toMatchObject([{ ok: false }]);
   expect(it.reply('2.json')).toContain('It is Tuesday.');
 });
+
+test('a message apart, such as a schedule sends, is a task beside what waits: no answer, and no "continue"', async () => {
+  for (const text of ['2', 'continue', 'stop the server']) {
+    const it = await asked();
+    it.drop('2.json', JSON.stringify({ text, options: { when: 'apart' } }));
+    await it.settle();
+    expect(results(it).filter(({ ok }) => ok)).toEqual([]);
+    expect(it.events().findLast(({ type }) => type === 'run.started')).toMatchObject({ message: '2.json' });
+    expect(people(it).at(-1)?.content).toContain(text);
+    expect(it.faults).toEqual([]);
+  }
+});

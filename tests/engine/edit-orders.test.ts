@@ -105,7 +105,12 @@ test('the log says who edited, and a step that another agent closed was closed b
   const it = await paused();
   const close = (steps: object[]) => steps.map((step) => ({ ...step, status: 'completed' }));
   const agent = { from: 'codex', by: 'agent', rights: { role: 'send' } };
-  expect(await order(it, close, agent)).toMatchObject({ by: 'agent', from: 'codex', role: 'send', order: 'e.json' });
+  expect(await order(it, close, agent)).toMatchObject({
+    by: 'agent',
+    from: 'codex',
+    rights: { role: 'send' },
+    order: 'e.json',
+  });
   expect(it.plan()?.steps).toMatchObject([{ completed_by: 'agent' }, { completed_by: 'agent' }]);
   const reopened = await paused();
   reopened.drop('s.json', JSON.stringify({ command: 'plan', text: 'skip step_2', ...agent }));

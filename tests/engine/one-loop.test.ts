@@ -24,6 +24,7 @@ function wakingPorts(world: SessionPorts, wake: () => void): SessionPorts {
     children: {
       send: waking(children.send),
       reply: waking(children.reply),
+      waitingCalls: waking(children.waitingCalls),
       consume: waking(children.consume),
     },
     runSemaphore: { acquire: waking(world.runSemaphore.acquire) },

@@ -57,6 +57,32 @@ test('a daemon killed while a child works goes on with both, and the child is as
   await server.close();
 });
 
+test("a child's call waits for the person at the root, also after a lost daemon, and both names answer it", async () => {
+  const { server, on, flags } = await family((task, request) =>
+    request % 2 === 0
+      ? { text: '', calls: [{ name: 'shell', args: JSON.stringify({ command: `echo ${request} >> ran` }) }] }
+      : { text: `done: ${task}` },
+  );
+  on.config({ permissions: [{ ask: 'shell' }] });
+  const first = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  const asked = await on.file('demo', 'outbox/1.md');
+  expect(statusOf(asked)).toBe('waiting');
+  expect(asked).toMatch(/demo~step_1, call 1, shell[\s\S]*echo 0 >> ran/);
+  expect(await on.ctl('list')).toMatch(/^demo +waiting \(approval\)/m);
+  first.process.kill('SIGKILL');
+  await first.ended;
+  await on.serve(flags);
+  on.sh('demo', 'echo yes > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('The child said: done: find x');
+  on.sh('demo', 'echo "find y" > inbox/3.md');
+  expect(statusOf(await on.file('demo', 'outbox/3.md'))).toBe('waiting');
+  await on.ctl('approve', 'demo~step_1+2');
+  expect(await on.file('demo', 'outbox/approval-children.md')).toContain('The child said: done: find y');
+  expect(inFolder(`${on.session('demo')}/work`)).toEqual(['ran']);
+  await server.close();
+});
+
 test('a child that a person removes while it works has failed, and the parent goes on', async () => {
   const { server, on, flags } = await family(() => ({ hang: 'before' }));
   await on.serve(flags);

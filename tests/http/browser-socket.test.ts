@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import WebSocket, { WebSocketServer } from 'ws';
 import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { openClient } from '../../src/client/index.ts';
@@ -14,7 +14,9 @@ import { inFolder, until } from '../support/daemon.ts';
 import { serveHere } from './serving.ts';
 
 /** A socket in place of the daemon's, and a WebSocket that the server connects with it. */
-async function connected(): Promise<{ page: WebSocket; daemon: Promise<Socket>; closed: Promise<number> }> {
+async function connected(
+  isHolder = () => true,
+): Promise<{ page: WebSocket; daemon: Promise<Socket>; closed: Promise<number> }> {
   const folder = mkdtempSync(join(tmpdir(), 'agentd-held-'));
   const path = join(folder, 's');
   const daemon = createServer({ pauseOnConnect: true });
@@ -27,7 +29,7 @@ async function connected(): Promise<{ page: WebSocket; daemon: Promise<Socket>; 
   });
   await Promise.all([once(daemon.listen(path), 'listening'), once(server, 'listening')]);
   const client = openClient(folder);
-  const services = { currentClient: () => client, closing: new AbortController().signal };
+  const services = { currentClient: () => (isHolder() ? client : undefined), closing: new AbortController().signal };
   server.on('connection', (socket) => serveBrowserSocket(socket, path, services));
   const page = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`);
   onTestFinished(() => page.terminate());
@@ -43,6 +45,22 @@ test('a page that is disconnected while it sends learns that the handover has en
   await once(page, 'pong');
   socket.destroy();
   expect(await closed).toBe(1000);
+});
+
+test('a page whose token was removed is disconnected, from the daemon as well', async () => {
+  let isHolder = true;
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { page, daemon, closed } = await connected(() => isHolder);
+  const [socket] = await Promise.all([daemon, once(page, 'open')]);
+  vi.advanceTimersByTime(10_000);
+  page.ping();
+  await once(page, 'pong');
+  expect(page.readyState).toBe(WebSocket.OPEN);
+  isHolder = false;
+  vi.advanceTimersByTime(10_000);
+  expect(await closed).toBe(4401);
+  await once(socket.resume(), 'close');
 });
 
 test('an order for the browser of a session that is not served is refused with the reason, not after a wait', async () => {

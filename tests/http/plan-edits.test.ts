@@ -62,7 +62,7 @@ test.each([
   expect(saved.headers['etag']).toBe(`"${plan.id}.${(await readPlan(server)).revision}"`);
   await continued(place);
   const all = await events(place);
-  expect(all.find(({ type }) => type === 'plan.edited')).toMatchObject({ by: 'person', from: 'bob', role });
+  expect(all.find(({ type }) => type === 'plan.edited')).toMatchObject({ by: 'person', from: 'bob', rights: { role } });
   expect(all.some((event) => event.type === 'approval.asked' && event.name === 'check')).toBe(!runs);
   expect(fs.existsSync(place.path('.sessions/demo/work/ran'))).toBe(runs);
   const { versions } = (await server.ask('GET', '/api/sessions/demo/plan/history')).json as { versions: object[] };
@@ -138,7 +138,11 @@ test('a message carries what its sender may do: options beyond the settings are 
   });
   expect((await answerOf('send', 10)).json['status']).not.toBe('rejected');
   expect(await events(place)).toContainEqual(
-    expect.objectContaining({ type: 'message.received', from: 'send-10', rights: { role: 'send' } }),
+    expect.objectContaining({
+      type: 'message.received',
+      from: 'send-10',
+      rights: { role: 'send', sessions: [['demo']] },
+    }),
   );
   await server.ask('POST', '/api/sessions/demo/undo', { body: {} });
   expect((await answerOf('admin', 999)).json['status']).not.toBe('rejected');

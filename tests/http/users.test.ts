@@ -125,6 +125,27 @@ test('a token allows what its role says, in the sessions it may see; other sessi
   expect([stream.status, (await stream.text()).includes('Say more')]).toEqual([200, false]);
 });
 
+test("while a session asks about a child's call, a message that would answer it needs the role approve", async () => {
+  const place = setup();
+  fs.mkdirSync(place.root, { mode: 0o700 });
+  fs.writeFileSync(
+    place.path('agentd.json'),
+    '{ "sandbox": "none", "permissions": [{ "ask": "shell" }, { "allow": "spawn" }] }',
+  );
+  const spawn = { calls: [{ name: 'spawn', args: { task: 'say hi' } }] };
+  const call = { calls: [{ name: 'shell', args: { command: 'echo hi' } }] };
+  const { ask } = await serveWorkspace(place);
+  await place.serveHere('--model', script(place, [spawn, call, { text: 'Done.' }]));
+  const sender = await addToken(place, 'sam', 'send', '*');
+  const approver = await addToken(place, 'ana', 'approve', '*');
+  const messages = '/api/sessions/demo/messages';
+  await ask('POST', messages, { ...sender, body: { text: 'Say hi' } });
+  await place.replied('demo');
+  for (const body of [{ text: 'yes' }, { text: 'Use another way' }, { command: 'deny', text: 'demo~step_1' }])
+    expect([body, (await ask('POST', messages, { ...sender, body })).status]).toEqual([body, 403]);
+  expect((await ask('POST', messages, { ...approver, body: { text: 'yes' } })).status).toBe(202);
+});
+
 test("tokens are stored as hashes in a private file that is reloaded; while it is invalid, only the owner's token works", async () => {
   const place = setup();
   const file = place.path('.agentd', 'tokens.json');

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
+import { opened, received, record, rig, started } from '../client/rig.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
 import { callTool, clientHere, stdioClient, VERSIONS } from './mcp-client.ts';
 
@@ -32,6 +33,39 @@ test.each(VERSIONS)(
     expect(await callTool(client, 'send_message', SEND)).toMatchObject({ text: 'Written.', data: { status: 'done' } });
     expect(shown).toEqual([expect.stringContaining('shell echo a >> ran')]);
     expect(hasRun(at)).toBe(true);
+  },
+);
+
+test.each(VERSIONS)(
+  'by %s no form is shown where several calls wait: it would not say which one is meant',
+  async (version) => {
+    const at = rig();
+    const spent = { iterations: 1, tokens: 0, cost: null };
+    const call = { name: 'shell', args: '{}', hash: 'a'.repeat(64), why: 'x', display: 'x', always: null };
+    for (const name of ['demo', 'demo~step_1']) {
+      const paths = at.session(name);
+      mkdirSync(paths.approvals, { recursive: true });
+      writeFileSync(`${paths.approvals}/1.json`, '{}');
+      await record(paths, [
+        ...[opened, received('1.md'), started('1.md')],
+        { type: 'approval.asked', call: '6.0', id: 1, ...call, expires_at: '2026-01-02T04:04:05.678Z' },
+        { type: 'run.ended', message: '1.md', status: 'waiting', reason: 'approval', text: 'x', spent },
+      ]);
+    }
+    const { outbox } = at.session('demo');
+    mkdirSync(outbox, { recursive: true });
+    const answer = { id: 'o1.msg.json', in_reply_to: 'o1', session: 'demo', status: 'waiting', text: 'May I?' };
+    const rest = { reason: 'approval', approval: 1, plan: null, usage: spent, attachments: [] };
+    writeFileSync(`${outbox}/o1.msg.json`, JSON.stringify({ ...answer, ...rest }));
+    let forms = 0;
+    const person = () => {
+      forms++;
+      return null;
+    };
+    const client = await clientHere({ root: at.root }, { version, person });
+    const { data } = await callTool(client, 'pause_session', { session: 'demo', id: 'o1', wait_seconds: 0 });
+    expect(data).toMatchObject({ status: 'waiting', approvals: [{ session: 'demo' }, { session: 'demo~step_1' }] });
+    expect(forms).toBe(0);
   },
 );
 

@@ -56,7 +56,7 @@ export async function stdioClient(
 
 /** A client of the same server in this process, where the program and its end are not what is tested. */
 export async function clientHere(
-  { root }: Setup,
+  { root }: Pick<Setup, 'root'>,
   { answersApprovals = false, ...setup }: ClientSetup & { answersApprovals?: boolean } = {},
 ): Promise<Client> {
   const client = newClient(setup);

@@ -138,6 +138,11 @@ describe('rejected, another try is pointless', () => {
     }
   });
 
+  test('429 for a quota that comes back at a known time is waited for', async () => {
+    const body = { error: { message: 'Your quota resets in 3h10m.', code: 'insufficient_quota' } };
+    expect(await faultOf({ status: 429, body })).toMatchObject({ kind: 'overloaded', retry: true, waitMs: 11_400_000 });
+  });
+
   test('429 because the account is empty', async () => {
     const body = { error: { message: 'You exceeded your current quota', code: 'insufficient_quota' } };
     expect(await faultOf({ status: 429, body, headers: { 'retry-after': '1' } })).toMatchObject({

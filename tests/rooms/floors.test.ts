@@ -5,7 +5,7 @@ import { filesIn, findCircles, isUnder, readSources } from './sources.ts';
 
 /** The floors of each room, lowest first: a file imports its own floor and those before it. A file among them is a front. */
 const FLOORS: Record<string, readonly string[]> = {
-  protocol: ['workspace', 'settings', 'session', 'tool-calls', 'templates', 'json-schemas.ts'],
+  protocol: ['workspace', 'settings', 'session', 'tool-calls', 'templates', 'schedules', 'json-schemas.ts'],
   core: [
     ...[
       'text',
@@ -24,7 +24,20 @@ const FLOORS: Record<string, readonly string[]> = {
   ],
   engine: ['ports', 'state', 'calls', 'intake', 'loop'],
   store: [
-    ...['fs', 'layout', 'settings', 'event-log', 'inbox', 'plan', 'templates', 'notes', 'session', 'workspace'],
+    ...[
+      'fs',
+      'layout',
+      'settings',
+      'event-log',
+      'inbox',
+      'plan',
+      'templates',
+      'notes',
+      'schedules',
+      'usage',
+      'session',
+      'workspace',
+    ],
     'index.ts',
   ],
   tools: [
@@ -32,7 +45,7 @@ const FLOORS: Record<string, readonly string[]> = {
     ...['browser', 'handover', 'mcp', 'memory', 'toolbox', 'index.ts'],
   ],
   models: ['answer', 'request', 'endpoint', 'built-in', 'choose-model.ts'],
-  daemon: ['host', 'crashes', 'watch', 'sessions', 'serve-workspace.ts'],
+  daemon: ['host', 'crashes', 'watch', 'schedules', 'sessions', 'serve-workspace.ts'],
   client: ['sessions', 'inspect', 'actions', 'index.ts'],
   frontends: ['command-line.ts', 'agentd', 'http', 'web', 'openai', 'ag-ui', 'acp', 'mcp', 'cli'],
   'frontends/http': ['common', 'access', 'routes', 'server', 'index.ts'],
@@ -40,7 +53,7 @@ const FLOORS: Record<string, readonly string[]> = {
   'frontends/cli': ['common', 'commands', 'admin', 'live', 'parser', 'index.ts'],
 };
 /** Rooms and floors without folders. */
-const FLAT = ['base', 'main'];
+const FLAT = ['base', 'schedules', 'main'];
 const ENTRY_POINTS = ['agentctl.ts', 'agentd.ts', 'index.ts'];
 const MOST_FILES = 12;
 

@@ -13,8 +13,10 @@ const TASK = { id: ID, from: 'demo', text: 'find x' };
 
 function parent() {
   const workspace = openWorkspace(join(tempFolder(), 'ws'), { now: at });
-  const children = openChildSessions(workspace, { onAdopted: () => {}, quarantineReason: () => undefined });
-  return { workspace, children, paths: sessionPaths(workspace.paths.session(CHILD)) };
+  const adopted: string[] = [];
+  const onAdopted = (child: string) => void adopted.push(child);
+  const children = openChildSessions(workspace, { onAdopted, quarantineReason: () => undefined });
+  return { workspace, children, adopted, paths: sessionPaths(workspace.paths.session(CHILD)) };
 }
 
 const replied: Reply = {
@@ -64,4 +66,32 @@ test('a command does not recreate a session that is gone', async () => {
   const { children, paths } = parent();
   expect(await children.send(CHILD, { id: 'a.1.1-1', from: 'demo', command: 'continue' })).toBe('gone');
   expect(fs.existsSync(paths.folder)).toBe(false);
+});
+
+test('the calls of children that wait are those whose files have no answer; one that cannot be read waits still', async () => {
+  const { workspace, children } = parent();
+  const file = (id: number, decision: string | null) => ({
+    ...{ id, decision, always: null, call: { tool: 'shell', args: '{}' }, display: 'ls', why: 'it asks', hash: 'abc' },
+    ...{ asked_at: '2026-01-05T08:00:00.000Z', expires_at: '2026-01-05T09:00:00.000Z' },
+  });
+  const call = { tool: 'shell', display: 'ls', why: 'it asks', always: null, hash: 'abc' };
+  const waiting = (session: string, id: number) => ({ session, id, ...call, expires_at: file(id, null).expires_at });
+  for (const name of [CHILD, `${CHILD}~b`, 'demo~c', 'demon~a']) {
+    await workspace.create(name);
+    const { approvals } = sessionPaths(workspace.paths.session(name));
+    fs.mkdirSync(approvals);
+    fs.writeFileSync(join(approvals, '1.json'), JSON.stringify(file(1, name === 'demo~c' ? 'allow' : null)));
+    fs.writeFileSync(join(approvals, '2.json'), '{ "decision": yes }');
+  }
+  const known = waiting(CHILD, 2);
+  expect(await children.waitingCalls('demo', [known])).toEqual([waiting(CHILD, 1), known, waiting(`${CHILD}~b`, 1)]);
+});
+
+test('a task makes a session wait for the child, and an answer to a call of a child does not', async () => {
+  const { workspace, children, adopted } = parent();
+  await children.send(CHILD, TASK);
+  await workspace.create(`${CHILD}~b`);
+  for (const command of ['approve', 'deny'])
+    await children.send(`${CHILD}~b`, { id: `b.${command}`, from: 'demo', command });
+  expect(adopted).toEqual([CHILD]);
 });

@@ -8,6 +8,7 @@ import type { Permission } from '../../src/engine/ports/tool-ports.ts';
 import { Reply, RUN_END } from '../../src/protocol/session/reply.ts';
 import type { Config } from '../../src/protocol/settings/config.ts';
 import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
+import { ApprovalFile } from '../../src/protocol/settings/permissions.ts';
 import { type MemoryStore, memoryStore } from './memory-store.ts';
 import type { Move } from './rig.ts';
 
@@ -42,6 +43,8 @@ export type Family = {
   spoil(name: string, why: string | null): void;
   /** Lets everything happen until nothing moves; time passes where something waits for it. Throws where it never ends. */
   settle(): Promise<void>;
+  /** The same, while no more than this many milliseconds pass. */
+  settleWithin(ms: number): Promise<void>;
   /** What is on record altogether. */
   count(): number;
 };
@@ -121,7 +124,8 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
 
   function storeOf(mine: OpenSession): SessionStore {
     const { store, name } = mine;
-    const { eventLog, outbox } = store;
+    const { eventLog, outbox, approvals } = store;
+    const wakeRoot = () => void (mine.on && name !== 'demo' && wake('demo'));
     const wakeParent = () => {
       const parent = parents.get(name);
       if (mine.on && parent !== undefined) wake(parent);
@@ -139,6 +143,11 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
             return made;
           }),
         sync: () => living(mine, () => eventLog.sync()),
+      },
+      approvals: {
+        ...approvals,
+        write: (id, content) => living(mine, () => approvals.write(id, content)).then(wakeRoot),
+        archive: (id, content) => living(mine, () => approvals.archive(id, content)).then(wakeRoot),
       },
       outbox: {
         ...outbox,
@@ -184,6 +193,18 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
             ? undefined
             : lost(child, id, `the session ${child} has lost the message ${id}`, RUN_END.stateLost);
         }),
+      waitingCalls: (root) =>
+        living(mine, async () =>
+          [...stores].flatMap(([session, { hands }]) =>
+            session.startsWith(`${root}~`)
+              ? [...hands.approvals()].flatMap(([id, text]) => {
+                  const { call, decision, ...file } = ApprovalFile.parse(JSON.parse(text));
+                  const { display, why, always, hash, expires_at } = file;
+                  return decision ? [] : [{ session, id, tool: call.tool, display, why, always, hash, expires_at }];
+                })
+              : [],
+          ),
+        ),
       consume: async () => {},
     };
   }
@@ -241,10 +262,10 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
     for (const name of stores.keys()) wake(name);
   }
 
-  function passTime(): boolean {
+  function passTime(until = Number.POSITIVE_INFINITY): boolean {
     const next = timers.reduce((least, timer) => Math.min(least, timer.at), Number.POSITIVE_INFINITY);
     // What is due in days is no matter of this run: a timer that long is nothing but a look whether all is well.
-    if (next === Number.POSITIVE_INFINITY || next > START + 30 * DAY_MS) return false;
+    if (next === Number.POSITIVE_INFINITY || next > Math.min(until, START + 30 * DAY_MS)) return false;
     now = Math.max(now, next);
     const due = timers.filter((timer) => timer.at <= now);
     timers = timers.filter((timer) => timer.at > now);
@@ -286,15 +307,18 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
       const parent = parents.get(name);
       if (parent !== undefined) wake(parent);
     },
-    async settle() {
-      for (let n = 0; n < MOST_ROUNDS; n++) {
-        await quiet();
-        if (isCut) await cut();
-        else if (!passTime()) return;
-      }
-      throw new Error('it never becomes idle');
-    },
+    settleWithin: (ms) => settleUntil(now + ms),
+    settle: () => settleUntil(Number.POSITIVE_INFINITY),
     count: () => events,
   };
+
+  async function settleUntil(until: number): Promise<void> {
+    for (let n = 0; n < MOST_ROUNDS; n++) {
+      await quiet();
+      if (isCut) await cut();
+      else if (!passTime(until)) return;
+    }
+    throw new Error('it never becomes idle');
+  }
   return self;
 }

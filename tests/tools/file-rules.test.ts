@@ -26,6 +26,7 @@ const ROWS: Row[] = [
   ['`check` with an address', 'check', { url: 'https://example.com/' }],
   ['`parts` with a file', 'parts', { file: KEPT, group: 1, from: 0 }],
   ['`remember`', 'remember', { text: 'x' }],
+  ['`schedule` with `add`', 'schedule', { action: 'add' }],
   ['`jobs`', 'jobs', {}],
   ['`list_files`', 'list_files', { path: KEPT }],
   ['`parts` with a folder', 'parts', { folder: 'secret', from: 0 }],
@@ -45,9 +46,10 @@ function allTools(): Tool[] {
     recall: async () => ({ found: [], sessions: 0, read: 0, whole: true }),
     skills: { folder, list: () => ({ skills: [] }) },
   };
+  const schedules = { list: () => [], add: async () => '', remove: async () => {} };
   const search = { engine: 'searxng' as const, base_url: 'https://example.com/' };
   return [
-    ...builtinTools({ readAlso: [], jobs: openJobStore(folder), notes, web: () => ({ search }) }),
+    ...builtinTools({ readAlso: [], jobs: openJobStore(folder), notes, schedules, web: () => ({ search }) }),
     openBrowsers({ env: {}, log: () => {} }).toolFor(folder, () => ({})),
   ];
 }
@@ -67,7 +69,7 @@ function effectsOf([, name, args]: Row): string[] {
         ? 'what the session keeps'
         : '',
     '',
-    touches.includes('network') ? 'the network' : '',
+    touches.includes('network') ? 'the network' : touches.includes('outside') ? 'the session, later' : '',
   ];
 }
 

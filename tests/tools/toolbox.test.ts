@@ -219,7 +219,10 @@ test('the names that settings may use are those of all tools', () => {
     recall: async () => ({ found: [], sessions: 0, read: 0, whole: true }),
     skills: openSkillStore('/nowhere'),
   };
-  const all = builtinTools({ readAlso: [], notes, jobs: openJobStore('/nowhere') }).map((tool) => tool.spec.name);
+  const schedules = { list: () => [], add: async () => '', remove: async () => {} };
+  const all = builtinTools({ readAlso: [], notes, jobs: openJobStore('/nowhere'), schedules }).map(
+    (tool) => tool.spec.name,
+  );
   const own = [PLAN_TOOL, ASK_USER_TOOL, SPAWN_TOOL].map(({ name }) => name);
   expect([...TOOL_NAMES].sort()).toEqual([...all, 'browser', ...own].sort());
 });

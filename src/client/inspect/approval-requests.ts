@@ -154,12 +154,13 @@ export async function findAnsweredCall(
   if (STOPPING.has(message.command ?? '')) return undefined;
   const name = nameIfExists(sessions, key);
   const waiting = name === undefined ? [] : await sessions.approvalRequests(name);
-  // A call of a child session is not answered by a message to its parent.
-  const own = waiting.find(({ session }) => session === name);
-  if (own || !isApprovalAnswer(message)) return own;
+  const session = name === undefined ? undefined : (await sessions.show(name)).session;
+  // A call of a child session is answered by a message to its root once that asks about it.
+  const asked = session?.childCalls.run ? waiting[0] : undefined;
+  const answered = waiting.find((one) => one.session === name) ?? asked;
+  if (answered || !isApprovalAnswer(message)) return answered;
   // With a question open the session is idle until that is answered.
-  const asksQuestion = name !== undefined && (await sessions.show(name)).session.question !== null;
-  return asksQuestion ? undefined : 'words';
+  return (session?.question ?? null) !== null ? undefined : 'words';
 }
 
 /** The first message creates the session. */

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
 import { formatStatus } from '../../core/messages/status-report.ts';
 import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
-import { type Standing, sessionStanding } from '../../core/session/session-queries.ts';
+import { runWait, type Standing, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { RejectionReason } from '../../protocol/session/message.ts';
 import type { Step } from '../../protocol/session/plan.ts';
@@ -202,6 +202,7 @@ export function detailsAsJson({
       model: run.model ?? null,
       spent: run.spent,
       limits: run.limits,
+      waits_for: runWait(session),
     },
     run_end: runEnd && {
       message: runEnd.message,

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import { countCompletedSteps } from '../../core/plan/step-graph.ts';
-import { sessionStanding } from '../../core/session/session-queries.ts';
+import { runWait, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { SessionStanding, UserQuestion } from '../../protocol/session/reply.ts';
@@ -38,8 +38,10 @@ export type SessionOverview = {
   plan: { id: string; status: PlanStatus; completed: number; total: number } | null;
   /** The question it asked by `ask_user` and waits to be answered. */
   asks: UserQuestion | null;
-  /** Why a waiting session waits, such as `approval`: the reason for which its run ended. */
+  /** Why a waiting session waits, such as `approval`; of a running one: `budget`, `model limit` or `model`. */
   waits_for: string | null;
+  /** When a running session that waits for a budget or its model goes on by itself. */
+  waits_until: string | null;
   /** ISO 8601, UTC; null if nothing has happened yet. */
   changed: string | null;
   /** Messages in the inbox that have not been taken yet. */
@@ -86,12 +88,13 @@ export async function* readOverviews(paths: WorkspacePaths, folders: SessionFold
 }
 
 /** A summary of a session; an unreadable event log is reported in it, not thrown. */
-async function readOverview(paths: NamedSession, reasons: UnservedReasons): Promise<SessionOverview> {
+export async function readOverview(paths: NamedSession, reasons: UnservedReasons): Promise<SessionOverview> {
   const inbox = countWaitingMessages(paths);
   try {
     const session = await readSession(paths);
     const { plan } = session;
     const standing = sessionStanding(session);
+    const wait = runWait(session);
     const question = standing === 'waiting' ? session.question : null;
     const { title, problem: settings } = await checkSessionSettings(paths);
     return {
@@ -102,7 +105,8 @@ async function readOverview(paths: NamedSession, reasons: UnservedReasons): Prom
       standing,
       plan: plan && planProgress(plan),
       asks: question && { text: question.text, choices: question.choices },
-      waits_for: standing === 'waiting' ? waitReason(session) : null,
+      waits_for: standing === 'waiting' ? waitReason(session) : (wait?.what ?? null),
+      waits_until: wait?.until ?? null,
       changed: session.at || null,
       inbox,
       problem: null,
@@ -146,7 +150,7 @@ function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
   return { name, label, parent: null, title: null, standing: 'unreadable', ...UNREADABLE, inbox: 0, problem };
 }
 
-const NOTHING = { plan: null, asks: null, waits_for: null, changed: null };
+const NOTHING = { plan: null, asks: null, waits_for: null, waits_until: null, changed: null };
 const UNREADABLE = { ...NOTHING, settings: null, plan_problem: null, unserved: null };
 
 /** Number of messages not taken yet; 0 if the inbox cannot be read. */

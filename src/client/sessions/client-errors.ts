@@ -83,6 +83,18 @@ export class NotInPlan extends NotFound {
   }
 }
 
+/** There is no schedule of this name. */
+export class NoSuchSchedule extends NotFound {
+  constructor(name: string, names: readonly string[]) {
+    const near = nearestName(name.slice(0, 80), names);
+    const meant = near === undefined ? '' : ` Did you mean "${near}"?`;
+    super(
+      `There is no schedule ${JSON.stringify(name)}.${meant} Schedules: ${firstFew(names).join(', ') || 'none yet; see: agentctl schedule --help'}.`,
+    );
+    this.name = 'NoSuchSchedule';
+  }
+}
+
 /** An upload is longer than is allowed. */
 export class FileTooLarge extends UserError {
   constructor(most: number) {

@@ -93,7 +93,16 @@ function childSend(
 ): ChildSend {
   const child = childSessionName(session.name, step, childGeneration(session, step));
   const id = `${step}.${count}-${session.plan?.id.replace(/^plan_/, '') ?? ''}`;
-  return { do: 'send', step, child, attempt, notBefore: null, message: { id, from: session.name, ...message } };
+  const reach = session.run?.reach ?? [];
+  const rights = reach.length > 0 && { rights: { sessions: reach.map((patterns) => [...patterns]) } };
+  return {
+    do: 'send',
+    step,
+    child,
+    attempt,
+    notBefore: null,
+    message: { id, from: session.name, ...rights, ...message },
+  };
 }
 
 /**

@@ -16,6 +16,7 @@ import { checkLimits, endRunEvents } from '../runs/end-run.ts';
 import { type ChildSession, haltSeverity, isChildBusy, whyNoChildren } from '../session/child-session.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
+import { askAboutChildCalls } from './child-calls.ts';
 import {
   type ChildSend,
   continueWithAnswer,
@@ -52,9 +53,8 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
   if (later || given.length === 0) return later ?? null;
   // Whether or not others are working: once the shared budget is spent, the run ends.
   const spent = checkLimits(session, rules);
-  return spent
-    ? { do: 'record', events: endRunEvents(session, rules, spent) }
-    : { do: 'idle', ...stepTimeout(session, given) };
+  if (spent) return { do: 'record', events: endRunEvents(session, rules, spent) };
+  return askAboutChildCalls(session, rules) ?? { do: 'idle', ...stepTimeout(session, given) };
 }
 
 /**

@@ -1,11 +1,10 @@
-import { mapGet } from '../../base/collections.ts';
 import { escapeInvisible, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { parseConsent, saysOtherwise } from '../messages/approval-answers.ts';
 import { type MessageKind, parseCommand, textWithoutCommand } from '../messages/commands.ts';
-import { replyEvent, standInReplyName } from '../messages/replies.ts';
+import { replyEvent, standInMessage } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { denialKey } from '../reducers/reduce-approval.ts';
 import type { DueEvents } from '../runs/decision.ts';
@@ -84,18 +83,10 @@ export function approvalAnsweredEvents(
       type: 'approval.answered',
       ...{ call: open.call, id: open.id, decision, by, why },
       ...(always && { always }),
-      ...(message ? { message: message.id } : standInMessage(session, open)),
+      ...(message ? { message: message.id } : standInMessage(session, `approval-${open.id}`, open.run?.message)),
       ...(joins && { joins }),
     },
   ];
-}
-
-/** No message if the run's own still waits for its reply; else a stand-in, since a reply cannot be sent twice. */
-function standInMessage(session: Session, { id, run }: PendingApproval): { message?: string; name?: string } {
-  const asked = mapGet(session.messages, run?.message ?? '');
-  if (!asked?.isReplied) return {};
-  const name = standInReplyName(session, `approval-${id}`, asked.name);
-  return { message: name, name };
 }
 
 /** What a message means for the open call; null if it means nothing for it, or no call is open. */
@@ -152,9 +143,11 @@ function answerByCommand(session: Session, message: Message, kind: 'approve' | '
     const text = REPLY_WORDING[language].notThatOne(named, open?.id ?? 0);
     return [replyEvent(session, message.id, { status: 'rejected', text }, language)];
   }
-  const joins = textWithoutCommand(message).trim() !== '';
-  if (kind === 'deny')
-    return approvalAnsweredEvents(session, { decision: 'deny', by, why: DENIED_BY_PERSON, message, joins });
+  if (kind === 'deny') {
+    const says = textWithoutCommand(message).trim() !== '';
+    const why = says ? DENIED_BY_OTHER_WORDS : DENIED_BY_PERSON;
+    return approvalAnsweredEvents(session, { decision: 'deny', by, why, message, joins: says });
+  }
   const always = words.includes('always') ? (open?.always ?? null) : null;
   return approvalAnsweredEvents(session, { decision: 'allow', by, why: '', always, message });
 }
@@ -206,12 +199,9 @@ export function denyByRuleEvent(call: string, why: string): EventBody {
  * and the message waits as well.
  */
 export function waitsForApproval(session: Session, message: Message, kind: MessageKind | null): boolean {
-  const { open } = session.approvals;
-  return (
-    open !== null &&
-    (kind === 'task' || kind === 'unclear' || kind === 'continue') &&
-    open.queuedBefore.includes(message.id)
-  );
+  const { approvals, childCalls } = session;
+  const { queuedBefore } = approvals.open ?? childCalls;
+  return (kind === 'task' || kind === 'unclear' || kind === 'continue') && queuedBefore.includes(message.id);
 }
 
 /** The verdict on a call that has not started; null if there is none. */

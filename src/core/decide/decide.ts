@@ -2,9 +2,11 @@ import { mapGet } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { type Rules, resolveRules } from '../../protocol/settings/effective-settings.ts';
+import { resumeForChildCalls } from '../children/child-calls.ts';
 import { decideDelegation, haltChildren } from '../children/delegate.ts';
 import { decideSpawnCalls } from '../children/spawn-calls.ts';
 import { nextClaimAction } from '../detect/step-claims.ts';
+import { parseCommand } from '../messages/commands.ts';
 import {
   answerableDuringCall,
   emptyJoiningMessage,
@@ -15,12 +17,13 @@ import {
   mostUrgentMessage,
   type UrgentMessage,
 } from '../messages/message-actions.ts';
-import { answerQuestionEvents } from '../messages/questions.ts';
+import { answerQuestionEvents, isBareContinue } from '../messages/questions.ts';
 import { replyEvent } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
 import { assertLegalTransitions } from '../plan/plan-steps.ts';
 import { compactionEvent } from '../prompt/context-window.ts';
+import { restingRun } from '../reducers/reduce-approval.ts';
 import type { Decision } from '../runs/decision.ts';
 import {
   checkFinished,
@@ -36,7 +39,7 @@ import { sessionDepth } from '../session/child-session.ts';
 import { isAskUserCall, isPlanCall, isSpawnCall } from '../session/internal-calls.ts';
 import type { StepClaim, TurnCall } from '../session/run-state.ts';
 import type { Message } from '../session/session-messages.ts';
-import { activePlan, sessionLanguage } from '../session/session-queries.ts';
+import { activePlan, runWait, sessionLanguage } from '../session/session-queries.ts';
 import { CRASH_LIMIT, type RunEndReason, type Session } from '../session/session-state.ts';
 import {
   approvalTimeout,
@@ -45,6 +48,7 @@ import {
   endForApprovalEvents,
   waitsForApproval,
 } from './approval-decisions.ts';
+import { decideChildCallAnswer } from './child-call-answers.ts';
 import { doubtQuestion } from './doubt-decisions.ts';
 import { askUserEvents, browserLostEvents, outdatedBrowserCallEvents, waitsForBrowser } from './human-in-the-loop.ts';
 import { judgeAnswer } from './judge-answer.ts';
@@ -84,9 +88,11 @@ function nextDecision(session: Session, rules: Rules): Decision {
   if (halt) return halt;
   const next = nextMessage(session);
   if (next && next === doubtful && rules.settingsFault === null) return { do: 'interpret', message: next.id };
+  const answer = next && decideChildCallAnswer(session, next, rules);
+  if (answer) return answer;
   const begun = next ? respondToMessage(session, next, rules) : [];
   if (begun.length > 0) return { do: 'record', events: begun };
-  const again = resumeAfterSettings(session, rules);
+  const again = [...resumeAfterSettings(session, rules), ...resumeForChildCalls(session)];
   if (again.length > 0) return { do: 'record', events: again };
   return { do: 'idle', ...approvalTimeout(session) };
 }
@@ -112,7 +118,22 @@ function dueEvents(session: Session, rules: Rules): EventBody[] {
   const urgent = mostUrgentMessage(session);
   if (urgent) return urgentEvents(session, urgent, rules);
   const idle = emptyJoiningMessage(session);
-  return idle ? [joinedReply(session, idle.id, rules)] : [];
+  const again = retryNowEvents(session, idle);
+  return idle ? [...again, joinedReply(session, idle.id, rules)] : again;
+}
+
+/** "Continue" while the model is waited for has it tried at once. `bare`: a message that says only that. */
+function retryNowEvents(session: Session, bare: Message | undefined): EventBody[] {
+  const last = session.run?.failure?.last;
+  if (!last || !runWait(session) || (last.retry_at ?? '') <= session.at) return [];
+  const isContinue = (message: Message | undefined) =>
+    message !== undefined && (isBareContinue(message) || parseCommand(message)?.name === 'continue');
+  const later = joiningMessages(session)
+    .map((id) => mapGet(session.messages, id))
+    .some((message) => isContinue(message) && Date.parse(message?.at ?? '') > Date.parse(last.at));
+  if (!later && !isContinue(bare)) return [];
+  const { kind, error, attempt } = last;
+  return [{ type: 'model.failed', kind, error, attempt, retry_at: session.at, ms: 0 }];
 }
 
 /** A message that ends the run takes effect once what the model has said is in the plan, or has ended the run. */
@@ -174,7 +195,7 @@ function owedReplyEvents(session: Session, rules: Rules): EventBody[] {
     ...session.queue,
     ...session.undelivered,
     session.run?.message,
-    session.approvals.open?.run?.message,
+    restingRun(session)?.message,
   ]);
   const joined = session.unanswered.find((id) => !dealtWith.has(id));
   return joined !== undefined ? [joinedReply(session, joined, rules)] : [];

@@ -16,7 +16,8 @@ import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
-import { authorOf, type Message } from '../session/session-messages.ts';
+import { editEvents } from '../session/sender-rights.ts';
+import type { Message } from '../session/session-messages.ts';
 import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
@@ -175,9 +176,7 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
   if (command === '') return replyInWords(session, message, rules, (_, language) => formatPlanSummary(plan, language));
   if (isUndo) return reopenLastStep(session, message, rules);
   const done = runPlanCommand(plan, session.lastStepNumber, command);
-  const { changes = [] } = done ?? {};
-  const events: EventBody[] =
-    changes.length > 0 ? [{ type: 'plan.edited', ...authorOf(message), changes, ignored: [] }] : [];
+  const events = editEvents(message, done?.changes ?? []);
   return [
     ...events,
     ...replyInWords(

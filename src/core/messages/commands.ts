@@ -74,8 +74,8 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
   },
   deny: {
     kind: 'deny',
-    usage: '/deny [number] [why]',
-    description: 'denies the waiting call and tells the model, with what you write',
+    usage: '/deny [number] [text]',
+    description: 'denies the waiting call and tells the model, with the text',
   },
   help: { kind: 'help', usage: '/help', description: 'lists the commands' },
 };
@@ -122,10 +122,11 @@ export function parseModeCommand(message: Pick<Message, 'text' | 'command'>): Mo
 /** A person's text without the command. A word like "continue" is kept as typed. */
 export function textWithoutCommand(message: Pick<Message, 'text' | 'command' | 'template'>): string {
   if (message.template && 'text' in message.template) return message.template.text;
-  const command = parseModeCommand(message);
-  if (command?.is === 'run') return command.text;
-  const typed = parseCommand(message);
-  return typed?.name === 'deny' ? typed.rest.replace(/^\s*\d+(?!\S)\s*/, '') : (typed?.rest ?? message.text);
+  const mode = parseModeCommand(message);
+  if (mode?.is === 'run') return mode.text;
+  const command = parseCommand(message);
+  // What follows the number of the call is for the model.
+  return command?.name === 'deny' ? command.rest.replace(/^\s*\d+\s*/, '') : (command?.rest ?? message.text);
 }
 
 /** The arguments of `/run`: the template's name and the rest as typed. */

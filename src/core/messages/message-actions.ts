@@ -77,7 +77,7 @@ export function messageKind(session: Session, message: Message): KnownMessage {
   return kind;
 }
 
-type UnreadMessage = Pick<Message, 'text' | 'command' | 'template' | 'as'> & { id?: string };
+type UnreadMessage = Pick<Message, 'text' | 'command' | 'template' | 'as' | 'options'> & { id?: string };
 
 function messageKindAt(context: WordsContext, message: UnreadMessage): KnownMessage {
   const command = parseCommand(message);
@@ -88,6 +88,7 @@ function messageKindAt(context: WordsContext, message: UnreadMessage): KnownMess
     const known = Object.hasOwn(SESSION_COMMANDS, command.name) ? SESSION_COMMANDS[command.name] : undefined;
     return known ? { kind: known.kind } : { unknown: command.name };
   }
+  if (message.options?.when === 'apart') return { kind: 'run' };
   return { kind: kindOfWords({ id: '', ...message }, context) };
 }
 
@@ -166,8 +167,11 @@ export function mostUrgentMessage(session: Session): UrgentMessage | undefined {
   return urgent.find(({ answer }) => ABORTING_ACTIONS.has(answer)) ?? urgent[0];
 }
 
+/** What is known of a message that has not been taken. */
+type WaitingMessage = Pick<Message, 'text' | 'command' | 'as' | 'options'>;
+
 /** Whether a message is handled before those dropped earlier: a command, or words that stop, pause or undo. */
-export function overtakesQueue(session: Session, message: Pick<Message, 'text' | 'command' | 'as'>): boolean {
+export function overtakesQueue(session: Session, message: WaitingMessage): boolean {
   if (message.as === 'data' || answersOpenQuestion(session, message)) return false;
   const kind = messageKindAt(wordsContext(session), message);
   if (!('kind' in kind)) return true;
@@ -175,7 +179,7 @@ export function overtakesQueue(session: Session, message: Pick<Message, 'text' |
 }
 
 /** Whether a message asks for less work: it is taken even on a full disk. */
-export function stopsWork(session: Session, message: Pick<Message, 'text' | 'command' | 'as'>): boolean {
+export function stopsWork(session: Session, message: WaitingMessage): boolean {
   const known = messageKindAt(wordsContext(session), message);
   return message.as !== 'data' && 'kind' in known && STOPPING_KINDS.has(known.kind);
 }
@@ -227,8 +231,8 @@ function actionFor(session: Session, message: Message): MessageAction | null {
 }
 
 /**
- * "after", "New task: …" or a mode of its own: not for the current run. The same holds for a message to a child session
- * from its parent, which needs a reply of its own.
+ * "after", "apart", "New task: …" or a mode of its own: not for the current run. The same holds for a message to a
+ * child session from its parent, which needs a reply of its own.
  */
 function waitsForItsTurn({ name }: Session, message: Message): boolean {
   if (message.as === 'data') return false;

@@ -81,6 +81,7 @@ function mayShelve({ name }: Session, message: Message): boolean {
 /** "after", "New task: …" or a mode of its own: not for the current run. */
 export const namesOtherWork = ({ options, text }: Pick<Message, 'options' | 'text'>): boolean =>
   options?.when === 'after' ||
+  options?.when === 'apart' ||
   options?.mode !== undefined ||
   /^\s*(?:new task|新任务|新任務|neue aufgabe|nueva tarea|nouvelle tâche|nova tarefa|новая задача)\s*[:：]/i.test(text);
 

@@ -16,8 +16,9 @@ export const parseAskCall = (args: string): AskUserArgs | string => parseOwnArgs
  */
 export function answersOpenQuestion(
   { question, run }: Session,
-  message: Pick<Message, 'text' | 'command' | 'template' | 'as'>,
+  message: Pick<Message, 'text' | 'command' | 'template' | 'as' | 'options'>,
 ): boolean {
+  if (message.options?.when === 'apart') return false;
   if (!question || run || message.as === 'data' || message.template || message.command !== undefined) return false;
   const command = parseCommand(message);
   if (command && Object.hasOwn(SESSION_COMMANDS, command.name)) return false;

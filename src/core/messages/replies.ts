@@ -72,6 +72,21 @@ export function standInReplyName(session: Session, about: string, like: string):
   }
 }
 
+/**
+ * The reply of a run that goes on without a message: its own message's if that still waits for one, else that of a
+ * stand-in, since a reply cannot be sent twice.
+ */
+export function standInMessage(
+  session: Session,
+  about: string,
+  message: string | undefined,
+): { message?: string; name?: string } {
+  const asked = mapGet(session.messages, message ?? '');
+  if (!asked?.isReplied) return {};
+  const name = standInReplyName(session, about, asked.name);
+  return { message: name, name };
+}
+
 function planFacts(plan: Plan): Reply['plan'] {
   const current = plan.steps[currentStepIndex(plan.steps)];
   const open = current && (current.status === 'running' || current.status === 'pending');

@@ -112,6 +112,18 @@ const en = {
       `${from ?? 'The owner of the workspace'} has had the browser since ${formatUtcTime(since)}. To give it back to the agent: /browser return`,
     usage: 'Usage: /browser, /browser take, /browser return.',
   },
+  asksIn: (session: string, id: number, tool: string, why: string) =>
+    `Approve this call? ${session}, call ${id}, ${tool}; ${why}.`,
+  asksCutIn: (session: string, id: number) => `[truncated; the full text is in approvals/${id}.json of ${session}]`,
+  asksHowIn: (session: string, count: number, always: string, until: string) =>
+    [
+      count === 1
+        ? `To answer: "yes" or "no"; /approve or /deny; or agentctl approve ${session}.`
+        : `To answer all ${count}: "yes" or "no"; /approve or /deny. To answer one: /approve ${session}, or agentctl approve ${session}.`,
+      ...(always === '' ? [] : [`To allow all similar calls in this session (${always}): "always".`]),
+      `If nobody answers by ${formatUtcTime(until)}, it is denied and work continues.`,
+    ].join('\n'),
+  notThoseOf: (named: string, waiting: string) => `No call "${named}" is waiting for approval. Waiting: ${waiting}.`,
   nothingAsked: 'No call is waiting for approval.',
   notThatOne: (id: string, open: number) => `Call ${id} is not waiting for approval; call ${open} is.`,
   deniedAgain: (times: number, call: string, rule: string) =>
@@ -217,6 +229,17 @@ const zh: typeof en = {
       `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起正在使用浏览器。交还给智能体：/browser return`,
     usage: '用法：/browser、/browser take、/browser return。',
   },
+  asksIn: (session, id, tool, why) => `批准这个调用吗？${session}，调用 ${id}，${tool}；${why}。`,
+  asksCutIn: (session, id) => `[已截断；全文见 ${session} 的 approvals/${id}.json]`,
+  asksHowIn: (session, count, always, until) =>
+    [
+      count === 1
+        ? `回答：“可以”或“不行”；/approve 或 /deny；也可以运行 agentctl approve ${session}。`
+        : `一起回答这 ${count} 个：“可以”或“不行”；/approve 或 /deny。只回答一个：/approve ${session}，或 agentctl approve ${session}。`,
+      ...(always === '' ? [] : [`本会话中同类调用（${always}）都允许：“总是”。`]),
+      `到 ${formatUtcTime(until)} 没有回答即视为拒绝，任务继续进行。`,
+    ].join('\n'),
+  notThoseOf: (named, waiting) => `没有等待批准的调用“${named}”。正在等待的是 ${waiting}。`,
   nothingAsked: '没有等待批准的调用。',
   notThatOne: (id, open) => `调用 ${id} 不在等待批准；正在等待的是 ${open}。`,
   deniedAgain: (times, call, rule) =>

@@ -16,8 +16,8 @@ const USAGE =
   'done <step> [result] · skip <step> [reason] · add [after <step>:] <text> · move <step> <position> · reword <step> <text> · undo';
 
 /**
- * `/plan done step_2`, `skip`, `add`, `move`, `reword`: hand edits of `plan.json` without an editor. They become the
- * same changes. Undefined if the command is not one of these.
+ * `/plan done step_2`, `skip`, `add`, `move`, `reword`: hand edits of `plan.json` without an editor, as the same
+ * changes. Undefined if the command is not one of these.
  */
 export function runPlanCommand(plan: Plan, lastStepNumber: number, command: string): PlanCommandResult | undefined {
   const [, verb = '', rest = ''] = /^\s*(\S+)\s*([\s\S]*)$/.exec(command) ?? [];

@@ -3,6 +3,7 @@ import { truncate } from '../../base/strings.ts';
 import type { PlannerQuery } from '../../protocol/session/event.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
+import { commonReach } from '../../protocol/workspace/daemon-files.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import { toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
 import type { ChatMessage } from '../session/session-messages.ts';
@@ -27,6 +28,7 @@ export function buildModelRequest(
   }: { plannerQuery?: PlannerQuery | undefined; tools?: ToolFacts } = {},
 ): ChatMessage[] {
   const language = sessionLanguage(session, rules);
+  const notes = notesInReach(session, rules.notes, deliver);
   const fresh = deliver.flatMap((id) => {
     const message = mapGet(session.messages, id);
     return message ? [toUserMessage(message, session.promptNonce)] : [];
@@ -40,9 +42,9 @@ export function buildModelRequest(
           plannerQuery,
           language,
           runDate(session),
-          joinParagraphs(rules.instructions, memorySection(rules.notes, language)),
+          joinParagraphs(rules.instructions, memorySection(notes, language)),
         )
-      : { role: 'system', content: buildSystemText(session, rules) };
+      : { role: 'system', content: buildSystemText(session, rules, notes) };
   const history = elideOldOutputs(listItems(session.conversation), contextWindowOf(session, rules));
   return [
     system,
@@ -51,13 +53,19 @@ export function buildModelRequest(
   ];
 }
 
+/** The notes for all sessions are shown only if everybody may see all sessions who has a part in the run. */
+function notesInReach({ run, messages }: Session, notes: Notes, deliver: readonly string[]): Notes {
+  const reach = commonReach(run?.reach, ...deliver.map((id) => mapGet(messages, id)?.rights?.sessions));
+  return reach.length === 0 ? notes : { ...notes, memory: { ...notes.memory, workspace: '' } };
+}
+
 function runDate(session: Session): string {
   const message = session.run ? mapGet(session.messages, session.run.message) : undefined;
   return (message?.at ?? session.at).slice(0, 10);
 }
 
 /** The system message: who the model is, how work is planned, what people wrote down for it. */
-function buildSystemText(session: Session, rules: Rules): string {
+function buildSystemText(session: Session, rules: Rules, notes: Notes): string {
   const language = sessionLanguage(session, rules);
   const words = MODEL_WORDING[language];
   const agent = getOwn(rules.agents, session.run?.agent ?? '');
@@ -66,8 +74,8 @@ function buildSystemText(session: Session, rules: Rules): string {
     words.system(session.name, runDate(session)),
     `${words.protocol}\n${words.marks}`,
     instructions && `${words.instructions}\n${instructions}`,
-    skillsSection(rules.notes, agent, language),
-    memorySection(rules.notes, language),
+    skillsSection(notes, agent, language),
+    memorySection(notes, language),
   );
 }
 

@@ -61,6 +61,10 @@ const en = {
     `The same call gave the same result ${times} times in a row: ${call}. It will not change; use what you have or look elsewhere.`,
   another: (call: string) =>
     `Repeating ${call} leads nowhere. Say in a sentence what is in the way and take another approach; one more repetition ends this run.`,
+  nearLimit: (limit: string, spent: string, of: string, isCritical: boolean) =>
+    isCritical
+      ? `This run has used ${spent} of ${of} ${limit} and is about to be paused. Finish what is nearly done, and say what is left.`
+      : `This run has used ${spent} of ${of} ${limit}. Do the important part first.`,
   detour: (tool: string, failures: number, others: string) =>
     `${tool} has failed ${failures} times in a row in this step. Other tools: ${others}.`,
   resumed: 'The run was resumed. Go on with the current step; what is finished stays finished.',
@@ -119,6 +123,10 @@ const zh: typeof en = {
   nudge: (call, times) =>
     `同样的调用连续 ${times} 次得到同样的结果：${call}。结果不会变；请利用已有信息，或换个地方找。`,
   another: (call) => `重复 ${call} 没有进展。请用一句话说明障碍并换一种方法；再重复一次就会结束本次运行。`,
+  nearLimit: (limit, spent, of, isCritical) =>
+    isCritical
+      ? `本次运行的 ${limit} 已用 ${spent}/${of}，即将暂停。请完成快要做完的部分，并说明还剩什么。`
+      : `本次运行的 ${limit} 已用 ${spent}/${of}。请先做重要的部分。`,
   detour: (tool, failures, others) => `在这个步骤里，${tool} 已连续失败 ${failures} 次。其他工具：${others}。`,
   resumed: '运行已恢复。请继续当前步骤；已完成的保持不变。',
 };

@@ -29,6 +29,7 @@ export function buildStatusBlock(session: Session, words: ModelWording, { names,
     ...(session.run?.failure?.last.hint === 'call' ? [words.callAsText] : []),
     ...notices,
     ...nudgeLines(session, words),
+    ...limitLines(session, words),
     ...toolAlternatives(session, names).map(({ tool, failures, others }) =>
       words.detour(tool, failures, others.join(', ')),
     ),
@@ -169,6 +170,28 @@ function nudgeLines(session: Session, words: ModelWording): string[] {
         ? [words.another(run.repeatedCall.call)]
         : [];
   return [...asked, ...reminder, ...repeat];
+}
+
+/** From these shares of a limit on, the model is told: it may still come to a good end by itself. */
+const LIMIT_SHARES = { low: 0.66, critical: 0.9 };
+
+/** The limit of the run that is nearest to its end, once that is near. */
+function limitLines({ run }: Session, words: ModelWording): string[] {
+  if (!run) return [];
+  const { limits, spent, elapsedMs } = run;
+  const used: Array<[name: string, spent: number, limit: number | null]> = [
+    ['iterations', spent.iterations, limits.iterations],
+    ['tokens', spent.tokens, limits.tokens],
+    ['cost', spent.cost ?? 0, limits.cost],
+    ['minutes', elapsedMs / 60_000, limits.minutes],
+  ];
+  const [nearest] = used
+    .flatMap(([name, amount, limit]) => (limit === null ? [] : [{ name, amount, limit, share: amount / limit }]))
+    .sort((one, other) => other.share - one.share);
+  if (!nearest || nearest.share < LIMIT_SHARES.low) return [];
+  const { name, amount, limit, share } = nearest;
+  const shown = Number.isInteger(amount) ? String(amount) : amount.toFixed(1);
+  return [words.nearLimit(name, shown, String(limit), share >= LIMIT_SHARES.critical)];
 }
 
 /**

@@ -3,7 +3,16 @@ import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { bumpRevision } from '../plan/plan-steps.ts';
-import type { ApprovalState, ApprovalVerdict, PendingApproval, Run, TurnCall } from '../session/run-state.ts';
+import { giveTimeAgain } from '../session/child-session.ts';
+import {
+  type ApprovalState,
+  type ApprovalVerdict,
+  type ChildCalls,
+  NO_CHILD_CALLS,
+  type PendingApproval,
+  type Run,
+  type TurnCall,
+} from '../session/run-state.ts';
 import type { Message } from '../session/session-messages.ts';
 import type { Session } from '../session/session-state.ts';
 
@@ -49,7 +58,7 @@ function approvalAnswered(session: Session, event: EventOf<'approval.answered'>)
     ...session,
     approvals: { ...approvals, open: null, denials: denied, lastDecided: { ...about, run: null, verdict } },
   };
-  return open?.run && !session.run ? resumeBlockedRun(decided, open.run, event) : decided;
+  return open?.run && !session.run ? resumeRestingRun(decided, open.run, event) : decided;
 }
 
 /** A call that a rule denied without asking anybody. */
@@ -64,7 +73,12 @@ function approvalDeniedByRule(
   return { ...asked, at, expires_at: at, run: null, queuedBefore: [] };
 }
 
-function resumeBlockedRun(session: Session, run: Run, event: EventOf<'approval.answered'>): Session {
+/** The run goes on; its reply goes to the message that answered, if its own has one by now. */
+export function resumeRestingRun(
+  session: Session,
+  run: Run,
+  event: Pick<EventOf<'approval.answered'>, 'message' | 'name' | 'at' | 'joins'>,
+): Session {
   const { message, name, at } = event;
   const stands =
     name !== undefined && message !== undefined ? addStandInMessage(session, { id: message, name, at }) : session;
@@ -119,6 +133,76 @@ export const resetDenials = ({ approvals }: Session): ApprovalState => ({ ...app
 export function markApprovalSeen(session: Session, message: string): Session {
   const { approvals, runEnd, queue } = session;
   const { open } = approvals;
-  if (!open || runEnd?.message !== message || runEnd.reason !== RUN_END.approval) return session;
+  if (runEnd?.message !== message || runEnd.reason !== RUN_END.approval) return session;
+  if (!open) return { ...session, childCalls: { ...session.childCalls, queuedBefore: queue } };
   return { ...session, approvals: { ...approvals, open: { ...open, queuedBefore: queue } } };
+}
+
+/** The answer to a call was sent to its session. */
+export const markAnswered = ({ childCalls }: Session, session: string): ChildCalls => ({
+  ...childCalls,
+  calls: childCalls.calls.map((call) => (call.session === session ? { ...call, isAnswered: true } : call)),
+});
+
+/** The run that waits for a person's approval, of a call of its own or of child sessions; null if none does. */
+export const restingRun = ({ run, approvals, childCalls }: Session): Run | null =>
+  run ? null : (approvals.open?.run ?? childCalls.run);
+
+/** The session with its run, or the one that waits, as it is now. */
+export function withRun(session: Session, run: Run): Session {
+  const { approvals, childCalls } = session;
+  if (session.run) return { ...session, run };
+  if (approvals.open?.run) return { ...session, approvals: { ...approvals, open: { ...approvals.open, run } } };
+  return { ...session, childCalls: { ...childCalls, run } };
+}
+
+/**
+ * The calls of child sessions that wait by now; what was asked and answered about each is kept. The run that waited for
+ * them goes on if the event says so, and the time of the children's steps counts from then on.
+ */
+export function reduceChildCalls(session: Session, event: EventOf<'child.asked'>): Session {
+  const { childCalls } = session;
+  const calls = event.calls.map((call) => ({ ...call, ...marksOf(childCalls, call) }));
+  const isNew = calls.some((call) => !childCalls.calls.some((known) => isSameCall(known, call)));
+  const since = isNew ? event.at : childCalls.since;
+  const asked = { ...session, childCalls: { ...childCalls, calls, since } };
+  if (!event.resumes || session.run || !childCalls.run) return asked;
+  return resumeRestingRun(
+    {
+      ...asked,
+      childCalls: { ...asked.childCalls, run: null },
+      children: giveTimeAgain(session.children, event.at),
+    },
+    childCalls.run,
+    event,
+  );
+}
+
+type CallIdentity = { session: string; id: number; hash: string };
+
+export const isSameCall = (a: CallIdentity, b: CallIdentity): boolean =>
+  a.session === b.session && a.id === b.id && a.hash === b.hash;
+
+function marksOf(
+  { calls }: ChildCalls,
+  call: CallIdentity,
+): Pick<ChildCalls['calls'][number], 'isShown' | 'isAnswered'> {
+  const known = calls.find((one) => isSameCall(one, call));
+  return { ...(known?.isShown && { isShown: true }), ...(known?.isAnswered && { isAnswered: true }) };
+}
+
+/** Whether a run that ends like this ended to ask a person about calls of child sessions. */
+export const endsForChildCalls = ({ approvals, childCalls }: Session, event: EventOf<'run.ended'>): boolean =>
+  approvals.open === null && event.reason === RUN_END.approval && childCalls.calls.some((call) => !call.isAnswered);
+
+/** The calls after a run has ended: the person was asked about those that wait, or none is asked about any more. */
+export function childCallsAfterRun(session: Session, event: EventOf<'run.ended'>): ChildCalls {
+  const { childCalls, queue, run } = session;
+  if (!endsForChildCalls(session, event)) {
+    if (childCalls.calls.length === 0) return NO_CHILD_CALLS;
+    const calls = childCalls.calls.map(({ isShown: _, ...call }) => call);
+    return { ...childCalls, calls, run: null, queuedBefore: [] };
+  }
+  const calls = childCalls.calls.map((call) => (call.isAnswered ? call : { ...call, isShown: true as const }));
+  return { ...childCalls, calls, run: run ?? childCalls.run, queuedBefore: queue };
 }

@@ -7,11 +7,12 @@ import { RUN_END } from '../../protocol/session/reply.ts';
 import { chunk, MAX_ITEMS_PER_PART, MAX_PARTS, PartsPage, partSize } from '../../protocol/tool-calls/own-tools.ts';
 import { fanOutStepOf, MISSING_OUTCOME_SIZE, packIntoBatches, partsOf } from '../plan/fan-out.ts';
 import { updateStep, withExitStatus } from '../plan/plan-steps.ts';
-import { type ChildSession, childSessionName, haltSeverity } from '../session/child-session.ts';
+import { answersCall, type ChildSession, childSessionName, haltSeverity } from '../session/child-session.ts';
 import { listingCallKey } from '../session/internal-calls.ts';
 import { addUsage, type FanOut } from '../session/run-state.ts';
 import { stepOutcome } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
+import { markAnswered, restingRun, withRun } from './reduce-approval.ts';
 
 /** A step was given to a child session, the child was sent a message, or it replied. */
 export function reduceChild(session: Session, event: EventOf<'child.sent'> | EventOf<'child.replied'>): Session {
@@ -21,6 +22,7 @@ export function reduceChild(session: Session, event: EventOf<'child.sent'> | Eve
 
 function childSent(session: Session, known: ChildSession | undefined, event: EventOf<'child.sent'>): Session {
   const { step, attempt, message, command, folder = known?.folder } = event;
+  if (answersCall(command)) return { ...session, childCalls: markAnswered(session, event.child) };
   // Not the logged name: the session's folder may have been renamed since.
   const generation = childGeneration(session, step);
   const child = childSessionName(session.name, step, generation);
@@ -63,45 +65,36 @@ function childSent(session: Session, known: ChildSession | undefined, event: Eve
   };
 }
 
-/** The time limit of a child's step counts only while a daemon runs: the next daemon starts counting from zero. */
-export function giveTimeAgain(children: Session['children'], at: string): Session['children'] {
-  const entries = Object.entries(children).map(([step, child]): [string, ChildSession] => [
-    step,
-    child.workingSince === undefined ? child : { ...child, workingSince: at },
-  ]);
-  return Object.fromEntries(entries);
-}
-
 /** The number of the plan, counted from 1, that gives a step of this id to a child session. */
 export function childGeneration({ children, childGenerations }: Session, step: string): number {
   const known = getOwn(children, step);
   return known ? (known.generation ?? 1) : (getOwn(childGenerations, step) ?? 0) + 1;
 }
 
-/** The run pays for what a child spent. */
+/** The run pays for what a child spent; one that waits for an approval does too, since it goes on. */
 function childReplied(session: Session, known: ChildSession | undefined, event: EventOf<'child.replied'>): Session {
   if (!known || known.awaitedMessage !== event.message) return session;
-  const { run } = session;
+  const run = session.run ?? restingRun(session);
   const usage = event.reply.usage;
   const spent = run && usage && addUsage(run.spent, usage);
   const { exit, status } = event.reply;
   // A question that arrived while no run was active has not been put to anybody yet.
   const isFirstReport = known.state === 'working' && (run !== null || status === 'waiting');
   const { plan } = session;
-  return {
+  const replied = {
     ...session,
     children: {
       ...session.children,
       [event.step]: {
         ...known,
         repliedAt: event.at,
-        state: isFirstReport ? 'replied' : 'suspended',
+        state: isFirstReport ? ('replied' as const) : ('suspended' as const),
         reply: event.reply,
       },
     },
     plan: plan && updateStep(plan, event.step, (step) => withExitStatus(step, exit), event.at),
-    run: run && spent ? { ...run, spent, elapsedMs: run.elapsedMs + (usage.ms ?? 0) } : run,
   };
+  return run && spent ? withRun(replied, { ...run, spent, elapsedMs: run.elapsedMs + (usage.ms ?? 0) }) : replied;
 }
 
 /** When a step restarts, its child's reply no longer counts, unless the child can continue where it was. */

@@ -3,12 +3,14 @@ import type { Event, EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { toDaemonMessage } from '../messages/chat-messages.ts';
+import { giveTimeAgain } from '../session/child-session.ts';
 import type { Run } from '../session/run-state.ts';
+import { withSendersReach } from '../session/sender-rights.ts';
 import { discardAnsweredTexts, dropKey, type Message, toTakenDrop, withoutText } from '../session/session-messages.ts';
 import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
-import { markApprovalSeen, reduceApproval } from './reduce-approval.ts';
-import { giveTimeAgain, reduceChild } from './reduce-child.ts';
+import { markApprovalSeen, reduceApproval, reduceChildCalls } from './reduce-approval.ts';
+import { reduceChild } from './reduce-child.ts';
 import { reduceCrashCounts } from './reduce-crash-counts.ts';
 import { reduceMeaning } from './reduce-meaning.ts';
 import { reducePlan } from './reduce-plan.ts';
@@ -45,7 +47,7 @@ function applyEvent(session: Session, event: Event): Session {
     case 'mode.set':
       return reduceMode(session, event);
     case 'model.answered':
-      return reduceModelAnswer(session, event);
+      return reduceModelAnswer(withSendersReach(session, 'run', event.delivered.map(rightsIn(session))), event);
     case 'model.failed':
       return modelFailed(session, event);
     case 'tool.started':
@@ -62,6 +64,8 @@ function applyEvent(session: Session, event: Event): Session {
     case 'child.sent':
     case 'child.replied':
       return reduceChild(session, event);
+    case 'child.asked':
+      return reduceChildCalls(session, event);
     case 'context.compacted':
       return event.kept === undefined
         ? resetConversation(session)
@@ -94,6 +98,11 @@ function applyEvent(session: Session, event: Event): Session {
       return event satisfies never;
   }
 }
+
+const rightsIn =
+  ({ messages }: Session) =>
+  (id: string) =>
+    mapGet(messages, id)?.rights;
 
 /** The model hears once that a person used the browser, however often they did until then. */
 const noteBrowserUse = ({ notices }: Session, seq: number): Session['notices'] => [
@@ -211,7 +220,7 @@ function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Se
 
 /** Words beside a waiting call that do not answer it: the model receives them when the call is decided. */
 const isKeptForCall = ({ reply }: EventOf<'reply.committed'>): boolean =>
-  reply.approval !== undefined && reply.reason === RUN_END.unclear;
+  reply.status === 'waiting' && reply.reason === RUN_END.unclear && reply.question === undefined;
 
 /** A message not yet delivered to the model keeps its text, even if it has been answered. */
 function answeredMessage(undelivered: readonly string[], message: Message): Message {
@@ -236,11 +245,15 @@ function durationOf(event: Event): number {
 
 /** How long an endpoint has been silent at this failure, counted from the first failure in the row. */
 function outageDuration(before: Run['failure'], event: EventOf<'model.failed'>): number {
-  return before ? before.silent_ms + retryDelay(before.last) + (event.ms ?? 0) : 0;
+  if (!before) return 0;
+  // A person may have had it tried earlier.
+  const waited = Math.max(0, Date.parse(event.at) - Date.parse(before.last.at));
+  return before.silent_ms + Math.min(retryDelay(before.last), waited) + (event.ms ?? 0);
 }
 
-function retryDelay({ at, retry_at }: EventOf<'model.failed'>): number {
-  return retry_at === null ? 0 : Math.max(0, Date.parse(retry_at) - Date.parse(at));
+/** A budget that is used up says nothing about the endpoint, and waiting for it costs the run no time. */
+function retryDelay({ at, retry_at, kind }: EventOf<'model.failed'>): number {
+  return retry_at === null || kind === 'budget' ? 0 : Math.max(0, Date.parse(retry_at) - Date.parse(at));
 }
 
 /** Messages kept for the next task: the newest, and at most a few pages of text. */

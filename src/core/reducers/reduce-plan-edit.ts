@@ -3,7 +3,6 @@ import { isFromOutside } from '../../protocol/session/log-entry.ts';
 import type { Plan, StepStatus } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
-import { includesRole } from '../../protocol/workspace/daemon-files.ts';
 import { addSave } from '../plan/edited-plan.ts';
 import { applyPlanChanges, describePlanChanges, removedSteps } from '../plan/plan-changes.ts';
 import {
@@ -18,7 +17,10 @@ import { clearOutcome, groupsToReopen, nextGroupEnd, reopenAfterHandEdit } from 
 import { replaceStep } from '../plan/step-graph.ts';
 import { skipCauseOf } from '../plan/step-readiness.ts';
 import type { Notice, Run, RunEnd, StepClaim } from '../session/run-state.ts';
+import { hasRole } from '../session/sender-rights.ts';
+import { CLOSED_BY_HAND } from '../session/session-queries.ts';
 import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
+import { restingRun } from './reduce-approval.ts';
 import { outdateChildren } from './reduce-child.ts';
 import { applyToGroup, judgedIfAbout, withoutReopened } from './reduce-step-end.ts';
 
@@ -142,8 +144,8 @@ export function withoutRemovedSteps(
 }
 
 /** Whoever may not approve calls starts none by a check either: such a check asks, like one of the model's. */
-const mayWriteChecks = ({ by, role }: EventOf<'plan.edited'>): boolean =>
-  isFromOutside(by) && (role === undefined || includesRole(role, 'approve'));
+const mayWriteChecks = ({ by, rights }: EventOf<'plan.edited'>): boolean =>
+  isFromOutside(by) && hasRole(rights, 'approve');
 
 /** The steps whose checks run without asking, after these changes. */
 export function trustedChecksAfter(
@@ -200,11 +202,8 @@ const outdatedChecks = ({ checks }: StepClaim): StepClaim['checks'] =>
  * the edit has closed what was left it is over, and a completed one fails if a person says of a step that it was not
  * done after all. A plan with a call that waits for approval continues with the answer, whatever its steps are by then.
  */
-function planAfterEdit(
-  { approvals, plan: before, replacedSteps }: Session,
-  edited: Plan,
-  event: EventOf<'plan.edited'>,
-): Plan {
+function planAfterEdit(session: Session, edited: Plan, event: EventOf<'plan.edited'>): Plan {
+  const { plan: before, replacedSteps } = session;
   const plan = edited.status === 'running' ? edited : withClosedGroups(edited, replacedSteps, event);
   const over = plan.status === 'completed' || plan.status === 'failed' || plan.status === 'cancelled';
   const closed = new Set(before?.steps.flatMap(({ id, status }) => (CLOSED_STATUSES.has(status) ? [id] : [])));
@@ -216,7 +215,8 @@ function planAfterEdit(
   const undone = event.changes.flatMap((it) => (it.what === 'status' && prevents.includes(it.step) ? [it.step] : []));
   if (plan.status === 'completed' && undone.length > 0)
     return { ...plan, status: 'failed', reason: `not reached: ${undone.join(', ')}` };
-  const hasOpenCall = plan.status === 'waiting' && approvals.open?.run && !approvals.open.run.besidePlan;
+  const rests = restingRun(session);
+  const hasOpenCall = plan.status === 'waiting' && rests && !rests.besidePlan;
   const isCancelled = plan.status === 'cancelled' && plan.reason !== CLOSED_BY_HAND;
   if (plan.status === 'running' || isCancelled || plan.steps.length === 0 || hasOpenCall) return plan;
   const hadMore = before !== null && isUnfinished(before, replacedSteps);
@@ -228,8 +228,6 @@ function planAfterEdit(
 
 const isUnfinished = (plan: Plan, replaced: readonly string[]): boolean =>
   openSteps(plan).length > 0 || unreachedStepIds(plan, replaced).length > 0;
-
-const CLOSED_BY_HAND = 'closed by hand';
 
 /** A group whose steps a person has closed is closed with them. */
 function withClosedGroups(

@@ -4,6 +4,7 @@ import { applyPlanChanges } from '../plan/plan-changes.ts';
 import { bumpRevision, currentStepIndex, highestStepNumber } from '../plan/plan-steps.ts';
 import { replanCalls } from '../session/internal-calls.ts';
 import { isAboutPlan } from '../session/run-state.ts';
+import { withSendersReach } from '../session/sender-rights.ts';
 import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
 import { planEdited, trustedChecksAfter, withoutRemovedSteps } from './reduce-plan-edit.ts';
@@ -20,6 +21,7 @@ export function reducePlan(session: Session, event: PlanEvent): Session {
       title: event.title !== undefined && session.title === titleFromMessage(event.goal) ? event.title : session.title,
       plan: newPlan(session, event),
       ...FRESH_PLAN_PROGRESS,
+      reach: session.run?.reach ?? [],
       lastStepNumber: highestStepNumber({ steps: event.steps ?? [] }),
       run: session.run && { ...session.run, plannerQuery: null },
     };
@@ -27,7 +29,8 @@ export function reducePlan(session: Session, event: PlanEvent): Session {
   const { plan } = session;
   if (!plan) return session;
   if (event.type === 'plan.revised') return planRevised(session, plan, event);
-  return event.type === 'plan.edited' ? planEdited(session, plan, event) : planEnded(session, plan, event);
+  if (event.type === 'plan.ended') return planEnded(session, plan, event);
+  return planEdited(withSendersReach(session, 'plan', event.changes.length > 0 ? [event.rights] : []), plan, event);
 }
 
 function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {

@@ -3,6 +3,7 @@ import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { type Limits, resolveLimits } from '../../protocol/settings/run-options.ts';
+import { commonReach, type SessionReach } from '../../protocol/workspace/daemon-files.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
 import {
   bumpRevision,
@@ -23,7 +24,14 @@ import {
   planLeftPaused,
 } from '../session/session-queries.ts';
 import { FRESH_PLAN_PROGRESS, type PlanProgress, type Session } from '../session/session-state.ts';
-import { addStandInMessage, endsForApproval, keepRestingRun, resetDenials } from './reduce-approval.ts';
+import {
+  addStandInMessage,
+  childCallsAfterRun,
+  endsForApproval,
+  endsForChildCalls,
+  keepRestingRun,
+  resetDenials,
+} from './reduce-approval.ts';
 import { withoutReopened } from './reduce-step-end.ts';
 import { appendStepHistory } from './reduce-turn.ts';
 
@@ -34,6 +42,7 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
     modeReason: event.mode_reason,
     ownModel: mapGet(session.messages, event.message)?.options?.model,
     ownLimits: limitsOfMessage(mapGet(session.messages, event.message)),
+    reach: reachOf(session, event.message),
     agent: event.agent,
     folder: event.folder,
   };
@@ -66,6 +75,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
   const plan = back ?? (event.paused_plan === undefined && isPlanResumable(session) ? session.plan : null);
   const { [event.plan ?? '']: _, ...otherPlans } = session.shelvedPlans;
   const { [event.plan ?? '']: work, ...otherProgress } = session.shelvedProgress;
+  const progress = back ? { ...FRESH_PLAN_PROGRESS, lastStepNumber: highestStepNumber(back), ...work } : session;
   const run = {
     // A run that ended before it had a plan continues in its mode.
     ...newRun(event, plan?.mode ?? session.runEnd?.mode ?? 'linear', event.paused_plan),
@@ -76,11 +86,15 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
       ...ownLimitsWhenResumed(session, mapGet(session.messages, event.message), event.plan),
       ...grantedByWords(session, event),
     },
+    reach: commonReach(
+      back ? work?.reach : session.runEnd?.reach,
+      plan ? progress.reach : [],
+      reachOf(session, event.message),
+    ),
     agent: session.runEnd?.agent,
     folder: session.runEnd?.folder,
     exitStatus: session.runEnd?.exitStatus ?? null,
   };
-  const progress = back ? { ...FRESH_PLAN_PROGRESS, lastStepNumber: highestStepNumber(back), ...work } : session;
   const resumed = plan && reopenPlan(plan, run.limits, event.at, progress);
   return {
     ...session,
@@ -104,6 +118,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
       shelvedProgress: otherProgress,
       stepHistory: [],
     }),
+    ...(plan && { reach: run.reach }),
     ...(plan && resumed && withoutReopened(progress, plan.steps, resumed.steps)),
   };
 }
@@ -124,12 +139,13 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     modeReason: run ? run.modeReason : session.runEnd?.modeReason,
     ownModel: run ? run.ownModel : session.runEnd?.ownModel,
     ownLimits: (run ? run.ownLimits : session.runEnd?.ownLimits) ?? {},
+    reach: (run ? run.reach : session.runEnd?.reach) ?? [],
     agent: run ? run.agent : session.runEnd?.agent,
     folder: run ? run.folder : session.runEnd?.folder,
     exitStatus: (run ? run.exitStatus : session.runEnd?.exitStatus) ?? null,
     ...(event.files && { files: event.files }),
   };
-  const asks = endsForApproval(session, event);
+  const asks = endsForApproval(session, event) || endsForChildCalls(session, event);
   const status = event.status === 'paused' || event.status === 'waiting' ? event.status : null;
   const plan =
     session.plan &&
@@ -150,6 +166,7 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     children: asks ? session.children : holdChildren(session),
     jobsEndSeq: endsBackgroundJobs(session.name, event.status) ? event.seq : session.jobsEndSeq,
     approvals: asks ? keepRestingRun(session) : session.approvals,
+    childCalls: childCallsAfterRun(session, event),
   };
 }
 
@@ -169,6 +186,9 @@ function holdChildren({ children, undelivered, queue }: Session): Session['child
     ]),
   );
 }
+
+const reachOf = ({ messages }: Session, message: string): SessionReach =>
+  commonReach(mapGet(messages, message)?.rights?.sessions);
 
 function newRun(
   event: EventOf<'run.started'> | EventOf<'run.resumed'>,

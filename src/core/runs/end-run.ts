@@ -7,7 +7,7 @@ import { answerForPeople, textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
-import { formatPlanSummary } from '../messages/status-report.ts';
+import { formatPlanSummary, MAX_NAMED_CHARS, planNotes, stepsBlockedByPerson } from '../messages/status-report.ts';
 import { openSteps, runningStep, unreachedStepIds } from '../plan/plan-steps.ts';
 import { explainNothingReady } from '../plan/step-readiness.ts';
 import { sessionDepth } from '../session/child-session.ts';
@@ -15,7 +15,6 @@ import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../ses
 import type { Run, Turn, TurnCall } from '../session/run-state.ts';
 import { activePlan, endsBackgroundJobs, grantedLimits, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
-import { MAX_NAMED_CHARS, planNotes, stepsBlockedByPerson } from './run-end-notes.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -172,7 +171,7 @@ export function checkLimits(session: Session, rules: Rules): RunEndReason | null
 /** The end of a run whose model does not answer; null while it is still being retried. */
 export function checkOutage(session: Session, rules: Rules): RunEndReason | null {
   const failure = session.run?.failure;
-  if (!session.run || !failure || failure.last.kind === 'aborted') return null;
+  if (!session.run || !failure || failure.last.kind === 'aborted' || failure.last.kind === 'budget') return null;
   const words = REPLY_WORDING[sessionLanguage(session, rules)];
   if (failure.last.retry_at === null)
     return { status: 'failed', reason: failure.last.kind, text: words.failed(failure.last.error) };

@@ -88,5 +88,20 @@ export const isChildBusy = (child: ChildSession | undefined): boolean =>
 /** Commands that halt a child, mildest first. */
 const HALT_COMMANDS: readonly string[] = ['pause', 'stop', 'cancel'];
 
+/** Whether a command answers a call that waits for approval: it changes nothing else of the child's work. */
+export const answersCall = (command: string | undefined): boolean => command === 'approve' || command === 'deny';
+
 /** How severe a halt command is; -1 for none. */
 export const haltSeverity = (command: string | undefined): number => HALT_COMMANDS.indexOf(command ?? '');
+
+/** The time limit of a child's step counts only while a daemon runs: the next daemon starts counting from zero. */
+export function giveTimeAgain(
+  children: Readonly<Record<string, ChildSession>>,
+  at: string,
+): Readonly<Record<string, ChildSession>> {
+  const entries = Object.entries(children).map(([step, child]): [string, ChildSession] => [
+    step,
+    child.workingSince === undefined ? child : { ...child, workingSince: at },
+  ]);
+  return Object.fromEntries(entries);
+}

@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '31b4f6f0153b5cf7';
+export const REDUCER_VERSION = '803058b258427080';

@@ -2,8 +2,9 @@ import type { EventOf, PlannerQuery, RunEndStatus } from '../../protocol/session
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { CompletedBy } from '../../protocol/session/plan.ts';
 import type { Usage } from '../../protocol/session/reply.ts';
-import type { ApprovedBy } from '../../protocol/settings/permissions.ts';
+import type { ApprovedBy, ChildCall } from '../../protocol/settings/permissions.ts';
 import type { Limits, Mode, ResolvedLimits } from '../../protocol/settings/run-options.ts';
+import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 
 export type Run = {
   message: string;
@@ -21,6 +22,8 @@ export type Run = {
   limits: ResolvedLimits;
   /** Those of the limits that its message or template named, or a person set in the plan since. */
   ownLimits?: Limits;
+  /** The sessions that everybody may see who had a part in it: it searches no others. */
+  reach?: SessionReach;
   /** Id of a paused plan that this run leaves alone. */
   besidePlan: string | undefined;
   spent: { iterations: number; tokens: number; cost: number | null };
@@ -66,6 +69,7 @@ export type RunEnd = {
   modeReason: string | undefined;
   ownModel?: string | undefined;
   ownLimits?: Limits;
+  reach?: SessionReach;
   agent: string | undefined;
   folder: string | undefined;
   exitStatus: number | null;
@@ -224,6 +228,20 @@ export type PendingApproval = {
   /** Queued messages written before their sender could know of the call: their words do not answer it. */
   queuedBefore: readonly string[];
 };
+
+/** Calls of child sessions, and of theirs, that wait for a person. Only a root session knows of them. */
+export type ChildCalls = {
+  /** `isShown`: the person was asked about it. `isAnswered`: the answer is on its way to the session. */
+  calls: ReadonlyArray<ChildCall & { isShown?: true; isAnswered?: true }>;
+  /** When the last of them began to wait. */
+  since: string;
+  /** The run that ended to ask the person; null if none did. */
+  run: Run | null;
+  /** Queued messages written before their sender could know of the calls: their words do not answer them. */
+  queuedBefore: readonly string[];
+};
+
+export const NO_CHILD_CALLS: ChildCalls = { calls: [], since: '', run: null, queuedBefore: [] };
 
 export type ApprovalVerdict = { decision: 'allow' | 'deny'; by: ApprovedBy; why: string; at: string };
 

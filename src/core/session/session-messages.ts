@@ -1,16 +1,9 @@
 import { mapGet, mapSet, type PersistentMap } from '../../base/collections.ts';
-import type { EventOf, RenderedTemplate } from '../../protocol/session/event.ts';
+import type { RenderedTemplate } from '../../protocol/session/event.ts';
 import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import type { MessageMeaning } from '../../protocol/session/meaning-events.ts';
-import type {
-  Attachment,
-  ImageFile,
-  MessageFile,
-  MessageOptions,
-  SenderRights,
-} from '../../protocol/session/message.ts';
+import type { Attachment, ImageFile, MessageOptions, SenderRights } from '../../protocol/session/message.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
-import { rootSessionName, sessionDepth } from './child-session.ts';
 
 export type Message = {
   id: string;
@@ -39,15 +32,6 @@ export type Message = {
   arrivedDuringRun: boolean;
   isReplied: boolean;
 };
-
-/** The author of what a message orders, as events name them. */
-export function authorOf({
-  by,
-  from,
-  rights,
-}: Pick<MessageFile, 'by' | 'from' | 'rights'>): Pick<EventOf<'plan.edited'>, 'by' | 'from' | 'role'> {
-  return { by: by ?? 'person', ...(from !== undefined && { from }), ...(rights && { role: rights.role }) };
-}
 
 /** The limits that a message names, or the template it runs. */
 export function limitsOfMessage(message: Message | undefined): Limits {
@@ -95,19 +79,6 @@ export function discardAnsweredTexts(messages: PersistentMap<Message>, ids: read
     const message = mapGet(so, id);
     return message?.isReplied && message.text !== '' ? mapSet(so, id, withoutText(message)) : so;
   }, messages);
-}
-
-/**
- * Whether a message may give orders: it names no sender, or one of `senders`; without that setting anybody may. A child
- * session accepts orders from its ancestors, which speak for the person.
- */
-export function mayGiveOrders(
-  session: string,
-  from: string | undefined,
-  senders: readonly string[] | undefined,
-): boolean {
-  if (from === undefined || senders === undefined || senders.includes(from)) return true;
-  return sessionDepth(session) > 0 && rootSessionName(from) === rootSessionName(session);
 }
 
 /** A dropped file in the event log: its event, its message, and its identity at the time, as far as the log has it. */

@@ -85,14 +85,35 @@ export function boundedGrant(message: Message, most: Limits): Limits {
   );
 }
 
+/** What a run waits for by itself, and until when (ISO 8601): it goes on then. */
+export type RunWait = { what: 'budget' | 'model limit' | 'model'; until: string };
+
+/** A pause between two tries that is shorter is none that people would want to see, in ms. */
+const SHORT_WAIT_MS = 5000;
+
+/** Null while a run works. `model limit`: the endpoint said when it may be asked again; `model`: it does not answer. */
+export function runWait({ run }: Session): RunWait | null {
+  const last = run?.failure?.last;
+  if (!last?.retry_at || Date.parse(last.retry_at) - Date.parse(last.at) < SHORT_WAIT_MS) return null;
+  const what = last.kind === 'budget' ? 'budget' : last.kind === 'overloaded' ? 'model limit' : 'model';
+  return { what, until: last.retry_at };
+}
+
 /** The status of a session for a new message: the columns of the table in `message-actions.ts`. */
 export type SessionStatus = Exclude<Standing, 'cancelled'>;
 
-/** A cancelled run can be resumed like a failed one, so messages are handled alike. */
+/**
+ * A cancelled run can be resumed like a failed one, so messages are handled alike. Of a plan that a person has closed
+ * nothing is left to resume.
+ */
 export function sessionStatus(session: Session): SessionStatus {
   const standing = sessionStanding(session);
-  return standing === 'cancelled' ? 'failed' : standing;
+  if (standing !== 'cancelled') return standing;
+  return session.plan?.reason === CLOSED_BY_HAND ? 'completed' : 'failed';
 }
+
+/** Why a plan is over whose last step a person has closed. */
+export const CLOSED_BY_HAND = 'closed by hand';
 
 /** The state of a session whose event log is readable. */
 export type Standing = Exclude<SessionStanding, 'unreadable'>;

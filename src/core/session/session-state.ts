@@ -5,11 +5,14 @@ import type { PlanSave } from '../../protocol/session/plan-edit.ts';
 import { NO_NONCE } from '../../protocol/session/prompt-tags.ts';
 import type { Reply, RunEndCode, UserQuestion } from '../../protocol/session/reply.ts';
 import type { Mode } from '../../protocol/settings/run-options.ts';
+import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 import type { ChildSession } from './child-session.ts';
 import {
   type ApprovalState,
+  type ChildCalls,
   type FanOut,
   NO_APPROVALS,
+  NO_CHILD_CALLS,
   NO_WORK_ROUNDS,
   type Notice,
   type Run,
@@ -50,6 +53,8 @@ export type PlanProgress = {
    * instruction.
    */
   trustedChecks: readonly string[];
+  /** The sessions that everybody may see who had a part in it: its runs search no others. */
+  reach: SessionReach;
   /** Limits a person set in `plan.json`: they outlive the budget window. */
   limitsByPerson: Plan['limits'] | null;
   /** The last save of `plan.json` by a person, for each plan version an editor buffer started from; bounded. */
@@ -69,6 +74,7 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
   claim: null,
   editedByPerson: [],
   trustedChecks: [],
+  reach: [],
   limitsByPerson: null,
   planSaves: [],
 };
@@ -142,6 +148,8 @@ export type Session = PlanProgress & {
   jobsEndSeq: number;
   /** Calls that need a person's approval. */
   approvals: ApprovalState;
+  /** Those of its child sessions. */
+  childCalls: ChildCalls;
   /** The person who uses the session's browser in place of the agent. */
   browserHold: PersonHold | null;
   /** The last event at which a daemon stopped normally and left something open; 0: none. */
@@ -210,6 +218,7 @@ export function emptySession(name: string): Session {
     crashes: NO_CRASHES,
     jobsEndSeq: 0,
     approvals: NO_APPROVALS,
+    childCalls: NO_CHILD_CALLS,
     browserHold: null,
     lastStopSeq: 0,
   };
@@ -228,7 +237,7 @@ export function planProgressOf(session: Session): PlanProgress {
     closedSteps,
     lastStepNumber,
   } = session;
-  const { editedByPerson, trustedChecks, limitsByPerson, planSaves } = session;
+  const { editedByPerson, trustedChecks, reach, limitsByPerson, planSaves } = session;
   return {
     revisions,
     revisedFor,
@@ -243,6 +252,7 @@ export function planProgressOf(session: Session): PlanProgress {
     claim: null,
     editedByPerson,
     trustedChecks,
+    reach,
     limitsByPerson,
     planSaves,
   };

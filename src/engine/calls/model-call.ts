@@ -9,6 +9,7 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import { type ChatMessage, ModelError, type ModelRequest } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
+import { beginCountedCall } from './call-spending.ts';
 import { listOfferedTools } from './permission-gate.ts';
 import { cleanUpCalls } from './tool-call.ts';
 
@@ -16,8 +17,8 @@ const BACKOFF_FIRST_MS = 500;
 const BACKOFF_MAX_MS = 60_000;
 /** An endpoint that answers, but never usably, costs tokens on each try, also with outages in between. */
 const MAX_MALFORMED_TRIES = 4;
-/** An endpoint may ask for a longer pause than ours, up to this. */
-const RETRY_AFTER_MAX_MS = 3_600_000;
+/** An endpoint may ask for a longer pause than ours, such as until its quota of the week begins. */
+const RETRY_AFTER_MAX_MS = 7 * 86_400_000;
 
 /** The pause before retrying a call that has failed `attempt` times in a row: doubled each time, at most a minute. */
 export function backoffMs(attempt: number): number {
@@ -62,11 +63,20 @@ export async function callModel(
     const image: ModelRequest['image'] = (one) => ports.store.image(one);
     const request = { messages, tools, model: session.run?.model, image };
     await Promise.all([synced, ports.model.prepare?.(request)]);
+    const counted = await beginCountedCall(ports, session, request, signal);
+    if ('type' in counted) return [counted];
     began = ports.clock.elapsed();
-    const answer = await ports.model.ask(request, { signal, onText: (delta) => ports.store.live.write(delta) });
+    const took = () => Math.round(ports.clock.elapsed() - began);
+    const answer = await ports.model
+      .ask(request, { signal, onText: (delta) => ports.store.live.write(delta) })
+      .catch(async (error) => {
+        await counted.failed(error, took());
+        throw error;
+      });
+    const ms = took();
+    await counted.answered(answer, ms);
     if (plannerQuery && answer.unfinished !== undefined) throw unfinishedFault(answer.unfinished);
     if (!plannerQuery) ports.jobs?.markAllReported();
-    const ms = Math.round(ports.clock.elapsed() - began);
     const step = runningStep(activePlan(session))?.id;
     return [
       {

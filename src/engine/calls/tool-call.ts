@@ -82,7 +82,7 @@ export async function runToolCall(
     signal,
     mayBegin,
     blob: (hash: string) => store.blobs.get(hash),
-    ...(run && { jobs: run.limits.jobs }),
+    ...(run && { jobs: run.limits.jobs, reach: run.reach ?? [] }),
   };
   const isOpen = call.state === 'started' && (call.replay !== 'safe' || !mayBegin);
   try {

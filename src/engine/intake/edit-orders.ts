@@ -1,13 +1,12 @@
 import { editFault } from '../../core/plan/edited-plan.ts';
 import { mergePlanEdit } from '../../core/plan/merge-edit.ts';
-import { authorOf, mayGiveOrders } from '../../core/session/session-messages.ts';
+import { authorOf, hasRole, mayGiveOrders } from '../../core/session/sender-rights.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import type { MessageFile } from '../../protocol/session/message.ts';
 import type { EditRefusal, PlanChange, PlanEdit } from '../../protocol/session/plan-edit.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
-import { includesRole } from '../../protocol/workspace/daemon-files.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { isBounded, limitsBeyond, orderSenders } from './sender-rules.ts';
 
@@ -28,8 +27,7 @@ export async function editOrderEvent(
 ): Promise<EventBody> {
   const { name } = sessionLog.session;
   const { from, rights } = sender;
-  const may =
-    mayGiveOrders(name, from, orderSenders(rules)) && (rights === undefined || includesRole(rights.role, 'send'));
+  const may = mayGiveOrders(name, from, orderSenders(rules)) && hasRole(rights, 'send');
   const author = authorOf(sender);
   const outcome = may
     ? withinLimits(

@@ -1,6 +1,7 @@
+import { childAskedEvents } from '../../core/children/child-calls.ts';
 import { approvalAnsweredEvents, DENIED_BY_PERSON } from '../../core/decide/approval-decisions.ts';
 import { formatApprovalFile, parseApprovalFile } from '../../core/messages/approval-answers.ts';
-import type { ChildSession } from '../../core/session/child-session.ts';
+import { type ChildSession, isChildBusy, sessionDepth } from '../../core/session/child-session.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -62,6 +63,7 @@ export function openIntake(
       isInboxFull = admitted.isFull;
       if (sessionLog.session.plan !== plan) planSync.scheduleWrite();
       await recordChildReplies(ports, sessionLog);
+      await recordChildCalls(ports, sessionLog);
       await approvalSync.readAnswers();
       const { isPending } = await planSync.readEdits();
       isCaughtUp ||= !more;
@@ -76,6 +78,15 @@ export async function recordChildReplies(ports: SessionPorts, sessionLog: Sessio
   for (const child of Object.values(sessionLog.session.children)) {
     if (child.state === 'working' || child.state === 'halting') await recordChildReply(child, ports, sessionLog);
   }
+}
+
+/** Logs which calls of child sessions wait for a person: a root session asks about them, since no child has anybody. */
+async function recordChildCalls(ports: SessionPorts, sessionLog: SessionLog): Promise<void> {
+  const { name, children, childCalls } = sessionLog.session;
+  if (sessionDepth(name) > 0) return;
+  if (childCalls.calls.length === 0 && !Object.values(children).some(isChildBusy)) return;
+  const events = childAskedEvents(sessionLog.session, await ports.children.waitingCalls(name, childCalls.calls));
+  if (events.length > 0) await sessionLog.record(events);
 }
 
 async function recordChildReply(

@@ -1,10 +1,9 @@
 import { findAgentName } from '../../core/plan/plan-steps.ts';
-import { mayGiveOrders } from '../../core/session/session-messages.ts';
+import { hasRole, mayGiveOrders } from '../../core/session/sender-rights.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { MessageFile, SenderRights } from '../../protocol/session/message.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { Limits } from '../../protocol/settings/run-options.ts';
-import { includesRole } from '../../protocol/workspace/daemon-files.ts';
 import type { DroppedFile } from '../ports/store-ports.ts';
 
 /**
@@ -23,8 +22,7 @@ export const isSenderKnown = (session: Session, drop: DroppedFile, rules: Rules)
   rules.settingsFault === null || !drop.ok || dataFlagOf(session, drop.message.from, rules) === undefined;
 
 /** Whether the settings bound what a sender may ask for; the owner and `admin` may ask for more. */
-export const isBounded = (rights: SenderRights | undefined): boolean =>
-  rights !== undefined && !includesRole(rights.role, 'admin');
+export const isBounded = (rights: SenderRights | undefined): boolean => !hasRole(rights, 'admin');
 
 /** Which options of a message exceed what the settings allow its sender, in words; undefined if none does. */
 export function optionsFault({ rights, options }: MessageFile, rules: Rules): string | undefined {

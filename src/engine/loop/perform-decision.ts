@@ -21,6 +21,9 @@ import { clearIntakeTrouble, handOverBrowser, reportIntakeTrouble, type SessionL
 /** How soon a call that waits for disk space is retried. */
 const DISK_RETRY_MS = 1000;
 
+/** A run that waits for longer than this gives its slot to others. */
+const FREE_SLOT_MS = 5000;
+
 type CallDecision = Decision & { do: 'think' | 'act' | 'interpret' };
 
 /**
@@ -32,6 +35,8 @@ export async function performCall(loop: SessionLoop, decision: CallDecision, rul
   const wait = waitBeforeCall(loop, decision);
   if (wait > 0) {
     await loop.planSync.writePlan();
+    // Others may work meanwhile.
+    if (wait > FREE_SLOT_MS) loop.runSlot.release();
     loop.alarm.wakeIn(wait);
     return 'wait';
   }

@@ -8,7 +8,7 @@ import type { Clock, Model, RunSemaphore, SessionPorts } from '../ports/session-
 import { openPlanSync, type PlanSync } from '../state/plan-sync.ts';
 import { openSessionLog, type SessionLog } from '../state/session-log.ts';
 
-/** No pause is longer than the longest an endpoint may ask for. */
+/** What is waited for longer is looked at again this often: a limit may be lifted, or a budget raised. */
 export const MAX_TIMER_MS = 3_600_000;
 
 /** How soon the inbox is checked again while a file in it is not ready. */

@@ -2,6 +2,7 @@ import type { ChatMessage } from '../../core/session/session-messages.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
 import type { ImageFile, MessageFile } from '../../protocol/session/message.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
+import type { ChildCall } from '../../protocol/settings/permissions.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import type { SessionStore } from './store-ports.ts';
 import type { BrowserControl, Jobs, Toolbox, ToolSpec } from './tool-ports.ts';
@@ -22,6 +23,8 @@ export type SessionPorts = {
   diskCapacity: () => DiskCapacity;
   /** Current notes for later runs; read when a run starts. If left out, there are none. Never throws. */
   notes?: () => Notes;
+  /** Counts what model calls cost, and holds budgets. If left out, there are none. */
+  spending?: Spending;
   /** Commands of this session that continue after their call. If left out, there are none. */
   jobs?: Jobs;
   /** The session's browser. If left out, it has none that a person could take over. */
@@ -55,6 +58,29 @@ export type Clock = {
   after(ms: number, run: () => void): () => void;
 };
 
+/** What a model call is expected to cost at most: tokens of prompt and answer; `cost` is null if that is not known. */
+export type CallEstimate = { tokens: number; cost: number | null };
+
+/** What a model call has cost; `cost` is null if nobody said it. Without an answer, what it must have cost at least. */
+export type CallSpent = CallEstimate & { ms: number; isAnswered: boolean };
+
+/** A call for which money is held back. Each reservation is settled once, whatever became of the call. */
+export type Reservation = { settle(spent: CallSpent): Promise<void> };
+
+/** Why a call may not start. `until`: when it may (ISO 8601); null: a person has to change something first. */
+export type SpendingRefusal = { until: string | null; why: string };
+
+export type Spending = {
+  /**
+   * Reserves the most a call is expected to cost. Waits while only calls in flight use a budget up; throws the signal's
+   * reason if aborted then.
+   */
+  reserve(
+    call: CallEstimate & { model: string; message: { id: string; from?: string | undefined } },
+    signal: AbortSignal,
+  ): Promise<Reservation | SpendingRefusal>;
+};
+
 /** Limits how many runs are active. */
 export type RunSemaphore = {
   /**
@@ -83,6 +109,11 @@ export type ChildSessions = {
   send(child: string, message: MessageFile & { id: string }): Promise<'sent' | 'gone'>;
   /** Its reply to that message, whether or not somebody moved it to `read/`. A session that is gone has failed. */
   reply(child: string, id: string): Promise<Reply | undefined>;
+  /**
+   * The calls of child sessions of `root`, and of theirs, that wait for a person, by session. One that cannot be served
+   * has none. A call of `known` whose file cannot be read still waits.
+   */
+  waitingCalls(root: string, known: readonly ChildCall[]): Promise<ChildCall[]>;
   /** This session has logged the replies for this step: moves them from the child's outbox to `outbox/read/`. */
   consume(child: string, step: string): Promise<void>;
 };
@@ -128,7 +159,11 @@ export type Model = {
    * model.
    */
   contextWindow?(name: string | undefined): number | undefined;
+  /** Price of a million tokens of that model, as far as it is known; without a name, of the configured model. */
+  prices?(name: string | undefined): Promise<TokenPrices | undefined>;
 };
+
+export type TokenPrices = { input: number; output: number };
 
 export type ModelErrorKind = 'unreachable' | 'overloaded' | 'rejected' | 'too_long' | 'malformed' | 'unconfigured';
 

@@ -1,4 +1,5 @@
 import type { ImageFile } from '../../protocol/session/message.ts';
+import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 import type { BrowserState } from '../../protocol/workspace/handover.ts';
 
 export type Toolbox = {
@@ -63,6 +64,8 @@ export type ToolContext = {
   folder: string;
   /** Reads more of an output that was too long to show. */
   blob: (hash: string) => Promise<string | undefined>;
+  /** The sessions that may be searched: those that everybody may see who has a part in the run; all if left out. */
+  reach?: SessionReach;
   /** How many jobs may run at once; the default if left out. */
   jobs?: number;
   /**

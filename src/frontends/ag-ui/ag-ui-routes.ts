@@ -10,7 +10,7 @@ import { type ChatTurn, messageText } from '../openai/chat-identity.ts';
 import { followAnswer } from '../openai/follow-answer.ts';
 import { type ChosenSession, folderNameOf, type OpenAiAnswer, sendRequest } from '../openai/openai-answer.ts';
 import { sentMessages } from '../openai/session-choice.ts';
-import { answerMessage, childOf, denialOf, openInterrupts, ResumeEntry } from './interrupts.ts';
+import { answerMessage, childOf, denialOf, isAskingForChildren, openInterrupts, ResumeEntry } from './interrupts.ts';
 import { idleRunEvents, type RunEvent, runEvents } from './run-events.ts';
 
 /** Prefix of the ids of messages that this server sends. */
@@ -90,8 +90,8 @@ type Answer = OpenAiAnswer | Pick<OpenAiAnswer, 'sent' | 'pieces'> | { instead: 
 /** Sends the messages of a request, and returns what is streamed in answer. */
 async function answerRequest(services: HttpServices, input: RunInput): Promise<Answer> {
   const { client } = services;
-  const { message, toChildren, instead } = await chooseMessages(client, input);
-  for (const { session, ...one } of toChildren ?? []) await client.sendOnce(session, one, { mustExist: true });
+  const { message, others, instead } = await chooseMessages(client, input);
+  for (const { session, ...one } of others ?? []) await client.sendOnce(session, one, { mustExist: true });
   if (message) return sendRequest(services, message);
   return (await followRun(client, input.threadId)) ?? { instead: instead ?? OVER };
 }
@@ -101,7 +101,8 @@ const UNSENT = 'Your message was not sent: a call waits for approval. Answer it 
 
 type Chosen = {
   message?: ChosenSession;
-  toChildren?: Array<{ session: string; id: string } & ReturnType<typeof answerMessage>>;
+  /** Further answers, which are sent before. */
+  others?: Array<{ session: string; id: string } & ReturnType<typeof answerMessage>>;
   /** The answer if nothing was sent and no run is active. */
   instead?: string;
 };
@@ -116,6 +117,7 @@ async function chooseMessages(client: Client, input: RunInput): Promise<Chosen> 
   const sent = await sentMessages(client, session, PREFIX);
   const isKnown = (id: string) => sent.some((one) => one.id === id);
   const open = await openInterrupts(client, session);
+  const isAsking = await isAskingForChildren(client, session);
   const said = input.text === undefined ? null : userMessage(input, input.text, sent);
   const chosen = (id: string, message: { text?: string; command?: string }): ChosenSession => ({
     ...{ session, id, isKnown: isKnown(id), isSide: false, images: [], text: '', ...message },
@@ -130,14 +132,19 @@ async function chooseMessages(client: Client, input: RunInput): Promise<Chosen> 
   if (isNew && answers.some(({ entry }) => entry.status === 'resolved'))
     throw badInput('the answer to an interrupt, or a further message of the user', 'both');
   if (answers.length > 0 && !isNew) {
-    const own = answers.find(({ child }) => child === undefined);
-    const toChildren = answers.flatMap(({ child, id, entry }) =>
-      child === undefined ? [] : [{ session: child, id, ...answerMessage(entry) }],
-    );
-    return { toChildren, ...(own && { message: chosen(own.id, answerMessage(own.entry)) }) };
+    // A session that rests takes the answers to its child sessions itself; the last of them has the outcome.
+    const isHere = ({ child, id }: { child: string | undefined; id: string }) =>
+      child === undefined || isAsking || isKnown(id);
+    const own = answers.findLast(isHere);
+    const others = answers.flatMap((one) => {
+      if (one === own || one.child === undefined) return [];
+      const to = isHere(one) ? session : one.child;
+      return [{ session: to, id: one.id, ...answerMessage(one.entry, to === session ? one.child : undefined) }];
+    });
+    return { others, ...(own && { message: chosen(own.id, answerMessage(own.entry, own.child)) }) };
   }
   if (!said) return { instead: OVER };
-  const isCallOpen = open.some(({ reason }) => reason === 'tool_call');
+  const isCallOpen = isAsking || open.some(({ reason }) => reason === 'tool_call');
   if (isNew && isCallOpen && (answers.length === 0 || isApprovalAnswer({ text: input.text })))
     return { instead: UNSENT };
   // An interrupt left unanswered, and a message in its place: the call does not run, and the model gets the words.

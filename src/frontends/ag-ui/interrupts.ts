@@ -25,14 +25,14 @@ export const ResumeEntry = z.looseObject({
 export type ResumeEntry = z.infer<typeof ResumeEntry>;
 
 /**
- * What the session is waiting for: an answer to its question or call or, during a run, to calls of child sessions.
+ * What the session is waiting for: an answer to its question or call, or to calls of child sessions.
  * Empty if the session does not exist yet.
  */
 export async function openInterrupts(client: Client, key: string): Promise<Interrupt[]> {
   try {
     const { name, session, standing, asked } = await client.show(key);
-    const { run, question, runEnd, approvals, children } = session;
-    if (run) {
+    const { run, question, runEnd, approvals, children, childCalls } = session;
+    if (run || childCalls.run) {
       const calls = Object.keys(children).length > 0 ? await client.approvalRequests(name) : [];
       return calls.filter((one) => one.session !== name).map((one) => approvalInterrupt(one, null));
     }
@@ -43,6 +43,16 @@ export async function openInterrupts(client: Client, key: string): Promise<Inter
     return [{ id, reason: 'input_required', message, responseSchema: answerSchema(question) }];
   } catch (error) {
     if (error instanceof NoSuchSession) return [];
+    throw error;
+  }
+}
+
+/** Whether the session's run rests until calls of child sessions are answered: messages to it answer them. */
+export async function isAskingForChildren(client: Client, key: string): Promise<boolean> {
+  try {
+    return (await client.show(key)).session.childCalls.run !== null;
+  } catch (error) {
+    if (error instanceof NoSuchSession) return false;
     throw error;
   }
 }
@@ -80,10 +90,14 @@ const Decision = z.object({ approved: z.boolean(), always: z.boolean().optional(
 const Words = z.union([z.string(), z.object({ answer: z.string() }).transform(({ answer }) => answer)]);
 
 /**
- * The message for an answer, always the same for the same answer. The caller checks that `interruptId` is that of an
- * open interrupt. Throws a problem for an invalid payload.
+ * The message for an answer, always the same for the same answer; `child`: the session whose call it answers, in a
+ * message to its root. The caller checks that `interruptId` is that of an open interrupt. Throws a problem for an
+ * invalid payload.
  */
-export function answerMessage({ interruptId, status, payload }: ResumeEntry): { text: string } | { command: string } {
+export function answerMessage(
+  { interruptId, status, payload }: ResumeEntry,
+  child?: string,
+): { text: string } | { command: string } {
   // Declined to answer: the call is not run, and the session stays paused until somebody continues it.
   if (status === 'cancelled') return { command: 'pause' };
   const [, number] = APPROVAL_ID.exec(interruptId) ?? [];
@@ -91,7 +105,8 @@ export function answerMessage({ interruptId, status, payload }: ResumeEntry): { 
     const decision = Decision.safeParse(payload).data;
     if (!decision) throw unfitting('{"approved": true} or {"approved": false}', payload);
     const { approved, always } = decision;
-    return { command: approved ? `approve ${number}${always ? ' always' : ''}` : `deny ${number}` };
+    const call = child === undefined ? number : `${child} ${number}`;
+    return { command: approved ? `approve ${call}${always ? ' always' : ''}` : `deny ${call}` };
   }
   const text = Words.safeParse(payload).data?.trim();
   if (!text) throw unfitting('{"answer": "some words"}', payload);

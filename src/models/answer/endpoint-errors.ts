@@ -2,6 +2,7 @@ import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai'
 import { errorCode, errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
 import { malformedFault } from './completion-stream.ts';
+import { resetDelayMs } from './reset-times.ts';
 
 /** What an error message may say about the endpoint, and the key it must not reveal. */
 export type EndpointInfo = {
@@ -14,6 +15,7 @@ export type EndpointInfo = {
 };
 
 const MAX_ERROR_CHARS = 500;
+const LEAST_QUOTA_WAIT_MS = 60_000;
 /** Timeout, conflict, too early: the request itself was fine. */
 const RETRYABLE_STATUSES = new Set([408, 409, 425]);
 
@@ -53,8 +55,10 @@ function faultForStatus(error: APIError, status: number, at: EndpointInfo): Mode
   const message = `${at.baseUrl} answered ${status}${words ? `: ${words}` : ''}`;
   const refused = contextOverflow(error);
   if (refused) return new ModelError('too_long', message, { retry: true, window: refused.tokens });
-  const waitMs = retryAfterMs(error.headers);
-  if (status === 429 && [error.code, error.type].includes('insufficient_quota'))
+  const waitMs = resetDelayMs(error.headers, `${error.message} ${JSON.stringify(error.error ?? '')}`);
+  // A quota that comes back at a known time is waited for; "in a second" is said of any refusal.
+  const isKnown = waitMs !== undefined && waitMs >= LEAST_QUOTA_WAIT_MS;
+  if (status === 429 && !isKnown && [error.code, error.type].includes('insufficient_quota'))
     return rejectedFault(`${message}. No quota is left.`);
   if (status === 429 || (status === 503 && waitMs !== undefined)) {
     return new ModelError('overloaded', message, { retry: true, waitMs });
@@ -106,21 +110,6 @@ function errorBodyText(body: unknown): string {
     if ('detail' in body && typeof body.detail === 'string') return body.detail;
   }
   return JSON.stringify(body);
-}
-
-/**
- * `Retry-After` in ms: seconds, or a date, which is compared with the answer's own `Date` so that a wrong clock on
- * either side does no harm. `retry-after-ms` is OpenAI's more precise form.
- */
-function retryAfterMs(headers: Headers | undefined): number | undefined {
-  const fine = Number.parseFloat(headers?.get('retry-after-ms') ?? '');
-  if (fine >= 0) return fine;
-  const text = headers?.get('retry-after')?.trim() ?? '';
-  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1000;
-  const until = Date.parse(text);
-  if (Number.isNaN(until)) return undefined;
-  const sent = Date.parse(headers?.get('date') ?? '');
-  return Math.max(0, until - (Number.isNaN(sent) ? Date.now() : sent));
 }
 
 /**

@@ -4,12 +4,10 @@ import {
   countMessageTokens,
   countTokens,
   type ModelAnswer,
+  type TokenPrices,
 } from '../../engine/ports/session-ports.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
 import type { CompletionDraft } from './completion-stream.ts';
-
-/** Prices per million tokens, in the person's currency. */
-export type TokenPrices = { input: number; output: number };
 
 const ReportedUsage = z.object({
   prompt_tokens: z.number().nullish(),
@@ -21,19 +19,20 @@ const ReportedUsage = z.object({
 
 /**
  * The usage of an answer. Tokens as reported by the endpoint, else estimated from the characters. Cost from `prices` if
- * a person set them, else from the endpoint's `usage.cost`, else null: unknown.
+ * a person set them, else from the endpoint's `usage.cost`, else from the list price, else null: unknown.
  */
 export function measureUsage(
   draft: CompletionDraft,
   messages: ChatMessage[],
-  prices: TokenPrices | undefined,
+  { prices, listPrices }: { prices: TokenPrices | undefined; listPrices?: TokenPrices | undefined },
 ): ModelAnswer['usage'] {
   const reported = ReportedUsage.safeParse(draft.usage).data;
   const isReported =
     reported && (reported.total_tokens ?? reported.prompt_tokens ?? reported.completion_tokens) != null;
   const { input, output } = isReported ? splitReported(reported) : estimateUsage(draft, messages);
   const total = isReported ? (reported.total_tokens ?? input + output) : input + output;
-  const cost = prices ? (input * prices.input + output * prices.output) / 1e6 : (reported?.cost ?? null);
+  const costAt = (price: TokenPrices) => (input * price.input + output * price.output) / 1e6;
+  const cost = prices ? costAt(prices) : (reported?.cost ?? (listPrices ? costAt(listPrices) : null));
   return { tokens: total, cost };
 }
 

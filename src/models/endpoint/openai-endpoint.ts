@@ -7,6 +7,7 @@ import {
   type ModelAnswer,
   ModelError,
   type ModelRequest,
+  type TokenPrices,
 } from '../../engine/ports/session-ports.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
@@ -19,8 +20,9 @@ import {
   refuseEmptyAnswer,
 } from '../answer/completion-stream.ts';
 import { type EndpointInfo, toModelFault } from '../answer/endpoint-errors.ts';
+import { findKnownPrices } from '../answer/known-prices.ts';
 import { readTextCalls } from '../answer/text-calls.ts';
-import { measureUsage, type TokenPrices } from '../answer/token-usage.ts';
+import { measureUsage } from '../answer/token-usage.ts';
 import { trackImageSupport } from '../request/image-support.ts';
 import { buildRequestBody, requestOptions } from '../request/request-body.ts';
 import type { RequestStyle } from '../request/request-style.ts';
@@ -87,6 +89,7 @@ export function openEndpointModel(settings: EndpointSettings): Model {
       prepared.set(request, await serialize(request));
     },
     contextWindow: (name) => windows.get(name ?? settings.name) ?? undefined,
+    prices: async (name) => settings.prices ?? findKnownPrices(settings.baseUrl, name ?? settings.name),
     async ask(request, options) {
       const model = request.model ?? settings.name;
       if (!windows.has(model) && isLongConversation(request.messages))
@@ -171,7 +174,8 @@ async function askOnce(
     const { data, response } = await asked.withResponse();
     const draft = await readCompletionStream(data, onText);
     signal.throwIfAborted();
-    return toModelAnswer(draft, wire.sawDone(response), request, settings.prices);
+    const listPrices = settings.prices ? undefined : await findKnownPrices(settings.baseUrl, request.model);
+    return toModelAnswer(draft, wire.sawDone(response), request, { prices: settings.prices, listPrices });
   } finally {
     signal.removeEventListener('abort', abort);
   }
@@ -200,7 +204,7 @@ function toModelAnswer(
   draft: CompletionDraft,
   isDone: boolean,
   { model, messages, tools }: AskedRequest,
-  prices: TokenPrices | undefined,
+  prices: Parameters<typeof measureUsage>[2],
 ): ModelAnswer {
   if (draft.finish === '' && !isDone) throw malformedFault('the stream ended before the answer did');
   const finish = classifyFinish(draft.finish);

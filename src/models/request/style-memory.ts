@@ -65,7 +65,7 @@ const isSame = (one: RequestStyle, other: RequestStyle): boolean => JSON.stringi
 /** No form of the conversation helps against these. */
 const ABOUT_SOMETHING_ELSE =
   /api.?key|credential|\bmodel\b.{0,60}(?:not found|not exist|unknown|invalid)|credits?\b|billing|quota|max_(?:completion_)?tokens|unsupported (?:parameter|value)|temperature/i;
-const ABOUT_MESSAGES = /template|jinja|pars|tool|role|message|argument/i;
+const ABOUT_MESSAGES = /template|jinja|pars|tool|\broles?\b|\bmessages\b|argument/i;
 
 function mayBeHistory({ messages }: StyledRequest, error: unknown): boolean {
   if (!(error instanceof APIError) || !messages.some(({ role }) => role === 'assistant' || role === 'tool'))

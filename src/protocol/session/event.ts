@@ -1,9 +1,8 @@
 import { z } from 'zod';
-import { ApprovedBy } from '../settings/permissions.ts';
+import { ApprovedBy, ChildCall } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
-import { Role } from '../workspace/daemon-files.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
-import { Actor, EventStamp, FileIdentity, ProviderFields, StoredText } from './log-entry.ts';
+import { Actor, EventStamp, FileIdentity, ModelFailureKind, ProviderFields, StoredText } from './log-entry.ts';
 import { MeaningAsked, MessageInterpreted } from './meaning-events.ts';
 import { Attachment, ImageFile, MessageFile, MessageOptions, SenderRights } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
@@ -111,7 +110,7 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('model.failed', {
     error: z.string(),
-    kind: z.enum(['unreachable', 'overloaded', 'rejected', 'too_long', 'malformed', 'aborted', 'unconfigured']),
+    kind: ModelFailureKind,
     attempt: z.int().min(1),
     ms: z.number().optional().describe('How long the call took to fail.'),
     retry_at: z.string().nullable().describe('When it is retried; null: never.'),
@@ -179,7 +178,7 @@ const EVENT_SCHEMAS = [
   eventSchema('plan.edited', {
     by: Actor,
     from: z.string().optional().describe('The author, if it was sent and names one.'),
-    role: Role.optional().describe('What a server says the author may do; if missing, they are the owner.'),
+    rights: SenderRights.optional().describe('What a server says the author may do; if missing, they are the owner.'),
     changes: z.array(PlanChange),
     ignored: z.array(z.string()).describe('What the daemon did not accept, in words.'),
     refused: EditRefusal.optional().describe('Why nothing of an order was accepted; `ignored` says it in words.'),
@@ -222,6 +221,13 @@ const EVENT_SCHEMAS = [
     command: z.string().optional().describe('The command it was sent instead of its task.'),
     folder: z.string().optional().describe('Its own folder under `work/`.'),
     limits: Limits.optional().describe('What it may spend.'),
+  }),
+  eventSchema('child.asked', {
+    calls: z.array(ChildCall).describe('All calls of child sessions, and of theirs, that wait for a person by now.'),
+    resumes: z.literal(true).optional().describe('The run that waited for a person goes on.'),
+    message: z.string().optional().describe('The message that answered, or that stands in for one.'),
+    name: z.string().optional().describe('Name of the reply, if no message answered.'),
+    joins: z.literal(true).optional().describe('The message is passed on to the model.'),
   }),
   eventSchema('child.replied', {
     step: z.string(),

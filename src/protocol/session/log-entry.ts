@@ -63,3 +63,8 @@ export const MAX_INLINE_CHARS = 16_000;
 export function inlineText(recorded: StoredText): string {
   return 'text' in recorded ? recorded.text : recorded.head;
 }
+
+/** Why a call of the model failed. `budget`: none was made, since a budget is used up. */
+export const ModelFailureKind = z.enum([
+  ...(['unreachable', 'overloaded', 'rejected', 'too_long', 'malformed', 'aborted', 'unconfigured', 'budget'] as const),
+]);

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { IMAGE_TYPES } from '../../base/file-kind.ts';
 import { Limits, LimitsInput, Mode } from '../settings/run-options.ts';
-import { Role } from '../workspace/daemon-files.ts';
+import { Role, SessionPattern } from '../workspace/daemon-files.ts';
 import { PlanEdit } from './plan-edit.ts';
 
 export const MessageOptions = z.strictObject({
@@ -14,15 +14,26 @@ export const MessageOptions = z.strictObject({
     .regex(/^[^/\u0000.][^/\u0000]*$/, 'expected one plain name, without "/" and without a dot at its start')
     .optional()
     .describe('A folder under `work/` that the tools of this run see as their own.'),
-  when: z.enum(['now', 'after']).optional().describe('"after": do not join an active run; wait for its end.'),
+  when: z
+    .enum(['now', 'after', 'apart'])
+    .optional()
+    .describe(
+      '"after": do not join an active run; wait for its end. "apart": the same, and the text is a task, whatever its words: it answers no question and resumes nothing.',
+    ),
 });
 export type MessageOptions = z.infer<typeof MessageOptions>;
 
 /**
  * What the sender of a file in the inbox may do, as the server says that took it in. Without it they are the owner,
- * since nobody else can write there.
+ * since nobody else can write there; without one of its fields nothing is restricted by it.
  */
-export const SenderRights = z.strictObject({ role: Role.describe('The role of the token it was sent with.') });
+export const SenderRights = z.strictObject({
+  role: Role.optional().describe('The role of the token it was sent with.'),
+  sessions: z
+    .array(z.array(SessionPattern).min(1))
+    .optional()
+    .describe('Lists of patterns such as those of a token: its sender may see sessions that match one of each list.'),
+});
 export type SenderRights = z.infer<typeof SenderRights>;
 
 /** What a `.json` message file holds. Any other text file is `{ text: <its content> }`. */

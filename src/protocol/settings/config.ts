@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Budgets, PeriodBudgets } from './budgets.ts';
 import { EnvVariableName } from './env-variable.ts';
 import { McpServers } from './mcp-config.ts';
 import { ApprovalsMode, PermissionRule } from './permissions.ts';
@@ -227,6 +228,7 @@ export const sharedSettings = {
 export const Settings = z.strictObject({
   ...sharedSettings,
   title: z.string().optional().describe('A title given by a person; never replaced.'),
+  budgets: PeriodBudgets.optional().describe('What this session may spend, within the budgets of agentd.json.'),
 });
 export type Settings = z.infer<typeof Settings>;
 
@@ -251,6 +253,7 @@ export const Config = z.strictObject({
         .describe('MB kept in .agentd/reserve so that last events can be written on a full disk; 0: none. Default 16.'),
     })
     .optional(),
+  budgets: Budgets.optional().describe('What model calls may spend. See docs/budgets.md.'),
   allow_network_fs: z.boolean().optional().describe('The workspace may be on a network file system. Read at startup.'),
   network: NetworkSettings.optional().describe('What may use the network.'),
   search: SearchSettings.optional(),

@@ -1,5 +1,6 @@
 import { type BrowserState, NO_BROWSER } from '../workspace/handover.ts';
 import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
+import type { PeriodBudgets } from './budgets.ts';
 import type { AgentProfile, Config, ModelSettings, Settings, sharedSettings } from './config.ts';
 import type { McpServers } from './mcp-config.ts';
 import type { Permissions } from './permissions.ts';
@@ -27,6 +28,8 @@ export type EffectiveSettings = {
   sandbox: SandboxSettings;
   permissions: Permissions;
   retention: { recordDays: number; filesDays: number };
+  /** Those in `session.json` alone. */
+  ownBudgets: PeriodBudgets | undefined;
   mcpServers: McpServers;
   readAlso: readonly string[];
 };
@@ -47,6 +50,7 @@ export function resolveSettings({ flags, env = {}, workspace = {}, session = {} 
       workspace: workspace.permissions ?? [],
     },
     retention: resolveRetention(settings),
+    ownBudgets: session.budgets,
     mcpServers: settings.mcpServers ?? {},
     readAlso: (settings.read_also ?? []).map((folder) => (home ? folder.replace(/^~(?=\/|$)/, home) : folder)),
   };
@@ -82,6 +86,8 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     search: workspace.search,
     browser: workspace.browser,
     concurrency: workspace.concurrency,
+    // For people who look: those of the workspace hold too, so that a session can only lower its own.
+    budgets: { ...workspace.budgets, ...session.budgets },
   };
 }
 

@@ -95,6 +95,19 @@ export const ApprovalFile = z.object({
 });
 export type ApprovalFile = z.infer<typeof ApprovalFile>;
 
+/** A call of a child session, or of one of its own, that waits for a person. */
+export const ChildCall = z.object({
+  session: z.string().describe('The session whose call it is.'),
+  id: z.int().min(1).describe('Its number in the `approvals/` of that session.'),
+  tool: z.string(),
+  display: z.string(),
+  why: z.string(),
+  always: z.string().nullable(),
+  hash: z.string(),
+  expires_at: z.iso.datetime(),
+});
+export type ChildCall = z.infer<typeof ChildCall>;
+
 /** Identifies a call by a hash: the tool, its exact arguments, and the folder it works in. */
 export const hashCall = ({ tool, args, folder }: ApprovalCall): string =>
   sha256(JSON.stringify([tool, args, folder ?? '']));

@@ -7,7 +7,7 @@ import { ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL } from './own-tools.ts';
 /** All tools of our own, including those the model is not offered. */
 export const TOOL_NAMES: readonly string[] = [
   ...['shell', 'jobs', 'read_file', 'write_file', 'edit_file', 'list_files', 'search_files', 'parts', 'check'],
-  ...['web_fetch', 'web_search', 'browser', 'remember', 'recall', 'skill'],
+  ...['web_fetch', 'web_search', 'browser', 'remember', 'recall', 'skill', 'schedule'],
   ...[PLAN_TOOL.name, ASK_USER_TOOL.name, SPAWN_TOOL.name],
 ];
 

@@ -100,7 +100,7 @@ export const UserName = z
   .max(100)
   .regex(/^[\p{L}\p{N}][\p{L}\p{N}._@+-]*$/u, 'expected a name of letters, digits, ".", "_", "@", "+" and "-"');
 
-const SessionPattern = z.string().min(1).max(300).describe('The name of a session; "*" stands for any text.');
+export const SessionPattern = z.string().min(1).max(300).describe('The name of a session; "*" stands for any text.');
 
 /** A token that a person gave to someone. */
 export const AccessToken = z.strictObject({
@@ -133,4 +133,16 @@ export function matchesSession(patterns: readonly string[], session: string): bo
     const parts = pattern.split('*').map((part) => part.replace(/[\\^$.+?()[\]{}|]/g, '\\$&'));
     return new RegExp(`^${parts.join('.*')}$`, 's').test(root);
   });
+}
+
+/** Lists of patterns: the sessions in reach match one pattern of each list. Without a list all are in reach. */
+export type SessionReach = ReadonlyArray<readonly string[]>;
+
+export const isInReach = (reach: SessionReach, session: string): boolean =>
+  reach.every((patterns) => matchesSession(patterns, session));
+
+/** What is in reach of all; a list with which every session matches is dropped. */
+export function commonReach(...all: ReadonlyArray<SessionReach | undefined>): SessionReach {
+  const lists = all.flatMap((reach) => reach ?? []).filter((patterns) => !patterns.includes('*'));
+  return [...new Map(lists.map((patterns) => [JSON.stringify(patterns), patterns])).values()];
 }

@@ -10,6 +10,8 @@ export const workspacePaths = (root: string) => ({
   templates: join(root, 'templates'),
   memory: join(root, 'MEMORY.md'),
   skills: join(root, 'skills'),
+  schedules: join(root, 'schedules'),
+  usage: join(root, 'usage'),
   /** Session folders a person archived. */
   archive: join(root, '.archive'),
   sessions: join(root, '.sessions'),
@@ -25,6 +27,8 @@ export const workspacePaths = (root: string) => ({
   tokens: join(root, '.agentd', 'tokens.json'),
   /** For other programs: what the daemon watches, and sessions it cannot serve. */
   status: join(root, '.agentd', 'status.json'),
+  /** What is owed and not happening, for other programs. */
+  owed: join(root, '.agentd', 'owed.json'),
   /** Crashed daemons and the sessions that may have caused it. */
   crashes: join(root, '.agentd', 'crashes.json'),
   /** The active session, and the watchdog's note. */

@@ -4,11 +4,14 @@ import { errorText, UserError } from '../../base/user-error.ts';
 import type { ChildSessions } from '../../engine/ports/session-ports.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { Reply, RUN_END } from '../../protocol/session/reply.ts';
+import { ApprovalFile, type ChildCall } from '../../protocol/settings/permissions.ts';
 import { sessionFolder } from '../../protocol/workspace/session-names.ts';
 import { readEventLog, readLastEvent } from '../event-log/log-reader.ts';
+import { readTextFile } from '../fs/file-reads.ts';
 import { CorruptLogError, ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import { dropMessage } from '../inbox/sender.ts';
 import { type SessionPaths, sessionPaths } from '../layout/layout.ts';
+import { listApprovalIds } from '../session/approval-files.ts';
 import type { Workspace } from './workspace.ts';
 
 /** How child sessions and the daemon inform each other. */
@@ -21,13 +24,14 @@ export type ChildHooks = {
 
 /** Child sessions as folders beside their parent, accessed in the same way as by any frontend. */
 export function openChildSessions(
-  workspace: Pick<Workspace, 'paths' | 'has' | 'create'>,
+  workspace: Pick<Workspace, 'paths' | 'has' | 'create' | 'listSessions'>,
   { onAdopted, quarantineReason }: ChildHooks,
 ): ChildSessions {
   const pathsOf = (child: string) => sessionPaths(workspace.paths.session(child));
   return {
     async send(child, message) {
-      onAdopted(child);
+      // An answer to a call may be for a child's child, which another session waits for.
+      if (!ANSWERS.has(message.command)) onAdopted(child);
       if (!workspace.has(child)) {
         if (message.command !== undefined) return 'gone';
         await workspace.create(child);
@@ -52,6 +56,11 @@ export function openChildSessions(
       if (why !== undefined) return failedReply(child, id, `the session ${child} cannot be served: ${why}`);
       return replyFromLog(child, id, pathsOf(child));
     },
+    async waitingCalls(root, known) {
+      const names = workspace.listSessions().filter((name) => name.startsWith(`${root}~`));
+      const served = names.sort().filter((name) => quarantineReason(name) === undefined);
+      return served.flatMap((name) => waitingCallsOf(name, pathsOf(name), known));
+    },
     async consume(child, step) {
       const { outbox, outboxRead } = pathsOf(child);
       const own = `${sessionFolder(step)}.`;
@@ -65,7 +74,28 @@ export function openChildSessions(
   };
 }
 
+const ANSWERS: ReadonlySet<string | undefined> = new Set(['approve', 'deny']);
+
 const messageFileName = (id: string): string => `${sessionFolder(id)}.msg.json`;
+
+/** A call whose file has an answer waits no more. */
+function waitingCallsOf(session: string, paths: SessionPaths, known: readonly ChildCall[]): ChildCall[] {
+  return listApprovalIds(paths).flatMap((id): ChildCall[] => {
+    const { data } = ApprovalFile.safeParse(readJson(join(paths.approvals, `${id}.json`)));
+    if (!data) return known.filter((one) => one.session === session && one.id === id);
+    if (data.decision !== null) return [];
+    const { call, display, why, always, hash, expires_at } = data;
+    return [{ session, id, tool: call.tool, display, why, always, hash, expires_at }];
+  });
+}
+
+function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readTextFile(path) ?? '');
+  } catch {
+    return undefined;
+  }
+}
 
 function readReplyText({ outbox, outboxRead }: SessionPaths, name: string): string | undefined {
   for (const folder of [outbox, outboxRead]) {

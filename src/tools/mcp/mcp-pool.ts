@@ -18,6 +18,8 @@ const AUTO_SANDBOX = (): SandboxSettings => ({ mode: 'auto', network: false });
 export type McpPool = {
   /** The servers of one session; `settings` is read at each use, `sandboxSettings` at each start. */
   toolsFor(session: string, settings: () => McpServers, sandboxSettings?: () => SandboxSettings): DynamicTools;
+  /** Servers that were used and are not connected, with the reason. */
+  lost(): Array<{ session: string; server: string; why: string }>;
   /** Closes all servers. */
   close(): Promise<void>;
 };
@@ -66,6 +68,10 @@ export function openMcpPool({
       };
       return session.servers;
     },
+    lost: () =>
+      [...sessions].flatMap(([session, { servers }]) =>
+        servers.lost().map(([server, why]) => ({ session, server, why })),
+      ),
     async close() {
       await Promise.all([...sessions.values()].map(({ servers }) => servers.close()));
     },
@@ -79,6 +85,8 @@ type SessionServers = DynamicTools & {
   /** A server is running, starting, or in use. */
   readonly isOpen: boolean;
   readonly isBusy: boolean;
+  /** The names of those that are not connected, and why. */
+  lost(): Array<[server: string, why: string]>;
   close(): Promise<void>;
 };
 
@@ -115,6 +123,13 @@ export type SessionServersOptions = {
 
 /** Makes a server's text one line without tags, so that it cannot look like the daemon's. */
 const oneLine = (text: string) => truncate(text.replace(/[\s<>]+/g, ' '), 300);
+
+/** The names of servers that are not connected, and why. */
+const lostServers = (slots: ReadonlyMap<string, ServerSlot>): Array<[server: string, why: string]> =>
+  [...slots].flatMap(
+    ([name, { server }]): Array<[string, string]> =>
+      server.problem === undefined ? [] : [[name, oneLine(server.problem)]],
+  );
 
 /** The MCP servers of one session, and their tools. Nothing is started before the tools are requested. */
 export function openSessionServers(options: SessionServersOptions): SessionServers {
@@ -155,10 +170,8 @@ export function openSessionServers(options: SessionServersOptions): SessionServe
   let list: Tool[] = [];
 
   function notices(left: number): string[] {
-    const away = [...slots].flatMap(([name, { server }]) =>
-      server.problem === undefined
-        ? []
-        : [`MCP server \`${name}\` is not connected, its tools are missing: ${oneLine(server.problem)}`],
+    const away = lostServers(slots).map(
+      ([name, why]) => `MCP server \`${name}\` is not connected, its tools are missing: ${why}`,
     );
     if (left === 0) return away;
     const many = `${left} tools of MCP servers are not offered: at most ${MAX_TOOLS} are. Name those you need with \`tools\` in mcpServers.`;
@@ -179,6 +192,7 @@ export function openSessionServers(options: SessionServersOptions): SessionServe
       list = tools;
       return notices(left);
     },
+    lost: () => lostServers(slots),
     get isOpen() {
       return [...slots.values()].some(({ server }) => server.isOpen);
     },

@@ -6,6 +6,7 @@ import { parseFrontMatter } from '../../base/front-matter.ts';
 import { escapeControlChars, formatBytes } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { ToolContext } from '../../engine/ports/tool-ports.ts';
+import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 import type { PlanSearchResult, Skill } from '../../protocol/workspace/memory-notes.ts';
 import { defineTool, optional, type Tool } from '../common/define-tool.ts';
 import { isInside } from '../common/path-lookup.ts';
@@ -14,7 +15,11 @@ import { formatFileSize, withOpenFile } from '../files/safe-open.ts';
 import { openWorkPaths, toFileError } from '../files/work-paths.ts';
 
 /** Adds a note to a `MEMORY.md`; `known`: it existed already. Throws UserError if it cannot be added. */
-export type Remember = (text: string, scope: 'session' | 'workspace') => Promise<{ line: string; known: boolean }>;
+export type Remember = (
+  text: string,
+  scope: 'session' | 'workspace',
+  reach: SessionReach,
+) => Promise<{ line: string; known: boolean }>;
 
 const REMEMBER_ARGS = z.strictObject({
   text: z.string().describe('One line of at most 500 characters that is understood without this conversation.'),
@@ -35,8 +40,8 @@ export function rememberTool(remember: Remember): Tool {
     touches: ['work'],
     subject: ({ text }) => text,
     always: () => 'remember',
-    async run({ text, scope = 'session' }) {
-      const { line, known } = await remember(text, scope);
+    async run({ text, scope = 'session' }, { reach = [] }) {
+      const { line, known } = await remember(text, scope, reach);
       return { ok: true, text: `${known ? 'This was noted already' : 'Noted'} (${scope}): ${line}` };
     },
   });
@@ -48,8 +53,14 @@ const MAX_FOUND = 20;
 /** `whole`: every session was searched; otherwise `read` of `sessions` were. */
 export type RecallResult = { found: PlanSearchResult[]; sessions: number; read: number; whole: boolean };
 
-/** Searches plans and replies. Throws UserError if that is switched off or the query has no words. */
-export type Recall = (query: string, options: { limit: number; signal: AbortSignal }) => Promise<RecallResult>;
+/**
+ * Searches plans and replies of the sessions in reach. Throws UserError if that is switched off or the query has no
+ * words.
+ */
+export type Recall = (
+  query: string,
+  options: { limit: number; signal: AbortSignal; reach: SessionReach },
+) => Promise<RecallResult>;
 
 const RECALL_ARGS = z.strictObject({
   query: z.string().describe('The words to look for, in the language they were written in.'),
@@ -66,8 +77,8 @@ export function recallTool(recall: Recall): Tool {
     args: RECALL_ARGS,
     replay: 'safe',
     touches: [],
-    async run({ query, limit = DEFAULT_FOUND }, { signal }) {
-      const { found, whole, read, sessions } = await recall(query, { limit, signal });
+    async run({ query, limit = DEFAULT_FOUND }, { signal, reach = [] }) {
+      const { found, whole, read, sessions } = await recall(query, { limit, signal, reach });
       const note = whole ? [] : [`Only the newest ${read} of ${sessions} sessions were searched.`];
       if (found.length === 0) {
         return { ok: true, text: ['Nothing was found. Try other words.', ...note].join(' ') };

@@ -1,4 +1,7 @@
-import type { DayUsage, SessionUsage, UsageTotal } from '../../../client/inspect/usage.ts';
+import { formatLocalTime } from '../../../base/strings.ts';
+import type { Client } from '../../../client/index.ts';
+import type { BudgetReport, DayUsage, SessionUsage, UsageKey, UsageTotal } from '../../../client/inspect/usage.ts';
+import { PRICE_LIST } from '../../../protocol/settings/budgets.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { defineCommand, type GlobalOptions, JSON_OPTION, openSession, openWorkspaceClient } from '../common/command.ts';
 import { colorize, formatTable, print, printError, printJson, printNote, toSingleLine } from '../common/terminal.ts';
@@ -9,17 +12,26 @@ export const usage = defineCommand({
   builder: (cli) =>
     cli
       .positional('session', { type: 'string', describe: 'Only this session and its child sessions' })
+      .option('by', {
+        choices: ['month', 'model', 'sender', 'schedule'] as const satisfies readonly UsageKey[],
+        conflicts: 'session',
+        describe: 'Add up all calls by this, also those of sessions that are gone',
+      })
       .option('json', JSON_OPTION)
       .epilogue(
-        'Days are those of the local time zone. The cost of a call is the one its endpoint reports, else it is computed from model.prices in the settings.',
+        `Days are those of the local time zone. The cost of a call is computed from model.prices in the settings, else it is what its endpoint reports, else the list price of ${PRICE_LIST.date}.`,
       ),
   async run(args) {
-    const { reportUsage, sumUsage } = await import('../../../client/inspect/usage.ts');
+    const { reportBudgets, reportUsage, sumUsage } = await import('../../../client/inspect/usage.ts');
+    const client = await openWorkspaceClient(args);
+    const budgets = reportBudgets(client.paths, new Date(), daemonConfig(client));
+    if (args.by !== undefined) return printBy(budgets.by[args.by], args.by, args.json === true);
     const report = await reportUsage(await selectSessions(args));
     const { sessions, days, total } = report;
-    if (args.json) printJson(report);
+    if (args.json) printJson({ ...report, ...(args.session === undefined && budgets) });
     else if (total.calls === 0) printNote('No model has been called yet.');
     else print(formatUsage(sumWithChildren(sessions, sumUsage), days, total));
+    if (!args.json && args.session === undefined) printBudgets(budgets);
     const unreadable = sessions.filter(({ problem }) => problem !== null);
     for (const { session, problem } of unreadable)
       printError(toSingleLine(`Not counted: ${readableName(session)}: ${problem}`, 1000));
@@ -29,6 +41,35 @@ export const usage = defineCommand({
     return unreadable.length > 0 ? 'error' : 'ok';
   },
 });
+
+/** The file that the running daemon reads its settings from; undefined for `agentd.json`. */
+function daemonConfig(client: Client): string | undefined {
+  const file = client.status()?.settings.file;
+  return file === undefined || file === 'agentd.json' ? undefined : file;
+}
+
+function printBudgets({ budgets }: BudgetReport): void {
+  if (budgets.length === 0) return;
+  const amount = (kind: string, value: number) => (kind === 'cost' ? value.toFixed(2) : String(Math.round(value)));
+  const rows = budgets.map(({ setting, of, kind, spent, limit, unpriced, until }) => [
+    `${setting.replace(/^budgets\./, '')}${of === null ? '' : ` ${toSingleLine(readableName(of), 30)}`}`,
+    `${amount(kind, spent)}${unpriced > 0 ? ' and more' : ''}`,
+    String(limit),
+    amount(kind, Math.max(0, limit - spent)),
+    formatLocalTime(until).slice(0, 16),
+  ]);
+  print(`\n${formatTable([['BUDGET', 'SPENT', 'LIMIT', 'LEFT', 'UNTIL'], ...rows])}`);
+}
+
+function printBy(rows: BudgetReport['by'][UsageKey], key: UsageKey, json: boolean): 'ok' {
+  if (json) printJson(rows);
+  else if (rows.length === 0) printNote('No model has been called yet.');
+  else {
+    const named = rows.map((one) => [toSingleLine(one.name ?? '-', 40), ...usageCells(one)]);
+    print(formatTable([[key.toUpperCase(), ...USAGE_HEAD], ...named]));
+  }
+  return 'ok';
+}
 
 async function selectSessions(
   args: GlobalOptions & { session: string | undefined },
@@ -59,23 +100,23 @@ function sumWithChildren(
     .sort((a, b) => b.tokens - a.tokens);
 }
 
+const USAGE_HEAD = ['CALLS', 'TOKENS', 'COST'];
+
+const usageCells = ({ calls, tokens, cost, unpriced }: UsageTotal): string[] => [
+  `${calls}`,
+  `${tokens}`,
+  unpriced === calls ? 'unknown' : `${cost.toFixed(4)}${unpriced > 0 ? ` and ${unpriced} calls of unknown cost` : ''}`,
+];
+
 function formatUsage(sessions: readonly NamedUsage[], days: readonly DayUsage[], total: UsageTotal): string {
-  const head = ['CALLS', 'TOKENS', 'COST'];
-  const cells = ({ calls, tokens, cost, unpriced }: UsageTotal) => [
-    `${calls}`,
-    `${tokens}`,
-    unpriced === calls
-      ? 'unknown'
-      : `${cost.toFixed(4)}${unpriced > 0 ? ` and ${unpriced} calls of unknown cost` : ''}`,
-  ];
   return formatTable([
-    ['SESSION', ...head],
-    ...sessions.map((one) => [toSingleLine(readableName(one.session), 40), ...cells(one)]),
+    ['SESSION', ...USAGE_HEAD],
+    ...sessions.map((one) => [toSingleLine(readableName(one.session), 40), ...usageCells(one)]),
     ['', '', '', ''],
-    ['DAY', ...head],
-    ...days.map((one) => [one.day, ...cells(one)]),
+    ['DAY', ...USAGE_HEAD],
+    ...days.map((one) => [one.day, ...usageCells(one)]),
     ['', '', '', ''],
-    ['TOTAL', ...cells(total)],
+    ['TOTAL', ...usageCells(total)],
   ])
     .split('\n')
     .map((line) => (/^(?:SESSION|DAY|TOTAL) /.test(line) ? colorize('bold', line) : line).trimEnd())

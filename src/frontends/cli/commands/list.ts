@@ -144,8 +144,9 @@ function treeLabel({ name, parent }: SessionOverview, rows: ReadonlyArray<{ show
  * State of a session and what it waits for: a run is active only while a daemon runs; messages in the inbox are counted
  * after it.
  */
-function stateLabel({ standing, waits_for, inbox }: SessionOverview, isServed: boolean): string {
-  const note = standing === 'running' && !isServed ? 'no daemon' : toSingleLine(waits_for ?? '', 20);
+function stateLabel({ standing, waits_for, waits_until: until, inbox }: SessionOverview, isServed: boolean): string {
+  const goesOn = until === null ? '' : `, goes on ${formatLocalTime(until).slice(0, 16)}`;
+  const note = standing === 'running' && !isServed ? 'no daemon' : toSingleLine(waits_for ?? '', 20) + goesOn;
   const state = `${STATE_LABELS[standing]}${note === '' ? '' : ` (${note})`}`;
   return inbox > 0 ? `${state} +${inbox}` : state;
 }

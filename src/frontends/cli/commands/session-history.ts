@@ -151,6 +151,8 @@ function summarizeEvent(event: Event): string {
       return `${event.reason}: ${event.changes.map((change) => change.what).join(', ')}`;
     case 'child.sent':
       return `${event.step} to ${event.child}, attempt ${event.attempt}${event.command ? `, /${event.command}` : ''}`;
+    case 'child.asked':
+      return event.calls.map(({ session, id, tool, display }) => `${session} ${id}, ${tool} ${display}`).join('; ');
     case 'child.replied':
       return `${event.step} from ${event.child}, ${event.reply.status}: ${event.reply.text}`;
     case 'context.compacted':

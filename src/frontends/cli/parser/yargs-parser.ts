@@ -30,6 +30,7 @@ import {
   stopRun,
   undo,
 } from '../commands/run-control.ts';
+import { schedule } from '../commands/schedule-command.ts';
 import { reply, send } from '../commands/send.ts';
 import { log, why } from '../commands/session-history.ts';
 import { show } from '../commands/show.ts';
@@ -46,6 +47,7 @@ const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params', 'se
 /** Options that are set or not. yargs reads any value of theirs as "no". */
 const BOOLEAN_FLAGS = new Set([
   'wait',
+  'check',
   'json',
   'stdin',
   'after',
@@ -254,7 +256,7 @@ const COMMANDS: readonly CliCommand[] = [
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[chat, top],
   ...[list, show, reply, plan, why, jobs, watch, log],
-  ...[templates, saveTemplate],
+  ...[templates, saveTemplate, schedule],
   ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],
   ...[archive, remove, rename, rebuild, doctor],

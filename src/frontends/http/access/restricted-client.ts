@@ -1,7 +1,8 @@
 import { isBrowserOrder } from '../../../client/actions/access.ts';
+import type { Schedules } from '../../../client/actions/schedules.ts';
 import type { Client } from '../../../client/index.ts';
 import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
-import { NoSuchSession } from '../../../client/sessions/client-errors.ts';
+import { NoSuchSchedule, NoSuchSession } from '../../../client/sessions/client-errors.ts';
 import { type AccessToken, includesRole, matchesSession, type Role } from '../../../protocol/workspace/daemon-files.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 
@@ -70,12 +71,45 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
       need('admin');
       return client.settings(key === undefined ? undefined : existing(key, 'admin'));
     },
+    schedules: async () => restrictSchedules(await client.schedules(), rights, client),
     browserSocket: inSession('approve', (key) => client.browserSocket(key, user.name)),
     accessToken: asAdmin(client.accessToken),
     status: asAdmin(client.status),
     start: asAdmin(client.start),
     stop: asAdmin(client.stop),
     takeover: asAdmin(client.takeover),
+  };
+}
+
+/** The schedules that send to sessions the token may see. */
+function restrictSchedules(schedules: Schedules, { maySee, need }: Rights, client: Client): Schedules {
+  const list = () =>
+    schedules.list().filter(({ schedule }) => schedule && maySee(client.sessionName(schedule.session)));
+  const known = (name: string): string => {
+    if (list().some((one) => one.name === name)) return name;
+    throw new NoSuchSchedule(
+      name,
+      list().map((one) => one.name),
+    );
+  };
+  const named =
+    <A extends unknown[], R>(role: Role, method: (name: string, ...rest: A) => R) =>
+    (name: string, ...rest: A): R => {
+      need(role);
+      return method(known(name), ...rest);
+    };
+  return {
+    list,
+    next: named('read', schedules.next),
+    history: named('read', schedules.history),
+    runNow: named('send', schedules.runNow),
+    enable: named('admin', schedules.enable),
+    remove: named('admin', schedules.remove),
+    add(name, schedule) {
+      need('admin');
+      if (maySee(client.sessionName(schedule.session))) return schedules.add(name, schedule);
+      throw new NoSuchSession(schedule.session, client.sessions().filter(maySee));
+    },
   };
 }
 
@@ -125,8 +159,9 @@ function rightsOf(user: AccessToken, client: Client): Rights {
       return rights.stamped(message);
     },
     stamped: (sent) => {
-      const least = sent.rights && includesRole(user.role, sent.rights.role) ? sent.rights.role : user.role;
-      return { ...sent, from: user.name, rights: { role: least } };
+      const wanted = sent.rights?.role;
+      const role = wanted !== undefined && includesRole(user.role, wanted) ? wanted : user.role;
+      return { ...sent, from: user.name, rights: { role, sessions: [user.sessions] } };
     },
   };
   return rights;

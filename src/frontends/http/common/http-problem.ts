@@ -61,6 +61,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     wanted: 'a call that is waiting for approval',
     todo: 'GET /api/sessions/{session}/approvals lists them.',
   },
+  NoSuchSchedule: { status: 404, wanted: 'an existing schedule', todo: 'GET /api/schedules lists them.' },
   MessageConflict: {
     status: 409,
     wanted: 'a different Idempotency-Key for each message',

@@ -19,7 +19,11 @@ const SessionLine = z.looseObject({
 /** In a list only a plan that is not over is looked at. */
 const ListedSession = SessionLine.extend({
   plan_problem: z.string().nullable().describe('Why its plan.json cannot be read; null if its run is over.'),
-  waits_for: z.string().nullable().describe('Why it waits for a person, such as "approval"; null if it does not.'),
+  waits_for: z
+    .string()
+    .nullable()
+    .describe('Why it waits for a person, such as "approval"; of a running one: "budget", "model limit" or "model".'),
+  waits_until: z.string().nullable().describe('When a running session that waits goes on by itself, ISO 8601, UTC.'),
 });
 
 const SessionView = SessionLine.extend({ plan: Plan.nullable(), run: z.looseObject({}).nullable() });

@@ -1,10 +1,12 @@
+import type { ScheduleSummary } from '../../../client/actions/schedules.ts';
 import type { SettingsReport } from '../../../client/actions/settings-edit.ts';
-import type { UsageReport, UsageTotal } from '../../../client/inspect/usage.ts';
+import type { BudgetReport, UsageReport, UsageTotal } from '../../../client/inspect/usage.ts';
+import type { Occurrence } from '../../../protocol/schedules/schedule.ts';
 import { hrefOf } from '../data/overview.ts';
 import { openSession } from '../data/session.ts';
 import { Facts, Notice, PageHeader, Table, Unfold, useJson } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
-import { formatCost, formatNumber, words } from '../text/wording.ts';
+import { formatCost, formatNumber, formatTime, words } from '../text/wording.ts';
 
 /** The usage of model calls, and the settings in force with the file of each. */
 export function DetailsView({ session }: { session?: string }) {
@@ -22,7 +24,9 @@ export function DetailsPage() {
   return (
     <main class="session" aria-label={keys.details}>
       <PageHeader title={keys.details} />
+      <BudgetsTable />
       <DetailsView />
+      <SchedulesTable />
     </main>
   );
 }
@@ -106,6 +110,96 @@ function costText({ calls, cost, unpriced }: UsageTotal): string {
   const { unknownCost, unpriced: more } = words.value;
   if (unpriced === calls) return unknownCost;
   return unpriced === 0 ? formatCost(cost) : `${formatCost(cost)} ${more(unpriced)}`;
+}
+
+/** What is spent of each budget. Who may not see them is shown nothing. */
+function BudgetsTable() {
+  const { budgets: title, budgetColumns } = words.value;
+  const { value } = useJson<BudgetReport['budgets']>('/api/budgets');
+  if (value === undefined || value.length === 0) return null;
+  return (
+    <section class="view" aria-label={title} {...FOCUSABLE}>
+      <h2>{title}</h2>
+      <Table
+        head={Object.values(budgetColumns)}
+        numbersFrom={1}
+        rows={value.map(({ setting, of, kind, spent, limit, until }) => ({
+          key: `${setting} ${of}`,
+          cells: [
+            <>
+              <code>{setting}</code> {of}
+              <svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
+                <rect width={Math.min(100, (100 * spent) / limit)} height="1" />
+              </svg>
+            </>,
+            kind === 'cost' ? formatCost(spent) : formatNumber(Math.round(spent)),
+            kind === 'cost' ? formatCost(limit) : formatNumber(limit),
+            formatTime(until),
+          ],
+        }))}
+      />
+    </section>
+  );
+}
+
+/** Each schedule: when it is due next, and what became of its last times. */
+function SchedulesTable() {
+  const { schedules: title, scheduleColumns, scheduleStates, notDue } = words.value;
+  const { value, problem } = useJson<ScheduleSummary[]>('/api/schedules');
+  if (problem === undefined && (value === undefined || value.length === 0)) return null;
+  return (
+    <section class="view" aria-label={title} {...FOCUSABLE}>
+      <h2>{title}</h2>
+      {problem !== undefined && <Notice isProblem>{problem}</Notice>}
+      {value?.flatMap(({ name, fault }) =>
+        fault === null
+          ? []
+          : [
+              <Notice isProblem key={name}>
+                {fault}
+              </Notice>,
+            ],
+      )}
+      <Table
+        head={Object.values(scheduleColumns)}
+        rows={(value ?? []).flatMap(({ name, schedule, next, last }) =>
+          schedule === null
+            ? []
+            : [
+                {
+                  key: name,
+                  cells: [
+                    name,
+                    next === null ? notDue : formatTime(next),
+                    <code>{schedule.cron ?? schedule.every ?? schedule.heartbeat ?? schedule.at}</code>,
+                    <a href={hrefOf(schedule.session)}>{schedule.session}</a>,
+                    last && (
+                      <Unfold summary={`${formatTime(last.due)} ${scheduleStates[last.state]}`}>
+                        {() => <ScheduleHistory name={name} />}
+                      </Unfold>
+                    ),
+                  ],
+                },
+              ],
+        )}
+      />
+    </section>
+  );
+}
+
+function ScheduleHistory({ name }: { name: string }) {
+  const { scheduleStates } = words.value;
+  const { value, problem } = useJson<Occurrence[]>(`/api/schedules/${encodeURIComponent(name)}/history`);
+  return (
+    <ul>
+      {problem !== undefined && <li>{problem}</li>}
+      {value?.map(({ due, state, outcome, why }) => (
+        <li key={due}>
+          {[formatTime(due), scheduleStates[state], outcome, why].filter((part) => part !== undefined).join(' · ')}
+        </li>
+      ))}
+    </ul>
+  );
 }
 
 function SettingsTable({ session }: { session: string | undefined }) {

@@ -55,7 +55,7 @@ function Entry(entry: SessionOverview) {
         {!isOpen && isUnread(entry) && <span class="unread">{words.value.unread}</span>}
       </span>
       <span class="row quiet">
-        <StateLabel state={standing} />
+        <StateLabel state={standing} text={waitText(entry)} />
         {plan && plan.total > 0 && <span>{`${plan.completed}/${plan.total}`}</span>}
         {changed !== null && <time dateTime={changed}>{formatTime(changed)}</time>}
       </span>
@@ -108,4 +108,9 @@ function NotificationSwitch() {
       {notify}
     </Button>
   );
+}
+
+/** What a running session waits for by itself, and until when. */
+function waitText({ waits_for: what, waits_until: until }: SessionOverview): string | undefined {
+  return until === null || what === null ? undefined : words.value.goesOn(what, formatTime(until));
 }

@@ -1,0 +1,210 @@
+import * as fs from 'node:fs';
+import { UserError } from '../../base/user-error.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
+import { OwedFile, type OwedItem } from '../../protocol/workspace/owed-file.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
+import { statIfExists } from '../../store/fs/file-reads.ts';
+import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
+import { readLiveOwner } from '../../store/workspace/owner-file.ts';
+import { readOverview, readUnservedReasons, type SessionOverview } from '../inspect/session-overview.ts';
+import { reportBudgets } from '../inspect/usage.ts';
+import { commandLine } from '../sessions/client-errors.ts';
+import { openSessionFolders, readSession, type SessionFolders } from '../sessions/session-folders.ts';
+import { openSchedules } from './schedules.ts';
+
+/** A message that waits for longer is not taken, in ms. */
+const TAKEN_WITHIN_MS = 60_000;
+
+export type OwedReader = {
+  /**
+   * Everything that is owed at a time, what is broken first. What did not change since the last time is not read, nor
+   * is a session whose overview is given.
+   */
+  read(now: Date, given?: ReadonlyMap<string, SessionOverview>): Promise<OwedItem[]>;
+};
+
+type Item = Omit<OwedItem, 'help' | 'since' | 'until'> & {
+  since?: string | null;
+  until?: string | null;
+  help?: readonly string[];
+};
+
+/** Opens the one answer to what is owed in a workspace and not happening. `configFile`: in place of `agentd.json`. */
+export function openOwedReader(root: string, paths: WorkspacePaths, configFile?: string): OwedReader {
+  const folders = openSessionFolders(paths);
+  const seen = new Map<string, { key: string; items: Item[] }>();
+
+  async function ofSession(name: string, now: Date, given: SessionOverview | undefined): Promise<Item[]> {
+    const session = folders.get(name);
+    const key = keyOf(session);
+    const known = seen.get(name);
+    if (known?.key === key) return known.items;
+    const overview = given ?? (await readOverview(session, readUnservedReasons(paths)));
+    const items = [...itemsOf(overview, session, now), ...(await lostChildren(overview, folders))];
+    // A message becomes overdue without any change.
+    if (overview.inbox === 0) seen.set(name, { key, items });
+    return items;
+  }
+
+  return {
+    async read(now, given) {
+      const items: Item[] = [];
+      const names = folders.names();
+      for (const name of names) items.push(...(await ofSession(name, now, given?.get(name))));
+      for (const name of seen.keys()) if (!folders.has(name)) seen.delete(name);
+      const hasWork = items.some(({ kind }) => kind === 'wait' || kind === 'message');
+      const isServed = readLiveOwner(paths) !== undefined;
+      const daemon: Item = {
+        kind: 'daemon',
+        needs: 'repair',
+        session: null,
+        why: 'no daemon is running',
+        help: ['start'],
+      };
+      const all = [
+        ...(isServed || !(hasWork || fs.existsSync(paths.schedules)) ? [] : [daemon]),
+        ...items,
+        ...ofSchedules(paths, now),
+        ...ofBudgets(paths, now, configFile),
+      ];
+      return all.map((item) => finish(item, root)).sort((one, other) => RANK[one.needs] - RANK[other.needs]);
+    },
+  };
+}
+
+const RANK = { repair: 0, person: 1, time: 2 } as const;
+
+const finish = ({ since = null, until = null, help, ...item }: Item, root: string): OwedItem => ({
+  ...{ ...item, since, until },
+  help: help === undefined ? null : commandLine(root, help),
+});
+
+/** Changes when a session's log, its inbox or its settings change. */
+function keyOf({ events, inbox, settings, plan }: SessionPaths): string {
+  return [events, inbox, settings, plan]
+    .map((path) => statIfExists(path))
+    .map((stat) => `${stat?.size} ${stat?.ctimeMs}`)
+    .join();
+}
+
+function itemsOf(overview: SessionOverview, paths: SessionPaths, now: Date): Item[] {
+  const {
+    name,
+    parent,
+    standing,
+    asks,
+    waits_for: what,
+    waits_until: until,
+    changed,
+    problem,
+    unserved,
+    settings,
+  } = overview;
+  const label = readableName(name);
+  const at = { session: name, since: changed };
+  const broken = problem ?? unserved;
+  if (broken !== null) return [{ ...at, kind: 'session', needs: 'repair', why: broken, help: ['show', label] }];
+  const items: Item[] = [];
+  if (settings !== null && parent === null)
+    items.push({ ...at, kind: 'settings', needs: 'repair', why: settings, help: ['config', 'validate'] });
+  const oldest = oldestMessage(paths);
+  if (oldest !== undefined && now.getTime() - oldest > TAKEN_WITHIN_MS) {
+    const since = new Date(oldest).toISOString();
+    items.push({ ...at, since, kind: 'message', needs: 'repair', why: 'a message is not taken', help: ['status'] });
+  }
+  // A child asks through its parent.
+  if (standing === 'waiting' && parent === null && what !== RUN_END.settings) {
+    const help = what === RUN_END.approval ? ['approvals', label] : asks ? ['send', label, '…'] : ['show', label];
+    items.push({ ...at, kind: 'answer', needs: 'person', why: asks?.text ?? `waits for: ${what ?? 'you'}`, help });
+  }
+  if (standing === 'paused' && parent === null)
+    items.push({ ...at, kind: 'paused', needs: 'person', why: 'the run is paused', help: ['continue', label] });
+  if (standing === 'running' && until !== null)
+    items.push({ ...at, until, kind: 'wait', needs: 'time', why: `waits for: ${what}`, help: ['continue', label] });
+  return items;
+}
+
+/** When the oldest waiting message was dropped, in ms; undefined if none waits. */
+function oldestMessage({ inbox }: SessionPaths): number | undefined {
+  try {
+    const times = fs
+      .readdirSync(inbox)
+      .filter((name) => !name.startsWith('.'))
+      .map((name) => statIfExists(`${inbox}/${name}`)?.ctimeMs ?? Number.POSITIVE_INFINITY);
+    return times.length > 0 ? Math.min(...times) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Child sessions that have lost their state, in a plan that is not over. */
+async function lostChildren({ name, plan, standing }: SessionOverview, folders: SessionFolders): Promise<Item[]> {
+  if (!plan || standing === 'completed' || standing === 'cancelled' || standing === 'unreadable') return [];
+  const { children } = await readSession(folders.get(name));
+  return Object.values(children).flatMap(({ name: child, reply, repliedAt }): Item[] =>
+    reply?.reason === RUN_END.stateLost
+      ? [
+          {
+            ...{ kind: 'child', needs: 'repair', session: name, since: repliedAt || null },
+            ...{ why: `${readableName(child)}: ${reply.text}`, help: ['show', readableName(name)] },
+          },
+        ]
+      : [],
+  );
+}
+
+function ofSchedules(paths: WorkspacePaths, now: Date): Item[] {
+  if (!fs.existsSync(paths.schedules)) return [];
+  return openSchedules(paths.schedules, () => now)
+    .list()
+    .flatMap(({ name, schedule, fault, last }): Item[] => {
+      const session = schedule?.session ?? null;
+      if (fault !== null)
+        return [{ kind: 'schedule', needs: 'repair', session, why: fault, help: ['schedule', 'list'] }];
+      if (last?.state !== 'skipped' && last?.state !== 'failed') return [];
+      const needs = last.state === 'failed' ? 'repair' : 'person';
+      const why = `the schedule ${name} ${last.state === 'failed' ? 'failed' : 'was skipped'}: ${last.why ?? ''}`;
+      return [{ kind: 'schedule', needs, session, why, since: last.due, help: ['schedule', 'history', name] }];
+    });
+}
+
+function ofBudgets(paths: WorkspacePaths, now: Date, configFile: string | undefined): Item[] {
+  try {
+    return reportBudgets(paths, now, configFile)
+      .budgets.filter(({ spent, limit }) => spent >= limit)
+      .map(({ setting, of, until }) => ({
+        ...{ kind: 'budget', needs: 'time', session: null, until },
+        why: `${setting}${of === null ? '' : ` of ${of}`} is used up`,
+        help: ['usage'],
+      }));
+  } catch (error) {
+    // What invalid settings say is not known; that they are invalid is said elsewhere.
+    if (error instanceof UserError) return [];
+    throw error;
+  }
+}
+
+/** What the running daemon has found that no file shows: MCP servers that are gone. */
+export function owedToDaemon(paths: WorkspacePaths): OwedItem[] {
+  const owner = readLiveOwner(paths);
+  if (!owner) return [];
+  try {
+    const { pid, items } = OwedFile.parse(JSON.parse(fs.readFileSync(paths.owed, 'utf8')));
+    return pid === owner.pid ? items.filter(({ kind }) => kind === 'server') : [];
+  } catch {
+    return [];
+  }
+}
+
+/** What is owed in one line, for a health check; and whether it needs repair, a person, or neither. */
+export function summarizeOwed(items: readonly OwedItem[]): { text: string; needs: 'repair' | 'person' | null } {
+  const first = items.find(({ needs }) => needs === 'repair') ?? items.find(({ needs }) => needs === 'person');
+  if (!first) return { text: items.length > 0 ? `ok; ${items.length} waiting for their time` : 'ok', needs: null };
+  const more = items.filter(({ needs }) => needs === first.needs).length - 1;
+  const where = first.session === null ? '' : `${readableName(first.session)}: `;
+  const others = more > 0 ? ` (and ${more} more)` : '';
+  return {
+    text: `${first.needs}: ${where}${first.why.split('\n')[0]}${others}`,
+    needs: first.needs === 'repair' ? 'repair' : 'person',
+  };
+}

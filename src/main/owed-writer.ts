@@ -1,0 +1,83 @@
+import * as fs from 'node:fs';
+import { errorText } from '../base/user-error.ts';
+import { type OwedReader, openOwedReader } from '../client/actions/owed.ts';
+import type { Clock, SessionPorts } from '../engine/ports/session-ports.ts';
+import type { OwedFile, OwedItem } from '../protocol/workspace/owed-file.ts';
+import { replaceFile } from '../store/fs/replace-file.ts';
+import type { WorkspacePaths } from '../store/index.ts';
+
+const WRITE_EVERY_MS = 10_000;
+/** Looking takes at most this share of the time, however many sessions there are. */
+const MAX_SHARE = 1 / 50;
+
+/** An MCP server that is configured and not connected. */
+export type LostServer = { session: string; server: string; why: string };
+
+type OwedWriterOptions = {
+  paths: WorkspacePaths;
+  clock: Clock;
+  log: SessionPorts['log'];
+  lostServers: () => LostServer[];
+};
+
+/** Maintains `.agentd/owed.json`: written when something in it changed, and removed at the end. */
+export function startOwedFile({ paths, clock, log, lostServers }: OwedWriterOptions): { stop(): Promise<void> } {
+  const reader: OwedReader = openOwedReader(paths.root, paths);
+  const since = new Map<string, string>();
+  let written = '';
+  let lastError = '';
+  let isStopped = false;
+  let cancel = () => {};
+  let writing: Promise<void> = Promise.resolve();
+
+  function ofServers(now: string): OwedItem[] {
+    const lost = lostServers();
+    const keys = new Set(lost.map(({ session, server }) => `${session} ${server}`));
+    for (const key of since.keys()) if (!keys.has(key)) since.delete(key);
+    return lost.map(({ session, server, why }) => {
+      const key = `${session} ${server}`;
+      since.set(key, since.get(key) ?? now);
+      const text = `the MCP server ${server} is not connected: ${why}`;
+      const at = { session, since: since.get(key) ?? null, until: null, help: null };
+      return { kind: 'server', needs: 'repair', why: text, ...at };
+    });
+  }
+
+  async function writeIfChanged(): Promise<void> {
+    const now = clock.now();
+    const items = [...(await reader.read(now)), ...ofServers(now.toISOString())];
+    const key = JSON.stringify(items);
+    if (key === written || isStopped) return;
+    const file: OwedFile = { version: 1, at: now.toISOString(), pid: process.pid, items };
+    await replaceFile(paths.owed, `${JSON.stringify(file, null, 2)}\n`);
+    written = key;
+  }
+
+  async function writeAndArm(): Promise<void> {
+    const began = clock.elapsed();
+    try {
+      await writeIfChanged();
+      lastError = '';
+    } catch (error) {
+      if (errorText(error) !== lastError) log('warn', `${paths.owed} could not be written: ${errorText(error)}`);
+      lastError = errorText(error);
+    }
+    const wait = Math.max(WRITE_EVERY_MS, (clock.elapsed() - began) / MAX_SHARE);
+    if (!isStopped) cancel = clock.after(wait, begin);
+  }
+
+  function begin(): void {
+    writing = writeAndArm();
+  }
+
+  // What was begun before is taken up first.
+  cancel = clock.after(WRITE_EVERY_MS / 5, begin);
+  return {
+    async stop() {
+      isStopped = true;
+      cancel();
+      await writing;
+      fs.rmSync(paths.owed, { force: true });
+    },
+  };
+}

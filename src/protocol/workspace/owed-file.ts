@@ -1,0 +1,38 @@
+import { z } from 'zod';
+
+/** One thing that somebody waits for and that does not happen by itself, or not now. */
+export const OwedItem = z.strictObject({
+  kind: z
+    .enum([
+      'daemon',
+      'session',
+      'settings',
+      'message',
+      'answer',
+      'paused',
+      'wait',
+      'child',
+      'schedule',
+      'server',
+      'budget',
+    ])
+    .describe('What it is about.'),
+  needs: z
+    .enum(['repair', 'person', 'time'])
+    .describe('"repair": something is broken; "person": an answer or a decision; "time": it goes on by itself.'),
+  session: z.string().nullable(),
+  why: z.string(),
+  since: z.string().nullable().describe('ISO 8601, UTC.'),
+  until: z.string().nullable().describe('When it goes on by itself, ISO 8601, UTC.'),
+  help: z.string().nullable().describe('The command that helps.'),
+});
+export type OwedItem = z.infer<typeof OwedItem>;
+
+/** `.agentd/owed.json`: what is owed and not happening. For other programs; it is gone with the daemon. */
+export const OwedFile = z.strictObject({
+  version: z.literal(1),
+  at: z.iso.datetime().describe('When it was written.'),
+  pid: z.int().min(1).describe('The daemon that wrote it; if that has exited, the file is outdated.'),
+  items: z.array(OwedItem),
+});
+export type OwedFile = z.infer<typeof OwedFile>;

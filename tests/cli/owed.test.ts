@@ -1,0 +1,68 @@
+import * as fs from 'node:fs';
+import { expect, test } from 'vitest';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { OwedFile } from '../../src/protocol/workspace/owed-file.ts';
+import { sessionPaths } from '../../src/store/layout/layout.ts';
+import { opened, received, record, started } from '../client/rig.ts';
+import { bench } from '../support/agentctl-here.ts';
+import { ground, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+
+const limited: EventBody = {
+  type: 'model.failed',
+  ...{ kind: 'overloaded', error: 'the quota is used up', attempt: 1, retry_at: '2099-11-28T03:10:00.000Z' },
+};
+
+test('status lists what is owed and not happening, with the command that helps, and --check says it in one line', async () => {
+  const at = bench();
+  const nothing = await at.ctl('status', '--check');
+  expect(nothing).toMatchObject({ code: 3, out: 'repair: no daemon is running\n' });
+  for (const name of ['limited', 'asks']) await at.ctl('send', name, 'x');
+  const paths = (name: string) => sessionPaths(at.path('.sessions', name));
+  for (const name of ['limited', 'asks']) fs.rmSync(paths(name).inbox, { recursive: true });
+  const run = [opened, received('1.md'), started('1.md')];
+  await record(paths('limited'), [...run, limited]);
+  const ended = {
+    message: '1.md',
+    status: 'waiting',
+    reason: 'question',
+    text: 'Which one?',
+    spent: { iterations: 1, tokens: 1, cost: null },
+  };
+  await record(paths('asks'), [...run, { type: 'run.ended', ...ended } as EventBody]);
+  const due = '2026-11-28T07:00:00.000Z';
+  at.write('schedules/news.json', JSON.stringify({ version: 1, every: '1h', session: 'news', text: 'x' }));
+  at.write(
+    'schedules/news/20261128T070000Z.json',
+    JSON.stringify({ version: 1, schedule: 'news', due, state: 'skipped', why: 'the session news is paused', at: due }),
+  );
+  const { out } = await at.ctl('status');
+  expect(out).toMatch(/Owed: +asks: waits for: question, since .*agentctl show .*asks/);
+  expect(out).toMatch(/Owed: +limited: waits for: model limit, goes on 2099-.*agentctl continue .*limited/);
+  expect(out).toMatch(
+    /Owed: +news: the schedule news was skipped: the session news is paused.*agentctl schedule .*history news/,
+  );
+  const { owed } = JSON.parse((await at.ctl('status', '--json')).out);
+  expect(owed.map(({ kind, needs }: { kind: string; needs: string }) => `${kind} ${needs}`)).toEqual([
+    ...['daemon repair', 'answer person', 'schedule person', 'wait time'],
+  ]);
+});
+
+test('the daemon keeps owed.json, says what MCP servers are gone, and health checks follow it', async () => {
+  const server = await startOpenAI(() => ({ text: 'looking', calls: [{ name: 'list_files', args: '{"path":"."}' }] }));
+  const on = ground();
+  on.config({ limits: { iterations: 1 }, mcpServers: { gone: { command: '/nowhere/server' } } });
+  await on.serve(['--base-url', server.url, '--model', 'm']);
+  expect(await on.ctl('status', '--check')).toBe('ok\n');
+  on.sh('demo', 'mkdir -p inbox && echo "look around" > inbox/1.md');
+  await on.file('demo', 'outbox/1.md');
+  const file = () => OwedFile.parse(JSON.parse(fs.readFileSync(`${on.root}/.agentd/owed.json`, 'utf8'))).items;
+  const kinds = () => (fs.existsSync(`${on.root}/.agentd/owed.json`) ? file().map(({ kind }) => kind) : []);
+  await until(() => kinds().includes('server') && kinds().includes('paused'), 'both in the file', 50_000);
+  expect(file().find(({ kind }) => kind === 'paused')).toMatchObject({
+    needs: 'person',
+    help: expect.stringContaining('continue'),
+  });
+  expect(await on.ctl('status', '--check')).toMatch(/^repair: demo: the MCP server gone is not connected/);
+  await server.close();
+}, 60_000);

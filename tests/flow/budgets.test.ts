@@ -1,0 +1,66 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { ground, inFolder, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+
+/** An answer of 16,000 tokens costs a little less than 1, which is what is held back for it. */
+const PRICES = { input: 0, output: 1e6 / 16_384 };
+const USAGE = { prompt_tokens: 10, completion_tokens: 16_000, total_tokens: 16_010 };
+const COST = (16_000 / 1e6) * PRICES.output;
+
+/** A model that never comes to an end, and a workspace that pays for it. */
+async function withPaidModel(budgets: object) {
+  let asked = 0;
+  const server = await startOpenAI(() => {
+    asked += 1;
+    return { text: 'looking', calls: [{ name: 'list_files', args: '{"path":"."}' }], usage: USAGE };
+  });
+  onTestFinished(() => server.close());
+  const on = ground();
+  on.config({ model: { prices: PRICES }, limits: { repeats: 0, iterations: 1000 }, budgets });
+  return { on, flags: ['--base-url', server.url, '--model', 'm'], asked: () => asked };
+}
+
+const usageOf = (root: string) =>
+  inFolder(join(root, 'usage'))
+    .filter((name) => name.endsWith('.json'))
+    .map((name) => JSON.parse(fs.readFileSync(join(root, 'usage', name), 'utf8')) as { open: object[] });
+
+test('20 sessions at once and a killed daemon do not overspend the budget of a month by more than one call', async () => {
+  const { on, flags, asked } = await withPaidModel({ month: { cost: 30 } });
+  const sessions = Array.from({ length: 20 }, (_, place) => `s${place}`);
+  const first = await on.start(flags);
+  for (const name of sessions) on.sh(name, 'mkdir -p inbox && echo "look around" > inbox/1.md');
+  await until(() => asked() >= 12, 'the first calls');
+  first.process.kill('SIGKILL');
+  await first.ended;
+  const second = await on.start(flags);
+  const waits = (name: string) =>
+    on.events(name).some((event) => event.type === 'model.failed' && event.kind === 'budget');
+  await until(() => sessions.every(waits), 'every session to wait');
+  expect(asked() * COST).toBeLessThanOrEqual(30 + COST);
+  expect(usageOf(on.root).flatMap(({ open }) => open)).toEqual([]);
+  // No run has ended, and nobody has a reply.
+  expect(sessions.filter((name) => inFolder(join(on.session(name), 'outbox')).includes('1.md'))).toEqual([]);
+  expect(await on.ctl('list')).toMatch(/s0 .*budget/);
+  second.process.kill('SIGTERM');
+  await second.ended;
+}, 60_000);
+
+test('a run that waits for its budget goes on at once when a person raises it and says "continue"', async () => {
+  const { on, flags, asked } = await withPaidModel({ day: { cost: 0.5 } });
+  await on.serve(flags);
+  on.sh('demo', 'mkdir -p inbox && echo "look around" > inbox/1.md');
+  const failed = () => on.events('demo').find((event) => event.type === 'model.failed');
+  await until(failed, 'the budget to be used up');
+  expect(failed()).toMatchObject({
+    kind: 'budget',
+    error: expect.stringContaining('budgets.day.cost: 0.98 of 0.5 is used up'),
+  });
+  expect(asked()).toBe(1);
+  on.config({ model: { prices: PRICES }, limits: { repeats: 0, iterations: 2 }, budgets: { day: { cost: 100 } } });
+  on.sh('demo', 'echo /continue > inbox/2.md');
+  await until(() => asked() > 1, 'the next call');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('status: joined');
+}, 60_000);
