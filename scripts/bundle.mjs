@@ -56,6 +56,7 @@ const PROGRAMS = {
     ],
     message: ['protocol/session/message.ts'],
     send: ['frontends/cli/commands/send.ts', 'client/actions/messaging.ts'],
+    settings: ['store/settings/settings-check.ts'],
     replay: ['client/sessions/replay.ts'],
     // Kept apart, since yargs only needs its options.
     show: ['frontends/cli/commands/show.ts'],

@@ -37,7 +37,7 @@ if (paused < 0) throw new Error('agentctl watch never saw the run pause; is the 
 write('docs/demo.cast', asciicast('npm run demo', typed('npm run demo', demo)));
 write('docs/demo.svg', film('npm run demo', typed('npm run demo', demo)));
 write('docs/show.svg', still('agentctl show', typed('agentctl show demo', shown)));
-write('docs/kill.svg', still('kill -9 in the middle of a command', typed('sh docs/examples/kill-9.sh', killed)));
+write('docs/kill.svg', still('kill -9 in the middle of a command', typed('sh examples/kill-9.sh', killed)));
 write('docs/watch.svg', still('agentctl watch', typed('agentctl watch demo --follow', watched.slice(0, paused + 1))));
 
 function agentctl(...args: string[]): string[] {
@@ -51,7 +51,7 @@ async function recordKill(): Promise<Line[]> {
     symlinkSync(AGENTCTL, join(folder, 'agentctl'));
     const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}` };
     mkdirSync(join(folder, 'ws'), { mode: 0o700 });
-    return await record(['docs/examples/kill-9.sh', join(folder, 'ws')], { program: 'sh', env });
+    return await record(['examples/kill-9.sh', join(folder, 'ws')], { program: 'sh', env });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

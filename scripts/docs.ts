@@ -1,6 +1,6 @@
 /**
- * Writes the files that are generated from code: JSON Schemas, the tables of formats, commands and answers, the help of
- * both programs, and the version of the reducers. `--check` writes nothing and fails if a file is out of date.
+ * Writes the files that are generated from code: JSON Schemas, the tables of formats, commands, answers and tools, the help
+ * of both programs, and the version of the reducers. `--check` writes nothing and fails if a file is out of date.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -9,6 +9,7 @@ import { cliPage } from './docs/cli-page.ts';
 import { commandsPage } from './docs/commands-page.ts';
 import { formatsPage } from './docs/formats-page.ts';
 import { REDUCER_VERSION_FILE, reducerVersion } from './docs/reducer-version.ts';
+import { toolsPage } from './docs/tools-page.ts';
 
 const schemas = Object.entries(publishedSchemas());
 const pages: Record<string, string> = {
@@ -18,6 +19,7 @@ const pages: Record<string, string> = {
   'docs/formats.md': formatsPage(schemas),
   'docs/commands.md': commandsPage(),
   'docs/cli.md': await cliPage(),
+  'docs/tools.md': toolsPage(readFileSync('docs/tools.md', 'utf8')),
   [REDUCER_VERSION_FILE]: reducerVersion(),
 };
 

@@ -2,7 +2,7 @@
  * First, a daemon with 20 sessions and 60 messages is killed 15 times, 60 to 560 ms after each READY; no session may be
  * blamed for it. Then the daemon is killed every 0.1 to 3 s while 20 frontends send messages to 50 sessions and move
  * their replies to `outbox/read/`. Then everything settles and every promise is checked, above all that each message
- * has exactly one reply and no command ran twice. Prints a row for docs/reliability.md.
+ * has exactly one reply and no command ran twice. Prints a row with the numbers.
  *
  *   npm run soak
  *   npm run soak -- --minutes 60 --sessions 50 --frontends 20 --seed 7

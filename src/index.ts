@@ -1,5 +1,10 @@
-/** The pure parts of agentd and its formats, for frontends and for measurements. */
+/**
+ * What the npm package exports: the client, with which a program starts a daemon, sends messages and follows sessions;
+ * the formats as zod schemas; and the pure parts, for measurements.
+ */
 
+export type { OutgoingMessage, SentMessage } from './client/actions/messaging.ts';
+export { type Client, openClient } from './client/index.ts';
 export { decide } from './core/decide/decide.ts';
 export { detectStepCompletion, type StepTurn, type StepVerdict } from './core/detect/step-completion.ts';
 export { parseStepDeclarations } from './core/detect/step-tags.ts';

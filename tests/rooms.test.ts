@@ -9,7 +9,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   protocol: { ours: ['base'], packages: ['zod'], node: false },
   core: { ours: ['protocol', 'base'], packages: [], node: false },
   engine: { ours: ['core', 'protocol', 'base'], packages: [], node: false },
-  schedules: { ours: ['protocol', 'base'], packages: ['croner'], node: false },
+  schedules: { ours: ['protocol', 'base'], packages: ['chrono-node', 'croner'], node: false },
   store: {
     ours: ['schedules', 'protocol', 'base', 'engine/ports'],
     packages: ['write-file-atomic', 'yaml', 'zod'],

@@ -25,6 +25,7 @@ const MEANING: Record<string, string> = {
   keep_for_later: 'shown to the model with the next task',
   reply_nothing_runs: 'reply: nothing is running',
   reply_paused: 'reply: already paused',
+  reply_planned: 'becomes a schedule; reply: when it is due',
   reply_ended: 'reply: already ended',
   reply_nothing_asked: 'answers the waiting call; without one, reply: no call is waiting',
   reply_nothing_to_continue: 'a task like any other; the bare command gets the reply: nothing to continue',

@@ -60,7 +60,8 @@ export function repeatedKeys(text: string, most: number): RepeatedKey[] {
   return found;
 }
 
-function positionAt(text: string, offset: number): TextPosition {
+/** The position of an offset in a text. */
+export function positionAt(text: string, offset: number): TextPosition {
   const before = text.slice(0, offset);
   const lineStart = before.lastIndexOf('\n') + 1;
   return { line: before.split('\n').length, column: [...before.slice(lineStart)].length + 1 };

@@ -49,15 +49,20 @@ export function nearestName(wanted: string, known: readonly string[]): string | 
  */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 /**
- * The same, except controls, which are handled separately in a terminal, and joiners and variation selectors after
- * non-ASCII characters: emoji and scripts need them.
+ * The same, except controls below DEL, which are handled separately in a terminal, and joiners and variation selectors
+ * after non-ASCII characters: emoji and scripts need them.
  */
 const MISLEADING =
-  /(?!(?<=[^\x00-\x7f])(?:\u200c|\u200d|\ufe0e|\ufe0f))[\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
+  /(?!(?<=[^\x00-\x7f])(?:\u200c|\u200d|\ufe0e|\ufe0f))[\u007f-\u009f\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 
 /** For texts that a decision depends on: escapes invisible characters (`\u202e`). JSON keeps its meaning. */
 export const escapeInvisible = (text: string): string =>
   text.replace(INVISIBLE, (char) => (char === '\n' || char === '\t' ? char : unicodeEscape(char)));
+
+const CONTROLS = /(?![\n\t])[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+
+/** For text files that people print in a terminal: escapes controls, which act there, and what reorders text. */
+export const escapeControls = (text: string): string => text.replaceAll('\r\n', '\n').replace(CONTROLS, unicodeEscape);
 
 /** For texts that are only read: escapes misleading characters. */
 export const escapeMisleading = (text: string): string => text.replace(MISLEADING, unicodeEscape);

@@ -5,6 +5,7 @@ import { type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
 import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
 import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
+import type { LostEnd } from './actions/lost-log-end.ts';
 import type { OutgoingMessage, SentMessage, UploadedFile, WaitOptions } from './actions/messaging.ts';
 import type { OutgoingEdit, PlanEditResult } from './actions/plan-orders.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
@@ -73,12 +74,11 @@ export type Client = {
   stream(key: string, options?: StreamOptions): AsyncGenerator<StreamUpdate>;
   /** Throws `DaemonState` while the daemon is working in the session. */
   rebuild(key: string): Promise<RebuiltFile[]>;
+  /** What the event log has lost at its end. Throws UserError if that is nothing, or more than the end. */
+  findLostEnd(key: string): Promise<LostEnd>;
   /** The session and its child sessions. */
   withChildren(key: string): string[];
-  /**
-   * Each throws `DaemonState` while a run is in progress, and includes the child sessions. `archive` returns the
-   * folder's new path.
-   */
+  /** Each throws `DaemonState` during a run, and includes the child sessions. `archive` returns the new path. */
   archive(key: string): Promise<string>;
   remove(key: string): Promise<void>;
   rename(key: string, to: string): Promise<string>;
@@ -153,6 +153,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     ...messaging(folders, ensureSession, nextId),
     ...inspection(paths, folders),
     rebuild: async (key) => (await import('./actions/session-admin.ts')).rebuildSession(paths, folders.get(key)),
+    findLostEnd: async (key) => (await import('./actions/lost-log-end.ts')).findLostEnd(paths, folders.get(key)),
     withChildren: (key) => folders.withChildren(folders.get(key).name),
     archive: async (key) => (await admin(key)).archive(key),
     remove: async (key) => (await admin(key)).remove(key),

@@ -22,7 +22,7 @@ import {
 } from '../tools/index.ts';
 import type { LiveSettings } from './live-settings.ts';
 import type { SecretRedaction } from './redaction.ts';
-import { openOwnSchedules } from './scheduled-sessions.ts';
+import { openOwnSchedules, openReminders } from './scheduled-sessions.ts';
 import { openSessionNotes, type SessionNotesOptions } from './session-notes.ts';
 import { openSessionSpending } from './session-spending.ts';
 
@@ -115,15 +115,20 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
 
 function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: SessionDeps): SessionStore {
   const { workspace, owner, secrets, parents, hands } = deps;
-  const store = secrets.store(withFencingToken(workspace.openSession(name, epoch, runGuarded), owner));
+  const closedEpoch = owner.previous?.ended === 'in order' ? owner.previous.epoch : undefined;
+  const store = secrets.store(withFencingToken(workspace.openSession(name, epoch, runGuarded, closedEpoch), owner));
   const onReply = (): void => {
     const parent = parents.get(name) ?? parentSessionOf(name);
     if (parent !== undefined) hands().wake(parent);
   };
+  const reminders = openReminders(name, workspace.paths.schedules);
   const root = rootSessionOf(name);
   // A root session asks about the calls of its child sessions.
   const onChange = (): void => (root === name ? undefined : hands().wake(root));
-  return withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name), onChange);
+  return {
+    ...withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name), onChange),
+    reminders,
+  };
 }
 
 /** A line that readers would void must be neither written nor acted upon: files would be moved and replies sent. */

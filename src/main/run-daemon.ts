@@ -198,7 +198,7 @@ function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOpt
 
 /** Removes files that an earlier daemon left half-written. */
 async function prepareWorkspace({ paths, removeUnfinished }: Workspace, log: Log): Promise<void> {
-  for (const folder of [paths.own, paths.schemas]) removeStaging(folder);
+  for (const folder of [paths.own, paths.schemas, paths.usage]) removeStaging(folder);
   try {
     removeUnfinished(realClock.now());
   } catch (error) {

@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { formatLocalTime } from '../base/strings.ts';
 import { UserError } from '../base/user-error.ts';
 import { openSchedules } from '../client/actions/schedules.ts';
 import { openClient } from '../client/index.ts';
@@ -8,9 +9,11 @@ import { sessionStatus } from '../core/session/session-queries.ts';
 import type { Session } from '../core/session/session-state.ts';
 import { realClock } from '../daemon/host/clock.ts';
 import type { ScheduledSessions } from '../daemon/schedules/occurrence-steps.ts';
+import type { Reminders } from '../engine/ports/store-ports.ts';
 import { Schedule } from '../protocol/schedules/schedule.ts';
 import { readableName, sessionFolder } from '../protocol/workspace/session-names.ts';
 import type { SessionActivity } from '../schedules/due-times.ts';
+import { sha256Hex } from '../store/fs/file-reads.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
 import { rootSessionOf, sessionPaths, workspacePaths } from '../store/layout/layout.ts';
 import type { OwnSchedules } from '../tools/index.ts';
@@ -93,6 +96,38 @@ export function openOwnSchedules(name: string, folder: string): OwnSchedules {
           `No schedule ${JSON.stringify(wanted)} sends to this session. \`list\` shows those that do.`,
         );
       await schedules.remove(wanted);
+    },
+  };
+}
+
+/** The longest a reminder may be late and still be sent: who asked for it wants it. */
+const REMINDED_WITHIN = '7d';
+
+/** Makes schedules of `/remind` and `/wait` messages of a session. The same message makes the same schedule. */
+export function openReminders(name: string, folder: string): Reminders {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return {
+    async plan({ name: order, text, id, at, from, rights }) {
+      const { findSpokenTime } = await import('../schedules/spoken-time.ts');
+      const found = findSpokenTime(text, at, zone);
+      if (!found || (order === 'remind' && found.rest === ''))
+        return {
+          fault: `Expected ${order === 'wait' ? '/wait with a time, such as "/wait 2h" or "/wait until 22:00"' : '/remind with a time to come and a text, such as "/remind tomorrow at 9 call the dentist"'}, got ${JSON.stringify(text)}. Nothing was planned.`,
+        };
+      // What was due while nothing ran is due at once.
+      const soon = realClock.now().getTime() + 1000;
+      const due = new Date(Math.ceil(Math.max(found.at.getTime(), soon) / 1000) * 1000);
+      const schedule: Schedule = {
+        ...{ version: 1, at: due.toISOString().replace('.000', ''), zone, session: readableName(name) },
+        ...{ text: order === 'wait' ? '/continue' : `Reminder: ${found.rest}`, missed_within: REMINDED_WITHIN },
+        ...{ overlap: order === 'wait' ? 'send' : 'queue', remove_when_done: true },
+        ...(from !== undefined && { from }),
+        ...(rights && { rights }),
+      };
+      const wanted = `${order}-${sha256Hex(`${name} ${id}`).slice(0, 10)}`;
+      const schedules = openSchedules(folder, realClock.now);
+      if (!schedules.list().some((one) => one.name === wanted)) await schedules.add(wanted, schedule);
+      return { schedule: wanted, when: `${formatLocalTime(due.toISOString()).slice(0, 16)} (${zone})` };
     },
   };
 }

@@ -153,7 +153,7 @@ export function decideOverlap(
   activity: SessionActivity,
 ): OverlapDecision {
   const { is, message } = activity;
-  if (is === 'free') return { do: 'send' };
+  if (is === 'free' || overlap === 'send') return { do: 'send' };
   const what = { running: 'is busy', waiting: 'waits for an answer', paused: 'is paused' }[is];
   const why = `the session ${session} ${what}${message === undefined ? '' : ` (${message})`}`;
   if (overlap === 'skip') return { do: 'skip', why };
@@ -170,7 +170,9 @@ export function waitingToBeSent(
 ): Pick<Occurrence, 'state' | 'session' | 'message'> {
   const id = occurrenceMessageId(name, occurrenceName(due, by));
   const session = schedule.session.replaceAll('{date}', dayIn(due, schedule.zone));
-  return { state: 'waiting', session, message: { id, ...contentOf(schedule), options: { when: 'apart' } } };
+  const { from, rights } = schedule;
+  const sender = { ...(from !== undefined && { from }), ...(rights && { rights }) };
+  return { state: 'waiting', session, message: { id, ...contentOf(schedule), ...sender, options: { when: 'apart' } } };
 }
 
 function contentOf({ text, template, params = {} }: Schedule): Pick<MessageFile, 'text' | 'command'> {

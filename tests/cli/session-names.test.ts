@@ -165,3 +165,8 @@ test('a name with other letters is shown as it was given, in every list and comm
   expect((await at.here(['list'])).out).toMatch(/^Büro-🚀 {2}/m);
   expect((await at.here(['send', 'Büro-🚀', 'hello'])).err).toMatch(/^Sent to Büro-🚀: /m);
 });
+
+test('a name that holds controls of a terminal is written out where it is refused', async () => {
+  const at = await withSessions('demo');
+  expect((await at.here(['show', 'nope\u009b2J'])).err).toContain('nope\\u009b2J');
+});

@@ -1,8 +1,10 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { ended, opened, planned, pretendDaemon, received, record, rig, started } from '../client/rig.ts';
 import { runHere } from '../support/agentctl-here.ts';
+import { ground } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
 
 const END = ended('1.md', 'plan_1');
 const RUN_ENDED = END.findIndex(({ type }) => type === 'run.ended');
@@ -35,3 +37,18 @@ test.each([
     expect((await at.client.show('demo')).session.plan?.status).toBe('completed');
   },
 );
+
+test('watch shows no word of a planner, and each answer begins a line of its own', async () => {
+  const plan = '{"title": "T", "steps": [{"id": "a", "description": "Say hello"}]}';
+  const server = await startOpenAI(({ index }) => ({
+    text: [plan, 'hello [Done]', 'All done, summary.'][index] ?? 'No.',
+  }));
+  onTestFinished(() => server.close());
+  const on = ground();
+  await on.serve(['--base-url', server.url, '--model', 'm']);
+  on.sh('demo', `mkdir inbox && echo '{"text": "Do it", "options": {"mode": "plan-act"}}' > inbox/1.json`);
+  const { out } = await runHere(['watch', 'demo', '--workspace', on.root]);
+  expect(out).not.toContain('"steps"');
+  expect(out).toMatch(/^hello$/m);
+  expect(out).toMatch(/^All done, summary\.$/m);
+});

@@ -156,3 +156,21 @@ test('show names each folder of a session that is a file, with what to do, and s
   fs.rmSync(paths.inbox);
   expect(JSON.parse((await show('--json'))[1])).toMatchObject({ folder_problems: [], unserved: null });
 });
+
+test("show names what in the inbox is ignored for its name, and why; hidden files are nobody's business", async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  for (const name of ['job.md.filepart', 'q.md.bak', '.hidden'])
+    fs.writeFileSync(`${at.session('demo').inbox}/${name}`, 'Delete all');
+  const shown = await at.client.show('demo');
+  expect([shown.inbox, shown.ignored]).toEqual([
+    1,
+    expect.arrayContaining([
+      { name: 'job.md.filepart', looks: 'an unfinished upload or download' },
+      { name: 'q.md.bak', looks: 'a backup' },
+    ]),
+  ]);
+  const { out } = await runHere(['show', 'demo', '--workspace', at.root]);
+  expect(out).toContain('job.md.filepart: looks like an unfinished upload or download');
+  expect(out).not.toContain('.hidden');
+});

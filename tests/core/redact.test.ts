@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { createRedactor } from '../../src/base/redactor.ts';
-import { findSecrets, redactEvent } from '../../src/main/redaction.ts';
+import type { Toolbox } from '../../src/engine/ports/tool-ports.ts';
+import { findSecrets, openSecretRedaction, redactEvent } from '../../src/main/redaction.ts';
 import { EventBody } from '../../src/protocol/session/event.ts';
+import { memoryStore } from '../support/memory-store.ts';
 import fc from '../support/property.ts';
 
 const KEY = 'sk-Live/0a+b"1\\é 9z?';
@@ -150,4 +152,21 @@ test('what settings name is secret: keys, more variables, and what looks like on
     ...['web.Authorization=Bearer k5', 'web.Authorization=k5', 'files.DB_PASSWORD=pw', 'files.DB_PASSWORD=pw'],
     ...['own.API_KEY=fallback', 'own.API_KEY=fallback'],
   ]);
+});
+
+test('a secret gets into no blob, no reason beside a refused file, and no news of the tools', async () => {
+  const redaction = openSecretRedaction({ OPENAI_API_KEY: KEY });
+  const plain = memoryStore('demo');
+  const store = redaction.store(plain);
+  expect(await plain.blobs.get(await store.blobs.put(`long, with ${KEY}`))).toBe(
+    'long, with [redacted: OPENAI_API_KEY]',
+  );
+  plain.hands.drop('1.json', '{}');
+  const [drop] = (await store.inbox.listReady()).drops;
+  if (!drop) throw new Error('nothing was dropped');
+  await store.inbox.reject(drop, `not sent: ${KEY} is no id`);
+  expect([...plain.hands.rejected().values()]).toEqual(['not sent: [redacted: OPENAI_API_KEY] is no id']);
+  const news = { refresh: async () => [`the server said ${KEY}`] } as unknown as Toolbox;
+  const caller = { work: async () => '/nowhere', signal: new AbortController().signal };
+  expect(await redaction.tools(news).refresh(caller)).toEqual(['the server said [redacted: OPENAI_API_KEY]']);
 });

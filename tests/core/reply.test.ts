@@ -35,6 +35,15 @@ test('a reply in JSON hides no character, and reads back as it was', () => {
   expect(JSON.parse(text)).toEqual(reply('1.json'));
 });
 
+test('the text of a Markdown reply passes no control on to a terminal; that of a JSON reply is exact', () => {
+  const text = 'a\tb\r\nc\rd \u0000\u0007\u001b]0;x\u007f\u009b2J \u200f\u202e\u2066\u061c 👨‍👩‍👧 می‌خواهم';
+  const file = formatReplyFile({ ...reply('1.md'), text });
+  expect(file.split('---\n\n')[1]).toBe(
+    'a\tb\nc\\u000dd \\u0000\\u0007\\u001b]0;x\\u007f\\u009b2J \\u200f\\u202e\\u2066\\u061c 👨‍👩‍👧 می‌خواهم\n',
+  );
+  expect(JSON.parse(formatReplyFile({ ...reply('1.json'), text })).text).toBe(text);
+});
+
 test.each([
   ['a question', { text: '', calls: [{ name: 'ask_user', args: { question: HOSTILE } }] }],
   ['a step that is blocked', { text: `[Step] look\n[Blocked: ${HOSTILE}]` }],

@@ -225,3 +225,17 @@ test('a heartbeat sends nothing while HEARTBEAT.md holds nothing to do', async (
   await on.round('2026-11-20T01:00:00Z');
   expect(on.sent.map(({ message }) => message.text)).toEqual([expect.stringContaining('Read HEARTBEAT.md')]);
 });
+
+test('a start removes what was left half-written long ago, and no schedule and no occurrence, however old', async () => {
+  const on = bench();
+  on.add('news', MORNING);
+  await on.round('2026-11-20T08:00:01Z');
+  for (const name of ['.tmp-0123456789abcdef', 'notes.txt']) fs.writeFileSync(join(on.folder, name), '');
+  fs.writeFileSync(join(on.folder, 'news', '.tmp-0123456789abcdef'), '');
+  const paths = fs.readdirSync(on.folder, { recursive: true, encoding: 'utf8' });
+  for (const path of paths) fs.utimesSync(join(on.folder, path), 0, 0);
+  on.restart();
+  await on.round('2026-11-20T08:00:30Z');
+  const left = fs.readdirSync(on.folder, { recursive: true, encoding: 'utf8' });
+  expect(left.sort()).toEqual(paths.filter((path) => !path.includes('.tmp-')).sort());
+});

@@ -116,3 +116,13 @@ test('a file that cannot be understood is put aside and said, and calls go on', 
   expect(await on.open().reserve(callOf('a'), NEVER)).toHaveProperty('settle');
   expect(on.logged).toEqual([expect.stringContaining('2026-11-28.json.damaged')]);
 });
+
+test('a daemon whose usage cannot be written at its end says so, and ends', async () => {
+  const on = bench({ day: { cost: 100 } });
+  const book = on.open();
+  await book.reserve(callOf('a'), NEVER);
+  fs.rmSync(on.folder, { recursive: true });
+  fs.writeFileSync(on.folder, 'no folder');
+  await book.close();
+  expect(on.logged).toEqual([expect.stringContaining('could not be written')]);
+});

@@ -9,15 +9,15 @@ import { ground } from '../support/daemon.ts';
 
 const ANSWER = 'There are 7 words.\n\nCounted by script: ✓ 七';
 const EXAMPLES = [
-  { file: 'send.sh', fence: 'sh', run: 'sh', args: [] },
-  { file: 'send.py', fence: 'python', run: 'python3', args: [] },
-  { file: 'send.ts', fence: 'ts', run: process.execPath, args: ['--import', 'tsx'] },
+  { file: 'send.sh', run: 'sh', args: [] },
+  { file: 'send.py', run: 'python3', args: [] },
+  { file: 'send.ts', run: process.execPath, args: ['--import', 'tsx'] },
 ];
 
-test.each(EXAMPLES)('docs/protocol.md shows $file as it is', ({ file, fence }) => {
-  const [, shown] = readFileSync('docs/protocol.md', 'utf8').split(`<!-- ${file} -->\n`);
-  const example = readFileSync(join('docs/examples', file), 'utf8');
-  expect(shown?.split(`<!-- /${file} -->`)[0]).toBe(`\`\`\`${fence}\n${example}\`\`\`\n`);
+test('docs/protocol.md shows send.sh as it is', () => {
+  const [, shown] = readFileSync('docs/protocol.md', 'utf8').split('<!-- send.sh -->\n');
+  const example = readFileSync('examples/send.sh', 'utf8');
+  expect(shown?.split('<!-- /send.sh -->')[0]).toBe(`\`\`\`sh\n${example}\`\`\`\n`);
 });
 
 test.for(EXAMPLES)(
@@ -32,7 +32,7 @@ test.for(EXAMPLES)(
 
     const session = join(on.root, '.sessions', 'demo');
     const text = 'How many words are in "notes"? – 多少';
-    const { stdout } = await promisify(execFile)(run, [...args, join('docs/examples', file), session, text]);
+    const { stdout } = await promisify(execFile)(run, [...args, join('examples', file), session, text]);
     expect(stdout).toBe(`${ANSWER}\n`);
     const files = (folder: string) => readdirSync(join(session, folder)).filter((name) => !name.startsWith('.'));
     expect([files('inbox'), readdirSync(join(session, 'inbox/.tmp'))]).toEqual([[], []]);
@@ -41,11 +41,7 @@ test.for(EXAMPLES)(
   },
 );
 
-test('docs/frontends.md shows frontend.ts as it is, and it shows a run, passes on a call and a question, and ends with the reply', async () => {
-  const example = readFileSync('docs/examples/frontend.ts', 'utf8');
-  expect(readFileSync('docs/frontends.md', 'utf8')).toContain(
-    `<!-- frontend.ts -->\n\`\`\`ts\n${example}\`\`\`\n<!-- /frontend.ts -->`,
-  );
+test('frontend.ts shows a run, passes on a call and a question, and ends with the reply', async () => {
   const on = ground();
   on.config({ permissions: [{ ask: 'shell' }] });
   const script = join(on.root, 'answers.json');
@@ -59,7 +55,7 @@ test('docs/frontends.md shows frontend.ts as it is, and it shows a run, passes o
   const client = openClient(on.root);
   const server = await serveHttp(client, { port: 0, complain: (text) => expect.soft(text).toBe('') });
   onTestFinished(() => server.close());
-  const child = spawn(process.execPath, ['--import', 'tsx', 'docs/examples/frontend.ts', 'demo', 'Count it'], {
+  const child = spawn(process.execPath, ['--import', 'tsx', 'examples/frontend.ts', 'demo', 'Count it'], {
     env: { ...process.env, AGENTD_URL: server.url, AGENTD_TOKEN: await client.accessToken() },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -77,6 +73,26 @@ test('docs/frontends.md shows frontend.ts as it is, and it shows a run, passes o
   expect(shown.endsWith(`done: ${ANSWER}\n`)).toBe(true);
 });
 
+test('embed.ts starts a daemon, asks before a call that needs approval, and ends with the reply and without the daemon', async () => {
+  const on = ground();
+  on.config({ permissions: [{ ask: 'shell' }] });
+  const script = join(on.root, 'answers.json');
+  const calls = [{ name: 'shell', args: { command: 'echo 1 2 3 | wc -w' } }];
+  writeFileSync(script, JSON.stringify([{ text: '[Step] Count', calls }, { text: `${ANSWER} [Done]` }]));
+  const words = ['examples/embed.ts', on.root, 'Count it', '--model', `scripted:${script}`];
+  const child = spawn(process.execPath, ['--import', 'tsx', ...words], { stdio: ['pipe', 'pipe', 'inherit'] });
+  onTestFinished(() => void child.kill());
+  let shown = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    shown += text;
+    if (text.endsWith('(y/n) ')) child.stdin.write('y\n');
+  });
+  expect(await new Promise((done) => child.once('close', done))).toBe(0);
+  expect(shown).toContain('echo 1 2 3 | wc -w\nAllow it? (y/n) ');
+  expect(shown.endsWith(`done: step_1\ndone: ${ANSWER}\n`)).toBe(true);
+  expect(openClient(on.root).daemon()).toBeUndefined();
+});
+
 test('none of the examples minds that the daemon took its staging name away first', () => {
   const takesAway = {
     'send.sh': 'rm -f ',
@@ -84,5 +100,5 @@ test('none of the examples minds that the daemon took its staging name away firs
     'send.ts': 'rm(staged, { force: true })',
   };
   for (const [file, words] of Object.entries(takesAway))
-    expect(readFileSync(join('docs/examples', file), 'utf8')).toContain(words);
+    expect(readFileSync(join('examples', file), 'utf8')).toContain(words);
 });

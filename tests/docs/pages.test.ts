@@ -78,6 +78,14 @@ test('the hand edit in planning.md does what the page says', () => {
   ]);
 });
 
+test('the files that mutation-places.md names exist', () => {
+  const named = [...page('tests/mutation-places.md').matchAll(/`((?:src|tests)\/[^`]+)`/g)].map(
+    ([, path = '']) => path,
+  );
+  expect(named.length).toBeGreaterThan(40);
+  expect(named.filter((path) => !existsSync(path))).toEqual([]);
+});
+
 const docs = readdirSync('docs', { recursive: true, encoding: 'utf8' }).map((path) => join('docs', path));
 const pages = [...docs, ...readdirSync('.')].filter((path) => path.endsWith('.md'));
 

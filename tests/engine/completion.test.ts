@@ -406,6 +406,48 @@ describe('completion that is earned', () => {
     expect(lastBlock(it)).toContain('there is no work/b.svg');
   });
 
+  test.each(['pending', 'completed', 'skipped'])(
+    'a step that a person sets to %s after a daemon was killed in its check: the check gets its end, and the old answer closes nothing',
+    async (status) => {
+      const it = await run([withCheck({ command: 'make test' }), claims], {
+        tool: (call) => (call.name === 'check' ? 'hold' : { ok: true, text: `fine ${call.args}` }),
+        replay: (name) => (name === 'check' ? 'never' : 'safe'),
+      });
+      it.kill();
+      const plan = it.plan();
+      const steps = plan?.steps.map((step, n) => (n === 0 ? { ...step, status } : step));
+      it.store.hands.edit(JSON.stringify({ ...plan, steps }));
+      const asked = it.requests.length;
+      await it.restart();
+      await it.pass(300);
+      const events = it.events();
+      const call = events.flatMap((event) =>
+        event.type === 'tool.started' && event.name === 'check' ? [event.call] : [],
+      );
+      expect(call).toHaveLength(1);
+      expect(events.filter((event) => event.type === 'tool.interrupted')).toMatchObject([
+        { call: call[0], outcome: 'unknown' },
+      ]);
+      expect(events.filter((event) => event.type === 'step.claimed')).toHaveLength(1);
+      expect(it.requests.length).toBeGreaterThan(asked);
+      expect(statuses(it)?.[0]).toBe(status === 'pending' ? 'running' : status);
+    },
+  );
+
+  test('a stop after a daemon was killed in a check ends that check once', async () => {
+    const it = await run([withCheck({ command: 'make test' }), claims], {
+      tool: (call) => (call.name === 'check' ? 'hold' : { ok: true, text: `fine ${call.args}` }),
+      replay: (name) => (name === 'check' ? 'never' : 'safe'),
+      resume: () => 'hold',
+    });
+    it.kill();
+    it.drop('2.md', '/stop');
+    await it.restart();
+    await it.pass(300);
+    expect(it.reply('1.md')).toMatch(/^status: paused$/m);
+    expect(it.events().filter((event) => event.type === 'tool.interrupted')).toHaveLength(1);
+  });
+
   test('a person closes a step whose check fails', async () => {
     const it = await run([withCheck({ file: 'work/x' }), claims], {
       tool: (call) => ({ ok: call.name !== 'check', text: `t ${call.args}` }),

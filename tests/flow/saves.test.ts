@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Plan } from '../../src/protocol/session/plan.ts';
@@ -60,4 +60,27 @@ test('a buffer saved again and again beside a command and a kill -9 ends as it w
   expect(on.plan('demo')?.steps.map((step) => step.id)).toEqual(['step_1', 'step_2', 'step_3', 'step_4']);
   const added = on.events('demo').flatMap((event) => (event.type === 'plan.edited' ? event.changes : []));
   expect(added.filter((change) => change.what === 'added')).toHaveLength(2);
+});
+
+test('a plan.json that is not UTF-8 is left as it is, no letter of the plan changes, and the reply says where', async () => {
+  const { on, buffer } = await inFlight();
+  save(on, { ...buffer, goal: 'Bericht über Größen' });
+  await until(() => on.plan('demo')?.revision !== buffer.revision, 'the new version');
+  const path = join(on.session('demo'), 'plan.json');
+  const latin = Buffer.from(readFileSync(path, 'utf8').replace('Look around', 'Umschau'), 'latin1');
+  writeFileSync(path, latin);
+  const isReported = () => on.events('demo').some((event) => event.type === 'plan.edited' && event.ignored.length > 0);
+  await until(isReported, 'what is wrong with the save');
+  on.sh('demo', 'echo /status > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toMatch(
+    /plan.json is not UTF-8 text: line 5, column \d+: byte 0xfc cannot be read. Save it as UTF-8/,
+  );
+  expect(readFileSync(path)).toEqual(latin);
+  expect(await on.ctl('show', 'demo')).toContain('Bericht über Größen');
+  expect(JSON.stringify(on.events('demo'))).not.toContain('\ufffd');
+  on.sh('demo', 'iconv -f latin1 -t utf8 plan.json > new && mv new plan.json');
+  await until(() => words(on)?.includes('Umschau'), 'the save, now in UTF-8');
+  expect(on.plan('demo')?.goal).toBe('Bericht über Größen');
+  on.sh('demo', 'mkdir -p work && touch work/go');
+  await on.file('demo', 'outbox/1.md');
 });

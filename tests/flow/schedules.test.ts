@@ -78,3 +78,32 @@ test('the file of an occurrence names its reply and how it ended; a session that
     /skipped, by a person: the session news is paused \(schedule\.news\..*\n.*ran \(paused\), reply schedule\.news\./,
   );
 });
+
+test('"/wait" pauses a run that goes on by itself, "/remind" comes back with the rights of its sender, and both clean up', async () => {
+  const { on, flags } = await withModel([{ name: 'list_files', args: '{"path":"."}' }]);
+  on.config({ limits: { iterations: 1 } });
+  await on.serve(flags);
+  on.sh('demo', 'mkdir -p inbox && echo "look around" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('status: paused');
+  on.sh('demo', 'echo "/wait 1s" > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toMatch(/already paused[\s\S]*Planned for \d{4}/);
+  await until(() => on.events('demo').some(({ type }) => type === 'run.resumed'), 'the run to go on');
+
+  const asked = { text: '/remind 1s look at the mail', from: 'Ada', rights: { role: 'send' } };
+  on.sh('notes', `mkdir -p inbox && echo '${JSON.stringify(asked)}' > inbox/1.json`);
+  await on.file('notes', 'outbox/1.json');
+  const reminder = await until(
+    () => on.events('notes').find((event) => event.type === 'message.received' && event.id.startsWith('schedule.')),
+    'the reminder',
+  );
+  expect(reminder).toMatchObject({
+    from: 'Ada',
+    rights: { role: 'send' },
+    body: { text: 'Reminder: look at the mail' },
+  });
+  const left = () => inFolder(join(on.root, 'schedules')).filter((name) => name.endsWith('.json'));
+  await until(() => left().length === 0, 'both files to be gone');
+
+  on.sh('notes', 'echo "/remind me of nothing" > inbox/3.md');
+  expect(await on.file('notes', 'outbox/3.md')).toMatch(/status: rejected[\s\S]*Expected \/remind with a time to come/);
+}, 60_000);

@@ -70,6 +70,8 @@ test('only regular files of work/ are read, never through a link, and no file st
   const many = (await ask('GET', '/api/sessions/demo/files?folder=many')).json;
   expect([many['complete'], (many['entries'] as object[]).length]).toEqual([false, 1000]);
   expect(await ask('GET', '/api/sessions/demo/files/empty')).toMatchObject({ status: 200, text: '' });
+  fs.writeFileSync(`${work}/many/two\nlines`, 'both');
+  expect(await ask('GET', '/api/sessions/demo/files/many/two%0Alines')).toMatchObject({ status: 200, text: 'both' });
 
   const refused = ['settings', 'up/session.json', 'many', 'nothing', 'up', '..%2Fsession.json', 'many%2F..%2Fempty'];
   for (const path of refused)

@@ -33,6 +33,7 @@ test('refusals are problem JSON that says what was expected, what was found and 
     [405, 'PUT', '/api/sessions/demo/plan/history', { headers: { 'content-type': undefined } }],
     [415, 'POST', message, { body: text, headers: { 'content-type': 'text/plain' } }],
     [415, 'POST', message, { body: text, headers: { 'content-type': undefined } }],
+    [415, 'POST', message, { body: text, headers: { 'content-encoding': 'gzip' } }],
     [415, 'POST', '/api/sessions/demo/pause', { headers: { 'content-type': undefined } }],
     [413, 'POST', message, { raw: Buffer.alloc(10 * 1024 * 1024 + 1, ' ') }],
     [413, 'POST', message, { raw: Buffer.alloc(11e6, ' '), headers: { 'transfer-encoding': 'chunked' } }],

@@ -15,8 +15,12 @@ test('a planner writes the steps, each is worked on, and a summary ends the run'
       { text: 'Here is the report.' },
     ),
   });
+  const live: string[] = [];
+  on.store.live.write = (text) => void live.push(text);
   on.drop('1.md', 'Compare the revenue of five companies');
   await on.settle();
+  // Of what the planner writes, only the summary is for people.
+  expect(live).toEqual(['looking', 'found 5 figures [Done]', 'writing', 'written [Done]', 'Here is the report.']);
   expect(on.faults).toEqual([]);
   expect(on.plan()).toMatchObject({
     status: 'completed',

@@ -66,6 +66,7 @@ test('the failure of a spawned step is reported to the model, and does not fail 
   expect(toolResults(on)[0]).toBe('step_1 is failed: demo~step_1: no way');
   expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'failed' }, { status: 'completed' }] });
   expect(on.reply('1.md')).toContain('status: done');
+  expect(on.reply('1.md')).toContain('Reached.\n\nNote: failed: A (demo~step_1: no way)');
 });
 
 test.each([

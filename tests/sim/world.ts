@@ -99,6 +99,7 @@ function gatedStore(store: MemoryStore, gates: Gates, setting: Setting): Session
     ...store,
     eventLog: {
       read: (each, from) => step('read', () => eventLog.read(each, from)),
+      listCuts: () => eventLog.listCuts(),
       position: () => eventLog.position(),
       append: (bodies) => unpoisoned('append', () => eventLog.append(bodies)),
       sync: () => unpoisoned('sync', () => eventLog.sync()),

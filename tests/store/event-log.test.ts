@@ -11,7 +11,7 @@ import { childProgram } from '../support/child-program.ts';
 import fc, { anyCharacter } from '../support/property.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 
-const stamp = (seq: number) => ({ v: 2 as const, seq, epoch: 1, at: at().toISOString() });
+const stamp = (seq: number) => ({ v: 2 as const, seq, epoch: 1, synced: 0, at: at().toISOString() });
 const lineOf = (seq: number) => encodeEventLine(stamp(seq), seq === 1 ? opened : progressed(seq));
 const seqs = (events: Event[]) => events.map(({ seq }) => seq);
 
@@ -74,7 +74,7 @@ describe('a line', () => {
 
   test('has the form the format page promises', () => {
     expect(lineOf(1)).toMatch(
-      /^\{"v":2,"seq":1,"epoch":1,"at":"[^"]+","type":"session.opened","format":1,"key":"demo","crc":"[0-9a-f]{8}"\}\n$/,
+      /^\{"v":2,"seq":1,"epoch":1,"synced":0,"at":"[^"]+","type":"session.opened","format":1,"key":"demo","crc":"[0-9a-f]{8}"\}\n$/,
     );
   });
 });

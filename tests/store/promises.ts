@@ -3,6 +3,37 @@ import type { DroppedFile } from '../../src/engine/ports/store-ports.ts';
 import type { LogPosition } from '../../src/protocol/session/log-entry.ts';
 import { eventsOf, opened, progressed, type Rig } from './rig.ts';
 
+/** What upload tools, browsers, editors, backups, sync programs and desktops leave in a folder. */
+const HALF_MADE = [
+  ...['job.md.filepart', 'job.md.5f2a1b3c.partial', 'x.part', 'x.crdownload', 'x.opdownload', 'x.aria2', 'x.!qB'],
+  ...['x.md.upload', 'x.driveupload', 'x.gstmp', 'x.writing', 'x.download', 'x.tmp', 'x.TEMP', 'x.SWP', 'x.swx', '#x#'],
+  ...[
+    '4913',
+    '~$x.docx',
+    'x.kate-swp',
+    'x.md.lock',
+    'x.md___jb_tmp___',
+    'x~',
+    'q.md.bak',
+    'q.md.bak2',
+    'q.old',
+    'q.orig',
+  ],
+  ...['q.rej', 'q.save', 'q.save.1', 'q.dpkg-old', 'q.sync-conflict-20260105-081500-ABCDEFG.md', 'Thumbs.db'],
+  ...["q (Anna's conflicted copy 2026-01-05).md", 'q_conflict-20260105-081500.md', 'desktop.ini'],
+];
+const MESSAGES = [
+  'save',
+  'old.md',
+  'lock.txt',
+  'conflict.md',
+  'Backup.md',
+  'x.md 2',
+  'partial',
+  '4914.md',
+  'copy of q.md',
+];
+
 /** The promises of every store, on disk or in memory. */
 export function storePromises(where: string, make: () => Rig): void {
   const first = async (rig: Rig): Promise<DroppedFile> => {
@@ -21,7 +52,7 @@ export function storePromises(where: string, make: () => Rig): void {
       const [one] = await rig.store.eventLog.append([opened]);
       const more = await rig.store.eventLog.append([progressed(1), progressed(2)]);
       await rig.store.eventLog.sync();
-      expect(one).toEqual({ v: 2, seq: 1, epoch: 1, at: '2026-01-02T03:04:05.678Z', ...opened });
+      expect(one).toMatchObject({ v: 2, seq: 1, epoch: 1, at: '2026-01-02T03:04:05.678Z', ...opened });
       expect(await eventsOf((await rig.reopen()).store)).toEqual([one, ...more]);
     });
 
@@ -183,10 +214,10 @@ export function storePromises(where: string, make: () => Rig): void {
 
     test('leaves hidden and half-made files alone', async () => {
       const rig = make();
-      for (const name of ['.x.md', 'x~', 'x.tmp', 'x.part', '.x.swp', 'x.SWP', 'x.crdownload', '.#x', '#x#']) {
-        rig.drop(name, 'not a message');
-      }
+      for (const name of [...HALF_MADE, '.x.md', '.x.swp', '.#x']) rig.drop(name, 'not a message');
       expect(await rig.store.inbox.listReady()).toEqual({ drops: [], pending: false, more: false });
+      for (const name of MESSAGES) rig.drop(name, 'a message');
+      expect((await rig.store.inbox.listReady()).drops.map(({ name }) => name)).toEqual(MESSAGES);
     });
 
     test.each([

@@ -134,6 +134,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
       ...store,
       eventLog: {
         read: (each, from) => living(mine, () => eventLog.read(each, from)),
+        listCuts: () => eventLog.listCuts(),
         position: () => eventLog.position(),
         append: (bodies) =>
           living(mine, async () => {

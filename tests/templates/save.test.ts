@@ -200,11 +200,14 @@ test('what is no text file is no template, and holds nobody up', async () => {
   fs.mkdirSync(join(path, 'folder.md'), { recursive: true });
   execFileSync('mkfifo', [join(path, 'pipe.md')]);
   fs.writeFileSync(join(path, 'huge.md'), '1. x\n'.repeat(300_000));
+  fs.writeFileSync(join(path, 'latin.md'), Buffer.from('1. Gr\xf6\xdfen', 'latin1'));
   fs.writeFileSync(join(path, 'notes.txt'), 'x');
   fs.writeFileSync(join(path, '.hidden.md'), 'x');
   const templates = openTemplates(path);
-  expect(await templates.names()).toEqual(['folder', 'huge', 'pipe']);
+  expect(await templates.names()).toEqual(['folder', 'huge', 'latin', 'pipe']);
   for (const name of ['folder', 'pipe', 'huge'])
     expect(await templates.read(name)).toMatchObject({ ok: false, why: expect.stringContaining('is not a template') });
+  const garbled = expect.stringContaining('latin.md is not UTF-8 text: byte 5 cannot be read');
+  expect(await templates.read('latin')).toMatchObject({ ok: false, why: garbled });
   expect(await openTemplates(join(path, 'nowhere')).names()).toEqual([]);
 });

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -168,3 +169,28 @@ test('the control group of a command that is not started is removed: one job too
   );
   expect(held).toBe(0);
 });
+
+test.skipIf(process.platform !== 'linux')(
+  'stopping a job ends no stranger that has its pid by now, nor one of an earlier boot',
+  async () => {
+    const on = setupWith();
+    await on.use('shell', { command: 'true', background: true });
+    await on.use('jobs', { action: 'wait', job: 'job_1' });
+    const stranger = spawn('sleep', ['300'], { detached: true, stdio: 'ignore' });
+    onTestFinished(() => void stranger.kill('SIGKILL'));
+    const file = join(on.root, 'jobs/job_1/pid');
+    const [own = '', mark = ''] = readFileSync(file, 'utf8').split('\n');
+    const stat = readFileSync(`/proc/${stranger.pid}/stat`, 'utf8').trim();
+    const anotherBoot = mark.replace(/^\S+/, '00000000-0000-0000-0000-000000000000');
+    for (const [line, boot] of [
+      [own.replace(/^\d+/, String(stranger.pid)), mark],
+      [stat, anotherBoot],
+    ]) {
+      writeFileSync(file, `${line}\n${boot}\n`);
+      const [job] = openJobStore(join(on.root, 'jobs')).list();
+      if (!job) throw new Error('no job');
+      await on.jobs.stop(job, 'person', AbortSignal.abort());
+      expect(readFileSync(`/proc/${stranger.pid}/stat`, 'utf8')).toContain('(sleep) S');
+    }
+  },
+);

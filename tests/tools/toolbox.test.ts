@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { Permissions } from '../../src/protocol/settings/permissions.ts';
@@ -202,15 +201,6 @@ test('the fault of a text that is not JSON is within the text', () => {
       expect(at).toBeLessThanOrEqual(text.length);
     }),
   );
-});
-
-test('the page about the tools names each tool and each argument', () => {
-  const page = readFileSync(new URL('../../docs/tools.md', import.meta.url), 'utf8');
-  for (const { spec } of builtinTools({ readAlso: [] })) {
-    const section = page.split(`## ${spec.name}\n`)[1]?.split('\n## ')[0] ?? '';
-    const { properties } = z.object({ properties: z.record(z.string(), z.unknown()) }).parse(spec.parameters);
-    for (const key of Object.keys(properties)) expect(section, spec.name).toContain(`\`${key}\``);
-  }
 });
 
 test('the names that settings may use are those of all tools', () => {

@@ -196,6 +196,8 @@ webTest(
     await expectAccessible(page);
     await page.getByRole('link', { name: 'Usage and settings' }).press('Enter');
     await details.getByRole('row', { name: /^demo [2-9] / }).waitFor();
+    await details.getByRole('img', { name: 'Tokens a day, the last 30 days' }).waitFor();
+    expect(await details.locator('.chart rect').last().getAttribute('height')).toBe('10');
     await expectAccessible(page);
 
     const list = page.getByRole('navigation', { name: 'Sessions' });

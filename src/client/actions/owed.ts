@@ -7,10 +7,8 @@ import { statIfExists } from '../../store/fs/file-reads.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import { readOverview, readUnservedReasons, type SessionOverview } from '../inspect/session-overview.ts';
-import { reportBudgets } from '../inspect/usage.ts';
 import { commandLine } from '../sessions/client-errors.ts';
 import { openSessionFolders, readSession, type SessionFolders } from '../sessions/session-folders.ts';
-import { openSchedules } from './schedules.ts';
 
 /** A message that waits for longer is not taken, in ms. */
 const TAKEN_WITHIN_MS = 60_000;
@@ -64,8 +62,8 @@ export function openOwedReader(root: string, paths: WorkspacePaths, configFile?:
       const all = [
         ...(isServed || !(hasWork || fs.existsSync(paths.schedules)) ? [] : [daemon]),
         ...items,
-        ...ofSchedules(paths, now),
-        ...ofBudgets(paths, now, configFile),
+        ...(await ofSchedules(paths, now)),
+        ...(await ofBudgets(paths, now, configFile)),
       ];
       return all.map((item) => finish(item, root)).sort((one, other) => RANK[one.needs] - RANK[other.needs]);
     },
@@ -153,8 +151,9 @@ async function lostChildren({ name, plan, standing }: SessionOverview, folders: 
   );
 }
 
-function ofSchedules(paths: WorkspacePaths, now: Date): Item[] {
+async function ofSchedules(paths: WorkspacePaths, now: Date): Promise<Item[]> {
   if (!fs.existsSync(paths.schedules)) return [];
+  const { openSchedules } = await import('./schedules.ts');
   return openSchedules(paths.schedules, () => now)
     .list()
     .flatMap(({ name, schedule, fault, last }): Item[] => {
@@ -168,7 +167,9 @@ function ofSchedules(paths: WorkspacePaths, now: Date): Item[] {
     });
 }
 
-function ofBudgets(paths: WorkspacePaths, now: Date, configFile: string | undefined): Item[] {
+async function ofBudgets(paths: WorkspacePaths, now: Date, configFile: string | undefined): Promise<Item[]> {
+  if (!fs.existsSync(paths.usage)) return [];
+  const { reportBudgets } = await import('../inspect/budget-report.ts');
   try {
     return reportBudgets(paths, now, configFile)
       .budgets.filter(({ spent, limit }) => spent >= limit)

@@ -17,7 +17,7 @@ import { planFileProblem } from '../inspect/session-details.ts';
  * Makes the daemon check a session now, after a change of a file that it does not watch (`plan.json` of an idle
  * session). Nothing depends on it: a change missed now is read before anything else happens in the session.
  */
-function wakeDaemon({ wakeFile }: Pick<SessionPaths, 'wakeFile'>): void {
+export function wakeDaemon({ wakeFile }: Pick<SessionPaths, 'wakeFile'>): void {
   try {
     fs.closeSync(fs.openSync(wakeFile, 'w', 0o600));
     fs.rmSync(wakeFile, { force: true });

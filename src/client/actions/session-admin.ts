@@ -5,12 +5,15 @@ import { UserError } from '../../base/user-error.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import { childSessionName, whyNoChildren } from '../../core/session/child-session.ts';
+import { pendingWorkOf } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { McpServers } from '../../protocol/settings/mcp-config.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
+import { readEventLog } from '../../store/event-log/log-reader.ts';
+import { assertEndIsThere } from '../../store/event-log/lost-end.ts';
 import { ensureFolder } from '../../store/fs/durable-write.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
@@ -155,6 +158,8 @@ export async function rebuildFiles(
   const seen = await file.detectEdits();
   const replay = collectProjections(seen.is === 'edited' ? seen.saves : []);
   const { session } = await replayLog(paths, replay.read);
+  const extent = await readEventLog(paths, () => {}, 'oldest');
+  if (extent !== 'unfit') await assertEndIsThere(paths, extent, pendingWorkOf(session));
   const { left, published, unknown } = replay.result();
   for (const save of replay.known()) file.markSeen(save);
   return [

@@ -8,8 +8,10 @@ import type { Session } from '../../core/session/session-state.ts';
 import { RejectionReason } from '../../protocol/session/message.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
+import { listCuts } from '../../store/event-log/torn-tail.ts';
 import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
+import type { IgnoredFile } from '../../store/layout/ignored-names.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
@@ -20,6 +22,7 @@ import {
   countWaitingMessages,
   folderProblem,
   planProblem,
+  readIgnoredFiles,
   readUnservedReasons,
   type SessionOverview,
   whyUnserved,
@@ -42,11 +45,15 @@ export type SessionDetails = {
   settingsProblem: string | null;
   /** The same of `agentd.json`. */
   workspaceProblem: string | null;
+  /** Names of what was cut off the end of its event log, in its folder. */
+  logCuts: string[];
   /** Why its messages are not taken. */
   unserved: string | null;
   /** Why its folders, besides the inbox, cannot be read: what else is in their place, and what to do. */
   folderProblems: string[];
   inbox: number;
+  /** Files in the inbox that are no messages by their names, and what each looks like. */
+  ignored: IgnoredFile[];
   /** Files in `rejected/`: how many, and the last ones, newest first. */
   rejected: { total: number; newest: RejectedFile[] };
   /** Whether its browser is open. */
@@ -84,9 +91,11 @@ export async function readSessionDetails(
     planProblem: (await planProblem(paths, session.plan)) ?? session.planProblem,
     settingsProblem: settings.problem,
     workspaceProblem: await workspaceSettingsProblem(workspace),
+    logCuts: listCuts(paths),
     unserved: whyUnserved(paths, readUnservedReasons(workspace)),
     folderProblems: findFolderProblems(paths),
     inbox: countWaitingMessages(paths),
+    ignored: readIgnoredFiles(paths),
     rejected: readRejectedFiles(paths.rejected),
     isBrowserOpen: isBrowserOpen(paths.browserRunning),
     asked: approvalRequestOf(paths, session),
@@ -173,9 +182,11 @@ export function detailsAsJson({
   planProblem,
   settingsProblem,
   workspaceProblem,
+  logCuts,
   unserved,
   folderProblems,
   inbox,
+  ignored,
   rejected,
   isBrowserOpen,
   asked,
@@ -192,6 +203,7 @@ export function detailsAsJson({
     plan_problem: planProblem,
     settings_problem: settingsProblem,
     workspace_problem: workspaceProblem,
+    log_cuts: logCuts,
     unserved,
     folder_problems: folderProblems,
     shelved_plans: Object.keys(shelvedPlans),
@@ -216,6 +228,7 @@ export function detailsAsJson({
     approval: asked,
     unanswered,
     inbox,
+    ignored,
     rejected,
     children: children.map((one) => ({
       step: one.step,

@@ -11,9 +11,9 @@ import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { readTextOrThrow } from '../../store/fs/file-reads.ts';
 import { notAFolder, toDiskError } from '../../store/fs/store-errors.ts';
+import { type IgnoredFile, isIgnoredName, listIgnored } from '../../store/layout/ignored-names.ts';
 import {
   existingRootOf,
-  isIgnoredName,
   parentSessionOf,
   type SessionPaths,
   sessionPaths,
@@ -154,11 +154,17 @@ const NOTHING = { plan: null, asks: null, waits_for: null, waits_until: null, ch
 const UNREADABLE = { ...NOTHING, settings: null, plan_problem: null, unserved: null };
 
 /** Number of messages not taken yet; 0 if the inbox cannot be read. */
-export function countWaitingMessages({ inbox }: SessionPaths): number {
+export const countWaitingMessages = (paths: SessionPaths): number =>
+  namesInInbox(paths).filter((name) => !isIgnoredName(name)).length;
+
+/** Files in the inbox that are no messages by their names, and what each looks like. */
+export const readIgnoredFiles = (paths: SessionPaths): IgnoredFile[] => listIgnored(namesInInbox(paths));
+
+function namesInInbox({ inbox }: SessionPaths): Buffer[] {
   try {
-    return fs.readdirSync(inbox, { encoding: 'buffer' }).filter((name) => !isIgnoredName(name)).length;
+    return fs.readdirSync(inbox, { encoding: 'buffer' });
   } catch {
-    return 0;
+    return [];
   }
 }
 

@@ -120,6 +120,7 @@ export function answerApprovalEvents(
     case 'mode':
     case 'browser':
     case 'help':
+    case 'remind':
     case 'data':
       return null;
     default:

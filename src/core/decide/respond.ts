@@ -131,6 +131,7 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
   keep_for_later: (session, message, rules) => replyInWords(session, message, rules, (words) => words.kept, 'joined'),
   reply_nothing_runs: (session, message, rules) => replyInWords(session, message, rules, (words) => words.nothingRuns),
   reply_paused: answerAlreadyPaused,
+  reply_planned: (session, message, rules) => replyInWords(session, message, rules, () => ''),
   reply_ended: (session, message, rules) => replyInWords(session, message, rules, (words) => words.alreadyEnded),
   reply_nothing_to_continue: answerNothingToContinue,
 };

@@ -22,6 +22,7 @@ export type MessageKind =
   | 'deny'
   | 'help'
   | 'unclear'
+  | 'remind'
   | 'data';
 
 type CommandInfo = { kind: MessageKind; usage: string; description: string };
@@ -77,6 +78,16 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
     usage: '/deny [number] [text]',
     description: 'denies the waiting call and tells the model, with the text',
   },
+  remind: {
+    kind: 'remind',
+    usage: '/remind <when> <what>',
+    description: 'sends the text to this session at that time, such as "/remind tomorrow at 9 call the dentist"',
+  },
+  wait: {
+    kind: 'pause',
+    usage: '/wait <how long or until when>',
+    description: 'finishes the call in flight, pauses the run, and resumes it by itself then',
+  },
   help: { kind: 'help', usage: '/help', description: 'lists the commands' },
 };
 
@@ -97,6 +108,15 @@ function typedCommand(message: Pick<Message, 'text' | 'command'>): { name: strin
   const found = /^\/([a-z][\w-]*)(?=\s|$)/i.exec(message.text.trimStart());
   if (!found?.[1]) return null;
   return { name: found[1].toLowerCase(), rest: message.text.trimStart().slice(found[0].length).trim() };
+}
+
+/** The command and the argument of a `/remind` or `/wait`; null for any other message. */
+export function parseTimedCommand(
+  message: Pick<Message, 'text' | 'command'>,
+): { name: 'remind' | 'wait'; text: string } | null {
+  const command = parseCommand(message);
+  if (command?.name !== 'remind' && command?.name !== 'wait') return null;
+  return { name: command.name, text: command.rest.trim() };
 }
 
 /** What `/mode` asks for. `set` to null: back to the configured mode. */

@@ -35,6 +35,7 @@ export type MessageAction =
   | 'reply_nothing_runs'
   | 'reply_paused'
   | 'reply_ended'
+  | 'reply_planned'
   | 'reply_nothing_to_continue';
 
 // biome-ignore format: a table reads as a table
@@ -57,6 +58,7 @@ export const MESSAGE_ACTIONS: Readonly<Record<MessageKind, Readonly<Record<Sessi
   deny:     { none: 'reply_nothing_asked',       running: 'reply_nothing_asked', waiting: 'reply_nothing_asked', paused: 'reply_nothing_asked', completed: 'reply_nothing_asked',       failed: 'reply_nothing_asked' },
   help:     { none: 'show_help',                 running: 'show_help',           waiting: 'show_help',           paused: 'show_help',           completed: 'show_help',                 failed: 'show_help' },
   unclear:  { none: 'start',                     running: 'hold_and_ask',        waiting: 'resume',              paused: 'ask_meaning',         completed: 'start',                     failed: 'ask_meaning' },
+  remind:   { none: 'reply_planned',             running: 'reply_planned',       waiting: 'reply_planned',       paused: 'reply_planned',       completed: 'reply_planned',             failed: 'reply_planned' },
   data:     { none: 'keep_for_later',            running: 'join',                waiting: 'keep_for_later',      paused: 'keep_for_later',      completed: 'keep_for_later',            failed: 'keep_for_later' },
 };
 
@@ -124,6 +126,7 @@ const HANDLED_AT_ONCE: ReadonlySet<MessageAction> = new Set<MessageAction>([
   'about_mode',
   'about_browser',
   'reply_nothing_asked',
+  'reply_planned',
 ]);
 
 export type UrgentMessage = { message: Message; answer: MessageAction | Exclude<KnownMessage, { kind: MessageKind }> };
@@ -155,6 +158,7 @@ const SHOWING_ACTIONS: ReadonlySet<unknown> = new Set<MessageAction>([
   'about_mode',
   'about_browser',
   'reply_nothing_asked',
+  'reply_planned',
 ]);
 
 /** Whether this action ends the run. */

@@ -1,5 +1,5 @@
 import { mapGet } from '../../base/collections.ts';
-import { escapeInvisible, legible } from '../../base/strings.ts';
+import { escapeControls, escapeInvisible, legible } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { Reply, ReplyStatus, UserQuestion } from '../../protocol/session/reply.ts';
@@ -29,12 +29,16 @@ type ReplyFacts = {
   approval?: number;
 };
 
-/** The one reply to a message, as an event. An unreported fault in `plan.json` is reported here. */
+/** The one reply to a message, as an event. Unreported faults in `plan.json` and the event log are reported here. */
 export function replyEvent(session: Session, id: string, facts: ReplyFacts, language: Language): ReplyCommitted {
   const { status, text, reason, usage = null, exit, question, approval, attachments = [] } = facts;
   const plan = facts.plan === undefined ? session.plan : facts.plan;
-  const note =
-    session.planProblem && status !== 'rejected' ? `\n\n${REPLY_WORDING[language].planNote(session.planProblem)}` : '';
+  const wording = REPLY_WORDING[language];
+  const notes = [
+    ...(session.planProblem ? [wording.planNote(session.planProblem)] : []),
+    ...(session.unreportedCuts.length > 0 ? [wording.cutNote(session.unreportedCuts)] : []),
+  ];
+  const note = status === 'rejected' ? '' : notes.map((one) => `\n\n${one}`).join('');
   return {
     type: 'reply.committed',
     message: id,
@@ -100,7 +104,8 @@ function planFacts(plan: Plan): Reply['plan'] {
 
 /**
  * The content of a reply file: JSON for a JSON message, else Markdown with the same fields in front matter. Invisible
- * characters are escaped in JSON and in the front matter, and read back unchanged.
+ * characters are escaped in JSON and in the front matter, and read back unchanged. In the text of Markdown, which
+ * people print in a terminal, controls stay escaped.
  */
 export function formatReplyFile(reply: Reply): string {
   if (/\.json$/i.test(reply.id)) return `${escapeInvisible(JSON.stringify(reply, null, 2))}\n`;
@@ -108,7 +113,7 @@ export function formatReplyFile(reply: Reply): string {
   const lines = Object.entries(facts).map(
     ([key, value]) => `${key}: ${typeof value === 'string' ? yamlString(value) : JSON.stringify(value)}`,
   );
-  return `---\n${escapeInvisible(lines.join('\n'))}\n---\n\n${text}\n`;
+  return `---\n${escapeInvisible(lines.join('\n'))}\n---\n\n${escapeControls(text)}\n`;
 }
 
 /** A string that YAML reads back unchanged: plain if that is safe, else as JSON, which YAML includes. */
@@ -167,7 +172,10 @@ export function replyInWords(
   status: ReplyStatus = 'done',
 ): EventBody[] {
   const language = replyLanguage(session, message, rules);
-  return [replyEvent(session, message.id, { status, text: text(REPLY_WORDING[language], language) }, language)];
+  const words = REPLY_WORDING[language];
+  const planned = message.planned ? [words.planned(message.planned.when, message.planned.schedule)] : [];
+  const said = [text(words, language), ...planned].filter((part) => part !== '').join('\n\n');
+  return [replyEvent(session, message.id, { status, text: said }, language)];
 }
 
 /** A command has no language of its own; its reply uses that of the plan. */

@@ -6,6 +6,8 @@ const en = {
   pausing: 'Paused.',
   cancelled: 'Cancelled.',
   nothingRuns: 'Nothing is running.',
+  planned: (when: string, schedule: string) =>
+    `Planned for ${when}. To change your mind: agentctl schedule remove ${schedule}`,
   alreadyPaused: 'The run is already paused. To end it: /cancel',
   nowPaused: 'The run was waiting for an answer; it is now paused.',
   alreadyEnded: 'The last run has already ended.',
@@ -23,6 +25,7 @@ const en = {
   freshArchived: (goal: string) => `Started a new conversation. The plan "${goal}" was moved to plans/.`,
   unknown: (name: string, nearest: string | undefined, known: string) =>
     `Unknown command "/${name}".${nearest ? ` Did you mean "/${nearest}"?` : ''} Commands: ${known}.`,
+  failedSteps: (steps: string) => `Note: failed: ${steps}`,
   leftOut: (steps: string) => `Note: left out: ${steps}`,
   assumed: (steps: string) => `Note: assumed done, because nothing indicated otherwise: ${steps}`,
   noWork: 'no tool was used in this step.',
@@ -78,6 +81,10 @@ const en = {
   modeSet: (mode: string) => `New tasks in this session will use the mode ${mode}.`,
   noSuchMode: (name: string, known: string) => `Unknown mode "${name}". Modes: ${known}.`,
   planNote: (problem: string) => `Note on plan.json: ${problem}`,
+  cutNote: (kept: readonly string[]) =>
+    kept.some((name) => name.startsWith('events.accepted-'))
+      ? `Note on the event log: it was accepted without its end. What happened after that is not known here and may be done again; it is kept in ${kept.join(', ')}.`
+      : `Note on the event log: an end that was not written completely, as after a power cut, was cut off. Nothing that was answered or run is lost. It is kept in ${kept.join(', ')}.`,
   idle: 'Nothing is running.',
   working: (goal: string) => `Working on: ${goal}`,
   noPlan: 'There is no plan.',
@@ -135,6 +142,7 @@ const zh: typeof en = {
   pausing: '已暂停。',
   cancelled: '已取消。',
   nothingRuns: '没有正在运行的任务。',
+  planned: (when, schedule) => `已安排在 ${when}。取消：agentctl schedule remove ${schedule}`,
   alreadyPaused: '任务已经暂停。要结束它：/cancel',
   nowPaused: '之前在等待回答，现在已暂停。',
   alreadyEnded: '上一次运行已经结束。',
@@ -152,6 +160,7 @@ const zh: typeof en = {
   freshArchived: (goal) => `新的对话已开始。计划“${goal}”已移到 plans/。`,
   unknown: (name, nearest, known) =>
     `未知命令“/${name}”。${nearest ? `您是指“/${nearest}”吗？` : ''}可用命令：${known}。`,
+  failedSteps: (steps) => `注意：以下步骤失败了：${steps}`,
   leftOut: (steps) => `注意：以下步骤没有做：${steps}`,
   assumed: (steps) => `注意：以下步骤没有明确说明，推定完成：${steps}`,
   noWork: '这一步没有用过任何工具。',
@@ -200,6 +209,10 @@ const zh: typeof en = {
   modeSet: (mode) => `本会话今后的任务将以 ${mode} 模式进行。`,
   noSuchMode: (name, known) => `未知模式“${name}”。可用：${known}。`,
   planNote: (problem) => `关于 plan.json：${problem}`,
+  cutNote: (kept) =>
+    kept.some((name) => name.startsWith('events.accepted-'))
+      ? `关于事件日志：它在缺少结尾的情况下被接受。此后发生的事在这里未知，可能会再做一次；它保存在 ${kept.join('、')}。`
+      : `关于事件日志：一段没有写完整的结尾（例如断电之后）已被截去。已经答复或执行过的内容都没有丢失。它保存在 ${kept.join('、')}。`,
   idle: '没有正在运行的任务。',
   working: (goal) => `正在处理：${goal}`,
   noPlan: '没有计划。',

@@ -181,16 +181,27 @@ function restingLines(session: Session, language: Language): string[] {
 
 type Words = (typeof REPLY_WORDING)[Language];
 
-/** What a reply adds about the steps: what was only assumed, what was left out, and who did not do what they name. */
+/**
+ * What a reply adds about the steps: what was only assumed, what failed without failing the task, what was left out,
+ * and who did not do what they name.
+ */
 export function planNotes(plan: Plan, { status }: RunEndReason, rules: Rules, words: Words): string[] {
   const isDone = status === 'done';
   const assumed = isDone ? plan.steps.filter((step) => step.completed_by === 'timeout').map(shortStep) : [];
+  const failed = isDone ? failedParts(plan).map(stepWithReason) : [];
   const leftOut = isDone ? leftOutSteps(plan).map(stepWithReason) : [];
   return [
     ...(assumed.length > 0 ? [words.assumed(firstFew(assumed).join('; '))] : []),
+    ...(failed.length > 0 ? [words.failedSteps(firstFew(failed).join('; '))] : []),
     ...(leftOut.length > 0 ? [words.leftOut(firstFew(leftOut).join('; '))] : []),
     ...unknownAgentNotes(plan, rules, words),
   ];
+}
+
+/** Failed steps; of groups, those of their steps that failed. */
+function failedParts({ steps }: Plan): Step[] {
+  const groups = new Set(steps.map(({ parent }) => parent));
+  return steps.filter(({ id, status }) => status === 'failed' && !groups.has(id));
 }
 
 /** Steps that the model left out, and those that were skipped because they need one of them. */

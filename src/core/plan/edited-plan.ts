@@ -1,5 +1,5 @@
 import { propertyOf } from '../../base/collections.ts';
-import { findJsonSyntaxError, positionOfJsonPath } from '../../base/json-position.ts';
+import { findJsonSyntaxError, positionAt, positionOfJsonPath } from '../../base/json-position.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/plan-edit.ts';
 
@@ -15,6 +15,9 @@ export type EditReading = { edit: EditedPlan; raw: Readonly<Record<string, unkno
 export function parseEditedPlan(bytes: string, current: readonly Step[] = []): EditReading {
   const large = saveFault(bytes.length, current);
   if (large) return { fault: `plan.json is too large to be read: ${large}` };
+  // How the store passes on a byte that is not UTF-8.
+  const bad = bytes.search(/[\udc80-\udcff]/u);
+  if (bad >= 0) return { fault: notUtf8(bytes, bad) };
   let raw: unknown;
   try {
     raw = JSON.parse(bytes);
@@ -95,6 +98,12 @@ function stepsText(steps: ReadonlyArray<Omit<SavedStep, 'id'> & { id?: string | 
     if (when || done_when) length += JSON.stringify([when, done_when]).length;
   }
   return length;
+}
+
+function notUtf8(bytes: string, at: number): string {
+  const { line, column } = positionAt(bytes, at);
+  const byte = (bytes.charCodeAt(at) - 0xdc00).toString(16);
+  return `plan.json is not UTF-8 text: line ${line}, column ${column}: byte 0x${byte} cannot be read. Save it as UTF-8`;
 }
 
 function describeJsonFault(bytes: string): string {

@@ -29,7 +29,7 @@ function applyEvent(session: Session, event: Event): Session {
     case 'session.opened':
       return session;
     case 'recovery.started':
-      return { ...session, children: giveTimeAgain(session.children, event.at) };
+      return recoveryStarted(session, event);
     case 'daemon.stopped':
       return { ...session, lastStopSeq: event.seq };
     case 'message.received':
@@ -170,6 +170,7 @@ function messageReceived(session: Session, event: EventOf<'message.received'>): 
     ...(event.by && { by: event.by }),
     ...(event.rights && { rights: event.rights }),
     ...(event.template && { template: event.template }),
+    ...(event.planned && { planned: event.planned }),
   };
   return {
     ...session,
@@ -180,6 +181,11 @@ function messageReceived(session: Session, event: EventOf<'message.received'>): 
     unanswered: [...session.unanswered, message.id],
     queue: [...session.queue, message.id],
   };
+}
+
+function recoveryStarted(session: Session, { at, cut = [] }: EventOf<'recovery.started'>): Session {
+  const children = giveTimeAgain(session.children, at);
+  return { ...session, children, cuts: [...session.cuts, ...cut], unreportedCuts: [...session.unreportedCuts, ...cut] };
 }
 
 /** An order to edit the plan is known like an answered message, so that its file is taken once. */
@@ -215,6 +221,7 @@ function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Se
     unpublishedReplies: { ...session.unpublishedReplies, [event.message]: event.reply },
     // The reply has already reported it.
     planProblem: event.reply.status === 'rejected' ? session.planProblem : null,
+    unreportedCuts: event.reply.status === 'rejected' ? session.unreportedCuts : [],
   };
 }
 

@@ -56,7 +56,6 @@ export function planEdited(session: Session, plan: Plan, event: EventOf<'plan.ed
     ...withoutReopened({ ...session, closedSteps, editedByPerson }, plan.steps, after.steps),
     children: outdateChildren(session.children, after, event.changes),
     ...claimAfterEdit(session, event),
-    turn: isFromOutside(event.by) ? judgedIfAbout(session.turn, statusSteps(event, 'pending')) : session.turn,
     notices: [
       ...session.notices,
       ...(isFromOutside(event.by) ? editNotices(event) : []).map(
@@ -174,9 +173,9 @@ function fieldsEditedIn(event: EventOf<'plan.edited'>): string[] {
 
 /**
  * A person who closes the claimed step decides the claim, new checks are run again, and the step that follows starts
- * fresh.
+ * fresh. An answer from before the edit says nothing about a step that was to be decided or done again.
  */
-function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>): Partial<Session> {
+function claimAfterEdit({ claim, plan, turn }: Session, event: EventOf<'plan.edited'>): Partial<Session> {
   const closed = new Set(
     event.changes.flatMap((it) => (it.what === 'status' || it.what === 'removed' ? [it.step] : [])),
   );
@@ -187,7 +186,9 @@ function claimAfterEdit({ claim, plan }: Session, event: EventOf<'plan.edited'>)
       (it.set.done_when !== undefined || it.unset.includes('done_when')),
   );
   const running = runningStep(plan);
+  const again = isFromOutside(event.by) ? statusSteps(event, 'pending') : [];
   return {
+    turn: turn && claim && closed.has(claim.step) ? { ...turn, isJudged: true } : judgedIfAbout(turn, again),
     claim: claim && (closed.has(claim.step) ? null : checks ? { ...claim, checks: outdatedChecks(claim) } : claim),
     ...(running && closed.has(running.id) && FRESH_STEP_PROGRESS),
   };

@@ -2,7 +2,13 @@ import { mapGet, mapSet, type PersistentMap } from '../../base/collections.ts';
 import type { RenderedTemplate } from '../../protocol/session/event.ts';
 import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import type { MessageMeaning } from '../../protocol/session/meaning-events.ts';
-import type { Attachment, ImageFile, MessageOptions, SenderRights } from '../../protocol/session/message.ts';
+import type {
+  Attachment,
+  ImageFile,
+  MessageOptions,
+  PlannedMessage,
+  SenderRights,
+} from '../../protocol/session/message.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
 
 export type Message = {
@@ -25,6 +31,8 @@ export type Message = {
   /** Its sender may not give orders here: the model receives it as data, nothing more. */
   as?: 'data';
   template?: RenderedTemplate;
+  /** The schedule that was made of it. */
+  planned?: PlannedMessage;
   sha256: string;
   /** What the model or a person said that it means; undefined: its words say it. */
   meaning?: MessageMeaning;

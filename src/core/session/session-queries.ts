@@ -4,9 +4,10 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END, type SessionStanding } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
-import { includesRole } from '../../protocol/workspace/daemon-files.ts';
 import { classifyIntent } from '../intent/intent.ts';
 import { sessionDepth } from './child-session.ts';
+import { checkCallKey } from './internal-calls.ts';
+import { hasRole } from './sender-rights.ts';
 import { limitsOfMessage, type Message } from './session-messages.ts';
 import type { Session } from './session-state.ts';
 
@@ -76,7 +77,7 @@ export function grantedLimits(message: Message | undefined): Limits {
 /** The same, no higher than what the settings allow its sender. */
 export function boundedGrant(message: Message, most: Limits): Limits {
   const granted = grantedLimits(message);
-  if (!message.rights || includesRole(message.rights.role, 'admin')) return granted;
+  if (hasRole(message.rights, 'admin')) return granted;
   return Object.fromEntries(
     Object.entries(granted).map(([key, value]) => [
       key,
@@ -160,4 +161,18 @@ export function newPlanId(session: Session): string {
 export function stepOutcome({ children }: Session, { id, result }: Step): string {
   const reply = getOwn(children, id)?.reply;
   return reply?.status === 'done' ? reply.text.trim() : (result ?? '');
+}
+
+/**
+ * Calls that were requested and have not begun, by key, and the names of replies that are not committed: a file of one
+ * of them shows that the event log has lost its end.
+ */
+export function pendingWorkOf({ turn, claim, unanswered, messages }: Session) {
+  const checks = claim?.checks.flatMap((check, n) => (check ? [] : [checkCallKey(claim, n)])) ?? [];
+  const calls = turn?.calls.filter(({ state }) => state === 'asked').map(({ key }) => key) ?? [];
+  const replies = unanswered.flatMap((message) => {
+    const name = mapGet(messages, message)?.name;
+    return name === undefined ? [] : [{ name, message }];
+  });
+  return { calls: [...calls, ...checks], replies };
 }

@@ -141,6 +141,9 @@ export type Session = PlanProgress & {
   notices: readonly Notice[];
   /** Why the `plan.json` on disk cannot be read; null once it can. */
   planProblem: string | null;
+  /** Where parts that were cut off the event log are kept; all of them, and those that no reply has named yet. */
+  cuts: readonly string[];
+  unreportedCuts: readonly string[];
   /** The mode a person set for later runs; null: the configured one. */
   mode: Mode | null;
   crashes: CrashCounts;
@@ -214,6 +217,8 @@ export function emptySession(name: string): Session {
     announcedStep: null,
     notices: [],
     planProblem: null,
+    cuts: [],
+    unreportedCuts: [],
     mode: null,
     crashes: NO_CRASHES,
     jobsEndSeq: 0,

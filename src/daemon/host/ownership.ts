@@ -47,7 +47,7 @@ export type WorkspaceOwnership = SessionPorts['owner'] & {
   /** Start of the ownership; identifies this owner. */
   readonly since: string;
   /** The previous owner, if any, and how it ended. */
-  readonly previous: { since: string; ended: PreviousEnd } | undefined;
+  readonly previous: { since: string; epoch: number; ended: PreviousEnd } | undefined;
   /**
    * The epoch for a session whose event log ends with epoch `seen`: ours, durably raised first if the log is ahead of
    * it. So a session moved in from elsewhere gets no events that its readers would void.
@@ -158,7 +158,7 @@ async function claimWorkspace(
       return ours.epoch;
     },
     since: ours.at,
-    previous: last && { since: last.at, ended: previousEndOf(last, ours) },
+    previous: last && { since: last.at, epoch: last.epoch, ended: previousEndOf(last, ours) },
     check,
     epochFor: (seen) => inOrder(() => raiseEpoch(seen)),
     async release() {

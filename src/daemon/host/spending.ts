@@ -37,7 +37,7 @@ export type SpendingBook = {
    * budget up, and throws the signal's reason if aborted then. Resolves to a refusal if a budget is used up.
    */
   reserve(call: SpendingCall, signal: AbortSignal): Promise<Reservation | SpendingRefusal>;
-  /** Writes what is not on disk yet. */
+  /** Writes what is not on disk yet. What cannot be written is logged: open calls are settled by the next daemon. */
   close(): Promise<void>;
 };
 
@@ -58,6 +58,8 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
   /** Models whose last call had no known cost. */
   const unpriced = new Set<string>();
   let places = 0;
+  const sayUnwritten = (error: unknown) =>
+    log('warn', `what a model call cost could not be written: ${errorText(error)}`);
 
   async function settle(day: string, call: OpenCall, spent: CallSpent, isDurable: boolean): Promise<void> {
     const { tokens, cost, ms, isAnswered } = spent;
@@ -75,9 +77,8 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
         : file.entries,
     }));
     // An answer is not lost for it: what is not written now is written with the next call.
-    await days
-      .save(day, isDurable)
-      .catch((error) => log('warn', `what a model call cost could not be written: ${errorText(error)}`));
+    const saved = days.save(day, isDurable).catch(sayUnwritten);
+    if (isDurable) await saved;
     queue.next();
   }
 
@@ -114,7 +115,7 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
         await queue.wait(signal);
       }
     },
-    close: days.saveAll,
+    close: () => days.saveAll().catch(sayUnwritten),
   };
 }
 

@@ -15,6 +15,7 @@ import {
   readTimingNote,
   removeOldOccurrences,
   removeOldScheduleStaging,
+  removeSchedule,
   type ScheduleFile,
   writeOccurrence,
   writeTimingNote,
@@ -105,6 +106,7 @@ export function openScheduleRunner(options: ScheduleRunnerOptions): ScheduleRunn
           complain(`${name}.json`, track.file?.fault ?? undefined);
         });
         if (track.isGone && track.open.size === 0) tracks.delete(name);
+        await guarded(name, () => removeIfDone(track, options));
       }
       await advanceAll([...tracks.values()], now, options, guarded);
       const next = [...tracks.values()].flatMap((track) => track.next?.getTime() ?? []);
@@ -245,6 +247,15 @@ async function record(track: Track, time: DueTime, now: Date, folder: string): P
   track.known.add(name);
   const found = isNew ? occurrence : readOccurrence(folder, track.name, name);
   if (found?.state === 'waiting' || found?.state === 'sent') track.open.set(name, found);
+}
+
+/** Removes a schedule that was made for one time, once that has passed and its message has its reply. */
+async function removeIfDone(
+  { name, file, open, known, next }: Track,
+  { folder }: ScheduleRunnerOptions,
+): Promise<void> {
+  const isDone = next === undefined && open.size === 0 && known.size > 0;
+  if (isDone && file?.schedule?.remove_when_done) await removeSchedule(folder, name);
 }
 
 /** Takes the open occurrences on, in the order in which they were due. */

@@ -87,7 +87,7 @@ export async function watchWorkspace(
     },
   });
 
-  // A plain watch, set before the first sweep: chokidar reads before it watches (docs/decisions/0002).
+  // A plain watch, set before the first sweep: chokidar reads before it watches (docs/decisions/README.md).
   const settings = await watchSettings(paths, handlers.settings, log);
   if (!local) {
     warning.say(

@@ -38,6 +38,11 @@ export async function callModel(
 ): Promise<EventBody[]> {
   const { session } = sessionLog;
   const { deliver, plannerQuery } = decision;
+  // Of what a planner writes, only the summary is for people.
+  const isForPeople = plannerQuery === undefined || plannerQuery === 'summary';
+  const onText = (delta: string) => {
+    if (isForPeople) ports.store.live.write(delta);
+  };
   let messages: ChatMessage[] = [];
   let began = ports.clock.elapsed();
   const work = async () => {
@@ -67,12 +72,10 @@ export async function callModel(
     if ('type' in counted) return [counted];
     began = ports.clock.elapsed();
     const took = () => Math.round(ports.clock.elapsed() - began);
-    const answer = await ports.model
-      .ask(request, { signal, onText: (delta) => ports.store.live.write(delta) })
-      .catch(async (error) => {
-        await counted.failed(error, took());
-        throw error;
-      });
+    const answer = await ports.model.ask(request, { signal, onText }).catch(async (error) => {
+      await counted.failed(error, took());
+      throw error;
+    });
     const ms = took();
     await counted.answered(answer, ms);
     if (plannerQuery && answer.unfinished !== undefined) throw unfinishedFault(answer.unfinished);

@@ -1,21 +1,21 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
-import { parseRunCommand, type RunCommand } from '../../core/messages/commands.ts';
+import { parseRunCommand } from '../../core/messages/commands.ts';
 import { overtakesQueue, stopsWork } from '../../core/messages/message-actions.ts';
 import { formatReplyFile, freeReplyName, replyEvent } from '../../core/messages/replies.ts';
 import { classifyReappearedDrop, dropKey, type TakenDrop } from '../../core/session/session-messages.ts';
 import type { Session } from '../../core/session/session-state.ts';
-import { fillTemplate } from '../../core/templates/fill-template.ts';
-import type { Event, RenderedTemplate } from '../../protocol/session/event.ts';
+import type { Event } from '../../protocol/session/event.ts';
 import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import type { Attachment } from '../../protocol/session/message.ts';
 import type { PlanEdit } from '../../protocol/session/plan-edit.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import type { DroppedFile, SessionStore, Templates } from '../ports/store-ports.ts';
+import type { DroppedFile, SessionStore } from '../ports/store-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { spillToBlob } from '../state/session-log.ts';
 import { editOrderEvent } from './edit-orders.ts';
+import { planTimedOrder, resolveTemplate } from './outside-orders.ts';
 import { dataFlagOf, isSenderKnown, optionsFault } from './sender-rules.ts';
 
 /** Longest message kept inline in a log line, in code points. */
@@ -182,7 +182,9 @@ async function receiveMessage(
   const name = freeMessageName(store, sessionLog.session, drop.name);
   const as = dataFlagOf(sessionLog.session, from, rules);
   const order = parseRunCommand({ text, ...(command !== undefined && { command }) });
-  const template = order && !as && (await resolveTemplate(order, store.templates));
+  const planned = as ? undefined : await planTimedOrder(drop, { id: id ?? name, session: sessionLog.session }, store);
+  const fault = planned && 'fault' in planned ? planned : undefined;
+  const template = fault ?? (order && !as && (await resolveTemplate(order, store.templates)));
   const seq = await sessionLog.record([
     {
       type: 'message.received',
@@ -198,19 +200,10 @@ async function receiveMessage(
       ...(options && { options }),
       ...(places.length > 0 && { attachments: places, files }),
       ...(template && { template }),
+      ...(planned && 'when' in planned && { planned }),
     },
   ]);
   return () => store.inbox.moveToDone(drop, seq, pairAttachments(attachments, places));
-}
-
-/** The template a message runs, as it is now: later edits do not change this run. */
-async function resolveTemplate({ name, args }: RunCommand, templates: Templates): Promise<RenderedTemplate> {
-  if (name === '') {
-    const known = (await templates.names()).join(', ') || 'none yet; put one into templates/ of the workspace';
-    return { fault: `Usage: /run <template> [name=value …]. Templates: ${known}.` };
-  }
-  const found = await templates.read(name);
-  return found.ok ? fillTemplate(found.template, args) : { fault: found.why };
 }
 
 async function rejectFile(

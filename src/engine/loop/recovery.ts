@@ -1,6 +1,8 @@
 import { interruptOpenCalls } from '../../core/runs/end-run.ts';
+import { checkCallKey } from '../../core/session/internal-calls.ts';
 import { CRASH_LIMIT, type Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
+import type { SessionPorts } from '../ports/session-ports.ts';
 import { isLostOverPlan } from '../state/plan-sync.ts';
 import type { SessionLog } from '../state/session-log.ts';
 
@@ -13,15 +15,22 @@ export type PreviousFailure =
   | { after: 'crash'; crashes?: number; error?: string };
 
 /**
- * Logs what the last daemon left open; the loop then continues as from any other state. Durable before anything is
- * retried: a cause of crashes is counted before it can crash the daemon again.
+ * Logs what the last daemon left open, and what was cut off the end of the log; the loop then continues as from any
+ * other state. Durable before anything is retried: a cause of crashes is counted before it can crash the daemon again.
  */
-export async function recordRecovery(sessionLog: SessionLog, last: PreviousFailure | undefined): Promise<void> {
-  const { session } = sessionLog;
+export async function recordRecovery(
+  sessionLog: SessionLog,
+  last: PreviousFailure | undefined,
+  log: SessionPorts['log'],
+): Promise<void> {
+  const { session, newCuts } = sessionLog;
   const open = describeOpenWork(session);
-  if (open.length === 0) return;
+  const cut = newCuts.length > 0 && { cut: [...newCuts] };
+  if (cut)
+    log('warn', `the event log was cut off after event ${session.seq}; the rest is kept in ${newCuts.join(', ')}`);
+  if (open.length === 0 && !cut) return;
   const how = session.lastStopSeq > 0 && session.lastStopSeq === session.seq ? ({ after: 'stop' } as const) : last;
-  await sessionLog.record([{ type: 'recovery.started', open, ...(how ?? { after: 'crash' as const }) }]);
+  await sessionLog.record([{ type: 'recovery.started', open, ...(how ?? { after: 'crash' as const }), ...cut }]);
   await sessionLog.sync();
 }
 
@@ -46,6 +55,25 @@ export function interruptedCalls(session: Session, stopReason: string): EventBod
   return interruptOpenCalls(session, stopReason).filter(
     (event) => event.type === 'tool.interrupted' && event.outcome === 'unknown',
   );
+}
+
+/**
+ * Logs the end of checks that an earlier daemon began for `claim`, if an edit or a command has decided it since: nobody
+ * fetches their results any more. `recorded`: the last events, which may have ended them.
+ */
+export async function endDroppedChecks(
+  sessionLog: SessionLog,
+  claim: Session['claim'],
+  recorded: readonly EventBody[] = [],
+): Promise<void> {
+  if (!claim || sessionLog.session.claim?.step === claim.step) return;
+  const why = 'the daemon ended while it ran';
+  const isEnded = (key: string) => recorded.some((event) => event.type === 'tool.interrupted' && event.call === key);
+  const open = claim.checks.flatMap((check, n) => (check?.state === 'started' ? [checkCallKey(claim, n)] : []));
+  const events = open
+    .filter((key) => !isEnded(key))
+    .map((call): EventBody => ({ type: 'tool.interrupted', call, outcome: 'unknown', why }));
+  await sessionLog.record(events);
 }
 
 /** The work in progress, in words. */

@@ -14,6 +14,7 @@ import { attachOfferedFiles } from '../state/session-log.ts';
 import { performCall, publishReply, sendToChild } from './perform-decision.ts';
 import {
   describeOpenWork,
+  endDroppedChecks,
   isPlanToBlame,
   type PreviousFailure,
   recordHoldEnded,
@@ -98,11 +99,13 @@ export async function openSessionWorker(
   }
 
   const hadUnfinishedWork = describeOpenWork(sessionLog.session).length > 0;
-  await recordRecovery(sessionLog, last);
+  await recordRecovery(sessionLog, last, ports.log);
   await recordHoldEnded(sessionLog);
   loop.isShelvingFirst = sessionLog.session.crashes.count >= CRASH_LIMIT;
   if (isPlanToBlame(last)) await planSync.setAside();
+  const { claim } = sessionLog.session;
   if (hadUnfinishedWork && !loop.isShelvingFirst) await planSync.readEdits();
+  await endDroppedChecks(sessionLog, claim);
   await cleanUpCalls(ports, sessionLog);
   const serving = serve().catch(fail);
   return {
@@ -144,7 +147,9 @@ const CHILDREN_POLL_MS = 30_000;
 async function runUntilIdle(loop: SessionLoop): Promise<void> {
   for (;;) {
     // Read each time: what a person has just forbidden applies to the next call.
+    const { claim } = loop.sessionLog.session;
     const { decision, rules } = await iterate(loop, await loop.readRules());
+    await endDroppedChecks(loop.sessionLog, claim, decision.do === 'record' ? decision.events : []);
     if (loop.sessionLog.sinceSnapshot === 'due') await takeSnapshot(loop);
     if (!loop.intake.isDue) clearIntakeTrouble(loop);
     if (loop.stopReason !== null || decision.do === 'idle') return;

@@ -1,6 +1,6 @@
 import type { Event, EventBody } from '../../protocol/session/event.ts';
 import type { FileIdentity, LogPosition } from '../../protocol/session/log-entry.ts';
-import type { Attachment, ImageFile, MessageFile } from '../../protocol/session/message.ts';
+import type { Attachment, ImageFile, MessageFile, PlannedMessage } from '../../protocol/session/message.ts';
 import type { Template } from '../../protocol/templates/template.ts';
 
 // --- the session folder
@@ -19,6 +19,8 @@ export type SessionStore = {
   calls: CallFolders;
   templates: Templates;
   approvals: ApprovalFiles;
+  /** Makes schedules of messages. If left out, there are none. */
+  reminders?: Reminders;
   /** Absolute path of `work/`, or of a folder in it, created if missing. For a child session it is its root's. */
   work(folder?: string): Promise<string>;
   /**
@@ -38,8 +40,17 @@ export type EventLog = {
    * kept next to the log; any other damage throws `CorruptLogError` and leaves every byte as it is. So does reading
    * from the start if retention removed it; 'oldest' starts with the oldest event that is kept. Returns 'unfit' if the
    * log does not have that position: no event was emitted, and the caller reads from the start.
+   *
+   * A log that is shorter than the files beside it prove is damaged, too. `pending`, called after the last event, adds
+   * what only the reduced state knows.
    */
-  read(each: (event: Event) => void, from?: LogPosition | 'oldest'): Promise<'read' | 'unfit'>;
+  read(
+    each: (event: Event) => void,
+    from?: LogPosition | 'oldest',
+    pending?: () => PendingWork,
+  ): Promise<'read' | 'unfit'>;
+  /** Names of files and folders next to the log that keep what was cut off its end. */
+  listCuts(): Promise<string[]>;
   /** The end of what was last read or appended. */
   position(): LogPosition;
   /** Stamps and writes events as one batch. They may be lost in a power cut until `sync` has returned. */
@@ -47,6 +58,12 @@ export type EventLog = {
   /** Makes everything appended before this call durable. Costs nothing if nothing is pending. */
   sync(): Promise<void>;
 };
+
+/**
+ * What is still to happen according to a log: calls that were requested and have not begun, by key, and replies that
+ * are not committed, by the name of their file. A file that shows the opposite proves that events are missing.
+ */
+export type PendingWork = { calls: readonly string[]; replies: ReadonlyArray<{ name: string; message: string }> };
 
 /**
  * The state of a session at a position of its log. It saves reading what comes before, and is never authoritative:
@@ -200,6 +217,19 @@ export type ApprovalFiles = {
   archive(id: number, content: string | undefined): Promise<void>;
   /** Adds an allowing rule to `session.json`, keeping everything else in it. Returns why it could not, or null. */
   addAllowRule(pattern: string): Promise<string | null>;
+};
+
+/** A `/remind` or `/wait`, and who sent it. `at`: when it was written; the same message gives the same schedule. */
+export type TimedOrder = Pick<MessageFile, 'from' | 'rights'> & {
+  name: 'remind' | 'wait';
+  text: string;
+  id: string;
+  at: Date;
+};
+
+export type Reminders = {
+  /** Makes a schedule of it, durably; again changes nothing. Or says why not. */
+  plan(order: TimedOrder): Promise<PlannedMessage | { fault: string }>;
 };
 
 /** `templates/` of the workspace, written by people. */

@@ -2,13 +2,14 @@ import { truncateMiddle } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { findReplyAttachments } from '../../core/messages/replies.ts';
 import { reduceEvent } from '../../core/reducers/reduce-event.ts';
+import { pendingWorkOf } from '../../core/session/session-queries.ts';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
 import { snapshotFromState, stateFromSnapshot } from '../../core/session/snapshot.ts';
 import type { Event, EventBody } from '../../protocol/session/event.ts';
 import { LOG_START, type LogPosition, type StoredText } from '../../protocol/session/log-entry.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { RunGuarded, SessionPorts } from '../ports/session-ports.ts';
-import type { Blobs, EventLog, SessionStore, Snapshots } from '../ports/store-ports.ts';
+import type { Blobs, EventLog, PendingWork, SessionStore, Snapshots } from '../ports/store-ports.ts';
 
 /** Plan versions kept in memory, to know what a hand edit started from. */
 const MAX_PLAN_VERSIONS = 64;
@@ -30,6 +31,8 @@ export type SessionLog = {
   /** The seq of the last event. */
   record(bodies: EventBody[]): Promise<number>;
   sync(): Promise<void>;
+  /** Names of what was cut off the end of the log and is not on record yet. */
+  readonly newCuts: readonly string[];
   /** The plan of that id at that revision, read from the log if necessary. */
   planAt(id: string, revision: number): Promise<Plan | undefined>;
   /** Plans that have left `plan.json` since the last call. */
@@ -81,7 +84,8 @@ export async function openSessionLog(
     if (plan && plan !== before) versions.push(plan);
     if (versions.length > 2 * MAX_PLAN_VERSIONS) versions.splice(0, MAX_PLAN_VERSIONS);
   };
-  await restoreState(name, journal, snapshots, startFrom, reduceNext);
+  await restoreState(name, journal, snapshots, startFrom, reduceNext, () => pendingWorkOf(session));
+  const newCuts = (await journal.listCuts()).filter((cut) => !session.cuts.includes(cut));
   // Earlier plans were archived by the daemon that removed them; the last one may not have been.
   left = lastLeft ? [lastLeft] : [];
   return {
@@ -96,6 +100,7 @@ export async function openSessionLog(
       return session.seq;
     },
     sync: () => journal.sync(),
+    newCuts,
     async planAt(id, revision) {
       if (revision < 1 || (session.plan?.id === id && revision > session.plan.revision)) return undefined;
       const is = (plan: Plan) => plan.id === id && plan.revision === revision;
@@ -146,6 +151,7 @@ async function restoreState(
   snapshots: Snapshots,
   startFrom: (state: ReducedState) => void,
   reduceNext: (event: Event) => void,
+  pending: () => PendingWork,
 ): Promise<void> {
   const snapshot = await snapshots.load();
   const meaning = snapshot && stateFromSnapshot(snapshot.state, name);
@@ -153,12 +159,12 @@ async function restoreState(
     snapshot && meaning && meaning.session.seq === snapshot.mark.seq ? { ...meaning, mark: snapshot.mark } : undefined;
   if (restored?.current) {
     startFrom(restored);
-    if ((await journal.read(reduceNext, restored.mark)) === 'read') return;
+    if ((await journal.read(reduceNext, restored.mark, pending)) === 'read') return;
     startFrom({ session: emptySession(name), left: null, mark: LOG_START });
     restored = undefined;
   }
   let from: number | undefined;
-  await journal.read((event) => {
+  const takeIn = (event: Event) => {
     if (from === undefined) {
       from = 0;
       if (event.seq > 1) {
@@ -168,7 +174,8 @@ async function restoreState(
       }
     }
     if (event.seq > from) reduceNext(event);
-  }, 'oldest');
+  };
+  await journal.read(takeIn, 'oldest', pending);
 }
 
 /** The state before the oldest event that is kept. */

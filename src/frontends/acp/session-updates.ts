@@ -111,7 +111,7 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
   };
   /** Ends a model call and returns the text not streamed yet. `text` is null if the answer was not for people. */
   const endAnswer = (text: string | null): SessionUpdate[] => {
-    const already = mayBeForPlanner(streamed) ? '' : streamed;
+    const already = streamed;
     streamed = '';
     if (text !== null) lastAnswer = text.trim();
     const updates = say(text === null ? '' : text.startsWith(already) ? text.slice(already.length) : text);
@@ -121,9 +121,8 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
 
   return {
     live(text) {
-      const wasWithheld = mayBeForPlanner(streamed);
       streamed += text;
-      return mayBeForPlanner(streamed) ? [] : say(wasWithheld ? streamed : text);
+      return say(text);
     },
     event(event) {
       switch (event.type) {
@@ -160,9 +159,6 @@ export function followConversation(folder: string, isOwn: (id: string) => boolea
     },
   };
 }
-
-/** Whether the text so far may be the JSON answer to a planner query. If so, it is held back until it is complete. */
-const mayBeForPlanner = (text: string): boolean => /^\s*(?:$|[{[]\s*(?:$|["{[])|`{1,2}$|```)/.test(text);
 
 const withoutSpaces = (text: string): string => text.replace(/\s+/g, '');
 

@@ -23,9 +23,9 @@ export async function parseDaemonLine(argv: string[]): Promise<DaemonCommandLine
   return args['help'] || args['version'] ? null : args;
 }
 
-/** What `agentd --help` prints. */
-export async function renderAgentdHelp(): Promise<string> {
-  return `${await buildDaemonParser([]).wrap(DOCS_WIDTH).getHelp()}\n`;
+/** What `agentd --help` prints at that width. */
+export async function renderAgentdHelp(width = DOCS_WIDTH): Promise<string> {
+  return `${await buildDaemonParser([]).wrap(width).getHelp()}\n`;
 }
 
 const SWITCHES: ReadonlySet<string> = new Set(['allow-network-fs', 'help', 'version', 'h', 'V']);

@@ -109,9 +109,7 @@ const textOfAnswer = (
   { planner_query, text }: Extract<Event, { type: 'model.answered' }>,
   streamed: ReturnType<typeof openStreamedText>,
 ): string =>
-  planner_query === undefined || planner_query === 'summary'
-    ? streamed.answered(withoutDoneMarkers(text))
-    : streamed.dropped();
+  planner_query === undefined || planner_query === 'summary' ? streamed.answered(withoutDoneMarkers(text)) : '';
 
 /**
  * Finds the reply to a message, event by event: its own, or that of the run it joined. A reply counts once it is in
@@ -194,14 +192,9 @@ export type StreamedText = {
   live(from: number, text: string): string;
   /** A call has ended with this text. */
   answered(text: string): string;
-  /** A call has ended, and its text is internal. */
-  dropped(): string;
   /** The run has ended with this reply. Afterwards the streamed text ends with it. */
   end(reply: string): string;
 };
-
-/** Matches text that may be the beginning of a planner's JSON, which is internal. */
-const MAYBE_JSON = /^\s*`{0,3}(?:j|js|jso|json)?\s*(?:\{|$)/;
 
 export function openStreamedText(): StreamedText {
   let received = '';
@@ -212,7 +205,7 @@ export function openStreamedText(): StreamedText {
 
   /** `text`: the whole text of the call so far. The texts of two calls are separated by a blank line. */
   function streamText(text: string, isWhole: boolean): string {
-    if (text.trim() === '' || (!isWhole && MAYBE_JSON.test(text))) return '';
+    if (text.trim() === '') return '';
     // Text of a finished call may arrive late, and a retried call may repeat text that was streamed before.
     if (sent.startsWith(text) && !(isWhole && isOver)) return '';
     const isContinued = !isOver && text.startsWith(sent);
@@ -221,9 +214,6 @@ export function openStreamedText(): StreamedText {
     sent = text;
     isOver = false;
     return piece;
-  }
-  function endCall(text: string): void {
-    [received, sent, isOver] = ['', text, true];
   }
 
   return {
@@ -234,12 +224,8 @@ export function openStreamedText(): StreamedText {
     },
     answered(text) {
       const piece = streamText(text, true);
-      endCall(text);
+      [received, sent, isOver] = ['', text, true];
       return piece;
-    },
-    dropped() {
-      endCall('');
-      return '';
     },
     end(reply) {
       const [text, last] = [reply.trim(), sent.trim()];

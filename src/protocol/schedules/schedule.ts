@@ -1,9 +1,13 @@
 import { z } from 'zod';
-import { MessageFile } from '../session/message.ts';
+import { MessageFile, SenderRights } from '../session/message.ts';
 import { ReplyStatus } from '../session/reply.ts';
 
 /** A length of time, as in `12h`. */
-const Duration = z.string().regex(/^[1-9]\d{0,5}(?:s|m|h|d)$/, 'expected a number and s, m, h or d, such as "12h"');
+const DURATION = /^[1-9]\d{0,5}(?:s|m|h|d)$/;
+const Duration = z.string().regex(DURATION, 'expected a number and s, m, h or d, such as "12h"');
+
+/** Whether a text is a length of time, as in `12h`. */
+export const isDuration = (text: string): boolean => DURATION.test(text);
 
 const UNIT_MS = new Map([
   ['s', 1000],
@@ -92,11 +96,14 @@ export const Schedule = z
         'Due times that passed while nothing could run: none, the last one (default), or all of them run late.',
       ),
     missed_within: Duration.optional().describe(`Only those at most this late; default "${MISSED_WITHIN}".`),
+    from: z.string().max(200).optional().describe('The sender of its messages.'),
+    rights: SenderRights.optional().describe('What that sender may do; without it, everything.'),
+    remove_when_done: z.literal(true).optional().describe('Remove this file once its last message has its reply.'),
     overlap: z
-      .enum(['skip', 'queue', 'replace'])
+      .enum(['skip', 'queue', 'replace', 'send'])
       .optional()
       .describe(
-        'If the session is busy or paused: skip (default), wait until it is free, or cancel the run that this schedule started.',
+        'If the session is busy or paused: skip (default), wait until it is free, cancel the run that this schedule started, or send it all the same.',
       ),
   })
   .refine(

@@ -4,7 +4,7 @@ import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
 import { Actor, EventStamp, FileIdentity, ModelFailureKind, ProviderFields, StoredText } from './log-entry.ts';
 import { MeaningAsked, MessageInterpreted } from './meaning-events.ts';
-import { Attachment, ImageFile, MessageFile, MessageOptions, SenderRights } from './message.ts';
+import { Attachment, ImageFile, MessageFile, MessageOptions, PlannedMessage, SenderRights } from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { EditRefusal, PlanChange, PlanSave } from './plan-edit.ts';
 import { Reply, Usage, UserQuestion } from './reply.ts';
@@ -67,6 +67,7 @@ const EVENT_SCHEMAS = [
       .optional()
       .describe('Its sender is not in `senders`: the model sees it as data, not as an instruction.'),
     template: RenderedTemplate.optional(),
+    planned: PlannedMessage.optional().describe('The schedule that was made of a "/remind" or "/wait".'),
     file: FileIdentity,
   }),
   eventSchema('message.interpreted', MessageInterpreted.shape),
@@ -272,6 +273,7 @@ const EVENT_SCHEMAS = [
       .optional()
       .describe('How the last daemon ended: it died, an error in its code, a disk error, a normal stop.'),
     error: z.string().optional(),
+    cut: z.array(z.string()).optional().describe('Names of what keeps a part that was cut off this log.'),
     crashes: z
       .int()
       .min(1)

@@ -19,6 +19,7 @@ export const EventStamp = z.object({
   v: z.literal(2),
   seq: z.int().min(1).describe('Without gaps from 1.'),
   epoch: z.int().min(1).describe('Which owner of the workspace wrote it.'),
+  synced: z.int().min(0).optional().describe('The last event known to be on disk when this line was written.'),
   at: z.iso.datetime().describe('Wall time, for people; order is `seq` alone.'),
   fence: LogOffset.optional().describe(
     'First line of an epoch: how far its writer had read. Lines between there and this one are void.',

@@ -36,6 +36,10 @@ export const SenderRights = z.strictObject({
 });
 export type SenderRights = z.infer<typeof SenderRights>;
 
+/** A schedule that was made of a message, and when it is due, as a clock in its time zone shows it. */
+export const PlannedMessage = z.object({ schedule: z.string(), when: z.string() });
+export type PlannedMessage = z.infer<typeof PlannedMessage>;
+
 /** What a `.json` message file holds. Any other text file is `{ text: <its content> }`. */
 export const MessageFile = z
   .strictObject({

@@ -9,8 +9,10 @@ const EVENT_TYPES: ReadonlySet<string> = new Set(EventBody.options.map((option) 
 
 /** Encodes one line of the event log, with its crc32 (of the bytes before `,"crc"`) and line feed. */
 export function encodeEventLine(stamp: EventStamp, body: EventBody): string {
-  const { v, seq, epoch, at, fence } = stamp;
-  return encodeLineWithCrc(Object.assign({ v, seq, epoch, at, ...(fence && { fence }) }, body));
+  const { v, seq, epoch, synced, at, fence } = stamp;
+  return encodeLineWithCrc(
+    Object.assign({ v, seq, epoch, ...(synced !== undefined && { synced }), at, ...(fence && { fence }) }, body),
+  );
 }
 
 /**
@@ -40,6 +42,14 @@ export function decodeEventLine(bytes: Buffer): DecodedLine {
   }
 }
 
+/** Decodes lines of another writer. An incomplete one is not torn here: it may still be written. */
+export function decodeEventLines(bytes: Buffer): DecodedLine[] {
+  const texts = bytes.toString('latin1').split('\n');
+  return texts
+    .filter((text, place) => place < texts.length - 1 || text !== '')
+    .map((text) => decodeEventLine(Buffer.from(text, 'latin1')));
+}
+
 function parseEvent(value: unknown): DecodedLine {
   // A later format is upgraded to this one here, before it is checked.
   const [v, type] = [propertyOf(value, 'v'), propertyOf(value, 'type')];
@@ -61,11 +71,12 @@ function parseEvent(value: unknown): DecodedLine {
  */
 export function stampEvents(
   bodies: EventBody[],
-  { seq, epoch, at, fence }: { seq: number; epoch: number; at: string; fence?: LogOffset | undefined },
+  { seq, epoch, synced, at, fence }: Omit<EventStamp, 'v' | 'fence'> & { fence?: LogOffset | undefined },
 ): { text: string; events: Event[] } {
-  const first: EventStamp = { v: 2, seq: seq + 1, epoch, at, ...(fence && { fence }) };
+  const known = synced !== undefined && { synced };
+  const first: EventStamp = { v: 2, seq: seq + 1, epoch, ...known, at, ...(fence && { fence }) };
   const lines = bodies.map((raw, index) => {
-    const stamp = index === 0 ? first : { v: first.v, seq: first.seq + index, epoch, at };
+    const stamp = index === 0 ? first : { v: first.v, seq: first.seq + index, epoch, ...known, at };
     const body = roundTrip(EventBody, raw);
     return { text: encodeEventLine(stamp, body), event: Object.assign({ ...stamp }, body) };
   });

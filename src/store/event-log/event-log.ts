@@ -9,13 +9,14 @@ import { coalesceSyncs, syncFolder, type WriteBytes, writeAll } from '../fs/dura
 import { watchFolderIdentity } from '../fs/open-folder.ts';
 import { CorruptLogError, DiskError, FencedError, ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
-import { decodeEventLine, stampEvents } from './event-codec.ts';
+import { decodeEventLines, stampEvents } from './event-codec.ts';
 import { crcOfLine, readBytes } from './log-lines.ts';
 import type { LogExtent } from './log-reader.ts';
-import { type ReadStart, readEventLog } from './log-reader.ts';
+import { readEventLog } from './log-reader.ts';
 import type { SessionToken } from './log-writers.ts';
+import { assertEndIsThere, NOTHING_PENDING } from './lost-end.ts';
 import { rotateSegment } from './rotate.ts';
-import { saveTornTail } from './torn-tail.ts';
+import { listCuts, saveTornTail } from './torn-tail.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR } = fs.constants;
 const IDENTITY_CHECK_MS = 1000;
@@ -31,6 +32,8 @@ export type EventLogOptions = {
   epoch: number;
   /** Proves that no other worker has this session open. */
   token: SessionToken;
+  /** The epoch of the last daemon if it ended in order: all that it wrote was on disk. */
+  closedEpoch?: number | undefined;
   segmentBytes?: number;
   /** The two disk calls that fail in practice, replaced by tests. */
   disk?: { write: WriteBytes; sync: (fd: number) => Promise<void> };
@@ -48,7 +51,8 @@ const realDisk = {
 type LogEnd = Pick<LogExtent, 'mark' | 'segment' | 'crc' | 'epoch'> & { bytes: number };
 
 /** A log in use by its writer. */
-type OpenLog = Required<EventLogOptions> & {
+type OpenLog = Required<Omit<EventLogOptions, 'closedEpoch'>> & {
+  closedEpoch: number | undefined;
   paths: SessionPaths;
   /** Whether the session's folder is still the one that was there when the log was opened. */
   isSameFolder: () => boolean;
@@ -58,6 +62,10 @@ type OpenLog = Required<EventLogOptions> & {
   rotatedBytes: number;
   /** Bytes known to be on disk, counted the same way; -1 if not even the empty file is. */
   syncedBytes: number;
+  /** The last event known to be on disk. */
+  syncedSeq: number;
+  /** The end was compared with the files that show how long the log had been. */
+  isEndChecked: boolean;
   isNameDurable: boolean;
   identityCheckedAt: number;
   failure: unknown;
@@ -71,14 +79,15 @@ type OpenLog = Required<EventLogOptions> & {
  */
 export function openEventLog(paths: SessionPaths, options: EventLogOptions): EventLog & { close(): Promise<void> } {
   const log: OpenLog = {
-    ...{ segmentBytes: MAX_SEGMENT_BYTES, disk: realDisk, ...options, paths },
-    ...{ isSameFolder: watchFolderIdentity(paths.folder), isNameDurable: false },
+    ...{ segmentBytes: MAX_SEGMENT_BYTES, disk: realDisk, closedEpoch: undefined, ...options, paths },
+    ...{ isSameFolder: watchFolderIdentity(paths.folder), isNameDurable: false, isEndChecked: false },
     ...{ fd: undefined, end: undefined, failure: undefined, syncInFlight: undefined },
-    ...{ rotatedBytes: 0, syncedBytes: -1, identityCheckedAt: Number.NEGATIVE_INFINITY },
+    ...{ rotatedBytes: 0, syncedBytes: -1, syncedSeq: 0, identityCheckedAt: Number.NEGATIVE_INFINITY },
   };
   const inOrder = createMutex();
   return {
-    read: (each, from) => inOrder(() => read(log, each, from)),
+    read: (...how) => inOrder(() => read(log, ...how)),
+    listCuts: async () => listCuts(paths),
     position: () => log.end?.mark ?? LOG_START,
     append: (bodies) => inOrder(() => append(log, bodies)),
     async sync() {
@@ -97,11 +106,15 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
 
 const writtenBytes = ({ rotatedBytes, end }: OpenLog): number => rotatedBytes + (end?.bytes ?? 0);
 
-async function read(log: OpenLog, each: (event: Event) => void, from: ReadStart = LOG_START) {
+type ReadLog = Parameters<EventLog['read']>;
+
+async function read(log: OpenLog, ...[each, from = LOG_START, pending = () => NOTHING_PENDING]: ReadLog) {
   const { paths } = log;
   const extent = await readEventLog(paths, each, from);
   if (extent === 'unfit') return 'unfit';
   const { mark, segment, crc, epoch, good, torn } = extent;
+  if (!log.isEndChecked || torn > 0) await assertEndIsThere(paths, extent, pending(), log.closedEpoch);
+  log.isEndChecked = true;
   log.end = { mark, segment, crc, epoch, bytes: good };
   if (good + torn === 0) return 'read';
   const file = openFile(log);
@@ -134,8 +147,10 @@ function openFile(log: OpenLog): number {
 
 async function flush(log: OpenLog, upTo: number): Promise<void> {
   if (log.failure) throw log.failure;
+  const seq = log.end?.mark.seq ?? 0;
   try {
     await log.disk.sync(openFile(log));
+    log.syncedSeq = seq;
     log.syncedBytes = Math.max(log.syncedBytes, upTo);
   } catch (error) {
     log.failure = toDiskError(error, 'sync', log.paths.events);
@@ -170,7 +185,8 @@ async function append(log: OpenLog, bodies: EventBody[]): Promise<Event[]> {
   }
   const isFirst = epoch > at.epoch && epoch > 1;
   const fence = isFirst ? { segment: at.mark.segment, offset: at.mark.offset } : undefined;
-  const { text, events } = stampEvents(bodies, { seq: at.mark.seq, epoch, at: log.now().toISOString(), fence });
+  const stamp = { seq: at.mark.seq, epoch, synced: log.syncedSeq, at: log.now().toISOString(), fence };
+  const { text, events } = stampEvents(bodies, stamp);
   const bytes = Buffer.from(text);
   try {
     writeAll(file, bytes, log.disk.write);
@@ -209,7 +225,7 @@ const isIdentityCheckDue = ({ elapsed, identityCheckedAt }: OpenLog): boolean =>
 /** Handles lines of other writers. An earlier owner's are void and we write after them; a later owner's stop us. */
 function handleForeignLines(log: OpenLog, file: number, at: LogEnd, size: number): void {
   const { events } = log.paths;
-  const lines = size > at.bytes ? decodeLines(readBytes(file, at.bytes, size)) : [];
+  const lines = size > at.bytes ? decodeEventLines(readBytes(file, at.bytes, size)) : [];
   const epochs = lines.map((line) => (line.ok ? line.event.epoch : Number.NaN));
   const newest = Math.max(0, ...epochs.filter((epoch) => !Number.isNaN(epoch)));
   const ours = Math.max(log.epoch, at.epoch);
@@ -276,14 +292,6 @@ async function makeNameDurable(log: OpenLog): Promise<void> {
     log.failure = error;
     throw error;
   }
-}
-
-/** Decodes foreign lines. An incomplete one is not torn here: another program may still be writing it. */
-function decodeLines(bytes: Buffer) {
-  const texts = bytes.toString('latin1').split('\n');
-  return texts
-    .filter((text, place) => place < texts.length - 1 || text !== '')
-    .map((text) => decodeEventLine(Buffer.from(text, 'latin1')));
 }
 
 const REPLACED_LOG_ADVICE =

@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { basename, dirname } from 'node:path';
 import type { Event } from '../../protocol/session/event.ts';
 import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts';
 import { openRegularFile } from '../fs/file-reads.ts';
@@ -11,18 +12,12 @@ import {
   corruptLog,
   decodeSegmentHeader,
   listRotatedSegments,
+  lostEndAdvice,
   openSegments,
   type Segment,
   type SegmentFiles,
 } from './segments.ts';
-import {
-  findSyncedFileBeside,
-  inspectTornTail,
-  noOpenCalls,
-  type OpenCalls,
-  openCallsAfter,
-  type TornTail,
-} from './torn-tail.ts';
+import { inspectTornTail, type TornTail } from './torn-tail.ts';
 
 /** Where reading begins: the start of the log, a position, or the oldest event that retention has left. */
 export type ReadStart = LogPosition | 'oldest';
@@ -55,7 +50,7 @@ export async function* streamEventLog(
     const start = from === 'oldest' ? segments.open(segments.oldest).start : from;
     const epoch = epochAt(segments, start);
     const view = epoch === undefined ? undefined : await openEpochView(segments, start, epoch);
-    if (epoch !== undefined && view) return yield* scanSegments(paths, segments, start, epoch, view);
+    if (epoch !== undefined && view) return yield* scanSegments(segments, start, epoch, view);
     if (start.offset === 0 && start.seq === 0) throw missingBeginning(segments);
     return 'unfit';
   } finally {
@@ -115,7 +110,8 @@ const missingBeginning = ({ oldest, current, open }: SegmentFiles) =>
 /**
  * How far an event log can be trusted. `mark`: the end of its last event. `segment`, `good`, `torn`: the current file,
  * the length of its valid part, and that of an incomplete end. `crc`: of its last valid line. `epoch`: the newest.
- * `voids`: lines of an earlier owner that a later one did not see.
+ * `tornEpoch`: the newest that an incomplete end names. `voids`: lines of an earlier owner that a later one did not
+ * see. `top`: the highest number of an event in what was read, these lines included.
  */
 export type LogExtent = {
   mark: LogPosition;
@@ -124,7 +120,9 @@ export type LogExtent = {
   torn: number;
   crc: string;
   epoch: number;
+  tornEpoch: number;
   voids: number;
+  top: number;
 };
 const EMPTY_EXTENT: LogExtent = {
   mark: LOG_START,
@@ -133,7 +131,9 @@ const EMPTY_EXTENT: LogExtent = {
   torn: 0,
   crc: LOG_START.crc,
   epoch: 0,
+  tornEpoch: 0,
   voids: 0,
+  top: 0,
 };
 
 /** An event as stored, and the offset in its segment at which it ends. */
@@ -141,19 +141,18 @@ type StoredEvent = { event: Event; bytes: Buffer; segment: number; end: number }
 
 /** Yields the events after a position whose epoch is known. */
 async function* scanSegments(
-  paths: SessionPaths,
   segments: SegmentFiles,
   start: LogPosition,
   epoch: number,
   view: EpochView,
 ): AsyncGenerator<StoredEvent[], LogExtent> {
   const extent: LogExtent = { ...EMPTY_EXTENT, mark: start, good: start.offset, crc: start.crc, epoch };
-  let turn = noOpenCalls();
+  extent.top = start.seq;
   for (let number = start.segment; number <= segments.current.number; number++) {
     const segment = segments.open(number);
     extent.segment = number;
     if (number > start.segment) enterSegment(extent, segment);
-    turn = yield* scanSegment(paths, segment, extent, view, turn);
+    yield* scanSegment(segment, extent, view);
     if (segment.next) await verifyRotated(segment, segment.next, extent);
   }
   return extent;
@@ -166,59 +165,64 @@ function enterSegment(extent: LogExtent, { start, header }: Segment): void {
   extent.crc = start.crc;
 }
 
-async function* scanSegment(
-  paths: SessionPaths,
-  segment: Segment,
-  extent: LogExtent,
-  view: EpochView,
-  before: OpenCalls,
-): AsyncGenerator<StoredEvent[], OpenCalls> {
-  const { file, path, number, end } = segment;
-  let turn = before;
+/** What precedes an untrusted line is yielded before the error. */
+async function* scanSegment(segment: Segment, extent: LogExtent, view: EpochView): AsyncGenerator<StoredEvent[]> {
+  const { file, number, end } = segment;
   let tail: TornTail | undefined;
-  const fail = (at: number, why: string) =>
-    corruptLog(path, `line ${lineNumberAt(file, at)} cannot be trusted: ${why}`);
   for await (const batch of readLines(file, extent.good, end)) {
     const events: StoredEvent[] = [];
-    for (const { bytes, offset: at, hasLineFeed } of batch) {
-      const line: DecodedLine = hasLineFeed ? decodeEventLine(bytes) : { ok: false, torn: true, why: 'it has no end' };
-      if (tail || !line.ok) {
-        if (!line.ok) tail ??= openTornTail(paths, segment, extent, turn, (why) => fail(at, why ?? line.why));
-        tail?.addLine(bytes, line);
-        extent.torn += bytes.length + (hasLineFeed ? 1 : 0);
-        continue;
+    try {
+      for (const { bytes, offset: at, hasLineFeed } of batch) {
+        const line: DecodedLine = hasLineFeed
+          ? decodeEventLine(bytes)
+          : { ok: false, torn: true, why: 'it has no end' };
+        if (tail || !line.ok) {
+          if (!line.ok) tail ??= openTornTail(segment, extent, line.why);
+          tail?.addLine(bytes, line);
+          extent.torn += bytes.length + (hasLineFeed ? 1 : 0);
+          extent.tornEpoch = Math.max(extent.tornEpoch, epochOfLine(bytes));
+          continue;
+        }
+        if (takeLine(segment, extent, view, { bytes, at, event: line.event }))
+          events.push({ event: line.event, bytes, segment: number, end: extent.good });
       }
-      const { event } = line;
-      extent.good = at + bytes.length + 1;
-      extent.crc = crcOfLine(bytes) ?? '';
-      extent.epoch = Math.max(extent.epoch, event.epoch);
-      if (!view.counts({ segment: number, offset: at }, event.epoch)) {
-        extent.voids++;
-        continue;
-      }
-      const seq = extent.mark.seq + 1;
-      if (event.seq !== seq) throw fail(at, `it is event ${event.seq}, but event ${seq} was expected`);
-      extent.mark = { seq, segment: number, offset: extent.good, crc: extent.crc };
-      turn = openCallsAfter(turn, event);
-      events.push({ event, bytes, segment: number, end: extent.good });
+    } catch (error) {
+      yield events;
+      throw error;
     }
     yield events;
   }
-  tail?.finish();
-  return turn;
+}
+
+/** Moves the extent past a valid line; false if the line is void. */
+function takeLine(
+  segment: Segment,
+  extent: LogExtent,
+  view: EpochView,
+  { bytes, at, event }: { bytes: Buffer; at: number; event: Event },
+): boolean {
+  extent.top = Math.max(extent.top, event.seq);
+  const counts = view.counts({ segment: segment.number, offset: at }, event.epoch);
+  const seq = extent.mark.seq + 1;
+  if (counts && event.seq !== seq)
+    throw untrustedLine(segment, at, `it is event ${event.seq}, but event ${seq} was expected`);
+  extent.good = at + bytes.length + 1;
+  extent.crc = crcOfLine(bytes) ?? '';
+  extent.epoch = Math.max(extent.epoch, event.epoch);
+  if (counts) extent.mark = { seq, segment: segment.number, offset: extent.good, crc: extent.crc };
+  else extent.voids++;
+  return counts;
 }
 
 /** Handles the rest after an unreadable line. In a rotated segment there may be none: all of it was synced. */
-function openTornTail(
-  paths: SessionPaths,
-  { number, next }: Segment,
-  { mark, good, epoch }: LogExtent,
-  turn: OpenCalls,
-  damaged: (why?: string) => CorruptLogError,
-): TornTail {
-  if (next) throw damaged();
-  const edge = { seq: mark.seq, epoch, segment: number, offset: good, turn };
-  return inspectTornTail(edge, damaged, () => findSyncedFileBeside(paths, edge));
+function openTornTail(segment: Segment, { mark, good }: LogExtent, why: string): TornTail {
+  if (segment.next) throw untrustedLine(segment, good, why);
+  return inspectTornTail(mark.seq, (other) => untrustedLine(segment, good, other ?? why));
+}
+
+function untrustedLine({ file, path, next }: Segment, at: number, why: string): CorruptLogError {
+  const what = `line ${lineNumberAt(file, at)} cannot be trusted: ${why}`;
+  return next ? corruptLog(path, what) : corruptLog(path, what, lostEndAdvice(basename(dirname(path))));
 }
 
 /**

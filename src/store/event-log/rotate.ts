@@ -69,7 +69,8 @@ function tryHardLink(from: string, to: string): boolean {
   }
 }
 
-async function copySegment(file: number, to: string, size: number): Promise<void> {
+/** Copies the first `size` bytes of an open file to a new one, durably. */
+export async function copySegment(file: number, to: string, size: number): Promise<void> {
   const fd = wrapDiskErrors('write', to, () => fs.openSync(to, 'wx', 0o600));
   try {
     for (let at = 0; at < size; at += CHUNK_BYTES) writeAll(fd, readBytes(file, at, Math.min(size, at + CHUNK_BYTES)));

@@ -1,7 +1,9 @@
 import * as fs from 'node:fs';
 import { z } from 'zod';
 import { propertyOf } from '../../base/collections.ts';
+import { quoteForShell } from '../../base/strings.ts';
 import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
 import { listNames, openRegularFile } from '../fs/file-reads.ts';
 import { CorruptLogError, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
@@ -157,11 +159,17 @@ const positionAfterHeader = (header: SegmentHeader, line: Buffer): LogPosition =
 });
 
 /** The error for an event log that cannot be trusted, saying what to do. */
-export const corruptLog = (path: string, why: string) => new CorruptLogError(path, `${why}. ${CORRUPT_LOG_ADVICE}`);
+export const corruptLog = (path: string, why: string, advice = CORRUPT_LOG_ADVICE) =>
+  new CorruptLogError(path, `${why}. ${advice}`);
 
 const CORRUPT_LOG_ADVICE =
   'Nothing was changed. Restore the file from a backup, or move the session folder away; the daemon does not serve this ' +
   'session until then.';
+
+/** The same if only the end of the log is missing or damaged. */
+export const lostEndAdvice = (session: string): string =>
+  'Nothing was changed. Restore the session from a backup, or go on with what can be read: ' +
+  `agentctl accept-log ${quoteForShell(readableName(session))} says what would be lost. The daemon does not serve this session until then.`;
 
 /** Whether the log ends with the event at that position: then a snapshot taken there is complete. */
 export const logEndsAt = (paths: SessionPaths, mark: LogPosition): boolean =>

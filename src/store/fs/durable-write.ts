@@ -147,9 +147,13 @@ export function ensureFolderDurably(path: string): void {
   }
 }
 
-/** Removes abandoned staging files from a folder that others write to. */
-export function removeOldStaging(folder: string, now: Date): void {
+/**
+ * Removes abandoned staging files from a folder that others write to. `all`: the folder is for staging alone, so that
+ * every file in it is one, whatever its name.
+ */
+export function removeOldStaging(folder: string, now: Date, which: 'all' | 'named .tmp-'): void {
   for (const name of fs.readdirSync(folder)) {
+    if (which !== 'all' && !name.startsWith('.tmp-')) continue;
     const path = join(folder, name);
     const stat = ifExists(() => fs.lstatSync(path));
     if (stat?.isFile() && now.getTime() - stat.mtimeMs > STAGING_MAX_AGE_MS) fs.rmSync(path, { force: true });

@@ -1,10 +1,9 @@
-import { isUtf8 } from 'node:buffer';
 import * as fs from 'node:fs';
 import { errorCode } from '../../base/user-error.ts';
 import type { DroppedFile } from '../../engine/ports/store-ports.ts';
 import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import { MessageFile } from '../../protocol/session/message.ts';
-import { sha256Hex, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
+import { firstBadUtf8Byte, sha256Hex, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';
 import { ifExists } from '../fs/store-errors.ts';
 import { displayName, isJsonName } from '../layout/layout.ts';
@@ -161,24 +160,3 @@ function validateMessage(value: unknown): ParsedMessage {
 }
 
 const invalidMessage = (why: string): ParsedMessage => ({ ok: false, why });
-
-/** Offset of the first byte that is not valid UTF-8; undefined if all of it is. */
-function firstBadUtf8Byte(bytes: Buffer): number | undefined {
-  if (isUtf8(bytes)) return undefined;
-  let at = 0;
-  // Skips large valid chunks first: character by character, 10 MiB take a second.
-  for (let end = chunkEnd(bytes, at); end > at && isUtf8(bytes.subarray(at, end)); end = chunkEnd(bytes, at)) at = end;
-  for (;;) {
-    const first = bytes[at] ?? 0;
-    const length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (at + length > bytes.length || !isUtf8(bytes.subarray(at, at + length))) return at;
-    at += length;
-  }
-}
-
-/** The end of a chunk of about 4 KiB that does not split a character. */
-function chunkEnd(bytes: Buffer, from: number): number {
-  let end = Math.min(from + 4096, bytes.length);
-  for (let back = 0; back < 3 && ((bytes[end] ?? 0) & 0xc0) === 0x80; back++) end--;
-  return end;
-}

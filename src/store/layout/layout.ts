@@ -93,11 +93,6 @@ export type SessionPaths = ReturnType<typeof sessionPaths>;
 const MAX_NAME_BYTES = 180;
 const UNSHOWABLE = /[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffd]/gu;
 
-/** Names that are never messages: hidden files, and temporary files of editors and downloads. */
-export function isIgnoredName(raw: Buffer): boolean {
-  return /^\.|^#.*#$|(?:~|\.tmp|\.part|\.swp|\.crdownload)$/is.test(raw.toString('latin1'));
-}
-
 /** `.msg.` in a name promises that the file is complete. */
 export const isCompleteByName = (raw: Buffer) => raw.includes('.msg.');
 

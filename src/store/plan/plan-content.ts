@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
 import { createFile, linkIfFree } from '../fs/durable-write.ts';
-import { contentKeyOf, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
+import { contentKeyOf, decodeLossless, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 
 /** The content of a file when last read. */
@@ -44,7 +44,7 @@ function readOpened(path: string, last: PlanContent | undefined, now: number): P
     const stat = fs.fstatSync(fd, { bigint: true });
     assertPlanFile(path, stat);
     const key = contentKeyOf(stat);
-    const text = fs.readFileSync(fd, 'utf8');
+    const text = decodeLossless(fs.readFileSync(fd));
     return { key, text, firstSeenAt: last?.key === key ? last.firstSeenAt : now, readAt: now };
   });
 }

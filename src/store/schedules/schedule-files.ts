@@ -175,7 +175,8 @@ export function removeOldOccurrences(
 /** Removes what was left half-written in the folders of schedules long ago. */
 export function removeOldScheduleStaging(folder: string, now: Date): void {
   const folders = [folder, ...listNames(folder).map((name) => join(folder, name))];
-  for (const one of folders.filter((path) => statIfExists(path)?.isDirectory())) removeOldStaging(one, now);
+  for (const one of folders.filter((path) => statIfExists(path)?.isDirectory()))
+    removeOldStaging(one, now, 'named .tmp-');
 }
 
 /** Since when a schedule's timing holds; undefined if the note is lost or damaged. */

@@ -22,7 +22,7 @@ import { openApprovalFiles } from './approval-files.ts';
 import { openLiveText, openOutbox } from './outbox.ts';
 import { listExistingFiles, openCallFolders, readImage } from './work-files.ts';
 
-export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes'> &
+export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes' | 'closedEpoch'> &
   Pick<InboxOptions, 'askWriters' | 'runGuarded'> & {
     /** The writer's epoch; 1 if ownership is not tracked. */
     epoch?: number;
@@ -55,7 +55,7 @@ function openedFolder(folder: string, token: SessionToken, options: SessionFolde
   for (const path of foldersOfSession(folder)) ensureFolder(path);
   for (const path of [folder, paths.blobs, paths.outboxStaging, paths.plans, paths.rejected]) removeStaging(path);
   if (fs.existsSync(paths.rotated)) removeStaging(ensureFolder(paths.rotated));
-  removeOldStaging(paths.inboxStaging, world.now());
+  removeOldStaging(paths.inboxStaging, world.now(), 'all');
   const journal = openEventLog(paths, world);
   const inbox = openInbox(paths, world);
   const live = openLiveText(paths.live);

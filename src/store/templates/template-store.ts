@@ -5,6 +5,7 @@ import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import type { Templates } from '../../engine/ports/store-ports.ts';
 import { isTemplateName, type TemplateHead } from '../../protocol/templates/template.ts';
 import { ensureFolder, placeNewFile, stagingName } from '../fs/durable-write.ts';
+import { firstBadUtf8Byte } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 
@@ -65,8 +66,12 @@ function readTemplateText(path: string): string | undefined {
       const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
       try {
         const stat = fs.fstatSync(fd);
-        if (stat.isFile() && stat.size <= MAX_TEMPLATE_BYTES) return fs.readFileSync(fd, 'utf8');
-        throw new UserError(`${path} is not a template: expected a text file of at most 1 MiB.`);
+        const bytes = stat.isFile() && stat.size <= MAX_TEMPLATE_BYTES ? fs.readFileSync(fd) : undefined;
+        if (bytes === undefined)
+          throw new UserError(`${path} is not a template: expected a text file of at most 1 MiB.`);
+        const bad = firstBadUtf8Byte(bytes);
+        if (bad === undefined) return bytes.toString();
+        throw new UserError(`${path} is not UTF-8 text: byte ${bad} cannot be read. Save it as UTF-8.`);
       } finally {
         fs.closeSync(fd);
       }

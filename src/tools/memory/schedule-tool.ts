@@ -57,6 +57,8 @@ export function scheduleTool(schedules: OwnSchedules): Tool {
         return { ok: true, text: `The schedule ${name} is removed.` };
       }
       if (text === undefined) throw new UserError('`add` needs a `text`.');
+      // A command would be an order of a person.
+      if (text.trim().startsWith('/')) throw new UserError('A `text` must not be a command: say what is to be done.');
       const next = await schedules.add({ name, text, ...when });
       return { ok: true, text: `The schedule ${name} is saved. It is due next at ${next}.` };
     },

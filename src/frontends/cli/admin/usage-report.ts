@@ -1,6 +1,8 @@
 import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client } from '../../../client/index.ts';
-import type { BudgetReport, DayUsage, SessionUsage, UsageKey, UsageTotal } from '../../../client/inspect/usage.ts';
+import type { BudgetReport, UsageKey } from '../../../client/inspect/budget-report.ts';
+import type { DayUsage, SessionUsage } from '../../../client/inspect/usage.ts';
+import type { UsageTotal } from '../../../client/inspect/usage-total.ts';
 import { PRICE_LIST } from '../../../protocol/settings/budgets.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { defineCommand, type GlobalOptions, JSON_OPTION, openSession, openWorkspaceClient } from '../common/command.ts';
@@ -22,7 +24,9 @@ export const usage = defineCommand({
         `Days are those of the local time zone. The cost of a call is computed from model.prices in the settings, else it is what its endpoint reports, else the list price of ${PRICE_LIST.date}.`,
       ),
   async run(args) {
-    const { reportBudgets, reportUsage, sumUsage } = await import('../../../client/inspect/usage.ts');
+    const { reportBudgets } = await import('../../../client/inspect/budget-report.ts');
+    const { reportUsage } = await import('../../../client/inspect/usage.ts');
+    const { sumUsage } = await import('../../../client/inspect/usage-total.ts');
     const client = await openWorkspaceClient(args);
     const budgets = reportBudgets(client.paths, new Date(), daemonConfig(client));
     if (args.by !== undefined) return printBy(budgets.by[args.by], args.by, args.json === true);

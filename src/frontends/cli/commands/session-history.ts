@@ -83,9 +83,25 @@ function summarizeHold(event: EventOf<'browser.taken' | 'browser.returned'>): st
   return `by ${event.from ?? (event.by === 'person' ? 'a person' : 'the daemon')}${HOLD_ENDED[event.reason]}`;
 }
 
-function summarizeMeaning(event: Extract<Event, { type: 'message.interpreted' | 'meaning.asked' }>): string {
+function summarizeMeaning(event: EventOf<'message.interpreted' | 'meaning.asked'>): string {
   if (event.type === 'meaning.asked') return `of ${event.message}`;
   return `${event.message} is ${event.meaning}, by the ${event.by}${event.error === undefined ? '' : `: ${event.error}`}`;
+}
+
+function summarizeCallEnd(event: EventOf<'tool.finished' | 'tool.interrupted'>): string {
+  if (event.type === 'tool.finished')
+    return `${event.call} ${event.ok ? 'ok' : 'failed'}, ${event.ms} ms: ${inlineText(event.output)}`;
+  return `${event.call} ${event.outcome === 'unknown' ? 'may or may not have run' : 'did not run'}: ${event.why}`;
+}
+
+function summarizeApproval(event: EventOf<'approval.asked' | 'approval.answered'>): string {
+  if (event.type === 'approval.asked') return `${event.id}, ${event.name}, ${event.why}: ${event.display}`;
+  return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
+}
+
+function summarizeLeftOpen(event: EventOf<'recovery.started' | 'daemon.stopped'>): string {
+  if (event.type === 'daemon.stopped') return event.open.join('; ');
+  return [...event.open, ...(event.cut ?? []), ...(event.error === undefined ? [] : [event.error])].join('; ');
 }
 
 function summarizeEvent(event: Event): string {
@@ -112,13 +128,11 @@ function summarizeEvent(event: Event): string {
     case 'tool.started':
       return `${event.call} ${event.name} ${event.args}`;
     case 'tool.finished':
-      return `${event.call} ${event.ok ? 'ok' : 'failed'}, ${event.ms} ms: ${inlineText(event.output)}`;
     case 'tool.interrupted':
-      return `${event.call} ${event.outcome === 'unknown' ? 'may or may not have run' : 'did not run'}: ${event.why}`;
+      return summarizeCallEnd(event);
     case 'approval.asked':
-      return `${event.id}, ${event.name}, ${event.why}: ${event.display}`;
     case 'approval.answered':
-      return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
+      return summarizeApproval(event);
     case 'browser.taken':
     case 'browser.returned':
       return summarizeHold(event);
@@ -165,7 +179,7 @@ function summarizeEvent(event: Event): string {
       return `to ${event.message}`;
     case 'recovery.started':
     case 'daemon.stopped':
-      return [...event.open, ...('error' in event && event.error !== undefined ? [event.error] : [])].join('; ');
+      return summarizeLeftOpen(event);
     default:
       return event satisfies never;
   }

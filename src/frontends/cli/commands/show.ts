@@ -59,9 +59,11 @@ async function formatDetails(
     summary,
     planProblem,
     settingsProblem,
+    logCuts,
     unserved,
     folderProblems,
     inbox,
+    ignored,
     asked: approval,
     children,
   }: SessionDetails,
@@ -86,12 +88,21 @@ async function formatDetails(
     ...(approval?.problem ? ['', colorize('yellow', stripControls(approval.problem))] : []),
     ...(planProblem ? ['', colorize('yellow', stripControls(planProblem))] : []),
     ...(settingsProblem ? ['', colorize('yellow', stripControls(settingsProblem))] : []),
+    ...(logCuts.length > 0 ? ['', `Cut off the end of the event log: ${stripControls(logCuts.join(', '))}`] : []),
     ...folderProblems.flatMap((problem) => ['', colorize('yellow', stripControls(problem))]),
     ...(inbox > 0 ? ['', `Messages in the inbox: ${inbox}`] : []),
+    ...(ignored.length > 0
+      ? ['', 'Ignored in the inbox:', ...ignored.slice(0, MAX_IGNORED_SHOWN).map(formatIgnored)]
+      : []),
     ...(unserved ? ['', colorize('yellow', `Not served: ${stripControls(unserved)}`)] : []),
     ...(isServed || (!session.run && inbox === 0) ? [] : ['', 'No daemon is running.']),
   ].join('\n');
 }
+
+const MAX_IGNORED_SHOWN = 10;
+
+const formatIgnored = ({ name, looks }: SessionDetails['ignored'][number]): string =>
+  `  ${toSingleLine(name, 100)}: looks like ${looks}. If it is a message, rename it`;
 
 /** The commands below each other, to copy. */
 function formatNext(commands: readonly string[][], place: GlobalOptions): string[] {

@@ -154,7 +154,7 @@ async function readSchedules(client: Client) {
 /** The budgets that are nearly used up, in words. What invalid settings say about budgets is not known. */
 async function readBudgetWarnings(client: Client, isFaulty: boolean): Promise<string[]> {
   if (isFaulty || !existsSync(client.paths.usage)) return [];
-  const { reportBudgets } = await import('../../../client/inspect/usage.ts');
+  const { reportBudgets } = await import('../../../client/inspect/budget-report.ts');
   return reportBudgets(client.paths, new Date()).warnings;
 }
 

@@ -77,7 +77,11 @@ function screenView(screen: Screen): View {
       }
       if (sight.is === 'event') {
         for (const line of formatUpdateLines(sight, streamed)) screen.line(line);
-        if (sight.event.type.startsWith('model.')) streamed = '';
+        if (sight.event.type.startsWith('model.')) {
+          // The next answer begins a line of its own.
+          if (streamed !== '' && !streamed.endsWith('\n')) screen.text('\n');
+          streamed = '';
+        }
       }
       screen.status(formatStatusLine(sight.session));
     },
@@ -142,7 +146,9 @@ function formatUpdateLines({ event, session }: EventUpdate, streamed: string): s
     case 'run.resumed':
       return [colorize('dim', 'resumed')];
     case 'model.answered':
-      return missedAnswerText(withoutDoneMarkers(event.text), streamed);
+      return event.planner_query === undefined || event.planner_query === 'summary'
+        ? missedAnswerText(withoutDoneMarkers(event.text), streamed)
+        : [];
     case 'model.failed':
       return [
         colorize(

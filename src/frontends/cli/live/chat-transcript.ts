@@ -12,37 +12,28 @@ type EventUpdate = Extract<SessionUpdate, { is: 'event' }>;
 type Colour = Parameters<typeof colorize>[0];
 
 const MAX_LINE_CHARS = 120;
-/**
- * A text that begins like this may be a plan for the daemon to read: it is shown once it has turned out to be an
- * answer.
- */
-const MAYBE_JSON = /^\s*(?:$|[{[`])/;
 
 /** Prints the text of the model: as it streams, and each answer once. */
 function openAnswers(area: Pick<LiveArea, 'line' | 'text'>) {
-  /** The text of the call in flight, and how much of it is on the screen. */
+  /** The text of the call in flight. */
   let streamed = '';
-  let printed = 0;
   /** The last answer on the screen. */
   let answer = '';
   return {
     addText(text: string): void {
       streamed += text;
-      if (MAYBE_JSON.test(streamed)) return;
-      area.text(streamed.slice(printed));
-      printed = streamed.length;
+      area.text(text);
     },
     /** The call in flight is over; null if its text is for the daemon, or if it failed. */
     end(text: string | null): void {
-      const shown = streamed.slice(0, printed);
-      const rest = text?.startsWith(shown) ? text.slice(printed) : (text ?? '');
-      const isOther = text !== null && !text.startsWith(shown);
+      const rest = text?.startsWith(streamed) ? text.slice(streamed.length) : (text ?? '');
+      const isOther = text !== null && !text.startsWith(streamed);
       if (isOther) area.line(stripControls(rest));
       else if (rest.trim() !== '') area.text(rest);
-      const last = isOther ? '\n' : shown + rest;
+      const last = isOther ? '\n' : streamed + rest;
       if (last.trim() !== '' && !last.endsWith('\n')) area.text('\n');
       if (text?.trim()) answer = text;
-      [streamed, printed] = ['', 0];
+      streamed = '';
     },
     /** Prints a text unless it is on the screen, as the last answer or a part of it. */
     printOnce(text: string): void {

@@ -16,7 +16,7 @@ import { help, PAGES } from '../admin/help-pages.ts';
 import { usage } from '../admin/usage-report.ts';
 import { acp, mcp, open, restart, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
-import { archive, doctor, rebuild, remove, rename, settings } from '../commands/maintenance.ts';
+import { acceptLog, archive, doctor, rebuild, remove, rename, settings } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
 import {
   approvals,
@@ -232,13 +232,13 @@ function suggestChoice(message: string, argv: readonly string[]): string {
 }
 
 /**
- * Every command's help as `--help` prints it, 100 wide, for the docs. The first one is that of agentctl itself;
+ * Every command's help as `--help` prints it at that width, for the docs. The first one is that of agentctl itself;
  * `completion` is yargs' own and has no page.
  */
-export async function renderCommandHelp(): Promise<Array<{ command: string; help: string }>> {
+export async function renderCommandHelp(width = DOCS_WIDTH): Promise<Array<{ command: string; help: string }>> {
   const setting = {
     parts: { program: '', doctor: async () => [], jobs: async () => [] },
-    width: DOCS_WIDTH,
+    width,
     ended: () => {},
     sessions: [],
   };
@@ -259,5 +259,5 @@ const COMMANDS: readonly CliCommand[] = [
   ...[templates, saveTemplate, schedule],
   ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],
-  ...[archive, remove, rename, rebuild, doctor],
+  ...[archive, remove, rename, rebuild, acceptLog, doctor],
 ];

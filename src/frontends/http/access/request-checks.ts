@@ -155,7 +155,10 @@ const cameWithout = (cookie: string | undefined): string =>
 
 const UPLOAD_PATH = /^\/api\/sessions\/[^/]+\/uploads$/;
 
-/** Refuses writes without the right content type: pages of other sites can send text and forms without a preflight. */
+/**
+ * Refuses writes without the right content type: pages of other sites can send text and forms without a preflight. Also
+ * those with a coding, which is not decoded.
+ */
 export const checkContentType: MiddlewareHandler = async (c, next) => {
   const type = c.req.header('content-type');
   const wanted = UPLOAD_PATH.test(c.req.path) ? 'application/octet-stream' : 'application/json';
@@ -164,6 +167,13 @@ export const checkContentType: MiddlewareHandler = async (c, next) => {
       wanted: `Content-Type ${wanted}`,
       came: type === undefined ? 'a write without a content type' : JSON.stringify(type),
       todo: `Send the header Content-Type: ${wanted}.`,
+    });
+  const coding = c.req.header('content-encoding');
+  if (WRITES.has(c.req.method) && coding !== undefined && coding.toLowerCase() !== 'identity')
+    throw new HttpProblem(415, {
+      wanted: 'a body without Content-Encoding',
+      came: JSON.stringify(coding),
+      todo: 'Send the body as it is.',
     });
   await next();
 };

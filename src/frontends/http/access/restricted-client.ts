@@ -60,6 +60,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     allApprovalRequests: async () => (await client.allApprovalRequests()).filter(({ session }) => maySee(session)),
     editPlan: inSession('send', (key, edit) => client.editPlan(key, rights.stamped(edit))),
     rebuild: inSession('admin', client.rebuild),
+    findLostEnd: inSession('admin', client.findLostEnd),
     archive: inSession('admin', client.archive),
     remove: inSession('admin', client.remove),
     rename: inSession('admin', (key, to) => client.rename(key, creatable(to))),

@@ -17,7 +17,7 @@ export const BUDGET_OPERATIONS: readonly HttpOperation[] = [
     ...{ method: 'get', path: '/api/budgets', id: 'getBudgets', summary: 'The budgets and what is spent of each' },
     answers: { 200: { describe: 'As `budgets` of agentctl usage --json.', schema: z.array(BudgetLine) } },
     async run({ client }) {
-      const { reportBudgets } = await import('../../../client/inspect/usage.ts');
+      const { reportBudgets } = await import('../../../client/inspect/budget-report.ts');
       const file = client.status()?.settings.file;
       const own = file === undefined || file === 'agentd.json' ? undefined : file;
       return jsonAnswer(reportBudgets(client.paths, new Date(), own).budgets);

@@ -83,8 +83,8 @@ export function createHttpApp(
   return app;
 }
 
-/** `{path}` matches the rest of a path, including slashes. */
-const honoPath = (path: string): string => path.replace('{path}', ':path{.+}').replace(/\/\{(\w+)\}/g, '/:$1');
+/** `{path}` matches the rest of a path, including slashes and line feeds. */
+const honoPath = (path: string): string => path.replace('{path}', ':path{[\\s\\S]+}').replace(/\/\{(\w+)\}/g, '/:$1');
 
 /** Reveals nothing about sessions, because it needs no token. */
 function readiness(client: Client): Response {

@@ -204,7 +204,7 @@ function noteOf(event: LogEvent): NoteItem | undefined {
     case 'browser.returned':
       return note(event.reason === 'given_back' ? event.type : `browser.${event.reason}`, event.from);
     case 'recovery.started':
-      return note(event.type, event.open.join('\n'));
+      return note(event.type, [...event.open, ...(event.cut ?? [])].join('\n'));
     case 'context.compacted':
       return note(event.type, event.summary);
     default:

@@ -212,6 +212,7 @@ export const chinese: Words = {
   stepFields: { done_when: '检查', when: '条件', agent: '配置' },
   usage: '用量',
   noCalls: '还没有调用过模型。',
+  usageChart: '最近 30 天每天的 token 数',
   usageColumns: { calls: '模型调用', tokens: 'Token', cost: '费用' },
   unknownCost: '未知',
   unpriced: (count) => `另有 ${count} 次调用费用未知`,

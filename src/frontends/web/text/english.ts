@@ -222,6 +222,7 @@ export const english = {
   stepFields: { done_when: 'Checks', when: 'Condition', agent: 'Profile' },
   usage: 'Usage',
   noCalls: 'No model has been called yet.',
+  usageChart: 'Tokens a day, the last 30 days',
   usageColumns: { calls: 'Model calls', tokens: 'Tokens', cost: 'Cost' },
   unknownCost: 'unknown',
   unpriced: (count: number) => `and ${count} ${count === 1 ? 'call' : 'calls'} of unknown cost`,

@@ -1,6 +1,8 @@
 import type { ScheduleSummary } from '../../../client/actions/schedules.ts';
 import type { SettingsReport } from '../../../client/actions/settings-edit.ts';
-import type { BudgetReport, UsageReport, UsageTotal } from '../../../client/inspect/usage.ts';
+import type { BudgetReport } from '../../../client/inspect/budget-report.ts';
+import type { UsageReport } from '../../../client/inspect/usage.ts';
+import type { UsageTotal } from '../../../client/inspect/usage-total.ts';
 import type { Occurrence } from '../../../protocol/schedules/schedule.ts';
 import { hrefOf } from '../data/overview.ts';
 import { openSession } from '../data/session.ts';
@@ -56,6 +58,7 @@ function UsageTables({ session }: { session: string | undefined }) {
               [usageColumns.cost, costText(value.total)],
             ]}
           />
+          <UsageChart days={value.days} />
           <UsageTable head={periods.day} rows={value.days.map((one) => ({ ...one, name: one.day })).reverse()} />
           {(session === undefined || called.length > 1) && (
             <UsageTable
@@ -72,6 +75,33 @@ function UsageTables({ session }: { session: string | undefined }) {
         </>
       ))}
     </>
+  );
+}
+
+const CHART_DAYS = 30;
+
+/** One column a day, today last; the table below has the figures. */
+function UsageChart({ days }: { days: UsageReport['days'] }) {
+  const tokensOf = new Map(days.map(({ day, tokens }) => [day, tokens]));
+  const columns = Array.from({ length: CHART_DAYS }, (_, place) => {
+    const date = new Date();
+    date.setDate(date.getDate() - CHART_DAYS + 1 + place);
+    const day = date.toLocaleDateString('sv-SE');
+    return { day, tokens: tokensOf.get(day) ?? 0 };
+  });
+  const most = Math.max(1, ...columns.map(({ tokens }) => tokens));
+  const { usageChart, usageColumns } = words.value;
+  return (
+    <figure class="chart">
+      <svg viewBox={`0 0 ${CHART_DAYS} 10`} preserveAspectRatio="none" role="img" aria-label={usageChart}>
+        {columns.map(({ day, tokens }, place) => (
+          <rect key={day} x={place + 0.1} width={0.8} y={10 - (10 * tokens) / most} height={(10 * tokens) / most}>
+            <title>{`${day} · ${formatNumber(tokens)} ${usageColumns.tokens}`}</title>
+          </rect>
+        ))}
+      </svg>
+      <figcaption class="quiet">{usageChart}</figcaption>
+    </figure>
   );
 }
 

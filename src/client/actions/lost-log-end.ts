@@ -1,0 +1,63 @@
+import { relative } from 'node:path';
+import { mapGet } from '../../base/collections.ts';
+import { UserError } from '../../base/user-error.ts';
+import { reduceEvent } from '../../core/reducers/reduce-event.ts';
+import { pendingWorkOf } from '../../core/session/session-queries.ts';
+import { emptySession } from '../../core/session/session-state.ts';
+import { readableName } from '../../protocol/workspace/session-names.ts';
+import { acceptSoundPart, readSoundPart } from '../../store/event-log/accept-log.ts';
+import { findProofsOfLoss, findStrayReplies } from '../../store/event-log/lost-end.ts';
+import type { WorkspacePaths } from '../../store/layout/layout.ts';
+import { readLiveOwner } from '../../store/workspace/owner-file.ts';
+import { readUnservedReasons, whyUnserved } from '../inspect/session-overview.ts';
+import { sessionBeforeOldest } from '../sessions/replay.ts';
+import type { SessionFolders } from '../sessions/session-folders.ts';
+import { wakeDaemon } from './plan-working-copy.ts';
+
+type KnownSession = ReturnType<SessionFolders['get']>;
+
+/**
+ * The end that an event log has lost. `after`, `at`: the last event that is left; 0 and null if none is. `bytes`:
+ * length of the rest of the file. `problem`: why that cannot be read, if it is no torn end. `files`: paths, in the
+ * session's folder, of files that belong to what is missing. `accept` ends the log there for good; it moves these files
+ * and the log as it was to a new folder in the session's folder, and returns its name.
+ */
+export type LostEnd = {
+  after: number;
+  at: string | null;
+  bytes: number;
+  problem: string | null;
+  files: string[];
+  accept(): Promise<string>;
+};
+
+/** Throws UserError if nothing is missing, and CorruptLogError if more than the end is damaged. */
+export async function findLostEnd(workspace: WorkspacePaths, paths: KnownSession): Promise<LostEnd> {
+  const beforeOldest = sessionBeforeOldest(paths);
+  let session = emptySession(paths.name);
+  const part = await readSoundPart(paths, (event) => {
+    if (session.seq === 0 && event.seq > 1) session = beforeOldest(event.seq);
+    if (event.seq > session.seq) session = reduceEvent(session, event);
+  });
+  const proofs = findProofsOfLoss(paths, part.top, pendingWorkOf(session));
+  const isServed =
+    readLiveOwner(workspace) !== undefined && whyUnserved(paths, readUnservedReasons(workspace)) === null;
+  if (part.problem === undefined && proofs.length === 0 && (part.rest === 0 || isServed))
+    throw new UserError(
+      `The event log of ${readableName(paths.name)} can be read to its end, event ${part.seq}, and nothing shows that events are missing: there is nothing to accept.`,
+    );
+  const isKnown = (message: string) => mapGet(session.messages, message) !== undefined;
+  const files = [...proofs.map(({ path }) => path), ...findStrayReplies(paths, isKnown)];
+  return {
+    after: part.seq,
+    at: session.at || null,
+    bytes: part.rest,
+    problem: part.problem ?? null,
+    files: files.map((path) => relative(paths.folder, path)),
+    async accept() {
+      const kept = await acceptSoundPart(paths, part, files);
+      wakeDaemon(paths);
+      return kept;
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import type { CallSource, UsageFile } from '../../protocol/workspace/usage-file.ts';
+import { readTextOrThrow } from '../../store/fs/file-reads.ts';
+import type { WorkspacePaths } from '../../store/layout/layout.ts';
+import { checkConfig } from '../../store/settings/settings-check.ts';
+import { allBudgets, type BudgetState, formatBudget, WARN_SHARE } from '../../store/usage/budget-state.ts';
+import { listUsageDays, localDay, readUsageDay } from '../../store/usage/usage-files.ts';
+import { NO_USAGE, sumUsage, type UsageTotal } from './usage-total.ts';
+
+/** By what calls can be added up: a part of where they came from, or the month. */
+export type UsageKey = 'month' | 'model' | 'sender' | 'schedule';
+
+/** One row of a table of usage; `name` is null for calls without a sender or schedule. */
+export type NamedTotal = UsageTotal & { name: string | null };
+
+/** The budgets of a workspace, and calls added up as `usage/` has them: also those of sessions that are gone. */
+export type BudgetReport = {
+  budgets: BudgetState[];
+  /** The budgets of which more than four fifths are spent, in words. */
+  warnings: string[];
+  by: Record<UsageKey, NamedTotal[]>;
+};
+
+/** What is spent of each budget at a time. `configFile`: what the daemon reads in place of `agentd.json`. */
+export function reportBudgets({ usage, config }: WorkspacePaths, now: Date, configFile = config): BudgetReport {
+  const days = listUsageDays(usage).flatMap((day) => readableDay(usage, day));
+  const text = readTextOrThrow(configFile, 'settings as JSON', 'follow');
+  const month = days.filter(({ day }) => day.startsWith(localDay(now).slice(0, 7)));
+  const budgets = allBudgets(checkConfig(text, configFile).value.budgets, month, now);
+  const by = (key: (source: CallSource, day: string) => string | undefined) => addUp(days, key);
+  return {
+    budgets,
+    warnings: budgets.filter(({ spent, limit }) => spent >= limit * WARN_SHARE).map(describeWarning),
+    by: {
+      month: by((_, day) => day.slice(0, 7)),
+      model: by(({ model }) => model),
+      sender: by(({ sender }) => sender),
+      schedule: by(({ schedule }) => schedule),
+    },
+  };
+}
+
+const describeWarning = (state: BudgetState): string =>
+  `${formatBudget(state)} is spent${state.spent >= state.limit ? '; runs wait' : ''} until ${state.until}`;
+
+/** The daemon says which files cannot be understood, and puts them aside. */
+function readableDay(folder: string, day: string): UsageFile[] {
+  const file = readUsageDay(folder, day);
+  return file === undefined || file === 'damaged' ? [] : [file];
+}
+
+function addUp(days: readonly UsageFile[], key: (source: CallSource, day: string) => string | undefined): NamedTotal[] {
+  const rows = new Map<string | null, NamedTotal>();
+  for (const { day, entries } of days) {
+    for (const entry of entries) {
+      const name = key(entry, day) ?? null;
+      rows.set(name, { name, ...sumUsage([rows.get(name) ?? NO_USAGE, entry]) });
+    }
+  }
+  return [...rows.values()].sort((one, other) => other.cost - one.cost || other.tokens - one.tokens);
+}
