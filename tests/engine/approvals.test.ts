@@ -91,20 +91,19 @@ test.each(['no', '不行', "don't", '/deny', '/deny 1'])('"%s" is reported to th
   expect(it.reply('2.md')).toContain('status: done');
 });
 
-test.each([
-  ['no, push to the fork', 'the person wrote something else'],
-  ['/deny 1 push to the fork', 'a person said no'],
-  ['/deny push to the fork', 'a person said no'],
-])('%s denies the call, and its words join the conversation', async (words, why) => {
-  const it = await waiting();
-  it.drop('2.md', words);
-  await it.settle();
-  expect(it.toolRuns).toEqual([]);
-  expect(reported(it)).toContain(why);
-  expect(it.requests.at(-1)?.messages.some((message) => String(message.content).includes('push to the fork'))).toBe(
-    true,
-  );
-});
+test.each(['no, push to the fork', '/deny 1 push to the fork', '/deny push to the fork'])(
+  '%s denies the call, and its words join the conversation',
+  async (words) => {
+    const it = await waiting();
+    it.drop('2.md', words);
+    await it.settle();
+    expect(it.toolRuns).toEqual([]);
+    expect(reported(it)).toContain('the person wrote something else');
+    expect(it.requests.at(-1)?.messages.some((message) => String(message.content).includes('push to the fork'))).toBe(
+      true,
+    );
+  },
+);
 
 test.each(['what does this do?', 'maybe', 'let me look at it first', 'yes, but push to the fork'])(
   '%s is no answer: the call waits on, and the model gets the words once it is decided',

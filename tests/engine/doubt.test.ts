@@ -92,6 +92,27 @@ test('words in doubt go to the model without tools; what it says is done, counte
   expect(lastRequest(it)).toContain('continue the fence');
 });
 
+test('asking what words mean is held to the budgets: one that is used up has the person asked', async () => {
+  for (const isUsedUp of [false, true]) {
+    const spent: number[] = [];
+    const settle = async ({ tokens }: { tokens: number }) => void spent.push(tokens);
+    const it = await rig({
+      before: givenRecord({ plan: { id: 'plan_1', goal: 'Report', status: 'paused', steps: STEPS } }),
+      script: moves({ text: 'no idea' }, { hold: true }),
+      around: (world) => ({
+        ...world,
+        spending: { reserve: async () => (isUsedUp ? { until: null, why: 'The budget is used up.' } : { settle }) },
+      }),
+    });
+    it.worker.wake();
+    const reply = await say(it, 'c.md', 'continue the fence to the left edge');
+    expect(statusOf(reply)).toBe('waiting');
+    expect([it.requests.length, spent.length]).toEqual(isUsedUp ? [0, 0] : [1, 1]);
+    const told = it.events().find((event) => event.type === 'message.interpreted');
+    expect(told).toMatchObject({ meaning: 'unclear', ...(isUsedUp && { error: 'The budget is used up.' }) });
+  }
+});
+
 test('if the model cannot say it either, the person is asked, and nothing is put aside', async () => {
   for (const answer of [
     { text: 'Either a task or a question.' },

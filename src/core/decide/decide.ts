@@ -49,8 +49,13 @@ import {
   waitsForApproval,
 } from './approval-decisions.ts';
 import { decideChildCallAnswer } from './child-call-answers.ts';
-import { doubtQuestion } from './doubt-decisions.ts';
-import { askUserEvents, browserLostEvents, outdatedBrowserCallEvents, waitsForBrowser } from './human-in-the-loop.ts';
+import {
+  askUserEvents,
+  browserLostEvents,
+  doubtQuestion,
+  outdatedBrowserCallEvents,
+  waitsForBrowser,
+} from './human-in-the-loop.ts';
 import { judgeAnswer } from './judge-answer.ts';
 import { planCallEvents } from './plan-tool-calls.ts';
 import { respondToMessage } from './respond.ts';

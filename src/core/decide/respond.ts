@@ -21,8 +21,7 @@ import type { Message } from '../session/session-messages.ts';
 import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
-import { askMeaning, holdAndAsk, settleDoubt } from './doubt-decisions.ts';
-import { answerBrowserCommand } from './human-in-the-loop.ts';
+import { answerBrowserCommand, askMeaning, holdAndAsk, settleDoubt } from './human-in-the-loop.ts';
 import { sessionAfter } from './turn-events.ts';
 
 /** The events for a queued message when its turn comes, by its action in the answer table. */

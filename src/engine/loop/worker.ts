@@ -126,11 +126,7 @@ export async function openSessionWorker(
     async stop(graceMs, stopReason = STOP_REASON) {
       loop.stopReason = stopReason;
       alarm.cancel();
-      const abort = (): void => {
-        const why = new Error(loop.stopReason ?? STOP_REASON);
-        loop.call?.abort(why);
-        loop.interpreting?.control.abort(why);
-      };
+      const abort = (): void => abortCalls(loop, new Error(loop.stopReason ?? STOP_REASON));
       if (runSlot.isQueued) abort();
       const cancel = ports.clock.after(graceMs, abort);
       signal.ring();
@@ -138,6 +134,11 @@ export async function openSessionWorker(
       await closing.finally(cancel);
     },
   };
+}
+
+function abortCalls({ call, interpreting }: SessionLoop, why: Error): void {
+  call?.abort(why);
+  interpreting?.control.abort(why);
 }
 
 /** How often a run that waits for child sessions checks them, even if it is not woken. */
