@@ -36,7 +36,7 @@ async function readSessionUsage(
     await readEventLog(
       paths,
       (event) => {
-        if (event.type !== 'model.answered') return;
+        if ((event.type !== 'model.answered' && event.type !== 'message.interpreted') || !event.usage) return;
         const day = dayOf(event.at);
         const { tokens, cost, cached = 0 } = event.usage;
         const call = { calls: 1, tokens, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 };

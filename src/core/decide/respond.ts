@@ -19,7 +19,7 @@ import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
 import { answerRestoreCommand, lastClosedStep, restoreOutcome, undoesFiles } from './checkpoint-decisions.ts';
-import { answerBrowserCommand } from './human-in-the-loop.ts';
+import { answerBrowserCommand, askMeaning, holdAndAsk, settleDoubt } from './human-in-the-loop.ts';
 import { answerModeCommand, answerModelCommand } from './mode-commands.ts';
 import { sessionAfter } from './turn-events.ts';
 
@@ -39,6 +39,8 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
     const before = endEarlierTask(session);
     if (before.length > 0) return before;
   }
+  const settled = settleDoubt(session, message);
+  if (settled.length > 0) return settled;
   const answered = answerApprovalEvents(session, message, kind.kind, rules);
   const action = MESSAGE_ACTIONS[kind.kind][sessionStatus(session)];
   const halting = answered ? [] : stopAbandonedChildren(session, message, action);
@@ -86,6 +88,8 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
   wait: () => [],
   start: startRunEvents,
   start_beside: (session, message, rules) => startRunEvents(session, message, rules, session.plan ?? undefined),
+  ask_meaning: askMeaning,
+  hold_and_ask: holdAndAsk,
   resume: resumeRunEvents,
   pause_after_call: (session, message, rules) => [
     ...endRunEvents(session, rules, { status: 'paused', reason: RUN_END.asked }),
@@ -258,6 +262,7 @@ function answerNothingToContinue(session: Session, message: Message, rules: Rule
   if (isFromAncestor(session.name, message.from)) return [reportLastRun(session, message, rules)];
   const rest = parseCommand(message)?.rest ?? message.text;
   const first = rest.trim().split(/\s/)[0] ?? '';
+  if (namedShelvedPlan(session, message) !== undefined) return resumeRunEvents(session, message, rules);
   if (first !== '')
     return Object.hasOwn(session.shelvedPlans, first) || /^plan_\d+$/.test(first)
       ? resumeRunEvents(session, message, rules)

@@ -2,8 +2,8 @@ import { MODES, type Mode } from '../../protocol/settings/run-options.ts';
 import type { Message } from '../session/session-messages.ts';
 
 /**
- * What a message asks for: the rows of the table in `message-actions.ts`. `data`: nothing, since its sender may not
- * give orders.
+ * What a message asks for: the rows of the table in `message-actions.ts`. `unclear`: a person's words that may be an
+ * order; `data`: nothing, since its sender may not give orders.
  */
 export type MessageKind =
   | 'task'
@@ -23,6 +23,7 @@ export type MessageKind =
   | 'approve'
   | 'deny'
   | 'help'
+  | 'unclear'
   | 'remind'
   | 'data';
 
@@ -110,6 +111,12 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
  * The command of a message, from its `command` field or a first line that starts with a slash, and the text after it.
  */
 export function parseCommand(message: Pick<Message, 'text' | 'command'>): { name: string; rest: string } | null {
+  const command = typedCommand(message);
+  // What other agents call it.
+  return command?.name === 'resume' ? { ...command, name: 'continue' } : command;
+}
+
+function typedCommand(message: Pick<Message, 'text' | 'command'>): { name: string; rest: string } | null {
   if (message.command !== undefined) {
     const [name = '', ...words] = message.command.replace(/^\//, '').split(/\s+/);
     return { name: name.toLowerCase(), rest: [words.join(' '), message.text].filter(Boolean).join('\n') };

@@ -64,7 +64,19 @@ const en = {
   jobsRun: (jobs: string) => `Still running in the background: ${jobs}`,
   nobody: (agent: string, step: string) => `Note: there is no agent "${agent}"; the session itself did "${step}".`,
   shelved: (goal: string, id: string) =>
-    `The plan "${goal}" was shelved and stays paused; "/continue ${id}" resumes it.`,
+    `The plan "${goal}" was shelved and stays paused; "back" (or /continue ${id}) resumes it.`,
+  goOnOrNew: (goal: string) =>
+    `Go on with "${goal}", or is this a new task? Nothing was put aside, and nothing of what you wrote is lost.\n\nTo answer: "go on" (your words go with it) or "new task".`,
+  stopOrGoOn: (said: string) =>
+    `The run is held before its next call: should "${said}" stop it?\n\nTo answer: "go on" (your words go with it), or "stop"; "new task" begins what you wrote instead.`,
+  doubtChoices: ['go on', 'new task'] as readonly string[],
+  askedFirst: 'the person is asked first whether this is a new task',
+  granted: (what: string, isCapped: boolean) =>
+    isCapped
+      ? `Limit of this part: ${what}, the most that the settings allow.`
+      : `Limit of this part, as you said: ${what}.`,
+  noAnswer:
+    'These words neither allow nor deny the call, which still waits. The model gets them as soon as you have answered.',
   modeIs: (mode: string, bySession: boolean, known: string) =>
     `The mode is ${mode}${bySession ? ', set by /mode' : ', from the settings'}. To set it for this session: /mode <mode>. Modes: ${known}.`,
   modelIs: (model: string, bySession: boolean, known: string) =>
@@ -95,11 +107,11 @@ const en = {
   asksCut: (id: number) => `[truncated; the full text is in approvals/${id}.json]`,
   asksHow: (id: number, always: string | null, until: string) =>
     [
-      `To answer: "yes" or "no"; /approve ${id} or /deny ${id}; or set "decision" in approvals/${id}.json to "allow" or "deny".`,
+      `To answer: "yes" or "no" ("no, …" also tells the model why); /approve ${id} or /deny ${id}; or set "decision" in approvals/${id}.json to "allow" or "deny".`,
       ...(always === null
         ? []
         : [`To allow all similar calls in this session (${always}): "always", or /approve ${id} always.`]),
-      `If nobody answers by ${formatUtcTime(until)}, it is denied and work continues.`,
+      `Other words answer nothing: they are kept for the model. If nobody answers by ${formatUtcTime(until)}, it is denied and work continues.`,
     ].join('\n'),
   browser: {
     taken:
@@ -205,7 +217,16 @@ const zh: typeof en = {
   noSummary: '模型没有给出总结。计划状态：',
   jobsRun: (jobs) => `仍在后台运行：${jobs}`,
   nobody: (agent, step) => `注意：没有叫“${agent}”的智能体；“${step}”由会话自己完成。`,
-  shelved: (goal, id) => `计划“${goal}”已搁置，仍为暂停；“/continue ${id}”可以恢复。`,
+  shelved: (goal, id) => `计划“${goal}”已搁置，仍为暂停；回复“回去”（或 /continue ${id}）即可恢复。`,
+  goOnOrNew: (goal) =>
+    `是继续“${goal}”，还是一个新任务？目前没有搁置任何东西，您写的内容也不会丢失。\n\n请回答：“继续”（您的话会一并转达）或“新任务”。`,
+  stopOrGoOn: (said) =>
+    `任务已在下一个调用之前停住：“${said}”是要停止吗？\n\n请回答：“继续”（您的话会一并转达）或“停止”；“新任务”则改做您写的内容。`,
+  doubtChoices: ['继续', '新任务'],
+  askedFirst: '先询问用户这是否是一个新任务',
+  granted: (what, isCapped) =>
+    isCapped ? `这一段的限额：${what}，这是设置允许的上限。` : `这一段的限额按您所说：${what}。`,
+  noAnswer: '这些话既没有批准也没有拒绝这个调用，它仍在等待。您回答之后，模型会马上收到这些话。',
   modeIs: (mode, bySession, known) =>
     `当前模式为 ${mode}（${bySession ? '由 /mode 设定' : '来自设置'}）。为本会话设定：/mode <模式>。可用：${known}。`,
   modelIs: (model, bySession, known) =>
@@ -235,9 +256,9 @@ const zh: typeof en = {
   asksCut: (id) => `[已截断；全文见 approvals/${id}.json]`,
   asksHow: (id, always, until) =>
     [
-      `回答：“可以”或“不行”；/approve ${id} 或 /deny ${id}；也可以把 approvals/${id}.json 里的 "decision" 设为 "allow" 或 "deny"。`,
+      `回答：“可以”或“不行”（“不行，……”会把原因告诉模型）；/approve ${id} 或 /deny ${id}；也可以把 approvals/${id}.json 里的 "decision" 设为 "allow" 或 "deny"。`,
       ...(always === null ? [] : [`本会话中同类调用（${always}）都允许：“总是”，或 /approve ${id} always。`]),
-      `到 ${formatUtcTime(until)} 没有回答即视为拒绝，任务继续进行。`,
+      `其他的话不算回答，会留给模型。到 ${formatUtcTime(until)} 没有回答即视为拒绝，任务继续进行。`,
     ].join('\n'),
   browser: {
     taken: '浏览器已由你接管：请在网页上使用它（agentctl open）。智能体需要浏览器时会等待。交还：/browser return',

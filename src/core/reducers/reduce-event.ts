@@ -1,6 +1,7 @@
 import { appendList, listItems, mapGet, mapSet, omitKey } from '../../base/collections.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import { toDaemonMessage } from '../messages/chat-messages.ts';
 import { giveTimeAgain } from '../session/child-session.ts';
 import type { Run } from '../session/run-state.ts';
@@ -11,6 +12,7 @@ import { titleFromMessage } from '../text/prose.ts';
 import { markApprovalSeen, reduceApproval, reduceChildCalls } from './reduce-approval.ts';
 import { reduceChild } from './reduce-child.ts';
 import { reduceCrashCounts } from './reduce-crash-counts.ts';
+import { reduceMeaning } from './reduce-meaning.ts';
 import { reducePlan } from './reduce-plan.ts';
 import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './reduce-run.ts';
 import { reduceStep } from './reduce-step.ts';
@@ -37,6 +39,9 @@ function applyEvent(session: Session, event: Event): Session {
       return { ...session, lastStopSeq: event.seq };
     case 'message.received':
       return messageReceived(session, event);
+    case 'message.interpreted':
+    case 'meaning.asked':
+      return reduceMeaning(session, event);
     case 'run.started':
       return reduceRunStarted(session, event);
     case 'run.resumed':
@@ -131,6 +136,7 @@ function resetConversation(session: Session): Session {
     turn: null,
     runEnd: null,
     question: null,
+    doubt: null,
     undelivered: [],
     notices: [],
     ...FRESH_PLAN_PROGRESS,
@@ -207,7 +213,10 @@ function editOrderTaken(session: Session, { seq, at, order, file }: EventOf<'pla
 
 function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Session {
   const message = mapGet(session.messages, event.message);
-  const isKept = message?.as === 'data' && event.reply.status === 'joined' && session.queue.includes(message.id);
+  const isKept =
+    message !== undefined &&
+    session.queue.includes(message.id) &&
+    ((message.as === 'data' && event.reply.status === 'joined') || isKeptForCall(event));
   const { undelivered, messages } = isKept ? keepForLater(session, message) : session;
   return {
     ...session,
@@ -225,6 +234,10 @@ function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Se
     unreportedCuts: event.reply.status === 'rejected' ? session.unreportedCuts : [],
   };
 }
+
+/** Words beside a waiting call that do not answer it: the model receives them when the call is decided. */
+const isKeptForCall = ({ reply }: EventOf<'reply.committed'>): boolean =>
+  reply.status === 'waiting' && reply.reason === RUN_END.unclear && reply.question === undefined;
 
 /** A message not yet delivered to the model keeps its text, even if it has been answered. */
 function answeredMessage(undelivered: readonly string[], message: Message): Message {

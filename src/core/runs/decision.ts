@@ -13,6 +13,8 @@ export type Decision =
    * call the model, not before `notBefore` (ISO time), for the work or for a planner query; it delivers these messages
    */
   | { do: 'think'; deliver: string[]; notBefore: string | null; plannerQuery?: PlannerQuery }
+  /** ask the model what this queued message means, in a request of its own without tools */
+  | { do: 'interpret'; message: string }
   /**
    * run this call; a call that was started and has no end was open when a daemon died: run it again only if that is
    * safe

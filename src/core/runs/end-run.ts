@@ -1,3 +1,4 @@
+import { mapGet } from '../../base/collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
@@ -12,7 +13,7 @@ import { explainNothingReady } from '../plan/step-readiness.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../session/internal-calls.ts';
 import type { Run, Turn, TurnCall } from '../session/run-state.ts';
-import { activePlan, endsBackgroundJobs, sessionLanguage } from '../session/session-queries.ts';
+import { activePlan, endsBackgroundJobs, grantedLimits, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
 
 const MINUTE_MS = 60_000;
@@ -37,6 +38,7 @@ export function endRunEvents(session: Session, rules: Rules, why: RunEndReason):
       spent: { ...run.spent, ms: run.elapsedMs },
       ...(why.question && { question: why.question }),
     },
+    ...(why.asksMeaning ? [{ type: 'meaning.asked' as const, message: run.message }] : []),
     ...(plan && ends
       ? [
           {
@@ -113,6 +115,10 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
   const shelved = run.shelvedPlan
     ? [words.shelved(truncate(run.shelvedPlan.goal, MAX_NAMED_CHARS), run.shelvedPlan.id)]
     : [];
+  const asSaid = grantedLimits(mapGet(session.messages, run.message));
+  const granted = (Object.keys(asSaid) as Array<keyof typeof asSaid>).map((key) =>
+    words.granted(`${key} = ${run.limits[key]}`, Number(asSaid[key]) > Number(run.limits[key])),
+  );
   const jobs =
     rules.jobs.length > 0 && !endsBackgroundJobs(session.name, why.status)
       ? [words.jobsRun(rules.jobs.join(', '))]
@@ -129,6 +135,7 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
     ...summary,
     ...blocked,
     ...how,
+    ...granted,
     ...jobs,
     ...shelved,
     ...settings,

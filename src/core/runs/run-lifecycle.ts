@@ -9,6 +9,7 @@ import { nextPersonCheck } from '../detect/step-claims.ts';
 import { classifyIntent } from '../intent/intent.ts';
 import { isConfirmation } from '../messages/approval-answers.ts';
 import { parseCommand, textWithoutCommand } from '../messages/commands.ts';
+import { intentOf, wordsContext } from '../messages/message-meaning.ts';
 import { withdrawQuestionEvents } from '../messages/questions.ts';
 import { replyEvent, replyInWords, standInReplyName } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -19,6 +20,7 @@ import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
 import { CHECK_TOOL, checkCallKey } from '../session/internal-calls.ts';
 import { limitsOfMessage, type Message } from '../session/session-messages.ts';
 import {
+  boundedGrant,
   isWaitingForSettings,
   ownLimitsWhenResumed,
   planLeftPaused,
@@ -53,11 +55,18 @@ function runStartedEvent(session: Session, message: Message, rules: Rules): Even
 
 const firstArgument = (message: Message): string => (parseCommand(message)?.rest ?? '').split(/\s/)[0] ?? '';
 
-/** The id of the shelved plan that a "/continue" names. */
+/**
+ * The id of the shelved plan that a message brings back: the one that "/continue" names; the last one for "back", and
+ * for "continue" if nothing else can go on.
+ */
 export function namedShelvedPlan(session: Session, message: Message): string | undefined {
+  if (isFromAncestor(session.name, message.from)) return undefined;
   const first = firstArgument(message);
-  const isNamed = !isFromAncestor(session.name, message.from) && Object.hasOwn(session.shelvedPlans, first);
-  return isNamed ? first : undefined;
+  if (Object.hasOwn(session.shelvedPlans, first)) return first;
+  const context = wordsContext(session);
+  const isBack = parseCommand(message) === null && intentOf(message.text, context).isBack === true;
+  const isAlone = first === '' && (context.status === 'none' || context.status === 'completed');
+  return isBack || isAlone ? Object.keys(session.shelvedPlans).at(-1) : undefined;
 }
 
 /** Resumes the run that stopped last, or the named plan. */
@@ -96,6 +105,7 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
         rules.limits,
         (beside === undefined && limitsByPerson) || undefined,
         ownLimitsWhenResumed(session, message, named),
+        boundedGrant(message, rules.limits),
       ),
       ...(named !== undefined && { plan: named }),
       ...(beside !== undefined && { paused_plan: beside }),

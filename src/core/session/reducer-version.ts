@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'cca82ae691c2f83e';
+export const REDUCER_VERSION = 'be5379013a5faf5b';

@@ -122,6 +122,8 @@ export type Session = PlanProgress & {
    */
   question: (UserQuestion & { call: string }) | null;
   plan: Plan | null;
+  /** The message whose meaning a person was asked: kept whole until they have said it. */
+  doubt: Message | null;
   /** Shelved plans, by id. */
   shelvedPlans: Readonly<Record<string, Plan>>;
   /** The progress of each of them. */
@@ -213,6 +215,7 @@ export function emptySession(name: string): Session {
     turn: null,
     runEnd: null,
     question: null,
+    doubt: null,
     plan: null,
     shelvedPlans: {},
     shelvedProgress: {},
@@ -292,6 +295,8 @@ export type RunEndReason = {
   question?: NonNullable<Session['question']>;
   /** Why the open calls end here; if left out, because a person asked for it. */
   whyInterrupted?: string;
+  /** The person is asked what the message of the run means. */
+  asksMeaning?: true;
   /** The open calls stay open: the run resumes with them. */
   keepsCalls?: true;
 };

@@ -40,6 +40,8 @@ export type SessionLoop = {
   call: AbortController | null;
   /** Ends the checkpoint that is being taken, or restored; null if there is none. */
   checkpoint: AbortController | null;
+  /** The model is being asked what a message means, beside the call in flight. `event`: what came of it. */
+  interpreting: { message: string; control: AbortController; event: EventBody | null; flight: Promise<void> } | null;
   /** Why the loop is to end; null while it is to continue. */
   stopReason: string | null;
   /** The last intake during a call failed, and was reported. */
@@ -85,6 +87,7 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
     },
     call: null,
     checkpoint: null,
+    interpreting: null,
     stopReason: null,
     hasIntakeFailed: false,
     isShelvingFirst: false,

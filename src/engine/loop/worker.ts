@@ -127,9 +127,7 @@ export async function openSessionWorker(
     async stop(graceMs, stopReason = STOP_REASON) {
       loop.stopReason = stopReason;
       alarm.cancel();
-      const abort = (): void => {
-        for (const one of [loop.call, loop.checkpoint]) one?.abort(new Error(loop.stopReason ?? STOP_REASON));
-      };
+      const abort = (): void => abortCalls(loop, new Error(loop.stopReason ?? STOP_REASON));
       if (runSlot.isQueued) abort();
       const cancel = ports.clock.after(graceMs, abort);
       signal.ring();
@@ -137,6 +135,12 @@ export async function openSessionWorker(
       await closing.finally(cancel);
     },
   };
+}
+
+function abortCalls({ call, checkpoint, interpreting }: SessionLoop, why: Error): void {
+  call?.abort(why);
+  checkpoint?.abort(why);
+  interpreting?.control.abort(why);
 }
 
 /** How often a run that waits for child sessions checks them, even if it is not woken. */
@@ -173,7 +177,11 @@ async function iterate(
   const rules = !loop.isShelvingFirst && intake.isWorthwhile ? await takeIn(loop, known) : known;
   const decision = nextDecision(loop, rules);
   // A stop dropped while no daemon was running takes precedence over work that a recovery would resume.
-  if ((decision.do === 'think' || decision.do === 'act') && !intake.isCaughtUp && intake.isDue)
+  if (
+    (decision.do === 'think' || decision.do === 'act' || decision.do === 'interpret') &&
+    !intake.isCaughtUp &&
+    intake.isDue
+  )
     return iterate(loop, rules);
   if (decision.do === 'record') {
     if (!areEditsIn && !loop.isShelvingFirst && endsRun(decision) && (await takeInLastEdits(loop)))

@@ -4,6 +4,7 @@ import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
 import { SessionForked, WorkRestored, WorkSaved } from './checkpoint.ts';
 import { Actor, EventStamp, FileIdentity, ModelFailureKind, ProviderFields, StandIn, StoredText } from './log-entry.ts';
+import { MeaningAsked, MessageInterpreted } from './meaning-events.ts';
 import {
   Attachment,
   ImageFile,
@@ -65,6 +66,8 @@ const EVENT_SCHEMAS = [
     planned: PlannedMessage.optional().describe('The schedule that was made of a "/remind" or "/wait".'),
     file: FileIdentity,
   }),
+  eventSchema('message.interpreted', MessageInterpreted.shape),
+  eventSchema('meaning.asked', MeaningAsked.shape),
   eventSchema('run.started', {
     message: z.string(),
     limits: Limits,

@@ -103,6 +103,22 @@ function summarizeWork(event: EventOf<'work.saved' | 'work.restored'>): string {
   return `${checkpoint} (${when}${partial}), ${formatCounts(counts)}: ${files.map(({ path }) => path).join(', ')}`;
 }
 
+function summarizeMeaning(event: EventOf<'message.interpreted' | 'meaning.asked'>): string {
+  if (event.type === 'meaning.asked') return `of ${event.message}`;
+  return `${event.message} is ${event.meaning}, by the ${event.by}${event.error === undefined ? '' : `: ${event.error}`}`;
+}
+
+function summarizeCallEnd(event: EventOf<'tool.finished' | 'tool.interrupted'>): string {
+  if (event.type === 'tool.finished')
+    return `${event.call} ${event.ok ? 'ok' : 'failed'}, ${event.ms} ms: ${inlineText(event.output)}`;
+  return `${event.call} ${event.outcome === 'unknown' ? 'may or may not have run' : 'did not run'}: ${event.why}`;
+}
+
+function summarizeApproval(event: EventOf<'approval.asked' | 'approval.answered'>): string {
+  if (event.type === 'approval.asked') return `${event.id}, ${event.name}, ${event.why}: ${event.display}`;
+  return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
+}
+
 /** What a daemon left open, and what recovery found wrong with the log. */
 function summarizeOpenWork(event: EventOf<'recovery.started' | 'daemon.stopped'>): string {
   const wrong = event.type === 'recovery.started' ? [...(event.cut ?? []), event.error] : [];
@@ -116,6 +132,9 @@ function summarizeEvent(event: Event): string {
       return 'key' in event ? event.key : `${event.how} of ${event.from}, up to its event ${event.seq - 1}`;
     case 'message.received':
       return `${event.name}: ${event.command ? `/${event.command} ` : ''}${inlineText(event.body)}`;
+    case 'message.interpreted':
+    case 'meaning.asked':
+      return summarizeMeaning(event);
     case 'run.started':
       return `for ${event.message}${event.paused_plan ? `, beside the paused plan ${event.paused_plan}` : ''}`;
     case 'mode.chosen':
@@ -132,13 +151,11 @@ function summarizeEvent(event: Event): string {
     case 'tool.started':
       return `${event.call} ${event.name} ${event.args}`;
     case 'tool.finished':
-      return `${event.call} ${event.ok ? 'ok' : 'failed'}, ${event.ms} ms: ${inlineText(event.output)}`;
     case 'tool.interrupted':
-      return `${event.call} ${event.outcome === 'unknown' ? 'may or may not have run' : 'did not run'}: ${event.why}`;
+      return summarizeCallEnd(event);
     case 'approval.asked':
-      return `${event.id}, ${event.name}, ${event.why}: ${event.display}`;
     case 'approval.answered':
-      return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
+      return summarizeApproval(event);
     case 'browser.taken':
     case 'browser.returned':
       return summarizeHold(event);
