@@ -18,10 +18,14 @@ type OwedWriterOptions = {
   clock: Clock;
   log: SessionPorts['log'];
   lostServers: () => LostServer[];
+  /** Receives what is owed each time it was looked at. */
+  onItems: (items: OwedItem[]) => void;
 };
 
 /** Maintains `.agentd/owed.json`: written when something in it changed, and removed at the end. */
-export function startOwedFile({ paths, clock, log, lostServers }: OwedWriterOptions): { stop(): Promise<void> } {
+export function startOwedFile({ paths, clock, log, lostServers, onItems }: OwedWriterOptions): {
+  stop(): Promise<void>;
+} {
   const reader: OwedReader = openOwedReader(paths.root, paths);
   const since = new Map<string, string>();
   let written = '';
@@ -46,6 +50,7 @@ export function startOwedFile({ paths, clock, log, lostServers }: OwedWriterOpti
   async function writeIfChanged(): Promise<void> {
     const now = clock.now();
     const items = [...(await reader.read(now)), ...ofServers(now.toISOString())];
+    onItems(items);
     const key = JSON.stringify(items);
     if (key === written || isStopped) return;
     const file: OwedFile = { version: 1, at: now.toISOString(), pid: process.pid, items };

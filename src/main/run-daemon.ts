@@ -1,11 +1,14 @@
 import * as fs from 'node:fs';
 import { promisify } from 'node:util';
 import { errorText, isDiskFull } from '../base/user-error.ts';
+import { readAccessToken } from '../client/actions/access.ts';
+import { ANSWER_PATH, signAnswerLink } from '../client/actions/answer-link.ts';
 import { realClock, timesOf } from '../daemon/host/clock.ts';
 import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk.ts';
 import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
 import { openSpendingBook } from '../daemon/host/spending.ts';
+import { startNotices } from '../daemon/notices/notice-service.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
@@ -17,6 +20,7 @@ import {
   resolveSettings,
 } from '../protocol/settings/effective-settings.ts';
 import type { ModelSettings } from '../protocol/settings/model-settings.ts';
+import type { Notice } from '../protocol/workspace/notice-file.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import { replaceFile } from '../store/fs/replace-file.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
@@ -132,17 +136,38 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     scheduled: openScheduledSessions(options.root),
     parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
   });
-  const owed = startOwedFile({ paths: workspace.paths, clock: realClock, log, lostServers: mcp.lost });
+  const notices = startNotices({
+    ...{ workspace, env, clock: realClock, log },
+    targets: () => currentConfig().notify ?? [],
+    linkTo: (session, call) => linkToCall(workspace.paths, currentConfig().public_url, session, call),
+  });
+  const owed = startOwedFile({
+    ...{ paths: workspace.paths, clock: realClock, log, lostServers: mcp.lost },
+    onItems: notices.takeOwed,
+  });
   const published = publishLater(workspace.paths.schemas, log);
   return {
     async stop() {
       await published;
       await owed.stop();
+      await notices.stop();
       await daemon.stop();
       settings.close();
       await Promise.all([mcp.close(), pool.close(), spending.close()]);
     },
   };
+}
+
+/** The link that shows a waiting call and takes its answer; undefined if there is no public address. */
+async function linkToCall(
+  paths: Workspace['paths'],
+  url: string | undefined,
+  session: string,
+  { id, hash, expires_at: until }: NonNullable<Notice['call']>,
+): Promise<string | undefined> {
+  if (url === undefined) return undefined;
+  const link = signAnswerLink(await readAccessToken(paths), { session, id, hash, until });
+  return `${url.replace(/\/$/, '')}${ANSWER_PATH}${link}`;
 }
 
 type Log = SessionPorts['log'];

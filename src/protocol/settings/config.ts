@@ -3,6 +3,7 @@ import { Budgets, PeriodBudgets } from './budgets.ts';
 import { EnvVariableName } from './env-variable.ts';
 import { McpServers } from './mcp-config.ts';
 import { ModelName, ModelRoles, ModelSettings } from './model-settings.ts';
+import { NotifyTarget, PublicUrl } from './notify.ts';
 import { ApprovalsMode, PermissionRule } from './permissions.ts';
 import { LimitsInput, Mode } from './run-options.ts';
 
@@ -236,6 +237,8 @@ export const Config = z
         'Models by names of your own, wherever a model is named. What an entry leaves out is as in `model`, if it has the same address.',
       ),
     budgets: Budgets.optional().describe('What model calls may spend. See docs/budgets.md.'),
+    notify: z.array(NotifyTarget).max(20).optional().describe('Who is told what happens. See docs/notices.md.'),
+    public_url: PublicUrl.optional(),
     allow_network_fs: z
       .boolean()
       .optional()

@@ -92,6 +92,8 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     search: workspace.search,
     browser: workspace.browser,
     concurrency: workspace.concurrency,
+    notify: workspace.notify,
+    public_url: workspace.public_url,
     // For people who look: those of the workspace hold too, so that a session can only lower its own.
     budgets: { ...workspace.budgets, ...session.budgets },
   };

@@ -29,6 +29,8 @@ export const workspacePaths = (root: string) => ({
   status: join(root, '.agentd', 'status.json'),
   /** What is owed and not happening, for other programs. */
   owed: join(root, '.agentd', 'owed.json'),
+  /** Notices that are still to be delivered, and up to where event logs were read for them. */
+  notices: join(root, '.agentd', 'notices'),
   /** Crashed daemons and the sessions that may have caused it. */
   crashes: join(root, '.agentd', 'crashes.json'),
   /** The active session, and the watchdog's note. */

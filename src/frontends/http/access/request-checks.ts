@@ -1,6 +1,7 @@
 import type { MiddlewareHandler } from 'hono';
 import { errorText, UserError } from '../../../base/user-error.ts';
 import type { AccessTokens } from '../../../client/actions/access.ts';
+import { ANSWER_PATH } from '../../../client/actions/answer-link.ts';
 import type { Client } from '../../../client/index.ts';
 import type { AccessToken } from '../../../protocol/workspace/daemon-files.ts';
 import { HttpProblem } from '../common/http-problem.ts';
@@ -104,7 +105,7 @@ export function checkToken(
     reported.add(text);
   };
   return async (c, next) => {
-    if (OPEN_PATHS.has(c.req.path)) return next();
+    if (OPEN_PATHS.has(c.req.path) || c.req.path.startsWith(ANSWER_PATH)) return next();
     const { owner } = c.env;
     const header = c.req.header('authorization');
     const came = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1];
@@ -161,7 +162,9 @@ const UPLOAD_PATH = /^\/api\/sessions\/[^/]+\/uploads$|^\/api\/import$/;
  */
 export const checkContentType: MiddlewareHandler = async (c, next) => {
   const type = c.req.header('content-type');
-  const wanted = UPLOAD_PATH.test(c.req.path) ? 'application/octet-stream' : 'application/json';
+  // The link of an answer is itself the secret that a page of another site lacks.
+  const form = c.req.path.startsWith(ANSWER_PATH) ? 'application/x-www-form-urlencoded' : undefined;
+  const wanted = form ?? (UPLOAD_PATH.test(c.req.path) ? 'application/octet-stream' : 'application/json');
   if (WRITES.has(c.req.method) && type?.split(';', 1)[0]?.trim().toLowerCase() !== wanted)
     throw new HttpProblem(415, {
       wanted: `Content-Type ${wanted}`,
