@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { SaveOrder } from '../../src/engine/ports/store-ports.ts';
-import { resolveCheckpoints } from '../../src/protocol/settings/effective-settings.ts';
+import { resolveCheckpoints } from '../../src/protocol/settings/checkpoint-limits.ts';
 import { openCheckpoints } from '../../src/store/checkpoints/checkpoint-store.ts';
 import { sessionPaths } from '../../src/store/layout/layout.ts';
 import { count, median, ms, table } from './numbers.ts';

@@ -4,7 +4,8 @@ import { errorText } from '../base/user-error.ts';
 import { type Client, openClient } from '../client/index.ts';
 import { commandLine } from '../client/sessions/client-errors.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
-import { type CheckpointLimits, resolveSettings } from '../protocol/settings/effective-settings.ts';
+import type { CheckpointLimits } from '../protocol/settings/checkpoint-limits.ts';
+import { resolveSettings } from '../protocol/settings/effective-settings.ts';
 import { measureCheckpoints, openSkillStore, sessionPaths } from '../store/index.ts';
 import { inspectJobs } from '../tools/jobs/job-store.ts';
 import {

@@ -8,8 +8,9 @@ import type { OpenedSession } from '../daemon/sessions/pool-state.ts';
 import type { RunGuarded, SessionPorts } from '../engine/ports/session-ports.ts';
 import { type Model, ModelError } from '../engine/ports/session-ports.ts';
 import type { Checkpoints, SessionStore } from '../engine/ports/store-ports.ts';
+import type { CheckpointLimits } from '../protocol/settings/checkpoint-limits.ts';
 import type { Config } from '../protocol/settings/config.ts';
-import type { CheckpointLimits, EffectiveModel } from '../protocol/settings/effective-settings.ts';
+import type { EffectiveModel } from '../protocol/settings/effective-settings.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import {
   existingRootOf,

@@ -7,7 +7,7 @@ import type { Event } from '../../src/protocol/session/event.ts';
 import { EventBody } from '../../src/protocol/session/event.ts';
 import { decodeEventLine } from '../../src/store/event-log/event-codec.ts';
 import { encodeLineWithCrc } from '../../src/store/event-log/log-lines.ts';
-import { readSnapshot } from '../../src/store/event-log/snapshots.ts';
+import { readSnapshot } from '../../src/store/event-log/snapshot-file.ts';
 import { script, setup } from '../support/agentctl.ts';
 
 const GOLDEN = 'tests/golden';

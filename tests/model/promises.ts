@@ -8,7 +8,7 @@ import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';
 import type { Event, EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { Plan } from '../../src/protocol/session/plan.ts';
-import { resolveCheckpoints } from '../../src/protocol/settings/effective-settings.ts';
+import { resolveCheckpoints } from '../../src/protocol/settings/checkpoint-limits.ts';
 import { hashFile } from '../../src/store/checkpoints/contents.ts';
 import { listCheckpoints, readManifest } from '../../src/store/checkpoints/manifest-file.ts';
 import { scanWork, wayTo } from '../../src/store/checkpoints/scan-work.ts';

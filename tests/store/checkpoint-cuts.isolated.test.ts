@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import type { SaveOrder } from '../../src/engine/ports/store-ports.ts';
-import { resolveCheckpoints } from '../../src/protocol/settings/effective-settings.ts';
+import { resolveCheckpoints } from '../../src/protocol/settings/checkpoint-limits.ts';
 import { openCheckpoints } from '../../src/store/checkpoints/checkpoint-store.ts';
 import { listCheckpoints, readManifest } from '../../src/store/checkpoints/manifest-file.ts';
 import { sha256Hex } from '../../src/store/fs/file-reads.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { RestoreOrder, SaveOrder } from '../../src/engine/ports/store-ports.ts';
-import { type CheckpointLimits, resolveCheckpoints } from '../../src/protocol/settings/effective-settings.ts';
+import { type CheckpointLimits, resolveCheckpoints } from '../../src/protocol/settings/checkpoint-limits.ts';
 import { openCheckpoints } from '../../src/store/checkpoints/checkpoint-store.ts';
 import { readManifest } from '../../src/store/checkpoints/manifest-file.ts';
 import { trimToShare } from '../../src/store/checkpoints/prune.ts';

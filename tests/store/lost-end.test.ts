@@ -8,7 +8,7 @@ import type { Reply } from '../../src/protocol/session/reply.ts';
 import { acceptSoundPart, readSoundPart } from '../../src/store/event-log/accept-log.ts';
 import { encodeEventLine } from '../../src/store/event-log/event-codec.ts';
 import { findProofsOfLoss } from '../../src/store/event-log/lost-end.ts';
-import { encodeSnapshot } from '../../src/store/event-log/snapshots.ts';
+import { encodeSnapshot } from '../../src/store/event-log/snapshot-file.ts';
 import { CorruptLogError, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
 

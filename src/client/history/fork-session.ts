@@ -9,10 +9,10 @@ import { listCheckpoints, readManifest } from '../../store/checkpoints/manifest-
 import { restoreWork } from '../../store/checkpoints/restore-work.ts';
 import { wayTo } from '../../store/checkpoints/scan-work.ts';
 import { emptyState } from '../../store/checkpoints/work-state.ts';
-import { appendToCopiedLog, copyEventLog } from '../../store/event-log/copied-log.ts';
 import { ensureFolder, syncFile, syncFolder } from '../../store/fs/durable-write.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
 import { parentSessionOf, type SessionPaths, sessionPaths } from '../../store/layout/layout.ts';
+import { appendToCopiedLog, copyEventLog } from '../../store/session/copied-log.ts';
 import type { Workspace } from '../../store/workspace/workspace.ts';
 import { rebuildFiles } from '../actions/session-admin.ts';
 import { NotInPlan } from '../sessions/client-errors.ts';

@@ -5,7 +5,7 @@ import { emptySession, type Session } from '../../core/session/session-state.ts'
 import { stateFromSnapshot } from '../../core/session/snapshot.ts';
 import { isSessionFolder, readableName, sessionFolder } from '../../protocol/workspace/session-names.ts';
 import { isLogEmpty, logEndsAt, readAppended } from '../../store/event-log/segments.ts';
-import { readSnapshot } from '../../store/event-log/snapshots.ts';
+import { readSnapshot } from '../../store/event-log/snapshot-file.ts';
 import { listNames, statIfExists } from '../../store/fs/file-reads.ts';
 import { notAFolder, wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import { existingRootOf, type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';

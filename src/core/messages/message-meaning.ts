@@ -3,8 +3,10 @@ import { truncate } from '../../base/strings.ts';
 import type { MessageMeaning } from '../../protocol/session/meaning-events.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { Limits } from '../../protocol/settings/run-options.ts';
 import { classifyIntent, type Intent } from '../intent/intent.ts';
 import { isFromAncestor } from '../session/child-session.ts';
+import { hasRole } from '../session/sender-rights.ts';
 import type { Message } from '../session/session-messages.ts';
 import { activePlan, sessionLanguage, sessionStatus } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
@@ -118,3 +120,22 @@ export function shelvingQuestion(session: Session, rules: Pick<Rules, 'language'
 
 /** Code points of a goal or a message in a question to its person. */
 const MAX_GOAL_SHOWN = 200;
+
+/** The amount that a "continue" in words grants: "give it 20 more". */
+export function grantedLimits(message: Message | undefined): Limits {
+  if (!message || message.command !== undefined || message.template || message.as === 'data') return {};
+  const { kind, amount } = classifyIntent(message.text, { planStatus: 'paused' });
+  return kind === 'continue' && amount && amount.value >= 1 ? { [amount.unit]: Math.floor(amount.value) } : {};
+}
+
+/** The same, no higher than what the settings allow its sender. */
+export function boundedGrant(message: Message, most: Limits): Limits {
+  const granted = grantedLimits(message);
+  if (hasRole(message.rights, 'admin')) return granted;
+  return Object.fromEntries(
+    Object.entries(granted).map(([key, value]) => [
+      key,
+      Math.min(value ?? Infinity, most[key as keyof Limits] ?? Infinity),
+    ]),
+  );
+}

@@ -9,7 +9,7 @@ import { withSendersReach } from '../session/sender-rights.ts';
 import { discardAnsweredTexts, dropKey, type Message, toTakenDrop, withoutText } from '../session/session-messages.ts';
 import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
-import { markApprovalSeen, reduceApproval, reduceChildCalls } from './reduce-approval.ts';
+import { markApprovalSeen, reduceApproval, reduceBrowserHold, reduceChildCalls } from './reduce-approval.ts';
 import { reduceChild } from './reduce-child.ts';
 import { reduceCrashCounts } from './reduce-crash-counts.ts';
 import { reduceMeaning } from './reduce-meaning.ts';
@@ -65,9 +65,8 @@ function applyEvent(session: Session, event: Event): Session {
     case 'approval.answered':
       return reduceApproval(session, event);
     case 'browser.taken':
-      return { ...session, browserHold: { from: event.from ?? null, since: event.at } };
     case 'browser.returned':
-      return { ...session, browserHold: null, notices: noteBrowserUse(session, event.seq) };
+      return reduceBrowserHold(session, event);
     case 'work.saved':
     case 'work.restored':
       return reduceWork(session, event);
@@ -77,9 +76,7 @@ function applyEvent(session: Session, event: Event): Session {
     case 'child.asked':
       return reduceChildCalls(session, event);
     case 'context.compacted':
-      return event.kept === undefined
-        ? resetConversation(session)
-        : compactConversation(session, event.summary, event.kept);
+      return reduceCompaction(session, event);
     case 'reply.committed':
       return replyCommitted(session, event);
     case 'reply.published':
@@ -114,11 +111,8 @@ const rightsIn =
   (id: string) =>
     mapGet(messages, id)?.rights;
 
-/** The model hears once that a person used the browser, however often they did until then. */
-const noteBrowserUse = ({ notices }: Session, seq: number): Session['notices'] => [
-  ...notices.filter(({ about }) => about !== 'browser'),
-  { seq, about: 'browser' },
-];
+const reduceCompaction = (session: Session, { kept, summary }: EventOf<'context.compacted'>): Session =>
+  kept === undefined ? resetConversation(session) : compactConversation(session, summary, kept);
 
 /** The subject of a message, in about a line; '' for a command, as `titleFromMessage` has it of one with a slash. */
 function goalOfMessage({ text, command, template }: Message): string {

@@ -5,6 +5,7 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { type Limits, resolveLimits } from '../../protocol/settings/run-options.ts';
 import { commonReach, type SessionReach } from '../../protocol/workspace/daemon-files.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
+import { grantedLimits } from '../messages/message-meaning.ts';
 import {
   bumpRevision,
   currentStepIndex,
@@ -16,13 +17,7 @@ import {
 import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
 import { limitsOfMessage } from '../session/session-messages.ts';
-import {
-  activePlan,
-  endsBackgroundJobs,
-  grantedLimits,
-  ownLimitsWhenResumed,
-  planLeftPaused,
-} from '../session/session-queries.ts';
+import { activePlan, endsBackgroundJobs, ownLimitsWhenResumed, planLeftPaused } from '../session/session-queries.ts';
 import { FRESH_PLAN_PROGRESS, type PlanProgress, type Session } from '../session/session-state.ts';
 import {
   addStandInMessage,

@@ -5,6 +5,7 @@ import { RUN_END } from '../../protocol/session/reply.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerForPeople, textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
+import { grantedLimits } from '../messages/message-meaning.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary, MAX_NAMED_CHARS, planNotes, stepsBlockedByPerson } from '../messages/status-report.ts';
@@ -13,7 +14,7 @@ import { explainNothingReady } from '../plan/step-readiness.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../session/internal-calls.ts';
 import type { Run, Turn, TurnCall } from '../session/run-state.ts';
-import { activePlan, endsBackgroundJobs, grantedLimits, sessionLanguage } from '../session/session-queries.ts';
+import { activePlan, endsBackgroundJobs, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
 
 const MINUTE_MS = 60_000;

@@ -9,7 +9,7 @@ import { nextPersonCheck } from '../detect/step-claims.ts';
 import { classifyIntent } from '../intent/intent.ts';
 import { isConfirmation } from '../messages/approval-answers.ts';
 import { parseCommand, textWithoutCommand } from '../messages/commands.ts';
-import { intentOf, wordsContext } from '../messages/message-meaning.ts';
+import { boundedGrant, intentOf, wordsContext } from '../messages/message-meaning.ts';
 import { withdrawQuestionEvents } from '../messages/questions.ts';
 import { replyEvent, replyInWords, standInReplyName } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -20,7 +20,6 @@ import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
 import { CHECK_TOOL, checkCallKey } from '../session/internal-calls.ts';
 import { limitsOfMessage, type Message } from '../session/session-messages.ts';
 import {
-  boundedGrant,
   isWaitingForSettings,
   ownLimitsWhenResumed,
   planLeftPaused,

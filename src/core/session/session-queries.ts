@@ -4,10 +4,8 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END, type SessionStanding } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
-import { classifyIntent } from '../intent/intent.ts';
 import { sessionDepth } from './child-session.ts';
 import { checkCallKey } from './internal-calls.ts';
-import { hasRole } from './sender-rights.ts';
 import { limitsOfMessage, type Message } from './session-messages.ts';
 import type { Session } from './session-state.ts';
 
@@ -78,25 +76,6 @@ export const isWaitingForSettings = ({ run, runEnd }: Session): boolean =>
 export function ownLimitsWhenResumed(session: Session, message: Message | undefined, plan: string | undefined): Limits {
   const before = isWaitingForSettings(session) && plan === undefined ? session.runEnd?.ownLimits : undefined;
   return { ...before, ...limitsOfMessage(message) };
-}
-
-/** The amount that a "continue" in words grants: "give it 20 more". */
-export function grantedLimits(message: Message | undefined): Limits {
-  if (!message || message.command !== undefined || message.template || message.as === 'data') return {};
-  const { kind, amount } = classifyIntent(message.text, { planStatus: 'paused' });
-  return kind === 'continue' && amount && amount.value >= 1 ? { [amount.unit]: Math.floor(amount.value) } : {};
-}
-
-/** The same, no higher than what the settings allow its sender. */
-export function boundedGrant(message: Message, most: Limits): Limits {
-  const granted = grantedLimits(message);
-  if (hasRole(message.rights, 'admin')) return granted;
-  return Object.fromEntries(
-    Object.entries(granted).map(([key, value]) => [
-      key,
-      Math.min(value ?? Infinity, most[key as keyof Limits] ?? Infinity),
-    ]),
-  );
 }
 
 /** What a run waits for by itself, and until when (ISO 8601): it goes on then. */

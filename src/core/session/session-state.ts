@@ -187,12 +187,7 @@ export type CrashCounts = {
 /** Daemons a message may crash before it becomes a dead letter (rule R20). */
 export const CRASH_LIMIT = 3;
 
-export const NO_CRASHES: CrashCounts = {
-  count: 0,
-  lastError: null,
-  hadOpenCall: false,
-  lastEpoch: 0,
-};
+export const NO_CRASHES: CrashCounts = { count: 0, lastError: null, hadOpenCall: false, lastEpoch: 0 };
 
 export function emptySession(name: string): Session {
   return {

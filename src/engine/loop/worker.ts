@@ -156,7 +156,7 @@ async function runUntilIdle(loop: SessionLoop): Promise<void> {
     if (loop.sessionLog.sinceSnapshot === 'due') await takeSnapshot(loop);
     if (!loop.intake.isDue) clearIntakeTrouble(loop);
     if (loop.stopReason !== null || decision.do === 'idle') return;
-    if (decision.do !== 'think' && decision.do !== 'act') continue;
+    if (decision.do !== 'think' && decision.do !== 'act' && decision.do !== 'interpret') continue;
     if ((await performCall(loop, decision, rules)) === 'wait') return;
     // What could not be read during the call stops the work here if it still cannot be read.
     if (loop.hasIntakeFailed) await loop.readRules();

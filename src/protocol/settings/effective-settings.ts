@@ -1,6 +1,7 @@
 import { type BrowserState, NO_BROWSER } from '../workspace/handover.ts';
 import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
 import type { PeriodBudgets } from './budgets.ts';
+import { type CheckpointLimits, resolveCheckpoints } from './checkpoint-limits.ts';
 import type { AgentProfile, Config, Settings, sharedSettings } from './config.ts';
 import type { McpServers } from './mcp-config.ts';
 import type { ModelRoles, ModelSettings } from './model-settings.ts';
@@ -227,33 +228,6 @@ export function resolveRetention({ retention }: Pick<Config, 'retention'>): { re
   return { recordDays: retention?.log_days ?? 90, filesDays: retention?.files_days ?? 30 };
 }
 
-const MEGABYTE = 1024 * 1024;
-const CACHES = [
-  'node_modules',
-  '.venv',
-  'venv',
-  '__pycache__',
-  '.cache',
-  '.pytest_cache',
-  '.mypy_cache',
-  '.ruff_cache',
-];
-const EXCLUDED = [...CACHES, '.tox', '.npm', '.pnpm-store', '.yarn', '.gradle', '.turbo', '.next', '.parcel-cache'];
-
-/**
- * What is kept of `work/`. Repositories of Git are always left out, as their files change together or are damaged.
- */
-export function resolveCheckpoints({ checkpoints = {} }: Pick<Config, 'checkpoints'>): CheckpointLimits {
-  return {
-    exclude: ['.git', ...(checkpoints.exclude ?? EXCLUDED)],
-    keep: checkpoints.keep ?? 50,
-    maxFiles: checkpoints.max_files ?? 20_000,
-    maxFileBytes: (checkpoints.max_file_mb ?? 100) * MEGABYTE,
-    maxBytes: (checkpoints.max_mb ?? 1000) * MEGABYTE,
-    maxWorkspaceBytes: (checkpoints.max_workspace_mb ?? 10_000) * MEGABYTE,
-  };
-}
-
 /** Where commands run. */
 function resolveSandbox({ sandbox, network }: Pick<Config, 'sandbox' | 'network'>): SandboxSettings {
   return { mode: sandbox ?? 'auto', network: network?.shell ?? false };
@@ -261,20 +235,6 @@ function resolveSandbox({ sandbox, network }: Pick<Config, 'sandbox' | 'network'
 
 /** The sandbox settings: `sandbox` and `network.shell`. */
 export type SandboxSettings = { mode: 'auto' | 'bwrap' | 'none'; network: boolean };
-
-/** The limits of a session's checkpoints, with every default filled in. */
-export type CheckpointLimits = {
-  /** Names, or paths below `work/`, that are left out; `*` stands for any part of a name. */
-  exclude: readonly string[];
-  /** How many are kept; 0: none is taken. */
-  keep: number;
-  maxFiles: number;
-  maxFileBytes: number;
-  /** Of all contents that a session keeps. */
-  maxBytes: number;
-  /** Of those of all sessions. */
-  maxWorkspaceBytes: number;
-};
 
 /** The languages in which the daemon itself answers. */
 export type Language = 'en' | 'zh';

@@ -2,7 +2,7 @@ import { createMutex } from '../../base/async.ts';
 import { isDiskFull, UserError } from '../../base/user-error.ts';
 import type { Checkpoints, SavedCheckpoint, SaveOrder } from '../../engine/ports/store-ports.ts';
 import type { FileChange } from '../../protocol/session/checkpoint.ts';
-import type { CheckpointLimits } from '../../protocol/settings/effective-settings.ts';
+import type { CheckpointLimits } from '../../protocol/settings/checkpoint-limits.ts';
 import { ensureFolder, removeStaging } from '../fs/durable-write.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { openContents } from './contents.ts';

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { createLimiter, createPacer } from '../../base/async.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import type { CheckpointEntry, LeftOutReason } from '../../protocol/session/checkpoint.ts';
-import type { CheckpointLimits } from '../../protocol/settings/effective-settings.ts';
+import type { CheckpointLimits } from '../../protocol/settings/checkpoint-limits.ts';
 import { TIMESTAMP_TICK_MS } from '../fs/file-reads.ts';
 import { type FolderOnPath, type OpenFolder, statInFolder, withFolderAsync, withSubfolder } from '../fs/open-folder.ts';
 import { DiskError } from '../fs/store-errors.ts';

@@ -4,7 +4,7 @@ import { listNames, readTextFile, statIfExists } from '../fs/file-reads.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { type LogExtent, readEventLog } from './log-reader.ts';
 import { corruptLog, lostEndAdvice } from './segments.ts';
-import { readSnapshot } from './snapshots.ts';
+import { readSnapshot } from './snapshot-file.ts';
 
 /** A file that was made after a sync of an event which the log does not have. */
 export type ProofOfLoss = { path: string; what: string };

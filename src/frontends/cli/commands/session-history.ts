@@ -125,6 +125,21 @@ function summarizeOpenWork(event: EventOf<'recovery.started' | 'daemon.stopped'>
   return [...event.open, ...wrong.filter((text) => text !== undefined)].join('; ');
 }
 
+function summarizeModelCall(event: EventOf<'model.answered' | 'model.failed'>): string {
+  if (event.type === 'model.answered')
+    return `${event.usage.tokens} tokens, ${event.ms} ms${formatCalls(event)}: ${event.text}`;
+  const next = event.retry_at ? `, next attempt at ${formatLocalTime(event.retry_at)}` : '';
+  return `${event.kind}, attempt ${event.attempt}${next}: ${event.error}`;
+}
+
+function summarizeChild(event: EventOf<'child.sent' | 'child.asked' | 'child.replied'>): string {
+  if (event.type === 'child.asked')
+    return event.calls.map(({ session, id, tool, display }) => `${session} ${id}, ${tool} ${display}`).join('; ');
+  if (event.type === 'child.replied')
+    return `${event.step} from ${event.child}, ${event.reply.status}: ${event.reply.text}`;
+  return `${event.step} to ${event.child}, attempt ${event.attempt}${event.command ? `, /${event.command}` : ''}`;
+}
+
 function summarizeEvent(event: Event): string {
   switch (event.type) {
     case 'session.opened':
@@ -145,9 +160,8 @@ function summarizeEvent(event: Event): string {
     case 'run.resumed':
       return `by ${event.by}, for ${event.message}`;
     case 'model.answered':
-      return `${event.usage.tokens} tokens, ${event.ms} ms${formatCalls(event)}: ${event.text}`;
     case 'model.failed':
-      return `${event.kind}, attempt ${event.attempt}${event.retry_at ? `, next attempt at ${formatLocalTime(event.retry_at)}` : ''}: ${event.error}`;
+      return summarizeModelCall(event);
     case 'tool.started':
       return `${event.call} ${event.name} ${event.args}`;
     case 'tool.finished':
@@ -187,11 +201,9 @@ function summarizeEvent(event: Event): string {
     case 'step.skipped':
       return `${event.step} by ${event.by}: ${'error' in event ? event.error : event.reason}`;
     case 'child.sent':
-      return `${event.step} to ${event.child}, attempt ${event.attempt}${event.command ? `, /${event.command}` : ''}`;
     case 'child.asked':
-      return event.calls.map(({ session, id, tool, display }) => `${session} ${id}, ${tool} ${display}`).join('; ');
     case 'child.replied':
-      return `${event.step} from ${event.child}, ${event.reply.status}: ${event.reply.text}`;
+      return summarizeChild(event);
     case 'context.compacted':
       return event.summary === '' ? 'a new conversation' : `up to ${event.upto}: ${event.summary}`;
     case 'run.ended':

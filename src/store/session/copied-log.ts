@@ -2,11 +2,11 @@ import * as fs from 'node:fs';
 import { UserError } from '../../base/user-error.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { LogPosition } from '../../protocol/session/log-entry.ts';
+import { encodeEventLine, stampEvents } from '../event-log/event-codec.ts';
+import { streamEventLog } from '../event-log/log-reader.ts';
 import { writeAll } from '../fs/durable-write.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
-import { encodeEventLine, stampEvents } from './event-codec.ts';
-import { streamEventLog } from './log-reader.ts';
 
 /** The epoch of a copied log. Voided lines of the original are not copied, so nothing has to be told apart. */
 const EPOCH = 1;
