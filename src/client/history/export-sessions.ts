@@ -115,12 +115,13 @@ async function collectWork(session: KnownSession, copies: string, entries: Entry
   const contents = openContents({ checkpointContents: copies });
   const { top, way } = wayTo(session.work, undefined);
   const most = Number.POSITIVE_INFINITY;
+  const { signal } = new AbortController();
   const { state } = await scanWork(top, way, {
     limits: { exclude: [], keep: 1, maxFiles: most, maxFileBytes: most, maxBytes: most, maxWorkspaceBytes: most },
     readContent: contents.put,
-    signal: new AbortController().signal,
+    signal,
   });
-  await contents.commit();
+  await contents.commit(signal);
   const leftOut = state.leftOut.map(({ path, why }) => `work/${path} (${why.replace('_', ' ')})`);
   for (const entry of state.entries.values()) {
     const why = whyNotInTar(entry);

@@ -57,7 +57,7 @@ export function openCheckpoints(paths: SessionPaths, work: string, limits: () =>
       last = { ...now, number: before.number };
       return { checkpoint: before.number, ...found };
     }
-    const added = await contents.commit();
+    const added = await contents.commit(signal);
     const number = Math.max(order.last, before.number) + 1;
     await writeManifest(paths, headerOf(number, order, now), now.state.entries.values(), signal);
     last = { ...now, number };

@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { copyFile, type FileHandle, open } from 'node:fs/promises';
+import { createPacer } from '../../base/async.ts';
 import { UserError } from '../../base/user-error.ts';
 import { createFile, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { listNames, sha256Hex, statIfExists } from '../fs/file-reads.ts';
 import { DiskError, toDiskError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
+import { SLICE_MS } from './manifest-file.ts';
 
 const { COPYFILE_FICLONE } = fs.constants;
 const CHUNK_BYTES = 1024 * 1024;
@@ -16,8 +18,8 @@ export type Contents = {
    * Reads the first `size` bytes of an open file and returns their SHA-256. A copy is kept from the next `commit` on.
    */
   put(file: FileHandle, size: number): Promise<string>;
-  /** Puts what was staged in place, durably. Returns how many bytes were added. */
-  commit(): Promise<number>;
+  /** Puts what was staged in place, durably. Returns how many bytes were added. Throws the signal's reason. */
+  commit(signal: AbortSignal): Promise<number>;
   /** Removes what was staged. */
   discard(): void;
 };
@@ -54,9 +56,11 @@ export function openContents({ checkpointContents: folder }: Pick<SessionPaths, 
         throw toDiskError(error, 'write', path);
       }
     },
-    async commit() {
+    async commit(signal) {
+      const pace = createPacer(SLICE_MS, signal);
       let added = 0;
       for (const [sha256, copy] of staged) {
+        await pace();
         if (!copy) continue;
         fs.renameSync(copy.path, `${folder}/${sha256}`);
         added += copy.size;

@@ -34,21 +34,18 @@ export async function writeManifest(
 ): Promise<boolean> {
   const pace = createPacer(SLICE_MS, signal);
   const lines: string[] = [];
+  const sum = createHash('sha256');
   for (const entry of entries) {
-    lines.push(JSON.stringify(entry));
+    const line = JSON.stringify(entry);
+    lines.push(line);
+    sum.update(`${line}\n`);
     await pace();
   }
   const body = lines.join(',\n');
   const head = JSON.stringify(header, null, 1).slice(0, -2);
-  const text = `${head},\n "entries": [\n${body}\n ],\n "sha256": "${sumOf(lines)}"\n}\n`;
+  const text = `${head},\n "entries": [\n${body}\n ],\n "sha256": "${sum.digest('hex')}"\n}\n`;
   const staging = `${paths.checkpoints}/${stagingName()}`;
   return placeNewFile(staging, paths.checkpoint(header.checkpoint), text);
-}
-
-function sumOf(lines: readonly string[]): string {
-  const sum = createHash('sha256');
-  for (const line of lines) sum.update(line).update('\n');
-  return sum.digest('hex');
 }
 
 export type SavedWork = { header: ManifestHeader; state: WorkState };
@@ -79,16 +76,16 @@ export async function readManifest(
     throw fault(`expected the manifest of checkpoint ${number}, found something else.`);
   const pace = createPacer(SLICE_MS, signal);
   const state: WorkState = { entries: new Map(), leftOut: header.data.left_out };
-  const lines: string[] = [];
-  for (const raw of body.data.entries) {
+  const sum = createHash('sha256');
+  for (const [n, raw] of body.data.entries.entries()) {
     const entry = CheckpointEntry.safeParse(raw);
     if (!entry.success || !isSafeKey(keyOf(entry.data)))
-      throw fault(`entry ${lines.length + 1} is none: ${JSON.stringify(raw).slice(0, 200)}.`);
-    lines.push(JSON.stringify(raw));
+      throw fault(`entry ${n + 1} is none: ${JSON.stringify(raw).slice(0, 200)}.`);
+    sum.update(`${JSON.stringify(raw)}\n`);
     state.entries.set(keyOf(entry.data), entry.data);
     await pace();
   }
-  if (sumOf(lines) !== body.data.sha256)
+  if (sum.digest('hex') !== body.data.sha256)
     throw fault('its checksum does not match its entries, so somebody changed it.');
   return { header: header.data, state };
 }

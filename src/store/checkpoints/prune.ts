@@ -81,7 +81,8 @@ const Facts = Manifest.pick({ steps: true, plan: true });
 async function readKept(paths: SessionPaths, number: number): Promise<Kept> {
   const text = await readFile(paths.checkpoint(number), 'utf8').catch(() => '');
   const contents = new Set(Array.from(text.matchAll(/"sha256": ?"([0-9a-f]{64})"/g), ([, hash = '']) => hash));
-  const json = parseJson(text);
+  // What comes before the entries is enough; parsing all of it would keep other sessions waiting.
+  const json = parseJson(`${text.slice(0, text.indexOf(',\n "entries": ['))}}`);
   const facts = Facts.safeParse(json.ok ? json.value : undefined).data;
   return { number, isStepEnd: facts ? facts.steps.length > 0 : true, plan: facts?.plan ?? null, contents };
 }
