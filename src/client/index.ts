@@ -1,6 +1,6 @@
 import type { Reply } from '../protocol/session/reply.ts';
 import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
-import { createUlidGenerator } from '../store/inbox/ulid.ts';
+import { createUlidGenerator } from '../store/inbox/sender.ts';
 import { type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
 import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
 import type { Workspace } from '../store/workspace/workspace.ts';

@@ -1,14 +1,11 @@
 import * as fs from 'node:fs';
 import { promisify } from 'node:util';
 import { errorText, isDiskFull } from '../base/user-error.ts';
-import { readAccessToken } from '../client/actions/access.ts';
-import { ANSWER_PATH, signAnswerLink } from '../client/actions/answer-link.ts';
 import { realClock, timesOf } from '../daemon/host/clock.ts';
 import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk.ts';
 import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
 import { openSpendingBook } from '../daemon/host/spending.ts';
-import { startNotices } from '../daemon/notices/notice-service.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
@@ -20,7 +17,6 @@ import {
   resolveSettings,
 } from '../protocol/settings/effective-settings.ts';
 import type { ModelSettings } from '../protocol/settings/model-settings.ts';
-import type { Notice } from '../protocol/workspace/notice-file.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import { replaceFile } from '../store/fs/replace-file.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
@@ -40,7 +36,7 @@ import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
 import { openLiveSettings } from './live-settings.ts';
 import { endpointProfiles } from './model-check.ts';
 import { openSessionWorld } from './open-session.ts';
-import { startOwedFile } from './owed-writer.ts';
+import { startTelling } from './owed-writer.ts';
 import { openSecretRedaction } from './redaction.ts';
 import { openScheduledSessions } from './scheduled-sessions.ts';
 import { logEachOnce } from './session-notes.ts';
@@ -136,14 +132,9 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     scheduled: openScheduledSessions(options.root),
     parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
   });
-  const notices = startNotices({
-    ...{ workspace, env, clock: realClock, log },
-    targets: () => currentConfig().notify ?? [],
-    linkTo: (session, call) => linkToCall(workspace.paths, currentConfig().public_url, session, call),
-  });
-  const owed = startOwedFile({
-    ...{ paths: workspace.paths, clock: realClock, log, lostServers: mcp.lost },
-    onItems: notices.takeOwed,
+  const { owed, notices } = startTelling({
+    ...{ workspace, env, clock: realClock, log, lostServers: mcp.lost },
+    config: currentConfig,
   });
   const published = publishLater(workspace.paths.schemas, log);
   return {
@@ -156,18 +147,6 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
       await Promise.all([mcp.close(), pool.close(), spending.close()]);
     },
   };
-}
-
-/** The link that shows a waiting call and takes its answer; undefined if there is no public address. */
-async function linkToCall(
-  paths: Workspace['paths'],
-  url: string | undefined,
-  session: string,
-  { id, hash, expires_at: until }: NonNullable<Notice['call']>,
-): Promise<string | undefined> {
-  if (url === undefined) return undefined;
-  const link = signAnswerLink(await readAccessToken(paths), { session, id, hash, until });
-  return `${url.replace(/\/$/, '')}${ANSWER_PATH}${link}`;
 }
 
 type Log = SessionPorts['log'];
@@ -227,7 +206,7 @@ function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOpt
 
 /** Removes files that an earlier daemon left half-written. */
 async function prepareWorkspace({ paths, removeUnfinished }: Workspace, log: Log): Promise<void> {
-  for (const folder of [paths.own, paths.schemas, paths.usage]) removeStaging(folder);
+  for (const folder of [paths.own, paths.schemas, paths.usage, paths.notices]) removeStaging(folder);
   try {
     removeUnfinished(realClock.now());
   } catch (error) {

@@ -5,8 +5,7 @@ export { removeStaging, syncFolder } from './fs/durable-write.ts';
 export { createFolderId, watchFolderIdentity } from './fs/open-folder.ts';
 export { replaceFile } from './fs/replace-file.ts';
 export { CorruptLogError, FencedError } from './fs/store-errors.ts';
-export { dropMessage } from './inbox/sender.ts';
-export { createUlidGenerator } from './inbox/ulid.ts';
+export { createUlidGenerator, dropMessage } from './inbox/sender.ts';
 export {
   existingRootOf,
   parentSessionOf,

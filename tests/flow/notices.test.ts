@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { serveHttp } from '../../src/frontends/http/index.ts';
-import { Notice } from '../../src/protocol/workspace/notice-file.ts';
+import { NoticeBody } from '../../src/protocol/session/notice-file.ts';
 import { ground, until } from '../support/daemon.ts';
 
 const KEY = 'a key of the hook';
 
-type Got = { notice: Notice; signature: string | undefined; body: string };
+type Got = { notice: NoticeBody; signature: string | undefined; body: string };
 
 /** A server of a hook that answers with a status, and keeps what it accepted. */
 async function startHook() {
@@ -22,7 +22,7 @@ async function startHook() {
     for await (const piece of request) body += piece;
     if (state.status === 200)
       got.push({
-        notice: Notice.parse(JSON.parse(body)),
+        notice: NoticeBody.parse(JSON.parse(body)),
         signature: request.headers['x-agentd-signature']?.toString(),
         body,
       });
@@ -72,7 +72,7 @@ test('a waiting call is notified with a signature; its link shows that call, all
   for (let look = 0; look < 3; look += 1) {
     const page = await (await fetch(link)).text();
     expect(page).toContain('Allow this call?');
-    expect(page).toContain('&lt;b&gt;a&lt;/b&gt;');
+    expect(page).toContain('&#60;b&#62;a&#60;/b&#62;');
     expect(page).not.toContain('<b>a</b>');
   }
   expect((await fetch(`${link.slice(0, -4)}aaaa`)).status).toBe(410);
@@ -93,11 +93,12 @@ test('notices that a hook does not accept are sent after a restart, each once an
   await until(() => hook.state.refused > 0, 'a refused notice');
   on.sh('demo', 'echo "again" > inbox/2.md');
   const folder = join(on.root, '.agentd', 'notices');
-  await until(() => readdirSync(folder).length === 3, 'both notices and the marks');
+  const files = () => readdirSync(folder).filter((name) => name.endsWith('.json'));
+  await until(() => files().length === 3, 'both notices and the marks');
   first.process.kill('SIGKILL');
   await first.ended;
   hook.state.status = 200;
-  for (const name of readdirSync(folder).filter((one) => one !== 'read.json')) {
+  for (const name of files().filter((one) => one !== 'read.json')) {
     const file = JSON.parse(readFileSync(join(folder, name), 'utf8'));
     writeFileSync(
       join(folder, name),

@@ -133,6 +133,8 @@ const WAYS: Record<string, Way> = {
   'budgets.month.tokens': { wins: [20, 10] },
   'budgets.month.cost': { wins: [20, 10] },
   'budgets.month.minutes': { wins: [20, 10] },
+  notify: { workspace: [{ webhook: 'https://hook.example' }] },
+  public_url: { workspace: 'https://agent.example' },
   'budgets.per_session.day.tokens': { workspace: 1 },
   'budgets.per_session.day.cost': { workspace: 1 },
   'budgets.per_session.day.minutes': { workspace: 1 },

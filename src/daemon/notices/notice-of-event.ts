@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { escapeInvisible, truncate } from '../../base/strings.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
+import type { NoticeBody } from '../../protocol/session/notice-file.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { NoticeKind } from '../../protocol/settings/notify.ts';
-import type { Notice } from '../../protocol/workspace/notice-file.ts';
 import type { OwedItem } from '../../protocol/workspace/owed-file.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 
@@ -17,7 +17,7 @@ const ASKED_FOR: ReadonlySet<string> = new Set<string>([RUN_END.asked, RUN_END.s
  * The notice of an event, if it is one that people are notified of. A child session reports only its calls that wait:
  * the end of its runs is its parent's matter.
  */
-export function noticeOf(session: string, isChild: boolean, event: Event): Notice | undefined {
+export function noticeOf(session: string, isChild: boolean, event: Event): NoticeBody | undefined {
   if (event.type === 'approval.asked') return ofApproval(session, event);
   if (event.type !== 'run.ended' || isChild || event.reason === RUN_END.approval) return undefined;
   if (ASKED_FOR.has(event.reason) || event.status === 'cancelled') return undefined;
@@ -25,7 +25,7 @@ export function noticeOf(session: string, isChild: boolean, event: Event): Notic
   return { ...head(session, event, event.status), text: toText(asked) };
 }
 
-function ofApproval(session: string, event: EventOf<'approval.asked'>): Notice {
+function ofApproval(session: string, event: EventOf<'approval.asked'>): NoticeBody {
   const { id, name: tool, display, hash, expires_at } = event;
   const shown = truncate(escapeInvisible(display), MAX_CALL_CHARS);
   return {
@@ -36,7 +36,7 @@ function ofApproval(session: string, event: EventOf<'approval.asked'>): Notice {
 }
 
 /** A notice of something that is owed. Its id is the same as long as it stays owed for the same reason. */
-export function noticeOfOwed(item: OwedItem, now: Date): Notice {
+export function noticeOfOwed(item: OwedItem, now: Date): NoticeBody {
   const { session, why, help } = item;
   return {
     ...{ version: 1, id: owedId(item), at: now.toISOString(), kind: 'owed' },

@@ -9,8 +9,8 @@ import { removeOldStaging, removeStaging, syncFolder } from '../fs/durable-write
 import { type FolderOnPath, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
-import { isIgnoredName } from '../layout/ignored-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
+import { isIgnoredName } from '../layout/layout.ts';
 import { WATCHED_VERSIONS } from '../plan/plan-content.ts';
 
 /** Days that data is kept; 0: forever. */

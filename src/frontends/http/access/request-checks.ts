@@ -1,7 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
 import { errorText, UserError } from '../../../base/user-error.ts';
 import type { AccessTokens } from '../../../client/actions/access.ts';
-import { ANSWER_PATH } from '../../../client/actions/answer-link.ts';
 import type { Client } from '../../../client/index.ts';
 import type { AccessToken } from '../../../protocol/workspace/daemon-files.ts';
 import { HttpProblem } from '../common/http-problem.ts';
@@ -25,6 +24,8 @@ const OPEN_PATHS = new Set([
     '/app.webmanifest',
   ],
 ]);
+/** The path of the page of a link, which shows a waiting call and takes its answer. */
+export const ANSWER_PATH = '/answer/';
 const WRITES = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 
 const withoutPort = (host: string): string => host.replace(/:\d{1,5}$/, '');

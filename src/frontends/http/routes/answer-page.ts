@@ -1,7 +1,13 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Context, Hono } from 'hono';
-import { ANSWER_PATH, type AnswerState, answerByLink, lookAtAnswerLink } from '../../../client/actions/answer-link.ts';
-import type { Client } from '../../../client/index.ts';
+import { legible } from '../../../base/strings.ts';
+import { UserError } from '../../../base/user-error.ts';
+import { approvalMessage } from '../../../client/actions/messaging.ts';
+import type { ApprovalRequest, Client } from '../../../client/index.ts';
+import { NoSuchApproval, NoSuchSession } from '../../../client/sessions/client-errors.ts';
+import { LinkedCall } from '../../../protocol/session/notice-file.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
+import { ANSWER_PATH } from '../access/request-checks.ts';
 import { HttpProblem } from '../common/http-problem.ts';
 import type { HttpEnv } from '../common/operation.ts';
 
@@ -58,9 +64,87 @@ function show(c: Context<HttpEnv>, state: AnswerState): Response {
   );
 }
 
-const MARKS: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' };
-
-const toHtml = (text: string): string => text.replace(/[&<>"']/g, (mark) => MARKS[mark] ?? mark);
+const toHtml = (text: string): string => text.replace(/[&<>"']/g, (mark) => `&#${mark.charCodeAt(0)};`);
 
 const STYLE =
   ':root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif}main{max-width:40rem;margin:2rem auto;padding:0 1rem}pre{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid;padding:.8rem;border-radius:.4rem}form{display:flex;gap:1rem}button{flex:1;min-height:3rem;font:inherit}';
+
+/**
+ * The text of a link to a waiting call, signed with the access token of the workspace: a new token makes all links
+ * void. Who has it can see and answer that one call, and nothing else.
+ */
+export function signAnswerLink(token: string, call: LinkedCall): string {
+  const content = Buffer.from(JSON.stringify(call)).toString('base64url');
+  return `${content}.${signatureOf(token, content)}`;
+}
+
+const signatureOf = (token: string, content: string): string =>
+  createHmac('sha256', token).update(`answer ${content}`).digest('base64url');
+
+/** What became of the call of a link. */
+type AnswerState =
+  | { is: 'waiting'; call: ApprovalRequest }
+  /** `by`: who was first. */
+  | { is: 'answered'; session: string; decision: 'allow' | 'deny'; by: string }
+  | { is: 'gone'; why: string };
+
+/** Looks at the call of a link. Uses nothing up, so programs may look as often as they like. */
+async function lookAtAnswerLink(client: Client, text: string): Promise<AnswerState> {
+  const linked = await readLink(client, text);
+  if (!linked) return { is: 'gone', why: 'This link is not complete, or not of this workspace.' };
+  if (Date.parse(linked.until) < Date.now()) return { is: 'gone', why: 'This link has expired.' };
+  try {
+    const answered = await findAnswer(client, linked);
+    if (answered) return answered;
+    const call = await client.approvalRequest(linked.session, linked.id);
+    if (call.hash === linked.hash) return { is: 'waiting', call };
+    return { is: 'gone', why: 'Another call waits now.' };
+  } catch (error) {
+    if (error instanceof NoSuchApproval || error instanceof NoSuchSession)
+      return { is: 'gone', why: 'This call does not wait any more.' };
+    throw error;
+  }
+}
+
+/** Answers the call of a link, unless that was done. Returns what became of it. */
+async function answerByLink(client: Client, text: string, decision: 'allow' | 'deny'): Promise<AnswerState> {
+  const state = await lookAtAnswerLink(client, text);
+  if (state.is !== 'waiting') return state;
+  const { call } = state;
+  const message = approvalMessage(call, call.hash, decision);
+  // The same link sends the same message, however often a button is pressed.
+  const id = `link.${call.hash.slice(0, 16)}.${call.id}.${decision}`;
+  await client.sendOnce(call.session, { ...message, id, from: LINK_SENDER }, { mustExist: true });
+  return { is: 'answered', session: call.session, decision, by: 'you' };
+}
+
+/** How an answer by a link is attributed: whoever had the link. */
+const LINK_SENDER = 'link';
+
+async function readLink(client: Client, text: string): Promise<LinkedCall | undefined> {
+  const [content = '', signature = ''] = text.split('.');
+  const wanted = Buffer.from(signatureOf(await client.accessToken(), content));
+  const came = Buffer.from(signature);
+  if (came.length !== wanted.length || !timingSafeEqual(came, wanted)) return undefined;
+  try {
+    return LinkedCall.parse(JSON.parse(Buffer.from(content, 'base64url').toString()));
+  } catch {
+    return undefined;
+  }
+}
+
+async function findAnswer(client: Client, { session, id }: LinkedCall): Promise<AnswerState | undefined> {
+  const senders = new Map<string, string>();
+  let found: AnswerState | undefined;
+  try {
+    for await (const { event } of client.events(session)) {
+      if (event.type === 'message.received') senders.set(event.id, event.from ?? 'a person');
+      if (event.type !== 'approval.answered' || event.id !== id) continue;
+      const by = event.by === 'person' ? (senders.get(event.message ?? '') ?? 'a person') : `the daemon (${event.why})`;
+      found = { is: 'answered', session: readableName(session), decision: event.decision, by: legible(by) };
+    }
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+  }
+  return found;
+}

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { LogPosition } from '../session/log-entry.ts';
 import { NoticeKind } from '../settings/notify.ts';
+import { LogPosition } from './log-entry.ts';
 
 /** One notice: what happened, and what is wanted. It is the body of a webhook. */
-export const Notice = z.strictObject({
+export const NoticeBody = z.strictObject({
   version: z.literal(1),
   id: z.string().describe('The same whenever the same notice is sent again.'),
   at: z.iso.datetime(),
@@ -22,12 +22,12 @@ export const Notice = z.strictObject({
     .describe('The call that waits for a person.'),
   link: z.string().optional().describe('Shows that call, and takes the answer, until it expires.'),
 });
-export type Notice = z.infer<typeof Notice>;
+export type NoticeBody = z.infer<typeof NoticeBody>;
 
 /** A notice in `.agentd/notices/` that somebody has still to get. A target is named by the hash of its address. */
 export const NoticeFile = z.strictObject({
   version: z.literal(1),
-  notice: Notice,
+  notice: NoticeBody,
   to: z.array(z.strictObject({ target: z.string(), tries: z.int().min(0), next_at: z.iso.datetime() })),
   fault: z.string().optional().describe('Why it was not delivered the last time.'),
 });
@@ -41,3 +41,12 @@ export const NoticesRead = z.strictObject({
   owed: z.array(z.string()),
 });
 export type NoticesRead = z.infer<typeof NoticesRead>;
+
+/** What a link is for: one call of one session, until it expires. */
+export const LinkedCall = z.strictObject({
+  session: z.string(),
+  id: z.int().min(1),
+  hash: z.string(),
+  until: z.iso.datetime(),
+});
+export type LinkedCall = z.infer<typeof LinkedCall>;
