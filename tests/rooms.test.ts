@@ -48,7 +48,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     packages: ['chokidar', 'proper-lockfile', 'p-queue'],
     node: true,
   },
-  client: { ours: ['store', 'schedules', 'core', 'protocol', 'base'], packages: [], node: true },
+  client: { ours: ['store', 'schedules', 'core', 'protocol', 'base'], packages: ['diff', 'tar-stream'], node: true },
   frontends: {
     ours: ['client', 'protocol', 'base'],
     packages: [

@@ -3,7 +3,9 @@ import { MESSAGE_ACTIONS } from '../../src/core/messages/message-actions.ts';
 
 const MEANING: Record<string, string> = {
   start: 'starts a run',
-  start_beside: 'answered beside the plan; its first tool call shelves the plan',
+  start_beside: 'answered beside the plan; before other work would shelve the plan, its sender is asked',
+  ask_meaning: 'asks: "Go on with …, or is this a new task?"',
+  hold_and_ask: 'begins nothing more, and asks whether to stop',
   join: 'joins the run: delivered with the next model call',
   wait: 'waits its turn: a run of its own after this one',
   resume: 'resumes the run',
@@ -14,6 +16,7 @@ const MEANING: Record<string, string> = {
   mark_paused: '`waiting` becomes `paused`',
   mark_cancelled: 'becomes `cancelled`',
   reopen: 'reopens the step closed last',
+  restore: 'restores files, if nothing works in `work/`; during a run it is refused',
   reset: 'archives the plan, starts a new conversation',
   show_status: 'answered at once',
   show_plan: 'answered at once',
@@ -54,6 +57,9 @@ export function commandsPage(): string {
     `| | ${states.map((state) => (state === 'none' ? 'no run' : state === 'failed' ? 'failed or cancelled' : state)).join(' | ')} |`,
     `|---|${states.map(() => '---').join('|')}|`,
     ...rows,
+    '',
+    '**unclear** is what a person writes that may be an order and may not. The model is asked first, in a request of its own without tools; the',
+    'table says what is done if it cannot tell. What a program sends (an id of its own, a command, a template) is never in doubt.',
     '',
     '**data** is a message of a sender who may not give instructions ([setting `senders`](security.md#what-reaches-the-model-and-as-whose-words)).',
     'Whatever it says, it starts, resumes and stops nothing; a command in it is refused.',

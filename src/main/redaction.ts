@@ -199,6 +199,7 @@ export function findSecrets(
     ...modelsOf(layer).map(({ api_key_env: name }) => name),
     'search' in layer ? layer.search?.api_key_env : undefined,
     ...(layer.secrets ?? []),
+    ...('notify' in layer ? (layer.notify ?? []) : []).flatMap(({ url_env, secret_env }) => [url_env, secret_env]),
     ...Object.values(layer.mcpServers ?? {}).flatMap(secretVariables),
   ]);
   const named = [...DEFAULT_KEY_VARIABLES, ...variables].flatMap((name) => {

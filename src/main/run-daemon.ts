@@ -29,13 +29,14 @@ import {
   type SessionFolderOptions,
   sessionPaths,
   syncFolder,
+  trimToShare,
   type Workspace,
 } from '../store/index.ts';
 import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
 import { openLiveSettings } from './live-settings.ts';
 import { endpointProfiles } from './model-check.ts';
 import { openSessionWorld } from './open-session.ts';
-import { startOwedFile } from './owed-writer.ts';
+import { startTelling } from './owed-writer.ts';
 import { openSecretRedaction } from './redaction.ts';
 import { openScheduledSessions } from './scheduled-sessions.ts';
 import { logEachOnce } from './session-notes.ts';
@@ -124,19 +125,23 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     onLost: options.onLost,
     ...timesOf(options.env),
     prepare: () => prepareWorkspace(workspace, log),
-    sweep: (name) => sweepOneSession(name, workspace, settings.forSession(name)().retention),
+    sweep: (name) => sweepOneSession(name, workspace, settings.forSession(name)()),
     hands: (given) => {
       hands = given;
     },
     scheduled: openScheduledSessions(options.root),
     parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
   });
-  const owed = startOwedFile({ paths: workspace.paths, clock: realClock, log, lostServers: mcp.lost });
+  const { owed, notices } = startTelling({
+    ...{ workspace, env, clock: realClock, log, lostServers: mcp.lost },
+    config: currentConfig,
+  });
   const published = publishLater(workspace.paths.schemas, log);
   return {
     async stop() {
       await published;
       await owed.stop();
+      await notices.stop();
       await daemon.stop();
       settings.close();
       await Promise.all([mcp.close(), pool.close(), spending.close()]);
@@ -201,7 +206,7 @@ function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOpt
 
 /** Removes files that an earlier daemon left half-written. */
 async function prepareWorkspace({ paths, removeUnfinished }: Workspace, log: Log): Promise<void> {
-  for (const folder of [paths.own, paths.schemas, paths.usage]) removeStaging(folder);
+  for (const folder of [paths.own, paths.schemas, paths.usage, paths.notices]) removeStaging(folder);
   try {
     removeUnfinished(realClock.now());
   } catch (error) {
@@ -215,10 +220,11 @@ async function prepareWorkspace({ paths, removeUnfinished }: Workspace, log: Log
 async function sweepOneSession(
   name: string,
   workspace: Workspace,
-  days: EffectiveSettings['retention'],
+  { retention, checkpoints }: EffectiveSettings,
 ): Promise<boolean> {
-  const paths = sessionPaths(workspace.paths.session(name));
-  return (await applyRetention(paths, days, realClock.now())).more;
+  const pathsOf = (session: string) => sessionPaths(workspace.paths.session(session));
+  await trimToShare(pathsOf(name), workspace.listSessions().map(pathsOf), checkpoints.maxWorkspaceBytes);
+  return (await applyRetention(pathsOf(name), retention, realClock.now())).more;
 }
 
 /** One model per set of settings, so that sessions share connections, and scripted models their position. */

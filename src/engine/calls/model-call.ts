@@ -1,5 +1,8 @@
+import { mapGet } from '../../base/collections.ts';
+import { errorText } from '../../base/user-error.ts';
 import { runningStep } from '../../core/plan/plan-steps.ts';
 import { countMessageTokens, countTokens } from '../../core/prompt/context-window.ts';
+import { buildMeaningQuery, parseMeaning } from '../../core/prompt/meaning-query.ts';
 import { buildModelRequest } from '../../core/prompt/model-request.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import type { Run } from '../../core/session/run-state.ts';
@@ -68,7 +71,8 @@ export async function callModel(
     const image: ModelRequest['image'] = (one) => ports.store.image(one);
     const request = { messages, tools, model: modelForCall(session, rules, plannerQuery), image };
     await Promise.all([synced, ports.model.prepare?.(request)]);
-    const counted = await beginCountedCall(ports, session, request, signal);
+    const message = mapGet(session.messages, session.run?.message ?? '');
+    const counted = await beginCountedCall(ports, message, request, signal);
     if ('type' in counted) return [counted];
     began = ports.clock.elapsed();
     const took = () => Math.round(ports.clock.elapsed() - began);
@@ -119,6 +123,57 @@ function budgetOf(run: Run | null, messages: readonly ChatMessage[]): NonNullabl
 }
 
 const MINUTE_MS = 60_000;
+
+/** How long the model may take to say what a message means. */
+const MEANING_MAX_MS = 10_000;
+
+/**
+ * Asks the model what a queued message means, without tools. Whatever comes becomes one event: no answer in time, or
+ * none that says it, is `unclear`. Throws only if `signal` ends it.
+ */
+export async function askMessageMeaning(
+  message: string,
+  ports: SessionPorts,
+  { session, runGuarded }: SessionLog,
+  rules: Rules,
+  signal: AbortSignal,
+): Promise<EventBody> {
+  const control = new AbortController();
+  const end = () => control.abort(signal.reason);
+  signal.addEventListener('abort', end);
+  const cancel = ports.clock.after(MEANING_MAX_MS, () =>
+    control.abort(new Error(`no answer within ${MEANING_MAX_MS / 1000} s`)),
+  );
+  const began = ports.clock.elapsed();
+  const took = () => ({ ms: Math.round(ports.clock.elapsed() - began) });
+  try {
+    const messages = runGuarded('building a request', () => buildMeaningQuery(session, message));
+    const request = { messages, tools: [], model: modelForCall(session, rules, undefined) };
+    const counted = await beginCountedCall(ports, mapGet(session.messages, message), request, control.signal);
+    if ('type' in counted) throw new Error(counted.error);
+    const answer = await ports.model.ask(request, { signal: control.signal, onText: () => {} }).catch(async (error) => {
+      await counted.failed(error, took().ms);
+      throw error;
+    });
+    await counted.answered(answer, took().ms);
+    const { usage, model } = answer;
+    const meaning = parseMeaning(answer.text);
+    return { type: 'message.interpreted', message, meaning, by: 'model', usage, model, ...took() };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return {
+      type: 'message.interpreted',
+      message,
+      meaning: 'unclear',
+      by: 'model',
+      error: errorText(error),
+      ...took(),
+    };
+  } finally {
+    cancel();
+    signal.removeEventListener('abort', end);
+  }
+}
 
 type ModelFailedEvent = Extract<EventBody, { type: 'model.failed' }>;
 

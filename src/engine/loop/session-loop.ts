@@ -38,6 +38,10 @@ export type SessionLoop = {
   readRules(): Promise<Rules>;
   /** Ends the call in flight; null if there is none. */
   call: AbortController | null;
+  /** Ends the checkpoint that is being taken, or restored; null if there is none. */
+  checkpoint: AbortController | null;
+  /** The model is being asked what a message means, beside the call in flight. `event`: what came of it. */
+  interpreting: { message: string; control: AbortController; event: EventBody | null; flight: Promise<void> } | null;
   /** Why the loop is to end; null while it is to continue. */
   stopReason: string | null;
   /** The last intake during a call failed, and was reported. */
@@ -72,15 +76,18 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
     async readRules() {
       const current = await rules();
       const { session } = sessionLog;
-      const { jobs, browser } = ports;
+      const { jobs, browser, checkpoints } = ports;
       const now = {
         ...current,
         ...(jobs && { jobs: jobs.listRunning() }),
         ...(browser && { browser: browser.state }),
+        ...(checkpoints && { checkpoints: checkpoints.isOn }),
       };
       return applyLearnedWindow(withNotes(session, now), ports.model, session);
     },
     call: null,
+    checkpoint: null,
+    interpreting: null,
     stopReason: null,
     hasIntakeFailed: false,
     isShelvingFirst: false,

@@ -5,7 +5,7 @@ import type { ImageFile, MessageFile } from '../../protocol/session/message.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { ChildCall } from '../../protocol/settings/permissions.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
-import type { SessionStore } from './store-ports.ts';
+import type { Checkpoints, SessionStore } from './store-ports.ts';
 import type { BrowserControl, Jobs, Toolbox, ToolSpec } from './tool-ports.ts';
 
 /**
@@ -28,6 +28,8 @@ export type SessionPorts = {
   spending?: Spending;
   /** Commands of this session that continue after their call. If left out, there are none. */
   jobs?: Jobs;
+  /** Checkpoints of `work/`. If left out, none are taken. */
+  checkpoints?: Checkpoints;
   /** The session's browser. If left out, it has none that a person could take over. */
   browser?: BrowserControl;
   /** Twelve unpredictable hex digits: the prompt nonce for the requests of a budget window. */

@@ -2,8 +2,18 @@ import { z } from 'zod';
 import { ApprovedBy, ChildCall } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
+import { SessionForked, WorkRestored, WorkSaved } from './checkpoint.ts';
 import { Actor, EventStamp, FileIdentity, ModelFailureKind, ProviderFields, StandIn, StoredText } from './log-entry.ts';
-import { Attachment, ImageFile, MessageFile, MessageOptions, PlannedMessage, SenderRights } from './message.ts';
+import { MeaningAsked, MessageInterpreted } from './meaning-events.ts';
+import {
+  Attachment,
+  ImageFile,
+  MessageFile,
+  MessageOptions,
+  PlannedMessage,
+  RenderedTemplate,
+  SenderRights,
+} from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { EditRefusal, PlanChange, PlanSave } from './plan-edit.ts';
 import { Reply, Usage, UserQuestion } from './reply.ts';
@@ -16,21 +26,6 @@ export const ToolCall = z.object({
   provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
-
-/**
- * The result of a message that runs a template: the template as it was then, filled in, or why there is nothing to run.
- */
-export const RenderedTemplate = z.union([
-  z.object({
-    name: z.string(),
-    goal: z.string(),
-    text: z.string().describe('Its steps and the text around them, filled in, as Markdown.'),
-    mode: Mode.optional(),
-    limits: Limits.optional(),
-  }),
-  z.object({ fault: z.string().describe('Why it cannot be run, as the reply says.') }),
-]);
-export type RenderedTemplate = z.infer<typeof RenderedTemplate>;
 
 /** What the model is asked outside the work itself: to classify the work, to plan, to revise the plan, to summarise. */
 export const PlannerQuery = z.enum(['choose', 'plan', 'revise', 'summary']);
@@ -51,6 +46,7 @@ const eventSchema = <T extends string, S extends z.ZodRawShape>(type: T, shape: 
 
 const EVENT_SCHEMAS = [
   eventSchema('session.opened', { format: z.literal(1), key: z.string() }),
+  eventSchema('session.forked', SessionForked.shape),
   eventSchema('message.received', {
     id: z.string(),
     name: z.string().describe('Name of the reply file this message gets.'),
@@ -70,6 +66,8 @@ const EVENT_SCHEMAS = [
     planned: PlannedMessage.optional().describe('The schedule that was made of a "/remind" or "/wait".'),
     file: FileIdentity,
   }),
+  eventSchema('message.interpreted', MessageInterpreted.shape),
+  eventSchema('meaning.asked', MeaningAsked.shape),
   eventSchema('run.started', {
     message: z.string(),
     limits: Limits,
@@ -246,6 +244,8 @@ const EVENT_SCHEMAS = [
       .optional()
       .describe('How many of the last messages of the conversation stay unchanged; if missing, none.'),
   }),
+  eventSchema('work.saved', WorkSaved.shape),
+  eventSchema('work.restored', WorkRestored.shape),
   eventSchema('run.ended', {
     message: z.string(),
     status: RunEndStatus,

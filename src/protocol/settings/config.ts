@@ -3,6 +3,7 @@ import { Budgets, PeriodBudgets } from './budgets.ts';
 import { EnvVariableName } from './env-variable.ts';
 import { McpServers } from './mcp-config.ts';
 import { ModelName, ModelRoles, ModelSettings } from './model-settings.ts';
+import { NotifyTarget, PublicUrl } from './notify.ts';
 import { ApprovalsMode, PermissionRule } from './permissions.ts';
 import { LimitsInput, Mode } from './run-options.ts';
 
@@ -75,6 +76,21 @@ const SearchSettings = z.strictObject({
   ),
 });
 export type SearchSettings = z.infer<typeof SearchSettings>;
+
+/** In every settings file. */
+const CheckpointSettings = z.strictObject({
+  keep: z.int().min(0).max(10_000).optional().describe('How many are kept; 0: none is taken. Default 50.'),
+  exclude: z
+    .array(z.string().min(1).max(500))
+    .max(200)
+    .optional()
+    .describe(
+      'Names that are left out in any folder, or paths below work/; "*" stands for any part of a name. Instead of the default: node_modules, .venv, venv, __pycache__, .cache, and caches of common tools. `.git` is always left out.',
+    ),
+  max_files: z.int().min(1).max(1_000_000).optional().describe('Files in one checkpoint; default 20000.'),
+  max_file_mb: z.number().positive().max(1e6).optional().describe('Larger files are left out; default 100.'),
+  max_mb: z.number().positive().max(1e9).optional().describe('Size of all contents of one session; default 1000.'),
+});
 
 /** How far something of this session is shared. */
 export const SharingScope = z.enum(['workspace', 'session', 'off']);
@@ -162,6 +178,7 @@ export const sharedSettings = {
       'More environment variables whose values are removed from everything that is recorded or sent. A session.json may name only those in agentd.json as the key of an address of its own.',
     ),
   retention: Retention.optional(),
+  checkpoints: CheckpointSettings.optional().describe('What is kept of `work/` at the end of steps and runs.'),
   mcpServers: McpServers.optional().describe('MCP servers whose tools the model may use, by name.'),
   memory: SharingScope.optional().describe(
     'Which MEMORY.md is read and written: both, only the session\'s, or none. Default "workspace".',
@@ -203,6 +220,16 @@ export const Config = z
           ),
       })
       .optional(),
+    checkpoints: CheckpointSettings.extend({
+      max_workspace_mb: z
+        .number()
+        .positive()
+        .max(1e9)
+        .optional()
+        .describe('When all sessions keep more, each is cut to an equal share while it is idle; default 10000.'),
+    })
+      .optional()
+      .describe('What is kept of `work/` at the end of steps and runs.'),
     models: z
       .record(ModelName, ModelSettings)
       .optional()
@@ -210,6 +237,8 @@ export const Config = z
         'Models by names of your own, wherever a model is named. What an entry leaves out is as in `model`, if it has the same address.',
       ),
     budgets: Budgets.optional().describe('What model calls may spend. See docs/budgets.md.'),
+    notify: z.array(NotifyTarget).max(20).optional().describe('Who is told what happens. See docs/notices.md.'),
+    public_url: PublicUrl.optional(),
     allow_network_fs: z
       .boolean()
       .optional()

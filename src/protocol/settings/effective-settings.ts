@@ -1,6 +1,7 @@
 import { type BrowserState, NO_BROWSER } from '../workspace/handover.ts';
 import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
 import type { PeriodBudgets } from './budgets.ts';
+import { type CheckpointLimits, resolveCheckpoints } from './checkpoint-limits.ts';
 import type { AgentProfile, Config, Settings, sharedSettings } from './config.ts';
 import type { McpServers } from './mcp-config.ts';
 import type { ModelRoles, ModelSettings } from './model-settings.ts';
@@ -29,6 +30,7 @@ export type EffectiveSettings = {
   sandbox: SandboxSettings;
   permissions: Permissions;
   retention: { recordDays: number; filesDays: number };
+  checkpoints: CheckpointLimits;
   /** Those in `session.json` alone. */
   ownBudgets: PeriodBudgets | undefined;
   mcpServers: McpServers;
@@ -51,6 +53,7 @@ export function resolveSettings({ flags, env = {}, workspace = {}, session = {} 
       workspace: workspace.permissions ?? [],
     },
     retention: resolveRetention(settings),
+    checkpoints: resolveCheckpoints(settings),
     ownBudgets: session.budgets,
     mcpServers: settings.mcpServers ?? {},
     readAlso: (settings.read_also ?? []).map((folder) => (home ? folder.replace(/^~(?=\/|$)/, home) : folder)),
@@ -81,6 +84,7 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     senders: session.senders ?? workspace.senders,
     secrets: [...(workspace.secrets ?? []), ...(session.secrets ?? [])],
     retention: { ...workspace.retention, ...session.retention },
+    checkpoints: { ...workspace.checkpoints, ...session.checkpoints },
     mcpServers: mergeByName(workspace.mcpServers, session.mcpServers),
     memory: session.memory ?? workspace.memory,
     recall: session.recall ?? workspace.recall,
@@ -89,6 +93,8 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     search: workspace.search,
     browser: workspace.browser,
     concurrency: workspace.concurrency,
+    notify: workspace.notify,
+    public_url: workspace.public_url,
     // For people who look: those of the workspace hold too, so that a session can only lower its own.
     budgets: { ...workspace.budgets, ...session.budgets },
   };
@@ -252,6 +258,8 @@ export type Rules = {
   jobs: readonly string[];
   /** The session's browser, as of now. Filled in by the engine. */
   browser: BrowserState;
+  /** Whether checkpoints of `work/` are taken. Filled in by the engine. */
+  checkpoints: boolean;
   /** Whose messages are orders; undefined: everybody's. */
   senders: readonly string[] | undefined;
   /** Why nothing may be done: a settings file is invalid, and no valid one was read before. Null: they are valid. */
@@ -281,6 +289,7 @@ export function resolveRules(settings: Pick<Config & Settings, keyof typeof shar
     agents: settings.agents ?? {},
     jobs: [],
     browser: NO_BROWSER,
+    checkpoints: false,
     senders: settings.senders,
     settingsFault: null,
     settingsWarning: null,

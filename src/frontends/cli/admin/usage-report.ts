@@ -34,6 +34,7 @@ export const usage = defineCommand({
     else if (total.calls === 0) printNote('No model has been called yet.');
     else print(formatUsage(sumWithChildren(sessions, sumUsage), days, total));
     if (!args.json && args.session === undefined) printBudgets(budgets);
+    if (!args.json) printCheckpoints(sessions);
     const unreadable = sessions.filter(({ problem }) => problem !== null);
     for (const { session, problem } of unreadable)
       printError(toSingleLine(`Not counted: ${readableName(session)}: ${problem}`, 1000));
@@ -43,6 +44,23 @@ export const usage = defineCommand({
     return unreadable.length > 0 ? 'error' : 'ok';
   },
 });
+
+/** How many of the largest are named. */
+const MOST_NAMED = 3;
+
+/** What the checkpoints take on the disk, the largest first. */
+function printCheckpoints(sessions: readonly SessionUsage[]): void {
+  const kept = sessions.filter(({ checkpoints }) => checkpoints.bytes > 0);
+  if (kept.length === 0) return;
+  const sorted = kept.sort((one, other) => other.checkpoints.bytes - one.checkpoints.bytes);
+  const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
+  const total = kept.reduce((sum, { checkpoints }) => sum + checkpoints.bytes, 0);
+  const named = sorted
+    .slice(0, MOST_NAMED)
+    .map(({ session, checkpoints: { count, bytes } }) => `${readableName(session)} ${megabytes(bytes)} (${count})`);
+  const more = kept.length > MOST_NAMED ? `, and ${kept.length - MOST_NAMED} more` : '';
+  printNote(toSingleLine(`Checkpoints of work/ take ${megabytes(total)}: ${named.join(', ')}${more}.`, 500));
+}
 
 /** The file that the running daemon reads its settings from; undefined for `agentd.json`. */
 function daemonConfig(client: Client): string | undefined {

@@ -135,6 +135,7 @@ const Usage = z.object({
       session: z.string(),
       days: z.array(DayUsage),
       removed_events: z.int().describe('Events that retention removed; their calls are not counted.'),
+      checkpoints: z.object({ count: z.int(), bytes: z.int() }).describe('Those of work/ that are kept.'),
       problem: z.string().nullable().describe('Why the event log cannot be read; then nothing of it is counted.'),
     }),
   ),
