@@ -47,6 +47,7 @@ async function asking(answers: object[]) {
     permissions: [{ ask: 'shell' }],
     notify: [{ webhook: hook.url, secret_env: 'HOOK_SECRET' }],
     public_url: http.url,
+    senders: ['mia'],
   });
   on.sh('demo', 'mkdir inbox; echo "write it" > inbox/1.md');
   const flags = ['--model', `scripted:${join(on.root, 'script.json')}`];
@@ -61,7 +62,7 @@ const form = (decision: string) => ({
   body: `decision=${decision}`,
 });
 
-test('a waiting call is notified with a signature; its link shows that call, allows it once, and says who was first', async () => {
+test('a waiting call is notified with a signature; its link shows that call, allows it once whatever `senders` says, and says who was first', async () => {
   const { hook, on, start } = await asking([WRITE, { text: 'Written.' }]);
   await start();
   await until(() => hook.got.length === 1, 'the notice');
@@ -79,11 +80,11 @@ test('a waiting call is notified with a signature; its link shows that call, all
   expect((await fetch(link, { ...form('allow'), headers: { 'content-type': 'text/plain' } })).status).toBe(415);
   expect((await fetch(link, form('perhaps'))).status).toBe(400);
   expect(existsSync(join(on.session('demo'), 'work', 'ran'))).toBe(false);
-  expect(await (await fetch(link, form('allow'))).text()).toContain('Allowed by you');
+  expect(await (await fetch(link, form('allow'))).text()).toContain('Allowed by this link');
   await until(() => hook.got.length === 2, 'the end of the run');
   expect(hook.got[1]?.notice).toMatchObject({ kind: 'done', text: 'Written.' });
   expect(readFileSync(join(on.session('demo'), 'work', 'ran'), 'utf8')).toBe('<b>a</b>\n');
-  expect(await (await fetch(link, form('deny'))).text()).toContain('Allowed by link');
+  expect(await (await fetch(link, form('deny'))).text()).toContain('Allowed by this link');
 });
 
 test('notices that a hook does not accept are sent after a restart, each once and in order', async () => {

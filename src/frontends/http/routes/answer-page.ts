@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import type { Context, Hono } from 'hono';
 import { legible } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
@@ -57,6 +58,11 @@ function show(c: Context<HttpEnv>, state: AnswerState): Response {
       `${DECISIONS[state.decision]} by ${toHtml(state.by)}`,
       '<p>The run goes on. You can close this page.</p>',
     );
+  if (state.is === 'sent')
+    return page(
+      'Your answer is sent',
+      '<p>No daemon has read it yet. It counts as soon as one does, unless somebody else answers first. Reload this page to see.</p>',
+    );
   const { session, tool, display, why, expires_at } = state.call;
   return page(
     'Allow this call?',
@@ -85,7 +91,9 @@ const signatureOf = (token: string, content: string): string =>
 type AnswerState =
   | { is: 'waiting'; call: ApprovalRequest }
   /** `by`: who was first. */
-  | { is: 'answered'; session: string; decision: 'allow' | 'deny'; by: string }
+  | { is: 'answered'; decision: 'allow' | 'deny'; by: string }
+  /** The answer lies in the inbox. */
+  | { is: 'sent' }
   | { is: 'gone'; why: string };
 
 /** Looks at the call of a link. Uses nothing up, so programs may look as often as they like. */
@@ -106,20 +114,29 @@ async function lookAtAnswerLink(client: Client, text: string): Promise<AnswerSta
   }
 }
 
-/** Answers the call of a link, unless that was done. Returns what became of it. */
+/**
+ * Answers the call of a link, unless that was done. Returns what became of the call, as the log has it; `sent` if no
+ * daemon has read the answer within three seconds. The answer is the owner's, who gave the link away, so it counts
+ * whatever `senders` says.
+ */
 async function answerByLink(client: Client, text: string, decision: 'allow' | 'deny'): Promise<AnswerState> {
   const state = await lookAtAnswerLink(client, text);
   if (state.is !== 'waiting') return state;
   const { call } = state;
   const message = approvalMessage(call, call.hash, decision);
   // The same link sends the same message, however often a button is pressed.
-  const id = `link.${call.hash.slice(0, 16)}.${call.id}.${decision}`;
-  await client.sendOnce(call.session, { ...message, id, from: LINK_SENDER }, { mustExist: true });
-  return { is: 'answered', session: call.session, decision, by: 'you' };
+  const id = `${LINK_PREFIX}${call.hash.slice(0, 16)}.${call.id}.${decision}`;
+  await client.sendOnce(call.session, { ...message, id }, { mustExist: true });
+  for (let look = 0; look < 30; look += 1) {
+    await setTimeout(100);
+    const after = await lookAtAnswerLink(client, text);
+    if (after.is !== 'waiting') return after;
+  }
+  return { is: 'sent' };
 }
 
-/** How an answer by a link is attributed: whoever had the link. */
-const LINK_SENDER = 'link';
+/** Begins the id of each message that a link sent. */
+const LINK_PREFIX = 'link.';
 
 async function readLink(client: Client, text: string): Promise<LinkedCall | undefined> {
   const [content = '', signature = ''] = text.split('.');
@@ -138,10 +155,11 @@ async function findAnswer(client: Client, { session, id }: LinkedCall): Promise<
   let found: AnswerState | undefined;
   try {
     for await (const { event } of client.events(session)) {
-      if (event.type === 'message.received') senders.set(event.id, event.from ?? 'a person');
+      if (event.type === 'message.received')
+        senders.set(event.id, event.from ?? (event.id.startsWith(LINK_PREFIX) ? 'this link' : 'a person'));
       if (event.type !== 'approval.answered' || event.id !== id) continue;
       const by = event.by === 'person' ? (senders.get(event.message ?? '') ?? 'a person') : `the daemon (${event.why})`;
-      found = { is: 'answered', session: readableName(session), decision: event.decision, by: legible(by) };
+      found = { is: 'answered', decision: event.decision, by: legible(by) };
     }
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
