@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Setup, setup } from '../support/agentctl.ts';
+import { until } from '../support/daemon.ts';
 
 const RUNBOOK = [
   '1. Write the report: `echo good > report.md; echo raw > data.csv`',
@@ -99,4 +100,23 @@ test('"undo --files" reopens the step and restores what it changed, and nothing 
   ]);
   expect((await at.here(['undo', 'demo', '--keep-files', '--wait'])).out).toContain('"Write" is open again');
   expect(fs.readFileSync(work(at, 'report.md'), 'utf8')).toBe('good\n');
+});
+
+test('an undo with files waits for no run: it is refused during one, and two in a row go back two steps', async () => {
+  const at = setup();
+  await at.serveHere('--model', 'runbook');
+  const gate = join(at.root, 'gate');
+  const steps = ['echo one > a', 'echo two > a', `until test -e ${gate}; do sleep 0.05; done`];
+  await at.here(['send', 'demo', steps.map((step, n) => `${n + 1}. Step ${n + 1}: \`${step}\``).join('\n')]);
+  await at.has('.sessions/demo/checkpoints/2.json');
+  const refused = await at.here(['send', 'demo', '/undo --files', '--wait']);
+  expect(refused).toMatchObject({ code: 1, out: expect.stringContaining('a run is active. Pause it first (/pause)') });
+  expect(fs.readFileSync(work(at, 'a'), 'utf8')).toBe('two\n');
+  fs.writeFileSync(gate, '');
+  const events = at.path('.sessions/demo/events.jsonl');
+  await until(() => fs.readFileSync(events, 'utf8').includes('"plan.ended"'), 'the end of the run');
+  for (const content of ['two\n', 'one\n', undefined]) {
+    expect((await at.here(['undo', 'demo', '--files', '--wait'])).code).toBe(0);
+    expect(fs.existsSync(work(at, 'a')) ? fs.readFileSync(work(at, 'a'), 'utf8') : undefined).toBe(content);
+  }
 });

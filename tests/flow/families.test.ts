@@ -309,3 +309,28 @@ test('a pause lets the command of a child end, and a stop after it aborts the ne
   expect(isThere('ended-2')).toBe(false);
   await server.close();
 });
+
+test('nothing is restored while a child works in the folder, nor from the child, and it is once the child has ended', async () => {
+  const command = 'touch began; while [ ! -e go ]; do sleep 0.05; done; rm go';
+  const { server, on, flags } = await family(() => ({
+    text: '',
+    calls: [{ name: 'shell', args: JSON.stringify({ command }) }],
+  }));
+  await on.serve(flags);
+  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
+  await until(() => existsSync(`${on.session('demo')}/work/began`), "the child's command");
+  on.sh('demo', 'echo "/restore 0" > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('a run is active. Pause it first (/pause)');
+  on.sh('demo~step_1', 'echo "/restore 0" > inbox/p.md');
+  expect(await on.file('demo~step_1', 'outbox/p.md')).toContain('works in the folder of demo. Restore there.');
+  on.sh('demo', 'echo /pause > inbox/3.md');
+  await until(() => on.events('demo').some((event) => event.type === 'run.ended'), 'the pause');
+  on.sh('demo', 'echo "/restore 0" > inbox/4.md');
+  expect(await on.file('demo', 'outbox/4.md')).toContain('child sessions still work in work/ (demo~step_1)');
+  writeFileSync(`${on.session('demo')}/work/go`, '');
+  await until(() => on.events('demo').some((event) => event.type === 'child.replied'), 'the end of the child');
+  on.sh('demo', 'echo "/restore 0" > inbox/5.md');
+  expect(await on.file('demo', 'outbox/5.md')).toContain('Restored from checkpoint 0');
+  expect(inFolder(`${on.session('demo')}/work`)).toEqual([]);
+  await server.close();
+});

@@ -8,6 +8,7 @@ import {
   dropSafely,
   dropSloppily,
   editPlan,
+  forkAndCompare,
   removeSession,
   sendAgain,
   spoilPlan,
@@ -110,6 +111,12 @@ const remake = session.map((of) =>
     await dropSafely(real, of, safeName(message('work', real.fresh())));
   }),
 );
+
+const fork = fc
+  .tuple(session, fc.nat(3))
+  .map(([of, checkpoint]) =>
+    command(`fork ${of} at checkpoint ${checkpoint}`, hasRoom, (_, real) => forkAndCompare(real, of, checkpoint)),
+  );
 
 const wait = fc.constantFrom(5, 30, 100, 300).map((ms) => command(`${ms} ms go by`, always, () => sleep(ms)));
 
@@ -226,6 +233,7 @@ export const commands = (hasDisk: boolean): Array<fc.Arbitrary<Command>> => [
   consumed,
   remove,
   remake,
+  fork,
   wait,
   wait,
   wait,

@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { errorText, UserError } from '../../src/base/user-error.ts';
+import { openClient } from '../../src/client/index.ts';
 import { Plan } from '../../src/protocol/session/plan.ts';
 import { dropMessage } from '../../src/store/index.ts';
 import { type Dropped, folderOf, type Ground, newHistory, type SessionHistory } from './actions.ts';
@@ -119,6 +121,25 @@ export async function removeSession(ground: Ground, session: string): Promise<vo
       await sleep(5);
     }
   }
+}
+
+/** Makes a session of what one was at a checkpoint, if it has that one, looks whether its files are those, and removes it. */
+export async function forkAndCompare(
+  real: Ground & { wrong: string[] },
+  of: string,
+  checkpoint: number,
+): Promise<void> {
+  const client = openClient(real.root);
+  const name = `fork-${randomUUID().slice(0, 8)}`;
+  try {
+    await client.forkSession(of, String(checkpoint), name);
+    const { counts } = await client.diffWork(name, [String(checkpoint), 'now']);
+    if (counts.added + counts.changed + counts.removed > 0)
+      real.wrong.push(`a fork of ${of} at checkpoint ${checkpoint} has other files: ${JSON.stringify(counts)}`);
+  } catch (error) {
+    if (!(error instanceof UserError)) real.wrong.push(`a fork of ${of} at ${checkpoint} failed: ${errorText(error)}`);
+  }
+  await removeSession(real, name);
 }
 
 /** Undefined where there is none, be it for an instant. */

@@ -1,5 +1,4 @@
-import builtin, * as fs from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
+import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
@@ -9,57 +8,15 @@ import { openCheckpoints } from '../../src/store/checkpoints/checkpoint-store.ts
 import { listCheckpoints, readManifest } from '../../src/store/checkpoints/manifest-file.ts';
 import { sha256Hex } from '../../src/store/fs/file-reads.ts';
 import { sessionPaths } from '../../src/store/layout/layout.ts';
-
-// A process that dies before its n-th change of the disk changes nothing after that either, in no `finally` and no `catch`.
+import { dieAt, picture, revive } from '../support/dying-disk.ts';
 
 const signal = new AbortController().signal;
-const SYNC = [
-  ...(['writeSync', 'renameSync', 'linkSync', 'unlinkSync', 'rmSync', 'mkdirSync', 'rmdirSync'] as const),
-  ...(['symlinkSync', 'chmodSync', 'lutimesSync'] as const),
-];
 const folders: string[] = [];
-const real = { ...Object.fromEntries(SYNC.map((name) => [name, builtin[name]])), copyFile: builtin.promises.copyFile };
 
 afterEach(() => {
   revive();
   for (const folder of folders.splice(0)) fs.rmSync(folder, { recursive: true, force: true });
 });
-
-/** From the `at`-th change on, all fail. Returns how many there were so far. */
-function dieAt(at: number): () => number {
-  let count = 0;
-  const guard =
-    <A extends unknown[], R>(change: (...args: A) => R) =>
-    (...args: A): R => {
-      count++;
-      if (count >= at) throw new Error('dead');
-      return change(...args);
-    };
-  for (const name of SYNC) Object.assign(builtin, { [name]: guard(Reflect.get(real, name)) });
-  Object.assign(builtin.promises, { copyFile: guard(real.copyFile) });
-  syncBuiltinESMExports();
-  return () => count;
-}
-
-function revive(): void {
-  const { copyFile, ...sync } = real;
-  Object.assign(builtin, sync);
-  Object.assign(builtin.promises, { copyFile });
-  syncBuiltinESMExports();
-}
-
-/** What a folder holds, byte for byte. */
-function picture(folder: string): Record<string, string> {
-  const entries = fs.readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
-  return Object.fromEntries(
-    entries.map((path) => {
-      const stat = fs.lstatSync(join(folder, path));
-      const mode = (stat.mode & 0o777).toString(8);
-      if (stat.isSymbolicLink()) return [path, `link ${fs.readlinkSync(join(folder, path))}`];
-      return [path, stat.isDirectory() ? `folder ${mode}` : `${mode} ${fs.readFileSync(join(folder, path), 'utf8')}`];
-    }),
-  );
-}
 
 function newFolder(): string {
   const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-cuts-'));

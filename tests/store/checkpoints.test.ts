@@ -10,6 +10,7 @@ import { readManifest } from '../../src/store/checkpoints/manifest-file.ts';
 import { trimToShare } from '../../src/store/checkpoints/prune.ts';
 import { TIMESTAMP_TICK_MS } from '../../src/store/fs/file-reads.ts';
 import { sessionPaths } from '../../src/store/layout/layout.ts';
+import { smallDisk, whyNoMount } from '../support/small-disk.ts';
 
 const signal = new AbortController().signal;
 let folder: string;
@@ -244,3 +245,29 @@ test('sessions that together keep more than a workspace may are cut to a share e
   expect(fs.readdirSync(paths().checkpointContents)).toHaveLength(1);
   fs.rmSync(other, { recursive: true });
 });
+
+const none = whyNoMount();
+
+test.skipIf(none)(
+  `on a full disk a restore changes no file or loses none, and the same one succeeds once there is room ${none}`,
+  async () => {
+    const disk = smallDisk('size=8m');
+    fs.rmSync(folder, { recursive: true });
+    folder = disk.path;
+    fs.mkdirSync(work(), { recursive: true });
+    write('a', 'x'.repeat(1_500_000));
+    await open().save(order(), signal);
+    write('a', 'two');
+    write('mine', 'y'.repeat(200_000));
+    const { checkpoint: rescue } = await open().save(order({ why: 'rescue', last: 1 }), signal);
+    write('mine', 'newer');
+    disk.fill();
+    await expect(open().restore(restore(1), signal)).rejects.toThrow(/ENOSPC|no space/);
+    expect([read('a'), read('mine')]).toEqual(['two', 'newer']);
+    await expect(open().save(order({ last: rescue }), signal)).rejects.toThrow(/ENOSPC|no space/);
+    disk.free();
+    await open().restore({ ...restore(1), save: order({ why: 'rescue', last: rescue, needed: [rescue] }) }, signal);
+    expect([read('a').length, fs.readdirSync(work())]).toEqual([1_500_000, ['a']]);
+    expect((await state(3)).entries.size).toBe(2);
+  },
+);

@@ -6,7 +6,7 @@ const ISOLATED = 'tests/**/*.isolated.test.ts';
 
 /** What must not happen in a file that shares its process with others. */
 export const NEEDS_ISOLATION =
-  /\bvi\.(mock|doMock|stubEnv|stubGlobal)\b|\bchdir\(|\bumask\(\d|\bprocess\.env(\.\w+|\[[^\]]+\]) ?= |\bsyncBuiltinESMExports\b|\/disk-log\.ts'/;
+  /\bvi\.(mock|doMock|stubEnv|stubGlobal)\b|\bchdir\(|\bumask\(\d|\bprocess\.env(\.\w+|\[[^\]]+\]) ?= |\bsyncBuiltinESMExports\b|\/(?:disk-log|dying-disk)\.ts'/;
 
 /** File patterns of the project whose files share processes. */
 export const shared = { include: ['tests/**/*.test.ts'], exclude: [ISOLATED] };

@@ -2,7 +2,7 @@ import { getOwn } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import { parseCommand, parseRestoreCommand } from '../messages/commands.ts';
+import { parseRestoreCommand, undoesFiles } from '../messages/commands.ts';
 import { messageKind } from '../messages/message-actions.ts';
 import { replyInWords } from '../messages/replies.ts';
 import type { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -56,10 +56,6 @@ export function restoreDecision(session: Session, message: Message, rules: Rules
   if (rescue.checkpoint === null) return null;
   return { do: 'restore', message: message.id, rescue: rescue.checkpoint, ...order };
 }
-
-/** `/undo --files`: the files of the step are restored as well. */
-export const undoesFiles = (message: Pick<Message, 'text' | 'command'>): boolean =>
-  /(?:^|\s)--files(?:\s|$)/.test(parseCommand(message)?.rest ?? '');
 
 /** The step that was closed last. A step with items that ended because they did is left to its items. */
 export function lastClosedStep({ plan, closedSteps, editedByPerson }: Session): Step | undefined {

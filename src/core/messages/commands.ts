@@ -165,6 +165,10 @@ export function textWithoutCommand(message: Pick<Message, 'text' | 'command' | '
   return command?.name === 'deny' ? command.rest.replace(/^\s*\d+\s*/, '') : (command?.rest ?? message.text);
 }
 
+/** `/undo --files`: the files of the step are restored as well. */
+export const undoesFiles = (message: Pick<Message, 'text' | 'command'>): boolean =>
+  /(?:^|\s)--files(?:\s|$)/.test(parseCommand(message)?.rest ?? '');
+
 /** The words after `/restore`: a step or the number of a checkpoint, and paths below `work/`. */
 export type RestoreCommand = { target: string; paths: string[] };
 

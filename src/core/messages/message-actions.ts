@@ -4,7 +4,14 @@ import type { Message } from '../session/session-messages.ts';
 import type { SessionStatus } from '../session/session-queries.ts';
 import { sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import { type MessageKind, parseCommand, parseModeCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
+import {
+  type MessageKind,
+  parseCommand,
+  parseModeCommand,
+  SESSION_COMMANDS,
+  textWithoutCommand,
+  undoesFiles,
+} from './commands.ts';
 import { doubtAnswer, kindOfWords, namesOtherWork, type WordsContext, wordsContext } from './message-meaning.ts';
 import { answersOpenQuestion, isBareContinue } from './questions.ts';
 
@@ -145,7 +152,7 @@ export function urgentMessages(session: Session): UrgentMessage[] {
     if (!message) return [];
     const kind = messageKind(session, message);
     if (!('kind' in kind)) return [{ message, answer: kind }];
-    const answer = MESSAGE_ACTIONS[kind.kind].running;
+    const answer = kind.kind === 'undo' && undoesFiles(message) ? 'restore' : MESSAGE_ACTIONS[kind.kind].running;
     // The model is asked first.
     if (answer === 'hold_and_ask' && awaitsInterpretation(session, message)) return [];
     return HANDLED_AT_ONCE.has(answer) ? [{ message, answer }] : [];

@@ -4,6 +4,8 @@ import { z } from 'zod';
 export const CheckpointReason = z.enum(['run_started', 'step_ended', 'run_ended', 'rescue']);
 export type CheckpointReason = z.infer<typeof CheckpointReason>;
 
+/** With a plain pattern: readers of JSON Schema warn of formats that they do not know. */
+const Base64 = z.string().regex(/^[A-Za-z0-9+/]*={0,2}$/);
 const Sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const Nanoseconds = z.string().regex(/^-?\d+$/);
 const Mode = z.int().min(0).max(0o7777).describe('Permission bits.');
@@ -16,7 +18,7 @@ const EntryPath = {
       (path) => path.split('/').every((part) => part !== '' && part !== '.' && part !== '..' && !part.includes('\0')),
       'expected a path below work/, without empty parts, "." and "..".',
     ),
-  path_bytes: z.base64().optional().describe('The bytes of a path that is not UTF-8, in base64.'),
+  path_bytes: Base64.optional().describe('The bytes of a path that is not UTF-8, in base64.'),
 };
 
 /** What was in `work/`. */
@@ -36,7 +38,7 @@ export const CheckpointEntry = z.discriminatedUnion('kind', [
     ...EntryPath,
     kind: z.literal('link'),
     target: z.string(),
-    target_bytes: z.base64().optional().describe('The bytes of a target that is not UTF-8, in base64.'),
+    target_bytes: Base64.optional().describe('The bytes of a target that is not UTF-8, in base64.'),
   }),
 ]);
 export type CheckpointEntry = z.infer<typeof CheckpointEntry>;
