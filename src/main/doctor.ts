@@ -3,6 +3,7 @@ import { formatLocalTime } from '../base/strings.ts';
 import { errorText } from '../base/user-error.ts';
 import { type Client, openClient } from '../client/index.ts';
 import { commandLine } from '../client/sessions/client-errors.ts';
+import { versionWithCommit } from '../frontends/build-info.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
 import { resolveSettings } from '../protocol/settings/effective-settings.ts';
 import { openSkillStore, sessionPaths } from '../store/index.ts';
@@ -28,6 +29,7 @@ export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
   const config = checkConfiguration(question, client);
   const effective = resolveSettings({ flags: question.flags, env: question.env, workspace: config.value });
   return [
+    { what: 'agentd', is: 'ok', text: versionWithCommit() },
     checkNode(),
     ...checkWorkspace(client),
     ...sessions,

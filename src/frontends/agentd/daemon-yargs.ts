@@ -1,13 +1,13 @@
 import type { Argv } from 'yargs';
 import yargs from 'yargs';
 import { errorText, UserError } from '../../base/user-error.ts';
+import { versionWithCommit } from '../build-info.ts';
 import type { DaemonCommandLine } from '../command-line.ts';
 import {
   AGENTD_EXIT_CODES,
   addDaemonOptions,
   DOCS_WIDTH,
   formatAgentdExitCodes,
-  packageVersion,
   rejectEmptyFlags,
   rejectRepeatedFlags,
   suggestFlags,
@@ -35,7 +35,7 @@ function buildDaemonParser(argv: string[]) {
     .scriptName('agentd')
     .locale('en')
     .alias('help', 'h')
-    .version(packageVersion())
+    .version(versionWithCommit())
     .alias('version', 'V')
     .usage(
       [

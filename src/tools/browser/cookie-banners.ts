@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import type AutoConsent from '@duckduckgo/autoconsent';
 import type { BrowserContext, Page } from 'playwright-core';
 import { z } from 'zod';
 import { getOwn } from '../../base/collections.ts';
+import { consentFiles } from './browser-packages.ts';
 
 /**
  * Messages from the script. A page that gains access to the binding could send anything, so they are validated like any
@@ -119,9 +119,8 @@ function bannerName(cmp: string): string {
 
 /** The library and its rules as one script, which hides its binding from the page before any page code runs. */
 async function loadConsentScript(): Promise<string> {
-  const { resolve } = createRequire(import.meta.url);
-  const library = await readFile(resolve('@duckduckgo/autoconsent'), 'utf8');
-  const rules = await readFile(resolve('@duckduckgo/autoconsent/rules/compact-rules.json'), 'utf8');
+  const files = consentFiles();
+  const [library, rules] = await Promise.all([readFile(files.library, 'utf8'), readFile(files.rules, 'utf8')]);
   return `(() => {
     const send = globalThis.${BINDING};
     delete globalThis.${BINDING};

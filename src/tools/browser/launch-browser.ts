@@ -10,6 +10,7 @@ import type { ResolveHost } from '../web/destination.ts';
 import { parseAllowedHosts } from '../web/destination.ts';
 import { type EgressProxy, startEgressProxy } from '../web/egress-proxy.ts';
 import type { BrowserSettings } from './browser-args.ts';
+import { requirePlaywright } from './browser-packages.ts';
 import {
   openCookieJar,
   type ProfilePaths,
@@ -58,6 +59,7 @@ export async function launchBrowser({
   mostBytes,
   signal,
 }: LaunchOptions): Promise<Browser> {
+  requirePlaywright();
   const executable = findBrowser(settings().browser?.executable, env);
   const paths = profilePaths(folder);
   await prepareProfile(paths);

@@ -3,9 +3,9 @@ import yargs from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { emptyValue } from '../../../client/sessions/client-errors.ts';
+import { versionWithCommit } from '../../build-info.ts';
 import {
   DOCS_WIDTH,
-  packageVersion,
   rejectEmptyFlags,
   rejectRepeatedFlags,
   suggestFlags,
@@ -114,7 +114,7 @@ export function buildAgentctlParser(
     .scriptName('agentctl')
     .locale('en')
     .alias('help', 'h')
-    .version(packageVersion())
+    .version(versionWithCommit())
     .alias('version', 'V')
     .usage(
       'Usage: $0 <command> [options]\n\nTalks to agentd through the files of its workspace. Also works while no daemon is running.',
