@@ -78,6 +78,7 @@ for (const name of ['dist/autoconsent.cjs.js', 'rules/compact-rules.json'])
   cpSync(`${CONSENT}/${name}`, `${OUT}/agentd/autoconsent/${basename(name)}`);
 inlined.add(resolve(CONSENT));
 writeFileSync(`${OUT}/THIRD-PARTY-NOTICES.txt`, notice());
+await import('./note-commit.mjs');
 
 /**
  * Writes one entry to `<OUT>/<its name>` and what it shares or loads late below `parts`. Names are kept and the same in every build,

@@ -2,10 +2,9 @@ import { readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { UserError } from '../../src/base/user-error.ts';
 import { renderAgentdHelp } from '../../src/frontends/agentd/daemon-yargs.ts';
-import { versionWithCommit } from '../../src/frontends/build-info.ts';
 import { EXIT_CODES } from '../../src/frontends/cli/common/command.ts';
 import { buildAgentctlParser, renderCommandHelp } from '../../src/frontends/cli/parser/yargs-parser.ts';
-import { packageVersion } from '../../src/frontends/command-line.ts';
+import { packageVersion, versionWithCommit } from '../../src/frontends/command-line.ts';
 import { setup } from '../support/agentctl.ts';
 
 /** All pages, rendered once. */

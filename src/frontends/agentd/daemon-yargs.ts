@@ -1,7 +1,6 @@
 import type { Argv } from 'yargs';
 import yargs from 'yargs';
 import { errorText, UserError } from '../../base/user-error.ts';
-import { versionWithCommit } from '../build-info.ts';
 import type { DaemonCommandLine } from '../command-line.ts';
 import {
   AGENTD_EXIT_CODES,
@@ -11,6 +10,7 @@ import {
   rejectEmptyFlags,
   rejectRepeatedFlags,
   suggestFlags,
+  versionWithCommit,
   WORKSPACE_OPTION,
 } from '../command-line.ts';
 

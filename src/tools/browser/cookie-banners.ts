@@ -1,9 +1,10 @@
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import type AutoConsent from '@duckduckgo/autoconsent';
 import type { BrowserContext, Page } from 'playwright-core';
 import { z } from 'zod';
 import { getOwn } from '../../base/collections.ts';
-import { consentFiles } from './browser-packages.ts';
 
 /**
  * Messages from the script. A page that gains access to the binding could send anything, so they are validated like any
@@ -132,4 +133,18 @@ async function loadConsentScript(): Promise<string> {
     const forward = async (message) => { if (forwarded.includes(message.type)) await send(message); };
     new module.exports.default(forward, ${JSON.stringify(AUTOCONSENT_CONFIG)}, { autoconsent: [], compact: ${rules} });
   })();`;
+}
+
+/** Files of autoconsent. The build copies them to where the built programs are; otherwise they are in the package. */
+function consentFiles() {
+  const built = {
+    library: new URL('./autoconsent/autoconsent.cjs.js', import.meta.url),
+    rules: new URL('./autoconsent/compact-rules.json', import.meta.url),
+  };
+  if (existsSync(built.library)) return built;
+  const { resolve } = createRequire(import.meta.url);
+  return {
+    library: resolve('@duckduckgo/autoconsent'),
+    rules: resolve('@duckduckgo/autoconsent/rules/compact-rules.json'),
+  };
 }

@@ -10,7 +10,6 @@ import type { ResolveHost } from '../web/destination.ts';
 import { parseAllowedHosts } from '../web/destination.ts';
 import { type EgressProxy, startEgressProxy } from '../web/egress-proxy.ts';
 import type { BrowserSettings } from './browser-args.ts';
-import { requirePlaywright } from './browser-packages.ts';
 import {
   openCookieJar,
   type ProfilePaths,
@@ -18,7 +17,7 @@ import {
   profilePaths,
   removeOrphanedProfile,
 } from './browser-profile.ts';
-import { findBrowser } from './find-browser.ts';
+import { findBrowser, requirePlaywright } from './find-browser.ts';
 import { openTabs, type Tabs } from './tabs.ts';
 
 const LAUNCH_MS = 30_000;

@@ -3,12 +3,12 @@ import yargs from 'yargs';
 import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { emptyValue } from '../../../client/sessions/client-errors.ts';
-import { versionWithCommit } from '../../build-info.ts';
 import {
   DOCS_WIDTH,
   rejectEmptyFlags,
   rejectRepeatedFlags,
   suggestFlags,
+  versionWithCommit,
   WORKSPACE_OPTION,
 } from '../../command-line.ts';
 import { config } from '../admin/config-file.ts';
