@@ -9,10 +9,11 @@ const OUT = 'dist';
 const SHARED = 'zod';
 
 /**
- * The packages that stay in node_modules; all others are inlined with their dependencies, which takes less space and time. It is
- * large and few sessions need it, so that those who want the browser tool install it themselves.
+ * The packages that stay in node_modules; all others are inlined with their dependencies, which takes less space and time.
+ * Playwright is large and few sessions need it: those who want the browser tool install it themselves. `kerberos` is looked for
+ * by what speaks to a proxy that wants it, and is never here.
  */
-const KEPT = ['playwright-core'];
+const KEPT = ['playwright-core', 'kerberos'];
 /** What the library keeps besides: its users pass its schemas to their own zod. */
 const KEPT_BY_LIBRARY = [...KEPT, SHARED];
 
@@ -26,7 +27,10 @@ const AS_IN_MODULES = { __filename: 'import.meta.filename' };
 const CONSENT = 'node_modules/@duckduckgo/autoconsent';
 
 /** For packages without a licence file: another package of the same authors that has it. */
-const LICENCE_OF = { '@xterm/headless': ['node_modules/@xterm/addon-unicode11'] };
+const LICENCE_OF = {
+  '@xterm/headless': ['node_modules/@xterm/addon-unicode11'],
+  'proxy-agent-negotiate': ['node_modules/https-proxy-agent'],
+};
 
 /** The page for browsers. */
 const PAGE = 'src/frontends/web';
@@ -72,6 +76,7 @@ for (const [name, files] of Object.entries(PROGRAMS)) {
 await write({ index: 'src/index.ts' }, KEPT_BY_LIBRARY, { parts: 'library' });
 // A thread is started by its path.
 await write({ 'agentd/page-thread': 'src/tools/web/page-thread.mjs' }, KEPT, { parts: 'agentd/page', suffix: 'mjs' });
+writeFileSync(`${OUT}/agentctl/page-thread.mjs`, "import '../agentd/page-thread.mjs';\n");
 await writePage();
 mkdirSync(`${OUT}/agentd/autoconsent`);
 for (const name of ['dist/autoconsent.cjs.js', 'rules/compact-rules.json'])

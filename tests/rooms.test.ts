@@ -17,7 +17,14 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   },
   models: {
     ours: ['protocol', 'base', 'engine/ports'],
-    packages: ['@pydantic/genai-prices', 'openai', 'zod'],
+    packages: [
+      '@pydantic/genai-prices',
+      'eventsource-parser',
+      'http-proxy-agent',
+      'https-proxy-agent',
+      'proxy-from-env',
+      'zod',
+    ],
     node: true,
   },
   tools: {
@@ -41,7 +48,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     packages: ['chokidar', 'proper-lockfile', 'p-queue'],
     node: true,
   },
-  client: { ours: ['store', 'schedules', 'core', 'protocol', 'base'], packages: [], node: true },
+  client: { ours: ['store', 'schedules', 'core', 'protocol', 'base'], packages: ['diff', 'tar-stream'], node: true },
   frontends: {
     ours: ['client', 'protocol', 'base'],
     packages: [

@@ -7,16 +7,17 @@ type Schema = {
   items?: Schema;
   anyOf?: Schema[];
   oneOf?: Schema[];
-  allOf?: Schema[];
   properties?: Record<string, Schema>;
   required?: string[];
 };
 
 /** Every file format as tables, from the schemas that the code validates with. */
 export function formatsPage(schemas: Array<[string, object]>): string {
-  const parts = schemas.map(
-    ([name, schema]) => `## ${titleOf(schema)}\n\n[Schema](schemas/${name})\n\n${body(schema)}`,
-  );
+  const configuration = rowsOf(Object.fromEntries(schemas)['agentd.schema.json'] ?? {});
+  const parts = schemas.map(([name, schema]) => {
+    const known = name === 'session.schema.json' ? configuration : new Set<string>();
+    return `## ${titleOf(schema)}\n\n[Schema](schemas/${name})\n\n${body(schema, known)}`;
+  });
   return [
     '# Formats',
     '',
@@ -30,26 +31,44 @@ function titleOf(schema: Schema): string {
   return schema.title ?? '';
 }
 
-function body(schema: Schema): string {
-  const [stamp, events] = schema.allOf ?? [];
-  if (stamp && events) {
-    const types = (events.oneOf ?? events.anyOf ?? []).map(
-      (event) => `### \`${String(event.properties?.['type']?.const)}\`\n\n${table(event, ['type'])}`,
-    );
-    return [`Every event has:\n\n${table(stamp, [])}`, ...types].join('\n');
-  }
-  return table(schema, ['$schema']);
+function body(schema: Schema, known: ReadonlySet<string>): string {
+  if (schema.oneOf) return events(schema.oneOf);
+  const rows = [...rowsOf(schema)];
+  const same = rows.filter((row) => known.has(row)).map((row) => row.split('|')[1]?.trim());
+  return [
+    ...(same.length > 0 ? [`As in agentd.json: ${same.join(', ')}.`, ''] : []),
+    '| key | type | meaning |',
+    '|---|---|---|',
+    ...rows.filter((row) => !known.has(row)),
+    '',
+  ].join('\n');
 }
 
-function table(schema: Schema, without: string[]): string {
-  const rows = Object.entries(schema.properties ?? {}).filter(([key]) => !without.includes(key));
-  if (rows.length === 0) return 'Nothing besides its type.\n';
-  const lines = rows.map(
-    ([key, value]) =>
-      `| \`${key}\`${schema.required?.includes(key) ? ' *' : ''} | ${typeOf(value)} | ${value.description ?? ''} |`,
+/** The keys of each event; those that every event has are said once. */
+function events(types: Schema[]): string {
+  const keys = ({ properties = {} }: Schema) => Object.keys(properties).filter((key) => key !== 'type');
+  const common = keys(types[0] ?? {}).filter((key) => types.every((type) => keys(type).includes(key)));
+  const named = (type: Schema, key: string) => `\`${key}\`${type.required?.includes(key) ? ' *' : ''}`;
+  const lines = types.map((type) => {
+    const own = keys(type).filter((key) => !common.includes(key));
+    return `- \`${String(type.properties?.['type']?.const)}\`: ${own.map((key) => named(type, key)).join(', ')}`;
+  });
+  const [first = {}] = types;
+  return [`Every event has \`type\` *, ${common.map((key) => named(first, key)).join(', ')}.`, '', ...lines, ''].join(
+    '\n',
   );
-  return ['| key | type | meaning |', '|---|---|---|', ...lines, ''].join('\n');
 }
+
+/** The rows of a table, in the order of the keys. */
+const rowsOf = ({ properties = {}, required = [] }: Schema): Set<string> =>
+  new Set(
+    Object.entries(properties)
+      .filter(([key]) => key !== '$schema')
+      .map(
+        ([key, value]) =>
+          `| \`${key}\`${required.includes(key) ? ' *' : ''} | ${typeOf(value)} | ${value.description ?? ''} |`,
+      ),
+  );
 
 function typeOf(schema: Schema): string {
   if (schema.const !== undefined) return `\`${JSON.stringify(schema.const)}\``;

@@ -8,6 +8,37 @@ export function createMutex(): <T>(job: () => Promise<T>) => Promise<T> {
   };
 }
 
+/** Runs at most `most` jobs at a time, in the order they were requested. */
+export function createLimiter(most: number): <T>(job: () => Promise<T>) => Promise<T> {
+  const waiting: Array<() => void> = [];
+  let free = most;
+  return async (job) => {
+    if (free > 0) free--;
+    else await new Promise<void>((begin) => waiting.push(begin));
+    try {
+      return await job();
+    } finally {
+      const next = waiting.shift();
+      if (next) next();
+      else free++;
+    }
+  };
+}
+
+/**
+ * For loops that do not wait by themselves: called between two pieces of work, it lets the event loop turn if `ms` have
+ * passed since it last did, and throws the signal's reason if that was aborted.
+ */
+export function createPacer(ms: number, signal: AbortSignal): () => Promise<void> {
+  let began = performance.now();
+  return async () => {
+    signal.throwIfAborted();
+    if (performance.now() - began < ms) return;
+    await new Promise(setImmediate);
+    began = performance.now();
+  };
+}
+
 /**
  * A signal that aborts when another signal does or when its time is up, whichever is first. `clear` cancels the timer.
  */

@@ -1,6 +1,6 @@
 import type { Reply } from '../protocol/session/reply.ts';
 import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
-import { createUlidGenerator } from '../store/inbox/ulid.ts';
+import { createUlidGenerator } from '../store/inbox/sender.ts';
 import { type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
 import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
 import type { Workspace } from '../store/workspace/workspace.ts';
@@ -13,6 +13,7 @@ import type { Schedules } from './actions/schedules.ts';
 import type { MessageProgress } from './actions/sent-messages.ts';
 import type { RebuiltFile } from './actions/session-admin.ts';
 import type { SettingsReport } from './actions/settings-edit.ts';
+import { type SessionHistory, sessionHistory } from './history/moments.ts';
 import type { ApprovalRequest } from './inspect/approval-requests.ts';
 import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log.ts';
 import type { SessionDetails } from './inspect/session-details.ts';
@@ -26,7 +27,7 @@ import { openSessionFolders, readSession, type SessionFolders } from './sessions
  * read-only methods create nothing, not even the workspace. Methods that take a session throw `NoSuchSession`, except
  * `send`. Loading modules dominates the time of a short command, so each method loads what it needs on first use.
  */
-export type Client = {
+export type Client = SessionHistory & {
   paths: WorkspacePaths;
   /** Folder names of all sessions, sorted. */
   sessions(): string[];
@@ -134,7 +135,6 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     const { openSessionAdmin } = await import('./actions/session-admin.ts');
     return openSessionAdmin(await workspace(), folders);
   };
-
   /** The folder name of the session with this key, created if it does not exist. */
   const ensureSession = async (key: string): Promise<string> => {
     const session = folders.folderName(key);
@@ -152,6 +152,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     sessionName: folders.folderName,
     ...messaging(folders, ensureSession, nextId),
     ...inspection(paths, folders),
+    ...sessionHistory(paths, workspace, folders),
     rebuild: async (key) => (await import('./actions/session-admin.ts')).rebuildSession(paths, folders.get(key)),
     findLostEnd: async (key) => (await import('./actions/lost-log-end.ts')).findLostEnd(paths, folders.get(key)),
     withChildren: (key) => folders.withChildren(folders.get(key).name),
@@ -234,7 +235,7 @@ function messaging(
   };
 }
 
-/** What can be read of sessions; nothing is created. */
+/** What can be read; nothing is created. */
 function inspection(paths: WorkspacePaths, folders: SessionFolders) {
   const family = (key: string) => folders.withChildren(folders.get(key).name).map(folders.get);
   return {
@@ -272,7 +273,6 @@ function inspection(paths: WorkspacePaths, folders: SessionFolders) {
       (await import('./inspect/approval-requests.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
   } satisfies Partial<Client>;
 }
-
 type KnownSession = ReturnType<SessionFolders['get']>;
 
 async function* streamEvents(session: KnownSession, options: FollowOptions): AsyncGenerator<LogLine> {

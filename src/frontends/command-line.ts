@@ -4,8 +4,8 @@ import type { Argv } from 'yargs';
 import { nearestName } from '../base/strings.ts';
 import { errorCode, InvalidArgument, UserError } from '../base/user-error.ts';
 import { defaultWorkspace, emptyValue } from '../client/sessions/client-errors.ts';
-import type { ModelSettings } from '../protocol/settings/config.ts';
 import { isEnvVariableName, NOT_A_VARIABLE_NAME } from '../protocol/settings/env-variable.ts';
+import type { ModelSettings } from '../protocol/settings/model-settings.ts';
 
 /** Width of help texts that are put into the docs. */
 export const DOCS_WIDTH = 100;

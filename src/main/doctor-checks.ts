@@ -4,9 +4,8 @@ import { delimiter, join, resolve } from 'node:path';
 import { errorText } from '../base/user-error.ts';
 import type { Client } from '../client/index.ts';
 import { fileSystemAt } from '../daemon/host/disk.ts';
-import { ModelError } from '../engine/ports/session-ports.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
-import { chooseModel, isBuiltIn, WHY_NO_KEY } from '../models/choose-model.ts';
+import { WHY_NO_KEY } from '../models/choose-model.ts';
 import type { Config } from '../protocol/settings/config.ts';
 import {
   type EffectiveModel,
@@ -239,36 +238,6 @@ function isExecutable(command: string, path: string, cwd: string): boolean {
       return false;
     }
   });
-}
-
-/** The agent works through tools alone, and not every server passes their calls on. */
-const READY_TOOL = {
-  name: 'ready',
-  description: 'Says that you are ready.',
-  parameters: { type: 'object', properties: {} },
-};
-
-/** Without `ask` the request is aborted before anything is sent, but still fails if no model is configured. */
-export async function checkModel(settings: EffectiveModel, { env, ask }: DoctorOptions): Promise<Finding> {
-  const signal = ask ? new AbortController().signal : AbortSignal.abort(new Error('not asked'));
-  const request = {
-    messages: [{ role: 'user' as const, content: 'Call the tool "ready" once and write nothing.' }],
-    tools: [READY_TOOL],
-    model: undefined,
-  };
-  const name = settings.name ?? env['OPENAI_MODEL'] ?? '';
-  try {
-    const answer = await chooseModel(settings, env).ask(request, { signal, onText: () => {} });
-    if (isBuiltIn(name)) return { what: 'model', is: 'ok', text: `${name} answers` };
-    if (answer.calls.length > 0) return { what: 'model', is: 'ok', text: `${answer.model} answers and calls tools` };
-    const text = `${answer.model} answers, but did not call the tool it was asked to call. Does the server support tool calls with this model? See docs/models.md`;
-    return { what: 'model', is: 'warning', text };
-  } catch (error) {
-    if (signal.aborted && !(error instanceof ModelError)) {
-      return { what: 'model', is: 'ok', text: `${name} is configured; not called (use --ask)` };
-    }
-    return { what: 'model', is: 'wrong', text: errorText(error) };
-  }
 }
 
 /** A running daemon may have a model from its own environment, or flags that cannot be read here. */

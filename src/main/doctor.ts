@@ -5,8 +5,9 @@ import { type Client, openClient } from '../client/index.ts';
 import { commandLine } from '../client/sessions/client-errors.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
 import { versionWithCommit } from '../frontends/command-line.ts';
+import type { CheckpointLimits } from '../protocol/settings/checkpoint-limits.ts';
 import { resolveSettings } from '../protocol/settings/effective-settings.ts';
-import { openSkillStore, sessionPaths } from '../store/index.ts';
+import { measureCheckpoints, openSkillStore, sessionPaths } from '../store/index.ts';
 import { inspectJobs } from '../tools/jobs/job-store.ts';
 import {
   checkBrowser,
@@ -14,7 +15,6 @@ import {
   checkDisk,
   checkLock,
   checkMcpServers,
-  checkModel,
   checkNode,
   checkSandbox,
   checkSessionSettingsFiles,
@@ -22,6 +22,7 @@ import {
   checkWatches,
   excuseRunningDaemon,
 } from './doctor-checks.ts';
+import { checkModel } from './model-check.ts';
 
 /** Checks everything a daemon needs and changes nothing. Only with `ask` is anything sent over the network. */
 export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
@@ -35,6 +36,7 @@ export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
     ...sessions,
     ...config.findings,
     ...checkDisk(client.paths),
+    ...checkCheckpoints(client, effective.checkpoints),
     ...checkMcpServers(config.value.mcpServers, question.env),
     ...checkSessionSettingsFiles(client, question, config.value),
     ...checkSkills(client),
@@ -43,7 +45,9 @@ export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
     checkLock(question.env, client),
     checkDaemon(client),
     checkWatches(client),
-    excuseRunningDaemon(client, question, await checkModel(effective.model, question)),
+    ...(await checkModel(effective.model, question, client.paths)).map((one) =>
+      excuseRunningDaemon(client, question, one),
+    ),
     checkShell(question.env),
     checkBrowser(config.value.browser?.executable, question.env),
     ...(await checkSandbox(question, effective.sandbox)),
@@ -83,6 +87,20 @@ function checkWorkspace({ paths: { root } }: Client): Finding[] {
     isOpen ? 'warning' : 'ok',
     `${root} (mode ${mode}${isOpen ? `; others may read it: chmod 700 ${root}` : ''})`,
   );
+}
+
+/** What the checkpoints of all sessions take; no finding where there are none. */
+function checkCheckpoints(client: Client, { maxWorkspaceBytes }: CheckpointLimits): Finding[] {
+  const sizes = client
+    .sessions()
+    .map((name) => ({ name, ...measureCheckpoints(sessionPaths(client.paths.session(name))) }));
+  const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
+  const [largest] = sizes.sort((one, other) => other.bytes - one.bytes);
+  if (!largest || total === 0) return [];
+  const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
+  const isOver = total > maxWorkspaceBytes;
+  const text = `those of work/ take ${megabytes(total)}, most in ${largest.name} (${megabytes(largest.bytes)})${isOver ? '; that is more than checkpoints.max_workspace_mb, so the oldest are removed while sessions are idle' : ''}`;
+  return [{ what: 'checkpoints', is: isOver ? 'warning' : 'ok', text }];
 }
 
 /** No finding for a workspace without skills. */

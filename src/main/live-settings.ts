@@ -2,9 +2,10 @@ import { existsSync } from 'node:fs';
 import { errorText } from '../base/user-error.ts';
 import { READING_SETTINGS } from '../daemon/crashes/crash-loop-guard.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
-import type { Config, ModelSettings, Settings } from '../protocol/settings/config.ts';
+import type { Config, Settings } from '../protocol/settings/config.ts';
 import { type EffectiveSettings, resolveSettings } from '../protocol/settings/effective-settings.ts';
 import { SECRET_NAME_PATTERN } from '../protocol/settings/env-variable.ts';
+import type { ModelSettings } from '../protocol/settings/model-settings.ts';
 import { findUnknownMcpServers } from '../protocol/tool-calls/tool-names.ts';
 import { type DaemonStatus, MAX_LISTED } from '../protocol/workspace/daemon-files.ts';
 import {

@@ -7,11 +7,20 @@ import type { DaemonHooks } from '../daemon/serve-workspace.ts';
 import type { OpenedSession } from '../daemon/sessions/pool-state.ts';
 import type { RunGuarded, SessionPorts } from '../engine/ports/session-ports.ts';
 import { type Model, ModelError } from '../engine/ports/session-ports.ts';
-import type { SessionStore } from '../engine/ports/store-ports.ts';
+import type { Checkpoints, SessionStore } from '../engine/ports/store-ports.ts';
+import type { CheckpointLimits } from '../protocol/settings/checkpoint-limits.ts';
 import type { Config } from '../protocol/settings/config.ts';
 import type { EffectiveModel } from '../protocol/settings/effective-settings.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
-import { openChildSessions, parentSessionOf, rootSessionOf, sessionPaths, type Workspace } from '../store/index.ts';
+import {
+  existingRootOf,
+  openCheckpoints,
+  openChildSessions,
+  parentSessionOf,
+  rootSessionOf,
+  sessionPaths,
+  type Workspace,
+} from '../store/index.ts';
 import {
   type Browsers,
   builtinTools,
@@ -94,6 +103,7 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
       model: () => effective().model.name ?? deps.env['OPENAI_MODEL'],
     }),
     jobs,
+    checkpoints: checkpointsFor(name, workspace, () => effective().checkpoints),
     browser: deps.browsers.controlFor({
       ...profile,
       socket: workspace.paths.browserSocket(name),
@@ -111,6 +121,13 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
       };
     },
   };
+}
+
+/** A child session works in the folder of its root, as long as that exists. */
+function checkpointsFor(name: string, workspace: Workspace, limits: () => CheckpointLimits): Checkpoints {
+  const root = existingRootOf(name, workspace.has);
+  const pathsOf = (session: string) => sessionPaths(workspace.paths.session(session));
+  return openCheckpoints(pathsOf(name), pathsOf(root).work, limits);
 }
 
 function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: SessionDeps): SessionStore {

@@ -1,7 +1,10 @@
 import * as fs from 'node:fs';
 import { errorText } from '../base/user-error.ts';
 import { type OwedReader, openOwedReader } from '../client/actions/owed.ts';
+import { type NoticeOptions, startNotices } from '../daemon/notices/notice-service.ts';
 import type { Clock, SessionPorts } from '../engine/ports/session-ports.ts';
+import type { NoticeBody } from '../protocol/session/notice-file.ts';
+import type { Config } from '../protocol/settings/config.ts';
 import type { OwedFile, OwedItem } from '../protocol/workspace/owed-file.ts';
 import { replaceFile } from '../store/fs/replace-file.ts';
 import type { WorkspacePaths } from '../store/index.ts';
@@ -18,10 +21,14 @@ type OwedWriterOptions = {
   clock: Clock;
   log: SessionPorts['log'];
   lostServers: () => LostServer[];
+  /** Receives what is owed each time it was looked at. */
+  onItems: (items: OwedItem[]) => void;
 };
 
 /** Maintains `.agentd/owed.json`: written when something in it changed, and removed at the end. */
-export function startOwedFile({ paths, clock, log, lostServers }: OwedWriterOptions): { stop(): Promise<void> } {
+function startOwedFile({ paths, clock, log, lostServers, onItems }: OwedWriterOptions): {
+  stop(): Promise<void>;
+} {
   const reader: OwedReader = openOwedReader(paths.root, paths);
   const since = new Map<string, string>();
   let written = '';
@@ -46,6 +53,7 @@ export function startOwedFile({ paths, clock, log, lostServers }: OwedWriterOpti
   async function writeIfChanged(): Promise<void> {
     const now = clock.now();
     const items = [...(await reader.read(now)), ...ofServers(now.toISOString())];
+    onItems(items);
     const key = JSON.stringify(items);
     if (key === written || isStopped) return;
     const file: OwedFile = { version: 1, at: now.toISOString(), pid: process.pid, items };
@@ -80,4 +88,38 @@ export function startOwedFile({ paths, clock, log, lostServers }: OwedWriterOpti
       fs.rmSync(paths.owed, { force: true });
     },
   };
+}
+
+/** Starts what tells people: the file of what is owed, and notices, which report that too. */
+export function startTelling({
+  workspace,
+  env,
+  config,
+  ...given
+}: Omit<OwedWriterOptions, 'paths' | 'onItems'> & Pick<NoticeOptions, 'workspace' | 'env'> & { config: () => Config }) {
+  const { clock, log } = given;
+  const notices = startNotices({
+    ...{ workspace, env, clock, log },
+    began: new Date(clock.now().getTime() - process.uptime() * 1000),
+    targets: () => config().notify ?? [],
+    linkTo: (session, call) => linkToCall(workspace.paths, config().public_url, session, call),
+  });
+  return { notices, owed: startOwedFile({ ...given, paths: workspace.paths, onItems: notices.takeOwed }) };
+}
+
+/** The link that shows a waiting call and takes its answer; undefined if there is no public address. */
+async function linkToCall(
+  paths: WorkspacePaths,
+  url: string | undefined,
+  session: string,
+  { id, hash, expires_at: until }: NonNullable<NoticeBody['call']>,
+): Promise<string | undefined> {
+  if (url === undefined) return undefined;
+  const [{ signAnswerLink }, { ANSWER_PATH }, { readAccessToken }] = await Promise.all([
+    import('../frontends/http/routes/answer-page.ts'),
+    import('../frontends/http/access/request-checks.ts'),
+    import('../client/actions/access.ts'),
+  ]);
+  const link = signAnswerLink(await readAccessToken(paths), { session, id, hash, until });
+  return `${url.replace(/\/$/, '')}${ANSWER_PATH}${link}`;
 }

@@ -6,6 +6,7 @@ import { EventBody } from '../protocol/session/event.ts';
 import type { Config, Settings } from '../protocol/settings/config.ts';
 import { SECRET_NAME_PATTERN, VARIABLE_REFERENCE } from '../protocol/settings/env-variable.ts';
 import type { McpServer } from '../protocol/settings/mcp-config.ts';
+import type { ModelSettings } from '../protocol/settings/model-settings.ts';
 
 /**
  * Keeps configured secrets out of everything the daemon writes: event log, blobs, replies, `live`, its own log and tool
@@ -195,23 +196,29 @@ export function findSecrets(
   ...layers: Array<Config | Settings>
 ): Secret[] {
   const variables = layers.flatMap((layer) => [
-    layer.model?.api_key_env,
+    ...modelsOf(layer).map(({ api_key_env: name }) => name),
     'search' in layer ? layer.search?.api_key_env : undefined,
     ...(layer.secrets ?? []),
+    ...('notify' in layer ? (layer.notify ?? []) : []).flatMap(({ url_env, secret_env }) => [url_env, secret_env]),
     ...Object.values(layer.mcpServers ?? {}).flatMap(secretVariables),
   ]);
   const named = [...DEFAULT_KEY_VARIABLES, ...variables].flatMap((name) => {
     const value = name === undefined ? undefined : env[name];
     return name !== undefined && value ? [{ name, value }] : [];
   });
-  const given = layers.flatMap(({ model, mcpServers = {} }) => [
-    ...Object.entries(mcpServers).flatMap(([name, { env: own, headers }]) =>
+  const given = layers.flatMap((layer) => [
+    ...Object.entries(layer.mcpServers ?? {}).flatMap(([name, { env: own, headers }]) =>
       secretsGivenTo(name, { ...own, ...headers }, env),
     ),
-    ...secretsGivenTo('model', model?.headers ?? {}, env),
+    ...modelsOf(layer).flatMap(({ headers = {} }) => secretsGivenTo('model', headers, env)),
   ]);
   return [...named, ...given];
 }
+
+const modelsOf = (layer: Config | Settings): ModelSettings[] => [
+  ...(layer.model ? [layer.model] : []),
+  ...('models' in layer ? Object.values(layer.models ?? {}) : []),
+];
 
 /** Variables whose names look like secrets and that a server inherits from the environment. */
 function secretVariables(server: McpServer): string[] {

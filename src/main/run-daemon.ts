@@ -9,12 +9,14 @@ import { openSpendingBook } from '../daemon/host/spending.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
-import type { Config, ModelSettings } from '../protocol/settings/config.ts';
+import type { EndpointProfiles } from '../models/request/endpoint-profiles.ts';
+import type { Config } from '../protocol/settings/config.ts';
 import {
   type EffectiveModel,
   type EffectiveSettings,
   resolveSettings,
 } from '../protocol/settings/effective-settings.ts';
+import type { ModelSettings } from '../protocol/settings/model-settings.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import { replaceFile } from '../store/fs/replace-file.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
@@ -27,12 +29,14 @@ import {
   type SessionFolderOptions,
   sessionPaths,
   syncFolder,
+  trimToShare,
   type Workspace,
 } from '../store/index.ts';
 import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
 import { openLiveSettings } from './live-settings.ts';
+import { endpointProfiles } from './model-check.ts';
 import { openSessionWorld } from './open-session.ts';
-import { startOwedFile } from './owed-writer.ts';
+import { startTelling } from './owed-writer.ts';
 import { openSecretRedaction } from './redaction.ts';
 import { openScheduledSessions } from './scheduled-sessions.ts';
 import { logEachOnce } from './session-notes.ts';
@@ -88,7 +92,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const disk = openDisk(workspace, currentConfig, log);
   const allowed = limitsFor(config.concurrency?.runs ?? DEFAULT_RUNS, log);
   const runSemaphore = createRunSemaphore(allowed.runs);
-  const models = cacheModels(env);
+  const models = cacheModels(env, endpointProfiles(workspace.paths));
   models(resolveSettings({ flags, env, workspace: config }).model);
   const parents = new Map<string, string>();
   const pool = openBrowsers({ env, log });
@@ -121,19 +125,23 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     onLost: options.onLost,
     ...timesOf(options.env),
     prepare: () => prepareWorkspace(workspace, log),
-    sweep: (name) => sweepOneSession(name, workspace, settings.forSession(name)().retention),
+    sweep: (name) => sweepOneSession(name, workspace, settings.forSession(name)()),
     hands: (given) => {
       hands = given;
     },
     scheduled: openScheduledSessions(options.root),
     parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
   });
-  const owed = startOwedFile({ paths: workspace.paths, clock: realClock, log, lostServers: mcp.lost });
+  const { owed, notices } = startTelling({
+    ...{ workspace, env, clock: realClock, log, lostServers: mcp.lost },
+    config: currentConfig,
+  });
   const published = publishLater(workspace.paths.schemas, log);
   return {
     async stop() {
       await published;
       await owed.stop();
+      await notices.stop();
       await daemon.stop();
       settings.close();
       await Promise.all([mcp.close(), pool.close(), spending.close()]);
@@ -198,7 +206,7 @@ function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOpt
 
 /** Removes files that an earlier daemon left half-written. */
 async function prepareWorkspace({ paths, removeUnfinished }: Workspace, log: Log): Promise<void> {
-  for (const folder of [paths.own, paths.schemas, paths.usage]) removeStaging(folder);
+  for (const folder of [paths.own, paths.schemas, paths.usage, paths.notices]) removeStaging(folder);
   try {
     removeUnfinished(realClock.now());
   } catch (error) {
@@ -212,18 +220,19 @@ async function prepareWorkspace({ paths, removeUnfinished }: Workspace, log: Log
 async function sweepOneSession(
   name: string,
   workspace: Workspace,
-  days: EffectiveSettings['retention'],
+  { retention, checkpoints }: EffectiveSettings,
 ): Promise<boolean> {
-  const paths = sessionPaths(workspace.paths.session(name));
-  return (await applyRetention(paths, days, realClock.now())).more;
+  const pathsOf = (session: string) => sessionPaths(workspace.paths.session(session));
+  await trimToShare(pathsOf(name), workspace.listSessions().map(pathsOf), checkpoints.maxWorkspaceBytes);
+  return (await applyRetention(pathsOf(name), retention, realClock.now())).more;
 }
 
 /** One model per set of settings, so that sessions share connections, and scripted models their position. */
-function cacheModels(env: NodeJS.ProcessEnv): (settings: EffectiveModel) => Model {
+function cacheModels(env: NodeJS.ProcessEnv, profiles: EndpointProfiles): (settings: EffectiveModel) => Model {
   const known = new Map<string, Model>();
   return (settings) => {
     const key = JSON.stringify(settings);
-    const model = known.get(key) ?? chooseModel(settings, env);
+    const model = known.get(key) ?? chooseModel(settings, env, profiles);
     known.set(key, model);
     return model;
   };

@@ -1,11 +1,15 @@
 /** The models room: an OpenAI-compatible endpoint, or a built-in model, behind the engine's `Model` port. */
 
+import { getOwn } from '../base/collections.ts';
 import { errorText } from '../base/user-error.ts';
-import { type Model, ModelError } from '../engine/ports/session-ports.ts';
+import { type Model, ModelError, type ModelRequest } from '../engine/ports/session-ports.ts';
 import { type EffectiveModel, OPENAI_KEY, OPENAI_URL } from '../protocol/settings/effective-settings.ts';
 import { openBuiltInModel, readScript, scriptedAnswers } from './built-in/built-in-model.ts';
 import { answerRunbook } from './built-in/runbook-model.ts';
-import type { EndpointSettings } from './endpoint/openai-endpoint.ts';
+import type { EndpointSettings } from './endpoint/endpoint-client.ts';
+import { withFallback } from './endpoint/fallback.ts';
+import { openEndpointModel } from './endpoint/openai-endpoint.ts';
+import { type EndpointProfiles, unsavedProfiles } from './request/endpoint-profiles.ts';
 
 export type Environment = Record<string, string | undefined>;
 
@@ -17,26 +21,57 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * The model that settings and environment name. A request's own `model` may name another: `runbook` and
- * `scripted:<file>` are built in, any other name goes to the endpoint (`base_url`, else OPENAI_BASE_URL, else OpenAI if
- * there is a key). Without an endpoint or a name, each `ask` throws an `unconfigured` fault that says what to do.
- * Throws `UserError` for a script that cannot be read.
+ * `scripted:<file>` are built in, a name in `models` is that entry, any other goes to the endpoint (`base_url`, else
+ * OPENAI_BASE_URL, else OpenAI if there is a key). Without an endpoint or a name, each `ask` throws an `unconfigured`
+ * fault that says what to do. Throws `UserError` for a script that cannot be read.
  */
-export function chooseModel(settings: EffectiveModel, env: Environment): Model {
+export function chooseModel(settings: EffectiveModel, env: Environment, profiles = unsavedProfiles()): Model {
   const configured = settings.name || env['OPENAI_MODEL'] || undefined;
-  const builtIns = new Map<string, Model>();
-  const endpoint = createEndpointModel(settings, env, configured);
-  const modelFor = (name: string | undefined): Model => {
-    if (!isBuiltIn(name)) return endpoint;
-    const model = builtIns.get(name) ?? createBuiltInModel(name);
-    builtIns.set(name, model);
+  const { named = {} } = settings;
+  const known = new Map<string, Model>();
+  const entries = new Map<string, Model>();
+  const entryModel = (name: string): Model | undefined => {
+    const entry = getOwn(named, name);
+    const model = entries.get(name) ?? (entry && entryOf(entry));
+    if (model) entries.set(name, model);
     return model;
   };
+  const entryOf = (entry: EffectiveModel) =>
+    underOneName(createEndpointModel(entry, env, { name: entry.name, profiles }));
+  const build = (name: string): Model | undefined => {
+    if (isBuiltIn(name)) return createBuiltInModel(name);
+    const own = entryModel(name);
+    return own && withFallback(own, getOwn(named, name)?.fallback, name, entryModel);
+  };
+  const common = createEndpointModel(settings, env, { name: configured, profiles });
+  const endpoint = withFallback(common, settings.fallback, configured ?? '', entryModel);
+  function modelFor(name: string | undefined): Model {
+    const model = name === undefined ? endpoint : (known.get(name) ?? build(name) ?? endpoint);
+    if (name !== undefined && model !== endpoint) known.set(name, model);
+    return model;
+  }
   modelFor(configured);
   return {
     ask: async (request, options) => findOrFault(() => modelFor(request.model ?? configured)).ask(request, options),
     prepare: async (request) => findOrFault(() => modelFor(request.model ?? configured)).prepare?.(request),
-    contextWindow: (name) => (isBuiltIn(name ?? configured) ? undefined : endpoint.contextWindow?.(name)),
-    prices: async (name) => (isBuiltIn(name ?? configured) ? undefined : endpoint.prices?.(name ?? configured)),
+    contextWindow: (name) => modelFor(name ?? configured).contextWindow?.(name),
+    prices: async (name) => modelFor(name ?? configured).prices?.(name),
+  };
+}
+
+/** An entry of `models` has its own model, whatever name a request has for it. */
+function underOneName(model: Model): Model {
+  const copies = new WeakMap<ModelRequest, ModelRequest>();
+  const own = (request: ModelRequest): ModelRequest => {
+    const copy = copies.get(request) ?? { ...request, model: undefined };
+    copies.set(request, copy);
+    return copy;
+  };
+  return {
+    ask: (request, options) => model.ask(own(request), options),
+    prepare: async (request) => model.prepare?.(own(request)),
+    contextWindow: () => model.contextWindow?.(undefined),
+    prices: async () => model.prices?.(undefined),
   };
 }
 
@@ -59,7 +94,11 @@ function createBuiltInModel(name: string): Model {
     : openBuiltInModel(name, answerRunbook, { free: true });
 }
 
-function createEndpointModel(settings: EffectiveModel, env: Environment, name: string | undefined): Model {
+function createEndpointModel(
+  settings: EffectiveModel,
+  env: Environment,
+  { name, profiles }: { name: string | undefined; profiles: EndpointProfiles },
+): Model {
   const apiKey = (!settings.no_key && env[settings.api_key_env ?? OPENAI_KEY]) || undefined;
   // The setting may contain the key itself by mistake.
   const keyName = settings.api_key_env ? 'the variable named in model.api_key_env' : OPENAI_KEY;
@@ -77,18 +116,40 @@ function createEndpointModel(settings: EffectiveModel, env: Environment, name: s
   const headers = fillHeaders(settings, env);
   if (typeof headers === 'string') return unconfiguredModel(headers);
   const timeoutMs = Math.min(MAX_TIMER_MS, Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000));
-  const { prices, images, body } = settings;
+  const { prices, images, api, max_tokens: maxTokens, api_version: apiVersion, tool_calls: toolCalls } = settings;
+  const body = { ...(maxTokens !== undefined && { max_tokens: maxTokens }), ...settings.body };
   const whyNoKey = settings.no_key && WHY_NO_KEY[settings.no_key];
-  const model = lazyModel({
-    ...{ baseUrl, apiKey, keyName, whyNoKey, name: name ?? '', timeoutMs, prices, images, body, headers },
-  });
+  const endpoint: EndpointSettings = {
+    ...{
+      baseUrl: withVersion(baseUrl, apiVersion),
+      apiKey,
+      keyName,
+      whyNoKey,
+      name: name ?? '',
+      timeoutMs,
+      prices,
+      images,
+      api,
+      toolCalls,
+      body,
+      headers,
+    },
+  };
+  const model = openEndpointModel(endpoint, profiles);
   const nameless = unconfiguredModel(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);
   return {
     ask: async (request, options) => ((request.model ?? name) ? model : nameless).ask(request, options),
     prepare: async (request) => ((request.model ?? name) ? model : nameless).prepare?.(request),
-    contextWindow: (asked) => model.contextWindow?.(asked ?? name),
+    contextWindow: (asked) => settings.context_window ?? model.contextWindow?.(asked ?? name),
     prices: async (asked) => ((asked ?? name) ? model.prices?.(asked ?? name) : undefined),
   };
+}
+
+function withVersion(baseUrl: string, version: string | undefined): string {
+  if (version === undefined) return baseUrl;
+  const url = new URL(baseUrl);
+  url.searchParams.set('api-version', version);
+  return url.href;
 }
 
 const HEADER_VARIABLE = /\$(?:\{(?:env:)?([A-Za-z_]\w*)\}|([A-Z_][A-Z0-9_]*))/g;
@@ -114,23 +175,6 @@ function fillHeaders(
     filled.push([name, value]);
   }
   return Object.fromEntries(filled);
-}
-
-/** The client takes longer to load than the rest of the daemon: it is loaded at the first call, not before READY. */
-function lazyModel(settings: EndpointSettings): Model {
-  let loading: Promise<Model> | undefined;
-  let model: Model | undefined;
-  const load = async (): Promise<Model> => {
-    loading ??= import('./endpoint/openai-endpoint.ts').then(({ openEndpointModel }) => openEndpointModel(settings));
-    model ??= await loading;
-    return model;
-  };
-  return {
-    ask: async (request, options) => (model ?? (await load())).ask(request, options),
-    prepare: async (request) => (model ?? (await load())).prepare?.(request),
-    contextWindow: (name) => model?.contextWindow?.(name),
-    prices: async (name) => (model ?? (await load())).prices?.(name),
-  };
 }
 
 function unconfiguredModel(text: string): Model {

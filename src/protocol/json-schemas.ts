@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { Occurrence, Schedule } from './schedules/schedule.ts';
 import { Event } from './session/event.ts';
 import { MessageFile } from './session/message.ts';
+import { NoticeBody } from './session/notice-file.ts';
 import { Plan } from './session/plan.ts';
 import { Reply } from './session/reply.ts';
 import { Config, Settings } from './settings/config.ts';
@@ -23,6 +24,7 @@ const FORMATS = {
   schedule: { schema: Schedule, title: 'schedules/<name>.json, when a message is sent' },
   occurrence: { schema: Occurrence, title: 'schedules/<name>/<due time>.json, what became of one due time' },
   owed: { schema: OwedFile, title: '.agentd/owed.json, what is owed and not happening' },
+  notice: { schema: NoticeBody, title: 'A notice: the body of a webhook' },
   usage: { schema: UsageFile, title: 'usage/<day>.json, what the model calls of a day have cost' },
   session: { schema: Settings, title: 'session.json, the settings of one session' },
 } as const;

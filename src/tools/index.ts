@@ -1,7 +1,7 @@
 import { isAbsolute } from 'node:path';
 import { UserError } from '../base/user-error.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
-import type { BrowserControl } from '../engine/ports/tool-ports.ts';
+import type { BrowserControl, ToolSpec } from '../engine/ports/tool-ports.ts';
 import type { SandboxSettings } from '../protocol/settings/effective-settings.ts';
 import { NO_BROWSER } from '../protocol/workspace/handover.ts';
 import { BROWSER_HEAD, type BrowserSettings } from './browser/browser-args.ts';
@@ -91,6 +91,12 @@ export function builtinTools(options: BuiltinOptions): Tool[] {
     ...(notes ? [rememberTool(notes.remember), recallTool(notes.recall), skillTool(notes.skills)] : []),
     ...(schedules ? [scheduleTool(schedules)] : []),
   ];
+}
+
+/** The tools that every session offers, as the model sees them: nothing is opened. */
+export function describeTools(env: NodeJS.ProcessEnv): ToolSpec[] {
+  const browser = lazyTool(BROWSER_HEAD, () => Promise.reject(new Error('It is only described.')));
+  return [...builtinTools({ readAlso: [], env }), browser].filter(({ hidden }) => !hidden).map(({ spec }) => spec);
 }
 
 export type { OwnSchedules } from './memory/schedule-tool.ts';

@@ -248,8 +248,11 @@ test('doctor calls a model that is not configured wrong, and does not call one t
 test('doctor --ask says whether the model calls tools, since it could do nothing without', async () => {
   const at = unsandboxed();
   const server = await startOpenAI([
-    { calls: [{ name: 'ready', args: '{}' }], model: 'm' },
+    { calls: [{ name: 'list_files', args: '{"path":"."}' }], model: 'm' },
     { text: 'ready', model: 'm' },
+    { text: 'ready', model: 'm' },
+    { text: 'ready', model: 'm' },
+    { text: '<tool_call>\n{"name": "list_files", "arguments": {"path": "."}}\n</tool_call>', model: 'm' },
   ]);
   onTestFinished(server.close);
   const modelFound = async () => {
@@ -258,8 +261,11 @@ test('doctor --ask says whether the model calls tools, since it could do nothing
     return [code, findings.find(({ what }) => what === 'model')];
   };
   expect(await modelFound()).toEqual([0, { what: 'model', is: 'ok', text: 'm answers and calls tools' }]);
-  expect(await modelFound()).toEqual([
-    0,
-    { what: 'model', is: 'warning', text: expect.stringContaining('did not call the tool') },
-  ]);
+  const seen = server.requests[0]?.body.tools?.map((one) => one.function.name);
+  expect(seen).toEqual(expect.arrayContaining(['plan', 'shell', 'more_tools', 'list_files']));
+  const warning = (words: string) => [0, { what: 'model', is: 'warning', text: expect.stringContaining(words) }];
+  expect(await modelFound()).toEqual(warning('did not call the tool it was asked to call. Does the server'));
+  expect(await modelFound()).toEqual(warning('set "model": { "tool_calls": "text" }'));
+  const { out } = await at.here(['doctor', '--base-url', server.url, '--model', 'm']);
+  expect(out).toContain('learned (.agentd/endpoints.json): tools: text; streams');
 });

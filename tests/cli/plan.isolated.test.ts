@@ -38,14 +38,15 @@ test('after a run "why" tells what closed each step, and what an open one waits 
   const { code, out } = await at.here(['why', 'demo']);
   const time = String.raw`\(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\)`;
   const lines = out.trimEnd().split('\n');
-  expect([code, lines.length]).toEqual([0, 3]);
+  expect([code, lines.length]).toEqual([0, 4]);
   expect(lines[0]).toMatch(
     new RegExp(String.raw`^step_1 "Make a folder" was closed by marker at event \d+ ${time}: "\[Done: Make a folder\]`),
   );
-  expect(lines[1]).toMatch(
+  expect(lines[1]).toBe('    it changed in work/: report (added).');
+  expect(lines[2]).toMatch(
     new RegExp(String.raw`^step_2 "Look" was reported as blocked by the model at event \d+ ${time}`),
   );
-  expect(lines[2]).toContain('step_3 "Tell" is open and waiting its turn');
+  expect(lines[3]).toContain('step_3 "Tell" is open and waiting its turn');
   const [step] = JSON.parse((await at.here(['why', 'demo', '1', '--json'])).out);
   const event = JSON.parse((await at.here(['log', 'demo', '--json'])).out.split('\n')[step.closed.event - 1] ?? '');
   expect(event).toMatchObject({ type: 'step.completed', step: 'step_1', evidence: step.closed.words });

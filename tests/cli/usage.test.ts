@@ -30,12 +30,12 @@ test('usage sums the calls of each session with its child sessions, and those of
   expect([code, err]).toEqual([1, expect.stringContaining('Not counted: torn: ')]);
   expect(err).toContain('Not counted: odd: ');
   const rows = out.split('\n').map((line) => line.split(/ {2,}/));
-  expect(rows).toContainEqual(['demo', '3', '1150', '0.7500 and 1 calls of unknown cost']);
-  expect(rows).toContainEqual(['small', '1', '7', 'unknown']);
-  expect(rows).toContainEqual(['TOTAL', '4', '1157', '0.7500 and 2 calls of unknown cost']);
+  expect(rows).toContainEqual(['demo', '3', '1150', '0', '0.7500 and 1 calls of unknown cost']);
+  expect(rows).toContainEqual(['small', '1', '7', '0', 'unknown']);
+  expect(rows).toContainEqual(['TOTAL', '4', '1157', '0', '0.7500 and 2 calls of unknown cost']);
 
   const reported = JSON.parse((await at.ctl('usage', 'demo', '--json')).out);
-  const total = { calls: 3, tokens: 1150, cost: 0.75, unpriced: 1 };
+  const total = { calls: 3, tokens: 1150, cached: 0, cost: 0.75, unpriced: 1 };
   const last: { at: string } = JSON.parse(
     fs.readFileSync(paths('demo').events, 'utf8').trim().split('\n').at(-1) ?? '',
   );
@@ -73,7 +73,7 @@ test('usage and status show what is spent of each budget, and calls by model, se
     [''],
   ]);
   expect((await at.ctl('usage', '--by', 'schedule')).out).toMatch(
-    /SCHEDULE +CALLS.*\n- +2 +100 +4\.5000\nnews +2 +100 +0\.2500/,
+    /SCHEDULE +CALLS.*\n- +2 +100 +0 +4\.5000\nnews +2 +100 +0 +0\.2500/,
   );
   expect(JSON.parse((await at.ctl('usage', '--by', 'sender', '--json')).out)[0]).toMatchObject({
     name: 'Ada',

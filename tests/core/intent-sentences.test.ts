@@ -56,6 +56,16 @@ test('a slip of the finger is the verb, and a word of the language is itself', (
     expect(classifyIntent(text, paused).kind, text).toBe('task');
 });
 
+test('a letter that something is said of is a name: "not done yet" stands beside it', () => {
+  for (const letter of ['x', 'y', 'n', 'k'])
+    expect(classifyIntent(`not done yet, ${letter} is missing`, { planStatus: 'completed' }), letter).toEqual({
+      kind: 'undo',
+      certainty: 'clear',
+      rest: `${letter} is missing`,
+    });
+  expect(classifyIntent('y', asked)).toMatchObject({ kind: 'continue', certainty: 'clear' });
+});
+
 test('quoted words, labels and reported words are not the order of the person who quotes them', () => {
   for (const text of ['> stop\n\nthanks', 'The sign says: stop', 'he said, stop', 'Label: "stop"', '`stop`'])
     expect(classifyIntent(text, { planStatus: 'running' }).kind, text).toBe('task');

@@ -64,6 +64,16 @@ test('20 sessions at once, and a kill in between, spend no more of a month than 
   expect(on.total()).toBeLessThan(31);
 });
 
+test('the call of a model whose place another one took counts as one of the other', async () => {
+  const on = bench({ day: { cost: 9 } });
+  const book = on.open();
+  const reserved = await book.reserve(callOf('a', null), NEVER);
+  if ('why' in reserved) throw new Error(reserved.why);
+  await reserved.settle({ model: 'local', tokens: 90, cost: null, ms: 10, isAnswered: true });
+  expect(on.files()[0]?.entries).toMatchObject([{ model: 'local', calls: 1, unpriced: 1 }]);
+  expect(await book.reserve(callOf('a', null), NEVER)).toHaveProperty('settle');
+});
+
 test('a budget that is used up says until when, and the next period begins with all of it', async () => {
   const on = bench({ day: { cost: 1 } });
   const book = on.open();

@@ -78,6 +78,12 @@ test('the hand edit in planning.md does what the page says', () => {
   ]);
 });
 
+test('the index of decisions names every page of them', () => {
+  const index = page('docs/decisions/README.md');
+  const pages = readdirSync('docs/decisions').filter((name) => name !== 'README.md');
+  expect(pages.filter((name) => !index.includes(`](${name})`))).toEqual([]);
+});
+
 test('the files that mutation-places.md names exist', () => {
   const named = [...page('tests/mutation-places.md').matchAll(/`((?:src|tests)\/[^`]+)`/g)].map(
     ([, path = '']) => path,

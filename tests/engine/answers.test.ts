@@ -170,12 +170,16 @@ describe('what a message does', () => {
 
   test('a task beside a paused plan that uses a tool shelves the plan, and /continue brings it back', async () => {
     const it = await standingAt('paused', { text: 'working', calls: [shell()] }, { text: 'The chart is there.' });
-    it.drop('t.md', 'Draw me something else');
+    it.drop('t.md', 'New task: Draw me something else');
     await it.settle();
     expect(it.faults).toEqual([]);
     expect(it.reply('t.md')).toContain('/continue plan_1');
     expect(it.archived()).toEqual(['plan_1']);
-    expect(it.plan()).toMatchObject({ goal: 'Draw me something else', status: 'completed', reason: 'answered' });
+    expect(it.plan()).toMatchObject({
+      goal: 'New task: Draw me something else',
+      status: 'completed',
+      reason: 'answered',
+    });
     it.drop('b.md', '/continue plan_1');
     await it.pass(300);
     expect(it.plan()).toMatchObject({ id: 'plan_1', status: 'running', current_step_index: 1 });

@@ -91,16 +91,35 @@ test.each(['no', '不行', "don't", '/deny', '/deny 1'])('"%s" is reported to th
   expect(it.reply('2.md')).toContain('status: done');
 });
 
-test('other words deny the call and join the conversation', async () => {
-  const it = await waiting();
-  it.drop('2.md', 'yes, but push to the fork');
-  await it.settle();
-  expect(it.toolRuns).toEqual([]);
-  expect(reported(it)).toContain('the person wrote something else');
-  expect(it.requests.at(-1)?.messages.some((message) => String(message.content).includes('push to the fork'))).toBe(
-    true,
-  );
-});
+test.each(['no, push to the fork', '/deny 1 push to the fork', '/deny push to the fork'])(
+  '%s denies the call, and its words join the conversation',
+  async (words) => {
+    const it = await waiting();
+    it.drop('2.md', words);
+    await it.settle();
+    expect(it.toolRuns).toEqual([]);
+    expect(reported(it)).toContain('the person wrote something else');
+    expect(it.requests.at(-1)?.messages.some((message) => String(message.content).includes('push to the fork'))).toBe(
+      true,
+    );
+  },
+);
+
+test.each(['what does this do?', 'maybe', 'let me look at it first', 'yes, but push to the fork'])(
+  '%s is no answer: the call waits on, and the model gets the words once it is decided',
+  async (words) => {
+    const it = await waiting();
+    it.drop('2.md', words);
+    await it.settle();
+    expect(answers(it)).toEqual([]);
+    expect(it.reply('2.md')).toContain('status: waiting');
+    expect(it.reply('2.md')).toContain('neither allow nor deny');
+    it.drop('3.md', 'yes');
+    await it.settle();
+    expect(it.toolRuns).toHaveLength(1);
+    expect(JSON.stringify(it.requests.at(-1)?.messages)).toContain(words);
+  },
+);
 
 test('a yes that was written before anything was asked is no answer', async () => {
   const it = await asked({}, { hold: true, next: () => ({ calls: [PUSH] }) }, { text: 'done' });

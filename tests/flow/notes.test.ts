@@ -79,7 +79,7 @@ test('a skill is offered where there is one, its body is read on demand, and the
   const { server, on, put, say, asked } = await obedient({ report: { name: 'skill', args: { name: 'report' } } });
   const daemon = await on.serve();
   await say('ann', '1.md', 'hello');
-  expect(asked('hello').tools).toEqual(expect.arrayContaining(['remember', 'recall']));
+  expect(asked('hello').tools).toContain('more_tools');
   expect(asked('hello').tools).not.toContain('skill');
   expect(asked('hello').system).not.toContain('Skills');
   put('skills/report/SKILL.md', '---\nname: report\ndescription: Quarterly reports\n---\n\nFirst ask Ada.\n');

@@ -45,8 +45,9 @@ test('a key is in no file but those a person put it into: not in the record, rep
   // The settings may be read again before the message is: then the waiting run goes on and has the message join it.
   await until(() => on.sh('demo', 'cat outbox/*.md').includes('Again [redacted: MY_KEY].'), 'the answer');
   await daemon.stop();
+  // Checkpoints have copies of what was put into work/.
   const theirs = (path: string) =>
-    /^(?:done\/|rejected\/|work\/|session\.json$)/.test(path) && !path.endsWith('.why.json');
+    /^(?:done\/|rejected\/|work\/|checkpoints\/contents\/|session\.json$)/.test(path) && !path.endsWith('.why.json');
   for (const form of [KEY, EXTRA, Buffer.from(KEY).toString('base64').slice(0, 30), KEY.slice(0, 9), KEY.slice(-9)])
     expect(holding(on.session('demo'), form).filter((path) => !theirs(path))).toEqual([]);
   expect(holding(join(on.root, '.agentd'), KEY)).toEqual([]);

@@ -55,7 +55,7 @@ test('a message called `read` is answered', async () => {
   await server.close();
 });
 
-test('with a record put back from a backup, a new answer takes the place of an old one, which is kept', async () => {
+test('with a record put back from a backup and accepted, a new answer takes the place of an old one, which is kept', async () => {
   const { on, flags, server } = await counting();
   const first = await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo hello > inbox/1.md');
@@ -69,8 +69,13 @@ test('with a record put back from a backup, a new answer takes the place of an o
   copyFileSync(join(on.root, 'backup.jsonl'), record);
   await on.serve(flags);
   on.sh('demo', 'echo "another question" > inbox/2.md');
-  const earlier = await on.file('demo', 'outbox/2.earlier.md');
-  expect(earlier).toContain('answer 2');
+  await until(() => on.status()?.trouble.sessions[0], 'the trouble');
+  await on.ctl('accept-log', 'demo', '--yes');
+  const kept = await until(
+    () => inFolder(on.session('demo')).find((name) => name.startsWith('events.accepted-')),
+    'it',
+  );
+  expect(await on.file('demo', `${kept}/outbox/2.md`)).toContain('answer 2');
   expect(await on.file('demo', 'outbox/2.md')).toContain('answer 3');
   await server.close();
 });

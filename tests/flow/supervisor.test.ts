@@ -254,7 +254,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     const on = ground();
     mkdirSync(join(on.session('demo'), 'inbox'), { recursive: true });
     mkdirSync(join(on.session('demo'), 'tools/mine'), { recursive: true });
-    mkdirSync(join(on.session('demo'), 'tools/99.0'), { recursive: true });
+    mkdirSync(join(on.session('demo'), 'tools/0.0'), { recursive: true });
     await on.serve(['--base-url', server.url, '--model', 'm']);
     on.sh('demo', 'echo "do it" > inbox/1.md');
     expect(await on.file('demo', 'outbox/1.md')).toContain('All done.');

@@ -27,7 +27,7 @@ test.each(VERSIONS)(
     const { tools } = await client.listTools();
     expect(tools.filter(({ annotations, outputSchema }) => !annotations || !outputSchema)).toEqual([]);
     const reading = tools.filter(({ annotations }) => annotations?.readOnlyHint).map(({ name }) => name);
-    expect(reading.sort()).toEqual(['get_plan', 'get_session', 'list_sessions']);
+    expect(reading.sort()).toEqual(['diff_files', 'get_plan', 'get_session', 'list_sessions']);
     const args = { session: 'demo', text: 'Count them', id: 'call-1' };
     const first = await callTool(client, 'send_message', args);
     expect(first).toMatchObject({ text: 'There are 7.', data: { session: 'demo', status: 'done', id: 'call-1' } });
@@ -220,3 +220,20 @@ function messageName(at: Setup): string {
   const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
   return /"name":"([^"]+\.msg\.json)"/.exec(record)?.[1] ?? '';
 }
+
+test('a model sees what a step changed, restores a file and branches a session off', async () => {
+  const at = setup();
+  await at.serveHere('--model', 'runbook');
+  await at.here(['send', 'demo', '1. Write: `echo good > a`\n2. Spoil: `echo spoilt > a`', '--wait']);
+  const client = await clientHere(at);
+  expect(await callTool(client, 'diff_files', { session: 'demo', from: 'step_2', full: true })).toMatchObject({
+    data: { files: [{ path: 'a', is: 'changed' }], patch: expect.stringContaining('+spoilt') },
+  });
+  const restored = await callTool(client, 'restore_files', { session: 'demo', at: 'step_1', paths: ['a'] });
+  expect(restored.data).toMatchObject({ status: 'done', reply: { text: expect.stringContaining('/restore 2') } });
+  expect(readFileSync(at.path('.sessions/demo/work/a'), 'utf8')).toBe('good\n');
+  expect(await callTool(client, 'fork_session', { session: 'demo', at: 'step_2', name: 'other' })).toMatchObject({
+    data: { name: 'other', checkpoint: 2 },
+  });
+  expect(readFileSync(at.path('.sessions/other/work/a'), 'utf8')).toBe('spoilt\n');
+});

@@ -52,6 +52,7 @@ const way = fc.constantFrom<Way>('rename', 'in place');
 /** Most messages bring work, so that there is a plan to edit and a command to be killed in. */
 const words = fc.constantFrom(
   ...['work', 'work', 'work', 'work', 'as JSON', 'as JSON', 'ask', 'stop', 'continue', '/status', 'broken'],
+  ...['/restore 0', '/restore 1', '/restore 2', '/undo --files'],
 );
 
 /** A message nobody has sent before. */

@@ -30,7 +30,7 @@ export function jobScript(ledger: string, delayMs: () => number): ScriptEntry {
 
 function worked(job: string, answers: number, ledger: string): Answer {
   const line = linesOf(job)[answers];
-  const command = `echo ${line} >> ${ledger}; sleep 0.0${answers * 4}`;
+  const command = `echo ${line} >> ${ledger}; echo ${line} > made-${answers}; sleep 0.0${answers * 4}`;
   const calls = line ? [{ id: `c${job}_${answers}`, name: 'shell', args: JSON.stringify({ command }) }] : [];
   const text =
     answers === 0

@@ -8,6 +8,12 @@ import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';
 import type { Event, EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { Plan } from '../../src/protocol/session/plan.ts';
+import { resolveCheckpoints } from '../../src/protocol/settings/checkpoint-limits.ts';
+import { hashFile } from '../../src/store/checkpoints/contents.ts';
+import { listCheckpoints, readManifest } from '../../src/store/checkpoints/manifest-file.ts';
+import { scanWork, wayTo } from '../../src/store/checkpoints/scan-work.ts';
+import { compareStates, emptyState } from '../../src/store/checkpoints/work-state.ts';
+import { sha256Hex } from '../../src/store/fs/file-reads.ts';
 import { openWorkspace, type SessionPaths } from '../../src/store/index.ts';
 import { folderOf, type Ground, type SessionHistory } from './actions.ts';
 
@@ -32,6 +38,7 @@ export async function broken(ground: Ground): Promise<string[]> {
         ...replies(paths, history, events),
         ...calls(events, ledger),
         ...plan(paths, history, events),
+        ...(await checkpoints(paths, events)),
         ...(await rebuilt(paths, session)),
       ];
       wrong.push(...found.map((what) => `${session}: ${what}`));
@@ -145,6 +152,36 @@ function plan(paths: SessionPaths, history: SessionHistory, events: Event[]): st
   if (session.run) wrong.push(`the run of ${session.run.message} never ends`);
   return [...wrong, ...session.unanswered.map((id) => `${id} has no reply`)];
 }
+
+/** Every checkpoint is whole; and what was last restored, with no work since, is in the folder byte for byte. */
+async function checkpoints(paths: SessionPaths, events: Event[]): Promise<string[]> {
+  const wrong: string[] = [];
+  for (const number of listCheckpoints(paths)) {
+    const { state } = await readManifest(paths, number);
+    for (const entry of state.entries.values()) {
+      if (entry.kind !== 'file') continue;
+      const content = fs.readFileSync(join(paths.checkpointContents, entry.sha256));
+      if (sha256Hex(content) !== entry.sha256) wrong.push(`checkpoint ${number}: the content of ${entry.path}`);
+    }
+  }
+  const at = events.findLastIndex(({ type }) => type === 'work.restored');
+  const restored = events[at];
+  const isQuiet = !events.slice(at).some(({ type }) => type === 'tool.started');
+  if (restored?.type !== 'work.restored' || restored.fault !== undefined || !isQuiet) return wrong;
+  if (restored.paths.length > 0 || wasUndone(events, restored.message)) return wrong;
+  const { top, way } = wayTo(paths.work, undefined);
+  const signal = new AbortController().signal;
+  const now = await scanWork(top, way, { limits: resolveCheckpoints({}), readContent: hashFile, signal });
+  const then = restored.checkpoint === 0 ? emptyState() : (await readManifest(paths, restored.checkpoint)).state;
+  const differ = compareStates(then, now.state).map(({ key, is }) => `${key} (${is})`);
+  return [...wrong, ...(differ.length > 0 ? [`restored from ${restored.checkpoint}, but: ${differ.join(', ')}`] : [])];
+}
+
+/** `/undo --files` restores only what its step had changed. */
+const wasUndone = (events: Event[], message: string): boolean =>
+  events.some(
+    (event) => event.type === 'message.received' && event.id === message && /undo/.test(JSON.stringify(event)),
+  );
 
 async function rebuilt(paths: SessionPaths, name: string): Promise<string[]> {
   const files = await rebuildFiles({ ...paths, name });

@@ -8,9 +8,10 @@ async function answerIn(size: number, content: string) {
       yield { choices: [{ delta: { content: content.slice(at, at + size) } }] };
   }
   let shown = '';
-  const { text } = await readCompletionStream(chunks(), (delta) => {
+  const onText = (delta: string) => {
     shown += delta;
-  });
+  };
+  const { text } = await readCompletionStream(chunks(), { onText });
   return { text, shown };
 }
 

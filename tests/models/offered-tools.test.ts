@@ -60,7 +60,7 @@ test('a schema of an MCP server keeps its meaning in plain words', () => {
       either: { anyOf: [{ type: 'string' }, { type: 'number' }] },
       maybe: { type: 'string', enum: ['a'], description: 'Perhaps' },
       fixed: { enum: ['x'] },
-      list: { type: 'array', maxItems: 5, items: { anyOf: [{ type: 'string' }, { type: 'object', properties: {} }] } },
+      list: { type: 'array', items: { anyOf: [{ type: 'string' }, { type: 'object', properties: {} }] } },
     },
     required: ['format'],
   });

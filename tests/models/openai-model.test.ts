@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { countTokens } from '../../src/engine/ports/session-ports.ts';
-import { type EndpointSettings, openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
+import type { EndpointSettings } from '../../src/models/endpoint/endpoint-client.ts';
+import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
 import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
 import { ask, assistantMessage, request, shell, tool, user } from './ask.ts';
 
@@ -246,12 +247,14 @@ describe('usage', () => {
     const { model } = await endpoint([
       { text: 'x'.repeat(40), usage: null },
       { text: '完'.repeat(15), usage: null },
+      { text: '完'.repeat(15), usage: null },
     ]);
     const words = [user('y'.repeat(400))];
-    const first = await ask(model, words);
+    const first = await ask(model, words, { tools: [] });
     expect(first.usage).toEqual({ tokens: 118, cost: null });
     expect(first.usage.tokens).toBe(countTokens([...words, assistantMessage(first)]));
-    expect((await ask(model, words)).usage).toEqual({ tokens: 123, cost: null });
+    expect((await ask(model, words, { tools: [] })).usage).toEqual({ tokens: 123, cost: null });
+    expect((await ask(model, words)).usage.tokens).toBeGreaterThan(130);
   });
 
   test("cost is what prices make of the tokens, else the endpoint's own, else unknown", async () => {
@@ -260,6 +263,16 @@ describe('usage', () => {
     const reported = await endpoint([{ text: 'a', usage }]);
     expect((await ask(priced.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.006 });
     expect((await ask(reported.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.25 });
+  });
+
+  test.each([
+    { prompt_tokens_details: { cached_tokens: 800 } },
+    { prompt_cache_hit_tokens: 800 },
+    { cache_read_input_tokens: 800 },
+  ])('tokens from the cache of the endpoint are counted apart and have their own price: %j', async (cached) => {
+    const usage = { prompt_tokens: 1000, completion_tokens: 500, total_tokens: 1500, ...cached };
+    const { model } = await endpoint([{ text: 'a', usage }], { prices: { input: 2, output: 8, cached: 0.5 } });
+    expect((await ask(model, 'hello')).usage).toEqual({ tokens: 1500, cached: 800, cost: 0.0048 });
   });
 });
 
@@ -306,5 +319,37 @@ describe('an abort', () => {
     };
     const { signal } = new AbortController();
     await expect(model.ask(request([user('hello')]), { signal, onText })).rejects.toBe(bug);
+  });
+});
+
+describe('a budget of the run', () => {
+  const budgeted = async (script: ScriptEntry, budget: { ms?: number; tokens?: number }) => {
+    const { server, model } = await endpoint(script);
+    const options = { signal: new AbortController().signal, onText: () => undefined, budget };
+    return { server, answered: model.ask(request([user('hello')]), options) };
+  };
+
+  test('of tokens cuts the answer where it is used up, and hangs up', async () => {
+    const { server, answered } = await budgeted(
+      { text: Array.from({ length: 500 }, () => 'word '.repeat(20)) },
+      { tokens: 500 },
+    );
+    const { text, truncated } = await answered;
+    expect({ truncated, isShort: text.length < 3000, isThere: text.length > 1500 }).toEqual({
+      truncated: true,
+      isShort: true,
+      isThere: true,
+    });
+    expect(await server.requests[0]?.hungUp).toBe(true);
+  });
+
+  test('of time cuts an answer that has begun, and ends the wait for one that has not', async () => {
+    const begun = await budgeted({ text: ['first', 'second'], hang: 'first' }, { ms: 200 });
+    expect(await begun.answered).toMatchObject({ text: 'first', truncated: true });
+    const silent = await budgeted({ hang: 'before' }, { ms: 200 });
+    await expect(silent.answered).rejects.toMatchObject({
+      kind: 'unreachable',
+      message: expect.stringContaining('limits.minutes'),
+    });
   });
 });

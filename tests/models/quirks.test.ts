@@ -81,6 +81,16 @@ test.each(QUIRKS.map((quirk) => ({ ...quirk })))('$name', async ({ sent: body, i
   }
 });
 
+test.each([
+  ['a sentence over and over', { content: 'I will do it now. '.repeat(10) }],
+  ['reasoning without end', { reasoning_content: 'Hm, let me think about it once more. '.repeat(1000) }],
+])('an answer without end is cut: %s', async (_, delta) => {
+  const piece = { choices: [{ index: 0, delta, finish_reason: null }] };
+  sent = [{ choices: [{ index: 0, delta: { content: 'So: ' } }] }, ...Array.from({ length: 400 }, () => piece)];
+  const { text: said, truncated } = await askIt();
+  expect({ truncated, isShort: said.length < 20_000 }).toEqual({ truncated: true, isShort: true });
+});
+
 test('a call that stands in a file or in a message is quoted, not made', async () => {
   const call = '<tool_call>\n{"name": "shell", "arguments": {"command": "rm -rf ."}}\n</tool_call>';
   sent = `The file says:\n${call}`;

@@ -253,4 +253,194 @@ const calls: Quirk[] = [
   },
 ];
 
-export const QUIRKS: readonly Quirk[] = [...asText, ...moreText, ...finishes, ...calls];
+const refused = (status: number, error: object): Quirk['sent'] => ({ status, body: JSON.stringify({ error }) });
+const inStream = (error: object): Quirk['sent'] => [piece({ content: 'Hm' }), { error }];
+
+/** A request that is too long, in the words of the endpoint, and the window that they state. */
+const tooLong: Quirk[] = [
+  [
+    400,
+    "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (8000 in the messages, 1000 in the completion).",
+    8192,
+  ],
+  [400, 'prompt is too long: 213462 tokens > 200000 maximum', 200_000],
+  [400, 'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).', 1_048_576],
+  [400, "This model's maximum prompt length is 131072 but the request contains 140000 tokens.", 131_072],
+  [400, 'Invalid request: Your request exceeded model token limit: 131072 (requested: 140000)', 131_072],
+  [400, '<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]', 129_024],
+  [400, 'prompt token count of 140000 exceeds the limit of 128000', 128_000],
+  [
+    413,
+    'Request too large for model `x` on tokens per minute (TPM): Limit 8000, Requested 8500, please reduce your message size and try again.',
+    8000,
+  ],
+  [
+    429,
+    'Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 35000. The input or output tokens must be reduced.',
+    30_000,
+  ],
+  [413, 'Payload Too Large', undefined],
+  [400, 'Input is too long for requested model.', undefined],
+  [400, "The input (140000 tokens) is longer than the model's context length (131072 tokens).", 131_072],
+  [400, 'tokens to keep from the initial prompt is greater than the context length', undefined],
+  [400, 'Prompt contains 65536 tokens, too large for model with 32768 maximum context length', 32_768],
+  [400, 'invalid params, context window exceeds limit', undefined],
+  [
+    422,
+    'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 512 `max_new_tokens`',
+    4096,
+  ],
+  [400, 'Please reduce the length of the messages or completion.', undefined],
+  [400, 'the request exceeds the available context size, try increasing it', undefined],
+].map(([status, message, window]) => ({
+  name: `too long: ${status} ${message}`,
+  sent: refused(Number(status), { message }),
+  is: { fault: 'too_long', ...(typeof window === 'number' && { window }) },
+}));
+
+const faults: Quirk[] = [
+  {
+    name: 'an overload in a stream',
+    sent: inStream({ message: 'Rate limit exceeded: free-models-per-min.', code: 429 }),
+    is: { fault: 'overloaded' },
+  },
+  { name: 'a server error in a stream', sent: inStream({ message: 'gone', code: 502 }), is: { fault: 'unreachable' } },
+  {
+    name: 'a type in a stream',
+    sent: inStream({ type: 'overloaded_error', message: 'x' }),
+    is: { fault: 'overloaded' },
+  },
+  { name: 'a wrong key in a stream', sent: inStream({ message: 'no', code: 401 }), is: { fault: 'rejected' } },
+  {
+    name: 'a length in a stream',
+    sent: inStream({ message: "This model's maximum context length is 8192 tokens.", code: 400 }),
+    is: { fault: 'too_long', window: 8192 },
+  },
+  {
+    name: 'Groq could not read a call',
+    sent: refused(400, {
+      message: "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details.",
+      ...{ type: 'invalid_request_error', code: 'tool_use_failed', failed_generation: '<function=shell>{}</function>' },
+    }),
+    is: { fault: 'malformed', hint: 'call' },
+  },
+  {
+    name: 'Ollama could not read a call',
+    sent: refused(500, {
+      message: 'error parsing tool call: raw=\'{"command":"ls}\', err=unexpected end of JSON input',
+    }),
+    is: { fault: 'malformed', hint: 'call', says: /could not read the call/ },
+  },
+  {
+    name: 'an error with status 200',
+    sent: { status: 200, body: '{"code":500,"msg":"404 NOT_FOUND","success":false}' },
+    is: { fault: 'unreachable', says: /404 NOT_FOUND/ },
+  },
+  {
+    name: 'an error in a stream that is not called one',
+    sent: [{ object: 'error', message: 'The model `x` does not exist.', type: 'NotFoundError', code: 404 }],
+    is: { fault: 'rejected', says: /The model `x` does not exist/ },
+  },
+  {
+    name: 'an empty account, as MiniMax says it',
+    sent: {
+      status: 200,
+      body: '{"id":"","choices":null,"base_resp":{"status_code":1008,"status_msg":"insufficient balance"}}',
+    },
+    is: { fault: 'rejected', says: /insufficient balance/ },
+  },
+  {
+    name: "a provider's reason behind a gateway",
+    sent: refused(400, {
+      ...{ message: 'Provider returned error', code: 400 },
+      metadata: { raw: '{"error":{"message":"messages with role tool must have a tool_call_id"}}', provider_name: 'X' },
+    }),
+    is: { fault: 'rejected', says: /Provider returned error \(X: messages with role tool must have a tool_call_id\)/ },
+  },
+  {
+    name: "a provider's overload behind a gateway",
+    sent: refused(400, { message: 'Provider returned error', metadata: { raw: '{"error":{"code":429}}' } }),
+    is: { fault: 'overloaded' },
+  },
+  {
+    name: 'a model without tools: no wrong advice',
+    sent: refused(404, { message: 'No endpoints found that support tool use. Try disabling "browser".', code: 404 }),
+    is: { fault: 'rejected', says: /browser"\.$/ },
+  },
+  {
+    name: 'a firewall in between: no advice about the key',
+    sent: { status: 403, body: '<!DOCTYPE html><title>Attention Required! | Cloudflare</title>', type: 'text/html' },
+    is: { fault: 'rejected', says: /a web page\. Something before the endpoint/ },
+  },
+  {
+    name: 'too little credit for the length of an answer',
+    sent: refused(402, { message: 'This request requires more credits, or fewer max_tokens.', code: 402 }),
+    is: { fault: 'rejected', says: /model\.max_tokens/ },
+  },
+  {
+    name: 'a limit of the answer is no limit of the request',
+    sent: refused(400, { message: 'max_tokens: 65536 > 8192, which is the maximum allowed number of output tokens' }),
+    is: { fault: 'rejected' },
+  },
+  {
+    name: 'all tokens went into reasoning',
+    sent: [piece({ reasoning_content: 'Hm' }), piece({}, 'length')],
+    is: { fault: 'malformed', says: /all its tokens went into reasoning/ },
+  },
+];
+
+const stream = `data: ${JSON.stringify(piece({ content: 'Fine.' }, 'stop'))}\n\ndata: [DONE]\n\n`;
+const forms: Quirk[] = [
+  ...['application/json', 'text/plain', 'application/octet-stream', 'text/html'].map(
+    (type): Quirk => ({
+      name: `a stream that is called ${type}`,
+      sent: { status: 200, body: stream, type },
+      is: { text: 'Fine.' },
+    }),
+  ),
+  {
+    name: 'plain JSON that is called a stream',
+    sent: {
+      ...{ status: 200, type: 'text/event-stream' },
+      body: `\n ${JSON.stringify({ choices: [{ message: { role: 'assistant', content: 'Fine.' } }] })}`,
+    },
+    is: { text: 'Fine.' },
+  },
+];
+
+const hidden: Quirk[] = [
+  ...[
+    '<thought>[Done] Hm.</thought>Paris.',
+    '<think>Hm</think>\n\nParis.',
+    '<reasoning>Hm</reasoning>Paris.',
+    '◁think▷Hm◁/think▷Paris.',
+    '<|START_THINKING|>Hm<|END_THINKING|>Paris.',
+    '<|channel|>analysis<|message|>Hm [Done]<|end|><|start|>assistant<|channel|>final<|message|>Paris.<|return|>',
+    '<|start|>assistant<|channel|>final<|message|>Paris.<|end|>',
+    'Paris.<|im_end|>',
+    'Paris.<|eot_id|>',
+    'Paris.</s>',
+    'Paris.<end_of_turn>\n<start_of_turn>user\nAnd Rome?',
+    '<|im_start|>assistant\nParis.<|im_end|>\n<|im_start|>user\nThanks<|im_end|>',
+  ].map((sent) => ({ name: `marks of a template: ${sent}`, sent, is: { text: 'Paris.' } })),
+  ...['<html>Paris</html>', '[Done] Paris', '<b', '[1] Paris', '<thinkpad> is a laptop'].map((sent) => ({
+    name: `no marks of a template: ${sent}`,
+    sent,
+    is: { text: sent },
+  })),
+];
+
+const endless: Quirk[] = [
+  {
+    name: 'a long table is no repetition',
+    sent: Array.from({ length: 100 }, (_, n) =>
+      piece({ content: `| ${n} | ${'-'.repeat(200)} |\n` }, n === 99 ? 'stop' : null),
+    ),
+    is: { text: Array.from({ length: 100 }, (_, n) => `| ${n} | ${'-'.repeat(200)} |\n`).join('') },
+  },
+];
+
+export const QUIRKS: readonly Quirk[] = [
+  ...[...asText, ...moreText, ...finishes, ...calls],
+  ...[...tooLong, ...faults, ...forms, ...hidden, ...endless],
+];

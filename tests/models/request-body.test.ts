@@ -65,3 +65,42 @@ test('a request that is made ready beforehand is not sent until it is asked, the
   expect(reads).toBe(2);
   expect(server.requests[0]?.body).toEqual(server.requests[1]?.body);
 });
+
+test('a call through another tool is sent back as the model wrote it; a tool that is offered by a line has no schema', async () => {
+  const server = await startOpenAI([{ text: 'done' }]);
+  onTestFinished(() => server.close());
+  const model = openEndpointModel({ baseUrl: server.url, apiKey: 'k', name: 'm', timeoutMs: 5000 });
+  const { tool_calls } = assistantMessage({
+    text: '',
+    calls: [{ id: 'c', name: 'browser', args: '{"action":"close"}' }],
+  }) as {
+    tool_calls: Array<{ via?: string }>;
+  };
+  const via = tool_calls.map((call) => ({ ...call, via: 'more_tools' }));
+  const messages = [user('go'), { role: 'assistant', content: null, tool_calls: via } as ChatMessage, tool('c', 'ok')];
+  await ask(model, messages, { tools: [shell, { ...shell, name: 'browser', line: 'a real browser' }] });
+  const { body } = server.requests[0] ?? {};
+  expect(body?.messages[1]?.tool_calls?.[0]?.function).toEqual({
+    ...{ name: 'more_tools', arguments: '{"tool":"browser","arguments":{"action":"close"}}' },
+  });
+  expect(JSON.stringify(body?.messages)).not.toContain('via');
+  expect(body?.tools?.map((one) => one.function.name)).toEqual(['shell']);
+});
+
+test('what was sent once is the beginning of every later request, so that the caches of endpoints hold', async () => {
+  const server = await startOpenAI({ text: 'ok' });
+  onTestFinished(() => server.close());
+  const model = openEndpointModel({ baseUrl: server.url, apiKey: 'k', name: 'm', timeoutMs: 5000 });
+  const talk: ChatMessage[] = [{ role: 'system', content: 'rules' }, user('go')];
+  const sent: string[] = [];
+  for (let n = 0; n < 4; n++) {
+    await ask(model, [...talk, user(`<daemon 0>\nnews ${n}\n</daemon 0>`)]);
+    const { messages, ...rest } = server.requests.at(-1)?.body ?? { messages: [] };
+    sent.push(JSON.stringify(rest));
+    const before = server.requests.at(-2)?.body.messages.slice(0, -1) ?? [];
+    expect(messages.slice(0, before.length)).toEqual(before);
+    const call = { id: `c${n}`, name: 'shell', args: '{}' };
+    talk.push(assistantMessage({ text: `answer ${n}`, calls: [call] }), tool(`c${n}`, 'ok'));
+  }
+  expect(new Set(sent).size).toBe(1);
+});

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { listedContextWindow, openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
+import { listedContextWindow } from '../../src/models/endpoint/endpoint-client.ts';
+import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 import { ask, fault } from './ask.ts';
 

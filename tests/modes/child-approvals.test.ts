@@ -107,14 +107,27 @@ test('one of them is answered by its name, and the run rests for the other', asy
   expect([answers(on, 'demo~one'), answers(on, 'demo~two')]).toEqual([[['allow', 'person']], [['deny', 'person']]]);
 });
 
-test('other words deny, and are passed on to each child and to the model', async () => {
+test('a no with other words denies, and they are passed on to each child and to the model', async () => {
   const on = asking();
   await say(on, 'go');
-  expect(statusOf(await say(on, 'use the mirror on the intranet'))).toBe('done');
+  expect(statusOf(await say(on, 'no, use the mirror on the intranet'))).toBe('done');
   for (const child of CHILDREN) {
     expect(answers(on, child)).toEqual([['deny', 'person']]);
     expect(JSON.stringify(on.session(child).conversation)).toContain('use the mirror on the intranet');
   }
+});
+
+test('words that are no answer leave the calls waiting, and the model gets them once each has its answer', async () => {
+  const on = asking();
+  await say(on, 'go');
+  const reply = await say(on, 'use the mirror on the intranet');
+  expect(statusOf(reply)).toBe('waiting');
+  expect(reply).toContain('neither allow nor deny');
+  expect(reply).toContain('demo~two, call 1');
+  expect(CHILDREN.flatMap((child) => answers(on, child))).toEqual([]);
+  expect(statusOf(await say(on, 'yes'))).toBe('done');
+  for (const child of CHILDREN) expect(answers(on, child)).toEqual([['allow', 'person']]);
+  expect(JSON.stringify(on.session('demo').conversation)).toContain('use the mirror on the intranet');
 });
 
 test('an answer in the session of the child, or in its file, is taken there, and the root goes on once none is left', async () => {

@@ -29,8 +29,37 @@ const WAYS: Record<string, Way> = {
   'model.context_window': { wins: [8000, 9000] },
   'model.prices.input': { wins: [1, 2] },
   'model.prices.output': { wins: [1, 2] },
+  'model.prices.cached': { wins: [1, 2] },
   'model.images': { wins: [true, false] },
   'model.body.*': { wins: [0.2, null] },
+  'model.max_tokens': { wins: [1000, 2000] },
+  'model.api': { wins: ['chat', 'responses'] },
+  'model.api_version': { wins: ['1', '2'] },
+  'model.tool_calls': { wins: ['native', 'text'] },
+  ...Object.fromEntries(
+    ['down', 'limit', 'context', 'refused'].flatMap((cause) => [
+      [`model.fallback.${cause}`, { wins: [[], []] }],
+      [`models.*.fallback.${cause}`, { workspace: [] }],
+    ]),
+  ),
+  'models.*.base_url': { workspace: 'http://127.0.0.1:1/v1' },
+  'models.*.name': { workspace: 'qwen3' },
+  'models.*.api_key_env': { workspace: 'KEY' },
+  'models.*.timeout_s': { workspace: 10 },
+  'models.*.context_window': { workspace: 8000 },
+  'models.*.prices.input': { workspace: 1 },
+  'models.*.prices.output': { workspace: 1 },
+  'models.*.prices.cached': { workspace: 1 },
+  'models.*.images': { workspace: true },
+  'models.*.body.*': { workspace: 0.2 },
+  'models.*.headers.*': { workspace: 'a' },
+  'models.*.max_tokens': { workspace: 1000 },
+  'models.*.api': { workspace: 'chat' },
+  'models.*.api_version': { workspace: '1' },
+  'models.*.tool_calls': { workspace: 'text' },
+  'model_for.planner': { wins: ['a', 'b'] },
+  'model_for.worker': { wins: ['a', 'b'] },
+  'model_for.summary': { wins: ['a', 'b'] },
   'model.headers.*': { wins: ['a', null] },
   mode: { wins: ['todo', 'dag'] },
   'limits.iterations': { wins: [40, 4] },
@@ -64,6 +93,12 @@ const WAYS: Record<string, Way> = {
   secrets: { unites: [['A'], ['B'], ['A', 'B']] },
   'retention.log_days': { wins: [1, 2] },
   'retention.files_days': { wins: [1, 2] },
+  'checkpoints.exclude': { wins: [['a'], ['b']] },
+  'checkpoints.keep': { wins: [20, 0] },
+  'checkpoints.max_files': { wins: [20, 10] },
+  'checkpoints.max_file_mb': { wins: [20, 10] },
+  'checkpoints.max_mb': { wins: [20, 10] },
+  'checkpoints.max_workspace_mb': { workspace: 1 },
   'mcpServers.*.type': { wins: ['stdio', 'stdio'] },
   'mcpServers.*.command': { wins: ['a', 'b'] },
   'mcpServers.*.args': { wins: [['a'], ['b']] },
@@ -98,6 +133,8 @@ const WAYS: Record<string, Way> = {
   'budgets.month.tokens': { wins: [20, 10] },
   'budgets.month.cost': { wins: [20, 10] },
   'budgets.month.minutes': { wins: [20, 10] },
+  notify: { workspace: [{ webhook: 'https://hook.example' }] },
+  public_url: { workspace: 'https://agent.example' },
   'budgets.per_session.day.tokens': { workspace: 1 },
   'budgets.per_session.day.cost': { workspace: 1 },
   'budgets.per_session.day.minutes': { workspace: 1 },
@@ -141,6 +178,10 @@ function settingsWith(path: string, value: Value): Record<string, unknown> {
     const beside = third === 'url' || third === 'headers' ? BESIDE['mcpServers.url'] : BESIDE[top];
     return { mcpServers: { one: { ...beside, ...Object(propertyOf(inner, 'one')) } } };
   }
+  if (path.startsWith('models.*.prices'))
+    return {
+      models: { one: { prices: { ...BESIDE['prices'], ...Object(propertyOf(propertyOf(inner, 'one'), 'prices')) } } },
+    };
   if (second === 'prices')
     return { model: { prices: { ...BESIDE['prices'], ...Object(propertyOf(inner, 'prices')) } } };
   return { [top]: typeof inner === 'object' && !Array.isArray(inner) ? { ...BESIDE[top], ...inner } : inner };
@@ -235,6 +276,41 @@ test.each([
   { headers: { 'Content-Length': '1' } },
 ])('a body or headers that would break each request are refused where they are written: %j', (model) => {
   expect(Config.safeParse({ model }).success).toBe(false);
+});
+
+test('an entry of `models` shares address, key, headers and body with the common model, unless it has another address', () => {
+  const workspace: Config = {
+    model: {
+      base_url: 'http://here/v1',
+      api_key_env: 'K',
+      name: 'big',
+      max_tokens: 5,
+      body: { a: 1 },
+      headers: { 'X-A': '1' },
+    },
+    models: { cheap: { name: 'small', body: { b: 2 } }, far: { base_url: 'http://far/v1' }, 'gpt-x': {} },
+  };
+  const { named } = resolveSettings({ workspace, session: { model: { base_url: 'http://session/v1' } } }).model;
+  expect(named).toEqual({
+    cheap: {
+      base_url: 'http://here/v1',
+      api_key_env: 'K',
+      name: 'small',
+      body: { a: 1, b: 2 },
+      headers: { 'X-A': '1' },
+    },
+    far: { base_url: 'http://far/v1', name: 'far' },
+    'gpt-x': { base_url: 'http://here/v1', api_key_env: 'K', name: 'gpt-x', body: { a: 1 }, headers: { 'X-A': '1' } },
+  });
+});
+
+test.each([
+  { models: { a: { fallback: { down: ['b'] } } } },
+  { models: { a: { fallback: { down: ['a'] } } } },
+  { model: { fallback: { limit: ['toString'] } }, models: {} },
+  { models: { runbook: {} } },
+])('a name that leads nowhere, or in a circle, is refused where it is written: %j', (config) => {
+  expect(Config.safeParse(config).success).toBe(false);
 });
 
 test('a key that was named for one endpoint is not sent to another that somebody put in its place', () => {

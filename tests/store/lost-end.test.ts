@@ -138,6 +138,18 @@ test('a log that is accepted without its end goes on after its last good line; t
   expect(beside().sort()).toEqual([kept, 'events.jsonl'].sort());
 });
 
+test('a log that grew since it was read is not accepted, and nothing is moved', async () => {
+  const { folder, paths } = session(`${GOOD}rubbish`);
+  fs.writeFileSync(join(folder, 'done', '4-x.md'), 'four');
+  const part = await readSoundPart(paths, () => {});
+  fs.appendFileSync(paths.events, lineOf(4));
+  const log = fs.readFileSync(paths.events, 'utf8');
+  await expect(acceptSoundPart(paths, part, proofsIn(paths, part.top))).rejects.toThrow(
+    'has changed since it was read',
+  );
+  expect([fs.readFileSync(paths.events, 'utf8'), fs.existsSync(join(folder, 'done', '4-x.md'))]).toEqual([log, true]);
+});
+
 test('a log of which nothing is left is accepted as empty', async () => {
   const { folder, paths, store } = session('rubbish\n');
   fs.writeFileSync(join(folder, 'done', '2-x.md'), '');

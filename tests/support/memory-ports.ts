@@ -9,12 +9,12 @@ import { type DecodedLine, decodeEventLine, stampEvents } from '../../src/store/
 import { crcOfLine } from '../../src/store/event-log/log-lines.ts';
 import { sha256Hex } from '../../src/store/fs/file-reads.ts';
 import { MAX_MESSAGE_BYTES, parseMessage } from '../../src/store/inbox/dropped-file.ts';
-import { isIgnoredName } from '../../src/store/layout/ignored-names.ts';
 import {
   assertReplyName,
   freeName,
   inboxOrderOf,
   isCompleteByName,
+  isIgnoredName,
   safeName,
   supersededName,
 } from '../../src/store/layout/layout.ts';

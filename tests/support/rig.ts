@@ -18,6 +18,7 @@ export type Move =
       truncated?: true;
       unfinished?: string;
       cost?: number;
+      instead_of?: { model: string; why: 'down' | 'limit' | 'context' | 'refused' };
     }
   | { fault: ConstructorParameters<typeof ModelError> }
   /** Waits until it is let go or aborted; then says `next`. */
@@ -157,6 +158,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
           model: 'scripted',
           ...(answer.truncated && { truncated: true }),
           ...(answer.unfinished !== undefined && { unfinished: answer.unfinished }),
+          ...(answer.instead_of && { instead_of: answer.instead_of }),
         };
       },
     },

@@ -44,6 +44,44 @@ const broken = defineTool({
 });
 const tools = [echo, bare, broken];
 
+test('`more_tools` says how to call a tool, and what there is for a name that is none', async () => {
+  const box = createToolbox(tools);
+  const context = { ...CONTEXT, signal: new AbortController().signal };
+  const explain = (args: object) => box.run({ name: 'more_tools', args: JSON.stringify(args) }, context);
+  expect(await explain({ tool: 'echo' })).toMatchObject({
+    ok: true,
+    text: expect.stringMatching(
+      /^echo: Says its arguments\.\n.*"required":\["text"\][\s\S]*more_tools \{"tool": "echo"/,
+    ),
+  });
+  expect(await explain({ tool: 'spawn' })).toMatchObject({ ok: true, text: expect.stringContaining('"task"') });
+  expect(await explain({ tool: 'ecko' })).toMatchObject({
+    ok: false,
+    text: expect.stringContaining('There are: echo'),
+  });
+  expect(await explain({ name: 'echo' })).toMatchObject({
+    ok: false,
+    text: expect.stringContaining('`tool` is missing'),
+  });
+  expect(box.replayPolicy('more_tools')).toBe('safe');
+});
+
+test('a server with very many tools has them offered by a line each, always the same objects', () => {
+  const many = Array.from({ length: 200 }, (_, n) =>
+    defineTool({
+      ...{ name: `mcp__x__t${n}`, description: `Does the thing number ${n}.`, replay: 'never' as const, touches: [] },
+      args: z.strictObject({ text: z.string().describe('What it is about.') }),
+      run: async () => ({ ok: true, text: '' }),
+    }),
+  );
+  const box = createToolbox(tools, { tools: many, ready: async () => [] });
+  const [first] = box.specs.slice(tools.length);
+  expect(first?.line).toBe('Does the thing number 0.: {text}');
+  expect(box.specs[tools.length]).toBe(first);
+  const few = createToolbox(tools, { tools: many.slice(0, 3), ready: async () => [] });
+  expect(few.specs.map(({ line }) => line)).toEqual(Array.from({ length: 6 }, () => undefined));
+});
+
 test('the model is given a JSON Schema of each tool, optional arguments not required', () => {
   const { specs } = createToolbox(tools);
   expect(specs[0]?.parameters).toMatchObject({

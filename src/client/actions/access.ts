@@ -113,6 +113,11 @@ export function isBrowserOrder({
   return order?.name === 'browser' && order.rest.trim() !== '';
 }
 
+/** Whether a message restores files in `work/`. */
+export function isRestoreOrder({ text = '', command }: { text?: string | undefined; command?: string | undefined }) {
+  return parseCommand({ text, ...(command !== undefined && { command }) })?.name === 'restore';
+}
+
 /**
  * The socket through which a person uses the browser that they took over; `from` is the sender of their messages.
  * Throws `DaemonState` if they do not have it.

@@ -3,10 +3,10 @@ import { mapGet } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import { reduceEvent } from '../../core/reducers/reduce-event.ts';
 import { pendingWorkOf } from '../../core/session/session-queries.ts';
-import { emptySession } from '../../core/session/session-state.ts';
+import { emptySession, type Session } from '../../core/session/session-state.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
-import { acceptSoundPart, readSoundPart } from '../../store/event-log/accept-log.ts';
-import { findProofsOfLoss, findStrayReplies } from '../../store/event-log/lost-end.ts';
+import { acceptSoundPart, readSoundPart, type SoundPart } from '../../store/event-log/accept-log.ts';
+import { findProofsOfLoss, findStrayReplies, type ProofOfLoss } from '../../store/event-log/lost-end.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import { readUnservedReasons, whyUnserved } from '../inspect/session-overview.ts';
@@ -31,18 +31,19 @@ export type LostEnd = {
   accept(): Promise<string>;
 };
 
-/** Throws UserError if nothing is missing, and CorruptLogError if more than the end is damaged. */
+/**
+ * Throws UserError if nothing is missing, and CorruptLogError if more than the end is damaged. A daemon may serve the
+ * session again at any time: a file proves something only if the log, read after it was seen, does not explain it.
+ */
 export async function findLostEnd(workspace: WorkspacePaths, paths: KnownSession): Promise<LostEnd> {
-  const beforeOldest = sessionBeforeOldest(paths);
-  let session = emptySession(paths.name);
-  const part = await readSoundPart(paths, (event) => {
-    if (session.seq === 0 && event.seq > 1) session = beforeOldest(event.seq);
-    if (event.seq > session.seq) session = reduceEvent(session, event);
-  });
-  const proofs = findProofsOfLoss(paths, part.top, pendingWorkOf(session));
-  const isServed =
+  const seen = findProofs(paths, await readPart(paths));
+  const { session, part } = await readPart(paths);
+  const proofs = findProofs(paths, { session, part }).filter(({ path, what }) =>
+    seen.some((one) => one.path === path && one.what === what),
+  );
+  const isServed = () =>
     readLiveOwner(workspace) !== undefined && whyUnserved(paths, readUnservedReasons(workspace)) === null;
-  if (part.problem === undefined && proofs.length === 0 && (part.rest === 0 || isServed))
+  if (part.problem === undefined && proofs.length === 0 && (part.rest === 0 || isServed()))
     throw new UserError(
       `The event log of ${readableName(paths.name)} can be read to its end, event ${part.seq}, and nothing shows that events are missing: there is nothing to accept.`,
     );
@@ -55,9 +56,28 @@ export async function findLostEnd(workspace: WorkspacePaths, paths: KnownSession
     problem: part.problem ?? null,
     files: files.map((path) => relative(paths.folder, path)),
     async accept() {
+      if (isServed())
+        throw new UserError(
+          `Nothing was changed: a daemon serves ${readableName(paths.name)}. Stop it, then run this command again.`,
+        );
       const kept = await acceptSoundPart(paths, part, files);
       wakeDaemon(paths);
       return kept;
     },
   };
 }
+
+type ReadPart = { session: Session; part: SoundPart };
+
+async function readPart(paths: KnownSession): Promise<ReadPart> {
+  const beforeOldest = sessionBeforeOldest(paths);
+  let session = emptySession(paths.name);
+  const part = await readSoundPart(paths, (event) => {
+    if (session.seq === 0 && event.seq > 1) session = beforeOldest(event.seq);
+    if (event.seq > session.seq) session = reduceEvent(session, event);
+  });
+  return { session, part };
+}
+
+const findProofs = (paths: KnownSession, { session, part }: ReadPart): ProofOfLoss[] =>
+  findProofsOfLoss(paths, part.top, pendingWorkOf(session));

@@ -190,12 +190,19 @@ function readChecked<T extends object>(from: string, check: () => CheckedSetting
 
 /** The defaults, for keys that no file sets. */
 const DEFAULTS = (() => {
-  const { rules, sandbox, permissions, retention } = resolveSettings({});
+  const { rules, sandbox, permissions, retention, checkpoints } = resolveSettings({});
+  const { exclude, keep, maxFiles, maxFileBytes, maxBytes, maxWorkspaceBytes } = checkpoints;
+  const megabytes = (bytes: number) => bytes / (1024 * 1024);
   return {
     ...{ mode: rules.mode, on_limit: rules.onLimit, unknown_agent: rules.unknownAgent },
     ...{ limits: rules.limits, model: { context_window: rules.contextWindow } },
     ...{ sandbox: sandbox.mode, network: { shell: sandbox.network }, approvals: permissions.mode },
     retention: { log_days: retention.recordDays, files_days: retention.filesDays },
+    checkpoints: {
+      ...{ exclude, keep, max_files: maxFiles },
+      ...{ max_file_mb: megabytes(maxFileBytes), max_mb: megabytes(maxBytes) },
+      max_workspace_mb: megabytes(maxWorkspaceBytes),
+    },
   };
 })();
 
@@ -216,7 +223,7 @@ const KEY = 'model.api_key_env';
 /** In place of a key that does not go to the address of `session.json`. */
 const NOT_SENT = '(not sent to this address)';
 /** The name of a variable may be a key entered by mistake. */
-const SECRET = /(?:^|\.)api_key_env$|^secrets$|^model\.headers\.|^mcpServers\..*\.(?:env|headers)\./;
+const SECRET = /(?:^|\.)api_key_env$|^secrets$|^(?:model|models\..*)\.headers\.|^mcpServers\..*\.(?:env|headers)\./;
 const MAY_HOLD_SECRETS = /(?:^|\.)base_url$|^mcpServers\./;
 
 function redact(name: string, value: unknown): unknown {

@@ -4,7 +4,34 @@ import type { WorkspacePaths } from '../../store/layout/layout.ts';
 import { checkConfig } from '../../store/settings/settings-check.ts';
 import { allBudgets, type BudgetState, formatBudget, WARN_SHARE } from '../../store/usage/budget-state.ts';
 import { listUsageDays, localDay, readUsageDay } from '../../store/usage/usage-files.ts';
-import { NO_USAGE, sumUsage, type UsageTotal } from './usage-total.ts';
+
+/** Totals of model calls. */
+export type UsageTotal = {
+  calls: number;
+  tokens: number;
+  /** Of the tokens, those that endpoints reported as cached. */
+  cached: number;
+  /** Of the calls whose cost is known. */
+  cost: number;
+  /** Calls whose cost is unknown: neither the endpoint nor the `prices` in the settings say it. */
+  unpriced: number;
+};
+
+export const NO_USAGE: UsageTotal = { calls: 0, tokens: 0, cached: 0, cost: 0, unpriced: 0 };
+
+/** Several totals as one. */
+export function sumUsage(parts: readonly UsageTotal[]): UsageTotal {
+  return parts.reduce(
+    (sum, { calls, tokens, cached, cost, unpriced }) => ({
+      calls: sum.calls + calls,
+      tokens: sum.tokens + tokens,
+      cached: sum.cached + cached,
+      cost: sum.cost + cost,
+      unpriced: sum.unpriced + unpriced,
+    }),
+    NO_USAGE,
+  );
+}
 
 /** By what calls can be added up: a part of where they came from, or the month. */
 export type UsageKey = 'month' | 'model' | 'sender' | 'schedule';

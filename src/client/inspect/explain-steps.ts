@@ -35,6 +35,8 @@ export type StepExplanation = {
   closed: StepEvent | null;
   /** All events, in order. */
   moments: StepEvent[];
+  /** What it changed in `work/`, and the checkpoints around it; null if it has none. */
+  work: Session['stepCheckpoints'][string] | null;
 };
 
 /** Every step of one plan, in order; the plan is null if there was none yet. */
@@ -63,13 +65,15 @@ export function explainSteps(name: string, events: readonly Event[], time: Forma
   }
   if (!plan || !session) return { plan: null, steps: [] };
   const [last, now] = [plan, session];
+  const works = now.plan?.id === last.id ? now.stepCheckpoints : getOwn(now.shelvedProgress, last.id)?.stepCheckpoints;
   const steps = last.steps.map((step, place) => {
     const moments = histories.get(`${last.id}/${step.id}`) ?? [];
     const closed = moments.findLast((moment) => moment.is === step.status) ?? null;
     const number = place + 1;
     const subject = `${step.id} "${collapseSpaces(step.description)}"${step.id === `step_${number}` ? '' : ` (number ${number})`}`;
     const text = `${subject} ${closed?.text ?? describeOpenStep(now, last, step, moments)}.`;
-    return { id: step.id, number, description: step.description, status: step.status, text, closed, moments };
+    const { id, description, status } = step;
+    return { id, number, description, status, text, closed, moments, work: getOwn(works ?? {}, id) ?? null };
   });
   return { plan: last, steps };
 }

@@ -11,8 +11,7 @@ import { readableName } from '../../protocol/workspace/session-names.ts';
 import { listCuts } from '../../store/event-log/torn-tail.ts';
 import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
-import type { IgnoredFile } from '../../store/layout/ignored-names.ts';
-import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
+import type { IgnoredFile, SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
 import { readSession } from '../sessions/session-folders.ts';
@@ -106,7 +105,7 @@ export async function readSessionDetails(
 /** The folders of a session besides its inbox; one comes after the folder it is in. */
 const FOLDERS = [
   ...(['inboxFiles', 'outbox', 'outboxRead', 'plans', 'planHistory', 'blobs', 'work', 'tools', 'done'] as const),
-  ...(['rejected', 'approvals', 'approvalsAnswered', 'jobs', 'browser'] as const),
+  ...(['rejected', 'approvals', 'approvalsAnswered', 'jobs', 'browser', 'checkpoints', 'checkpointContents'] as const),
 ];
 
 function findFolderProblems(paths: SessionPaths): string[] {
@@ -225,6 +224,11 @@ export function detailsAsJson({
     },
     question: question && { text: question.text, choices: question.choices },
     browser: { open: isBrowserOpen, taken: session.browserHold },
+    work: {
+      last: session.work.last,
+      restored_for: session.work.restored?.message ?? null,
+      steps: session.stepCheckpoints,
+    },
     approval: asked,
     unanswered,
     inbox,
@@ -258,7 +262,7 @@ export function planFileProblem(path: string, current: readonly Step[] = []): st
 /** The session commands, with what each does. */
 export { withoutDoneMarkers } from '../../core/detect/done-markers.ts';
 export { SESSION_COMMANDS } from '../../core/messages/commands.ts';
-export { formatPlanSummary, formatStepLine } from '../../core/messages/status-report.ts';
+export { formatPlanSummary, formatStepFiles, formatStepLine } from '../../core/messages/status-report.ts';
 /** Formats a plan for people and for `plan.json`: re-exported from core, which frontends may not import. */
 export { formatPlanFile } from '../../core/plan/plan-steps.ts';
 export { sessionStanding } from '../../core/session/session-queries.ts';

@@ -11,9 +11,11 @@ import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { readTextOrThrow } from '../../store/fs/file-reads.ts';
 import { notAFolder, toDiskError } from '../../store/fs/store-errors.ts';
-import { type IgnoredFile, isIgnoredName, listIgnored } from '../../store/layout/ignored-names.ts';
 import {
   existingRootOf,
+  type IgnoredFile,
+  isIgnoredName,
+  listIgnored,
   parentSessionOf,
   type SessionPaths,
   sessionPaths,

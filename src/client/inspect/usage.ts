@@ -1,9 +1,10 @@
 import { errorText, UserError } from '../../base/user-error.ts';
+import { measureCheckpoints } from '../../store/checkpoints/prune.ts';
 import { readEventLog } from '../../store/event-log/log-reader.ts';
 import { sessionPaths } from '../../store/layout/layout.ts';
 import { countRemovedEvents } from '../../store/session/retention.ts';
 import { localDay as dayOnDisk } from '../../store/usage/usage-files.ts';
-import { NO_USAGE, sumUsage, type UsageTotal } from './usage-total.ts';
+import { NO_USAGE, sumUsage, type UsageTotal } from './budget-report.ts';
 
 export type DayUsage = UsageTotal & { day: string };
 
@@ -12,6 +13,8 @@ export type SessionUsage = UsageTotal & {
   days: DayUsage[];
   /** Events that retention removed from the beginning of the event log: their calls are not counted. */
   removed_events: number;
+  /** How many checkpoints of `work/` are kept, and the bytes they take. */
+  checkpoints: { count: number; bytes: number };
   /** Why the event log cannot be read; then nothing of it is counted. */
   problem: string | null;
 };
@@ -33,10 +36,10 @@ async function readSessionUsage(
     await readEventLog(
       paths,
       (event) => {
-        if (event.type !== 'model.answered') return;
+        if ((event.type !== 'model.answered' && event.type !== 'message.interpreted') || !event.usage) return;
         const day = dayOf(event.at);
-        const { tokens, cost } = event.usage;
-        const call = { calls: 1, tokens, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 };
+        const { tokens, cost, cached = 0 } = event.usage;
+        const call = { calls: 1, tokens, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 };
         days.set(day, { day, ...sumUsage([days.get(day) ?? NO_USAGE, call]) });
       },
       'oldest',
@@ -47,7 +50,14 @@ async function readSessionUsage(
     days.clear();
   }
   const all = [...days.values()].sort((a, b) => (a.day < b.day ? -1 : 1));
-  return { session: name, ...sumUsage(all), days: all, removed_events: removed, problem };
+  return {
+    session: name,
+    ...sumUsage(all),
+    days: all,
+    removed_events: removed,
+    checkpoints: measureCheckpoints(paths),
+    problem,
+  };
 }
 
 /** Of several sessions: each session, each day, and the total. */

@@ -34,6 +34,7 @@ export function sendTask(
   const profile = named === undefined ? undefined : getOwn(rules.agents, named);
   // A step that names no agent is done by the agent that delegates it: with no more tools than that agent has.
   const agent = named ?? session.run?.agent;
+  const model = profile?.model ?? session.model ?? undefined;
   const folder = child?.folder ?? (needsOwnFolder(session, step) ? ownFolderName(session, step) : undefined);
   const attempt = (child?.attempt ?? 0) + 1;
   const message: ChildMessageContent = {
@@ -46,7 +47,7 @@ export function sendTask(
       mode: profile?.mode ?? 'linear',
       limits: shareBudget(session, rules, among),
       ...(agent !== undefined && { agent }),
-      ...(profile?.model !== undefined && { model: profile.model }),
+      ...(model !== undefined && { model }),
       ...(folder !== undefined && { folder }),
     },
   };

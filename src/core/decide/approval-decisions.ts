@@ -2,7 +2,7 @@ import { escapeInvisible, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import { parseConsent } from '../messages/approval-answers.ts';
+import { parseConsent, saysOtherwise } from '../messages/approval-answers.ts';
 import { type MessageKind, parseCommand, textWithoutCommand } from '../messages/commands.ts';
 import { replyEvent, standInMessage } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
@@ -103,6 +103,7 @@ export function answerApprovalEvents(
     case 'deny':
       return answerByCommand(session, message, kind, rules);
     case 'task':
+    case 'unclear':
     case 'continue':
       return answerByWords(session, message, kind, rules);
     case 'pause':
@@ -114,9 +115,11 @@ export function answerApprovalEvents(
     case 'run':
       return approvalAnsweredEvents(session, { decision: 'deny', by: 'withdrawn', why: DENIED_WITHDRAWN });
     case 'undo':
+    case 'restore':
     case 'status':
     case 'plan':
     case 'mode':
+    case 'model':
     case 'browser':
     case 'help':
     case 'remind':
@@ -136,7 +139,8 @@ function answerByCommand(session: Session, message: Message, kind: 'approve' | '
   const { open } = session.approvals;
   const by = message.by ?? 'person';
   const words = (parseCommand(message)?.rest ?? '').toLowerCase().split(/\s+/).filter(Boolean);
-  const named = words.find((word) => word !== 'always');
+  // Of a denial everything else is for the model.
+  const named = words.find((word, place) => (kind === 'deny' ? place === 0 && /^\d+$/.test(word) : word !== 'always'));
   if (named !== undefined && named !== String(open?.id)) {
     const language = sessionLanguage(session, rules);
     const text = REPLY_WORDING[language].notThatOne(named, open?.id ?? 0);
@@ -151,8 +155,16 @@ function answerByCommand(session: Session, message: Message, kind: 'approve' | '
   return approvalAnsweredEvents(session, { decision: 'allow', by, why: '', always, message });
 }
 
-/** Plain words: yes, no, or something else, which counts as no and is passed on to the model. */
-function answerByWords(session: Session, message: Message, kind: 'task' | 'continue', rules: Rules): EventBody[] {
+/**
+ * Plain words: yes, no, or another wish ("no, use the copy"), which denies and is passed on to the model. Any other
+ * words decide nothing: they are kept for the model, and the call waits on.
+ */
+function answerByWords(
+  session: Session,
+  message: Message,
+  kind: 'task' | 'unclear' | 'continue',
+  rules: Rules,
+): EventBody[] {
   const { open } = session.approvals;
   const text = textWithoutCommand(message);
   const consent = message.attachments ? null : parseConsent(text);
@@ -162,18 +174,22 @@ function answerByWords(session: Session, message: Message, kind: 'task' | 'conti
     const always = consent === 'always' ? (open?.always ?? null) : null;
     return approvalAnsweredEvents(session, { decision: 'allow', by: 'chat', why: '', always, message });
   }
-  if (kind === 'continue' && open) {
-    const text = approvalQuestionText(session, rules, open);
-    const facts = { status: 'waiting' as const, reason: RUN_END.approval, text, approval: open.id };
-    return [replyEvent(session, message.id, facts, sessionLanguage(session, rules))];
-  }
-  return approvalAnsweredEvents(session, {
-    decision: 'deny',
-    by: 'chat',
-    why: DENIED_BY_OTHER_WORDS,
-    message,
-    joins: true,
-  });
+  if (!open) return [];
+  const isOtherWish = message.attachments === undefined && saysOtherwise(text);
+  if (kind !== 'continue' && isOtherWish)
+    return approvalAnsweredEvents(session, {
+      decision: 'deny',
+      by: 'chat',
+      why: DENIED_BY_OTHER_WORDS,
+      message,
+      joins: true,
+    });
+  const language = sessionLanguage(session, rules);
+  const question = approvalQuestionText(session, rules, open);
+  const isKept = kind !== 'continue';
+  const reason = isKept ? RUN_END.unclear : RUN_END.approval;
+  const reply = isKept ? `${REPLY_WORDING[language].noAnswer}\n\n${question}` : question;
+  return [replyEvent(session, message.id, { status: 'waiting', reason, text: reply, approval: open.id }, language)];
 }
 
 /** A rule denies the call, so nobody is asked. */
@@ -188,7 +204,7 @@ export function denyByRuleEvent(call: string, why: string): EventBody {
 export function waitsForApproval(session: Session, message: Message, kind: MessageKind | null): boolean {
   const { approvals, childCalls } = session;
   const { queuedBefore } = approvals.open ?? childCalls;
-  return (kind === 'task' || kind === 'continue') && queuedBefore.includes(message.id);
+  return (kind === 'task' || kind === 'unclear' || kind === 'continue') && queuedBefore.includes(message.id);
 }
 
 /** The verdict on a call that has not started; null if there is none. */

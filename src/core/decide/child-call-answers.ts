@@ -2,7 +2,7 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { childCallsText, isCallOf, openChildCalls, resumeRestingEvents, standIn } from '../children/child-calls.ts';
-import { parseConsent } from '../messages/approval-answers.ts';
+import { parseConsent, saysOtherwise } from '../messages/approval-answers.ts';
 import { type MessageKind, parseCommand, textWithoutCommand } from '../messages/commands.ts';
 import { messageKind } from '../messages/message-actions.ts';
 import { replyEvent } from '../messages/replies.ts';
@@ -28,6 +28,7 @@ export function decideChildCallAnswer(session: Session, message: Message, rules:
   const answer = readAnswer(session, message, kind.kind);
   if (answer === null) return null;
   if (answer === 'ask again') return { do: 'record', events: [questionReply(session, message, rules)] };
+  if (answer === 'no answer') return { do: 'record', events: [noAnswerReply(session, message, rules)] };
   if ('unknown' in answer) return { do: 'record', events: [unknownCallReply(session, message, answer.unknown, rules)] };
   const [next] = answer.calls;
   if (next) return sendAnswer(session, next, answer, message);
@@ -49,7 +50,7 @@ function readAnswer(
   session: Session,
   message: Message,
   kind: MessageKind,
-): Answer | 'ask again' | { unknown: string } | null {
+): Answer | 'ask again' | 'no answer' | { unknown: string } | null {
   const open = openChildCalls(session);
   const asked = open.filter((call) => call.isShown);
   const text = textWithoutCommand(message).trim();
@@ -68,10 +69,12 @@ function readAnswer(
     case 'run':
       return { calls: open, decision: 'deny', words: '' };
     case 'task':
+    case 'unclear':
     case 'continue': {
       const consent = message.attachments ? null : parseConsent(text);
       if (consent !== null) return { calls: asked, decision: consent, words: '' };
       if (kind === 'continue' && open.length > 0) return 'ask again';
+      if (kind !== 'continue' && open.length > 0 && !saysOtherwise(text)) return 'no answer';
       return { calls: asked, decision: 'deny', words: kind === 'continue' ? '' : text };
     }
     default:
@@ -112,6 +115,13 @@ function sendAnswer(session: Session, call: OpenCall, { decision, words }: Answe
       text,
     },
   };
+}
+
+/** Words that decide nothing are kept for the model. */
+function noAnswerReply(session: Session, message: Message, rules: Rules): EventBody {
+  const language = sessionLanguage(session, rules);
+  const text = `${REPLY_WORDING[language].noAnswer}\n\n${childCallsText(session, rules)}`;
+  return replyEvent(session, message.id, { status: 'waiting', reason: RUN_END.unclear, text }, language);
 }
 
 function questionReply(session: Session, message: Message, rules: Rules): EventBody {

@@ -13,6 +13,7 @@ import {
   endsRun,
   joiningMessages,
   messageKind,
+  messageToInterpret,
   mostUrgentMessage,
   type UrgentMessage,
 } from '../messages/message-actions.ts';
@@ -47,12 +48,19 @@ import {
   endForApprovalEvents,
   waitsForApproval,
 } from './approval-decisions.ts';
+import { dueCheckpoint, restoreDecision } from './checkpoint-decisions.ts';
 import { decideChildCallAnswer } from './child-call-answers.ts';
-import { askUserEvents, browserLostEvents, outdatedBrowserCallEvents, waitsForBrowser } from './human-in-the-loop.ts';
+import {
+  askUserEvents,
+  browserLostEvents,
+  doubtQuestion,
+  outdatedBrowserCallEvents,
+  waitsForBrowser,
+} from './human-in-the-loop.ts';
 import { judgeAnswer } from './judge-answer.ts';
 import { planCallEvents } from './plan-tool-calls.ts';
 import { respondToMessage } from './respond.ts';
-import { chooseStepEvents, openClaim, planEventsOf, settleTurn } from './turn-events.ts';
+import { askBeforeShelving, chooseStepEvents, openClaim, planEventsOf, settleTurn } from './turn-events.ts';
 
 /**
  * Decides what to do next. Pure: no clock, no randomness, no waiting. The same session always gives the same decision,
@@ -66,6 +74,8 @@ export function decide(session: Session, rules: Rules = resolveRules()): Decisio
 }
 
 function nextDecision(session: Session, rules: Rules): Decision {
+  const due = dueCheckpoint(session, rules);
+  if (due) return due;
   const unpublished = Object.keys(session.unpublishedReplies)[0];
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
   // The reply with the question goes out before anything else is handled: messages received until then do not answer
@@ -76,12 +86,17 @@ function nextDecision(session: Session, rules: Rules): Decision {
   if (deadLetter.length > 0) return { do: 'record', events: heardDeadLetter(session, rules) ?? deadLetter };
   const events = dueEvents(session, rules);
   if (events.length > 0) return { do: 'record', events };
-  if (session.run) return decideOnSettings(session, rules) ?? decideInRun(session, rules);
+  const doubtful = messageToInterpret(session);
+  if (session.run) {
+    const settings = decideOnSettings(session, rules);
+    return settings ?? (doubtful ? { do: 'interpret', message: doubtful.id } : decideInRun(session, rules));
+  }
   // Before the next message, which may drop the plan and its child sessions.
   const halt = haltChildren(session);
   if (halt) return halt;
   const next = nextMessage(session);
-  const answer = next && decideChildCallAnswer(session, next, rules);
+  if (next && next === doubtful && rules.settingsFault === null) return { do: 'interpret', message: next.id };
+  const answer = next && (decideChildCallAnswer(session, next, rules) ?? restoreDecision(session, next, rules));
   if (answer) return answer;
   const begun = next ? respondToMessage(session, next, rules) : [];
   if (begun.length > 0) return { do: 'record', events: begun };
@@ -162,12 +177,15 @@ function owedReplyEvents(session: Session, rules: Rules): EventBody[] {
   const message = runEnd && mapGet(session.messages, runEnd.message);
   if (runEnd && message && !message.isReplied && !isWaitingSilently(session)) {
     const usage = runEnd.spent;
+    // Its words are in doubt: the run beside the plan has ended, and the plan waits for what they mean.
+    const isAsked = session.doubt?.id === message.id && runEnd.reason === RUN_END.unclear;
     return [
       replyEvent(
         session,
         message.id,
         {
-          status: runEnd.status,
+          status: isAsked ? 'waiting' : runEnd.status,
+          ...(isAsked && { question: doubtQuestion(runEnd.text, language) }),
           text: runEnd.text,
           reason: runEnd.reason,
           usage,
@@ -211,6 +229,8 @@ function isBlockedByApproval(session: Session, message: Message): boolean {
 function decideInRun(session: Session, rules: Rules): Decision {
   const answered = answerQuestionEvents(session);
   if (answered.length > 0) return { do: 'record', events: answered };
+  const asks = askBeforeShelving(session, rules);
+  if (asks) return { do: 'record', events: endRunEvents(session, rules, asks) };
   const planned = planEventsOf(session);
   if (planned.length > 0) return { do: 'record', events: planned };
   const denied = (session.turn?.calls ?? []).flatMap((call) => deniedCallEvents(session, call));

@@ -1,16 +1,13 @@
 import { nearestName } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
-import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END, type RunEndCode } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import { MODES } from '../../protocol/settings/run-options.ts';
-import { parseCommand, parseModeCommand, SESSION_COMMANDS } from '../messages/commands.ts';
+import { parseCommand, SESSION_COMMANDS } from '../messages/commands.ts';
 import { MESSAGE_ACTIONS, type MessageAction, messageKind } from '../messages/message-actions.ts';
 import { withdrawQuestionEvents } from '../messages/questions.ts';
 import { replyEvent, replyInWords, replyLanguage } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
-import { isFanOutStep, partsOf } from '../plan/fan-out.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
 import { endRunEvents } from '../runs/end-run.ts';
@@ -21,7 +18,9 @@ import type { Message } from '../session/session-messages.ts';
 import { planLeftPaused, sessionStatus } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
-import { answerBrowserCommand } from './human-in-the-loop.ts';
+import { answerRestoreCommand, lastClosedStep, restoreOutcome, undoesFiles } from './checkpoint-decisions.ts';
+import { answerBrowserCommand, askMeaning, holdAndAsk, settleDoubt } from './human-in-the-loop.ts';
+import { answerModeCommand, answerModelCommand } from './mode-commands.ts';
 import { sessionAfter } from './turn-events.ts';
 
 /** The events for a queued message when its turn comes, by its action in the answer table. */
@@ -40,6 +39,8 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
     const before = endEarlierTask(session);
     if (before.length > 0) return before;
   }
+  const settled = settleDoubt(session, message);
+  if (settled.length > 0) return settled;
   const answered = answerApprovalEvents(session, message, kind.kind, rules);
   const action = MESSAGE_ACTIONS[kind.kind][sessionStatus(session)];
   const halting = answered ? [] : stopAbandonedChildren(session, message, action);
@@ -87,6 +88,8 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
   wait: () => [],
   start: startRunEvents,
   start_beside: (session, message, rules) => startRunEvents(session, message, rules, session.plan ?? undefined),
+  ask_meaning: askMeaning,
+  hold_and_ask: holdAndAsk,
   resume: resumeRunEvents,
   pause_after_call: (session, message, rules) => [
     ...endRunEvents(session, rules, { status: 'paused', reason: RUN_END.asked }),
@@ -110,6 +113,7 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
   ],
   mark_cancelled: cancelEndedRun,
   reopen: reopenLastStep,
+  restore: answerRestoreCommand,
   reset: startFreshConversation,
   show_status: answerStatus,
   show_plan: answerPlanCommand,
@@ -120,6 +124,7 @@ const ACTIONS: Readonly<Record<MessageAction, Action>> = {
         .join('\n'),
     ),
   about_mode: answerModeCommand,
+  about_model: answerModelCommand,
   about_browser: answerBrowserCommand,
   reply_nothing_asked: (session, message, rules) =>
     replyInWords(session, message, rules, (words) => words.nothingAsked, 'rejected'),
@@ -185,23 +190,6 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
   ];
 }
 
-/** `/mode` shows the mode; followed by a mode, it sets that mode for the next tasks. */
-function answerModeCommand(session: Session, message: Message, rules: Rules): EventBody[] {
-  const command = parseModeCommand(message) ?? { is: 'show' };
-  const known = [...MODES, 'default'].join(', ');
-  if (command.is === 'unknown')
-    return replyInWords(session, message, rules, (words) => words.noSuchMode(command.name, known), 'rejected');
-  if (command.is !== 'set')
-    return replyInWords(session, message, rules, (words) =>
-      words.modeIs(session.mode ?? rules.mode, session.mode !== null, known),
-    );
-  const { mode } = command;
-  return [
-    { type: 'mode.set', mode, message: message.id },
-    ...replyInWords(session, message, rules, (words) => words.modeSet(mode ?? rules.mode)),
-  ];
-}
-
 /** A pause lets the calls of child sessions finish; a stop after it does not. */
 function isStopAfterPause(session: Session, message: Message): boolean {
   const kind = messageKind(session, message);
@@ -228,12 +216,15 @@ function changeRunEnd(
 
 function reopenLastStep(session: Session, message: Message, rules: Rules): EventBody[] {
   // A person who was asked whether the step is done and says no has answered; no other step is meant.
-  if (session.claim && session.runEnd?.reason === RUN_END.check) return resumeRunEvents(session, message, rules);
-  const { plan } = session;
-  const closed = plan?.steps.filter((one) => !endedWithParts(session, plan, one)) ?? [];
-  const last = session.closedSteps.findLast((id) => closed.some((one) => one.id === id));
-  const step = closed.find((one) => one.id === last);
-  if (!step) return replyInWords(session, message, rules, (words) => (plan ? words.nothingToUndo : words.noPlan));
+  if (session.claim && session.runEnd?.reason === RUN_END.check && !undoesFiles(message))
+    return resumeRunEvents(session, message, rules);
+  const outcome = undoesFiles(message) ? restoreOutcome(session, message, rules) : null;
+  if (outcome === undefined) return [];
+  if (outcome?.is === 'rejected')
+    return replyInWords(session, message, rules, ({ restore }) => outcome.text(restore), outcome.is);
+  const step = lastClosedStep(session);
+  if (!step)
+    return replyInWords(session, message, rules, (words) => (session.plan ? words.nothingToUndo : words.noPlan));
   const runs = session.run !== null;
   const events: EventBody[] = [
     { type: 'step.reopened', step: step.id, by: message.by ?? 'person', message: message.id },
@@ -241,14 +232,13 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
   return [
     ...events,
     ...replyInWords(sessionAfter(session, events), message, rules, (words) =>
-      runs ? words.reopened(step.description) : words.reopenedWhileIdle(step.description),
+      [
+        ...(outcome ? [outcome.text(words.restore)] : []),
+        runs ? words.reopened(step.description) : words.reopenedWhileIdle(step.description),
+      ].join('\n'),
     ),
   ];
 }
-
-/** Whether a step with items ended because its items did: the item that ended last is the one to do again. */
-const endedWithParts = ({ editedByPerson }: Session, plan: Plan, step: Step): boolean =>
-  isFanOutStep(step) && partsOf(plan, step.id).length > 0 && !editedByPerson.includes(`${step.id}:status`);
 
 function startFreshConversation(session: Session, message: Message, rules: Rules): EventBody[] {
   const { plan } = session;
@@ -272,6 +262,7 @@ function answerNothingToContinue(session: Session, message: Message, rules: Rule
   if (isFromAncestor(session.name, message.from)) return [reportLastRun(session, message, rules)];
   const rest = parseCommand(message)?.rest ?? message.text;
   const first = rest.trim().split(/\s/)[0] ?? '';
+  if (namedShelvedPlan(session, message) !== undefined) return resumeRunEvents(session, message, rules);
   if (first !== '')
     return Object.hasOwn(session.shelvedPlans, first) || /^plan_\d+$/.test(first)
       ? resumeRunEvents(session, message, rules)

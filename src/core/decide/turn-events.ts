@@ -5,6 +5,7 @@ import { decideDelegation } from '../children/delegate.ts';
 import { nextClaimAction } from '../detect/step-claims.ts';
 import { parseStepDeclarations } from '../detect/step-tags.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
+import { isQuestion, mayRunShelve, shelvingQuestion } from '../messages/message-meaning.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy, MODE_POLICIES } from '../modes/mode-choice.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
@@ -14,7 +15,7 @@ import { reduceEvent } from '../reducers/reduce-event.ts';
 import { checkFinished, endRunEvents, interruptCall } from '../runs/end-run.ts';
 import { isPlanCall } from '../session/internal-calls.ts';
 import { activePlan, newPlanId, sessionLanguage } from '../session/session-queries.ts';
-import type { Session } from '../session/session-state.ts';
+import type { RunEndReason, Session } from '../session/session-state.ts';
 import { judgeAnswer } from './judge-answer.ts';
 import { planCallEvents } from './plan-tool-calls.ts';
 
@@ -26,9 +27,7 @@ export function planEventsOf(session: Session): EventBody[] {
   const { run, turn } = session;
   if (!run || !turn) return [];
   if (!activePlan(session)) {
-    const begins =
-      currentPolicy(session).startsWithWork && (turn.calls.length > 0 || parseStepDeclarations(turn.text).length > 0);
-    if (!begins) return [];
+    if (!beginsPlan(session) || !mayRunShelve(session)) return [];
     const limits = { iterations: run.limits.iterations, step_iterations: run.limits.step_iterations };
     const goal = textWithoutCommand(mapGet(session.messages, run.message) ?? { text: '' }).trim();
     return [
@@ -38,6 +37,21 @@ export function planEventsOf(session: Session): EventBody[] {
   }
   const added = MODE_POLICIES[run.mode].declaredSteps(session, turn);
   return added.length > 0 ? added : turn.hasClosedStep || turn.isBlocked ? [] : chooseStepEvents(session);
+}
+
+function beginsPlan(session: Session): boolean {
+  const { turn } = session;
+  if (!turn || activePlan(session) || !currentPolicy(session).startsWithWork) return false;
+  return turn.calls.length > 0 || parseStepDeclarations(turn.text).length > 0;
+}
+
+/**
+ * The end of a run whose answer would begin a plan in place of the paused one: its person is asked first. A question is
+ * answered without a plan.
+ */
+export function askBeforeShelving(session: Session, rules: Rules): RunEndReason | null {
+  const message = mapGet(session.messages, session.run?.message ?? '');
+  return message && !isQuestion(message) && beginsPlan(session) ? shelvingQuestion(session, rules) : null;
 }
 
 /** An active plan has a current step as long as one is ready. */

@@ -15,6 +15,8 @@ export type Act =
   | 'yes'
   | 'no'
   | 'weakGo'
+  | 'back'
+  | 'newTask'
   | 'filler'
   | 'question'
   | 'rather'
@@ -40,7 +42,7 @@ const BEFORE = '^[fykjg]*';
 const HALT = /^[fykzjgd]*(?:[swp][ojfSdyz]*)+$/;
 const HALT_SOME_TIME = /^[fykzjgd]*(?:[wp][ojfSdyz]*)+(?:L?#[mb]?b?[jf]*)$/;
 /** "Stop, you are …" without the comma. */
-const HALT_AND_WHY = /^[fykzjg]*(?:[swp][ojfyz]*)+(?:[rRv]|l?n|lr).*$/;
+const HALT_AND_WHY = /^[fykzjg]*(?:[swp][ojfyz]*)+(?:[rR]|l?n|lr).*$/;
 const HALT_UNTIL = /^[fykzjg]*(?:[sp][ojfyz]*)+T.*$/;
 const DONT_STOP = /^[fykzjgdola]*[nN][fjkNo]*[swp]/;
 const DONT_GO = /^[fykzjgdlrA]*n[fjkn]*[cw][ojfeSdyN]*(?:[TrlLi].*)?$/;
@@ -63,6 +65,8 @@ const REFUSAL = /^[fj]*[zn][fznj]*$/;
 const WEAK_GO = /^[fyjlz]*[gmD][fygjomD]*$/;
 /** "And?" */
 const ASKS_FOR_MORE = /^[fj]*[lg]$/;
+const BACK = /^[fykjzlcg]*B[ojfySde]*$/;
+const NEW_TASK = /^[fykjzlro]*E[ojfy]*$/;
 const RAISING =
   /rais|limit|up |bump|increas|extend|提高|调|放宽|上调|sub|aument|erhoh|mont|augment|подн|увел|올려|늘려/;
 
@@ -86,6 +90,8 @@ export function readClause(clause: Clause, language: IntentLanguage): ClauseAct 
   if (grant) return read('grant', { amount: grant });
   const go = readGo(tags, tokens, isUnspaced);
   if (go) return read('go', go);
+  if (BACK.test(tags)) return read('back');
+  if (NEW_TASK.test(tags)) return read('newTask');
   if (CONSENT.test(tags)) return read('yes');
   if (REFUSAL.test(tags)) return read('no');
   if (WEAK_GO.test(tags)) return read('weakGo');

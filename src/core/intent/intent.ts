@@ -8,8 +8,10 @@ export interface Intent {
   readonly kind: IntentKind;
   /** `unclear`: it may mean one of the orders, and is not taken for one. */
   readonly certainty: 'clear' | 'unclear';
-  /** What a task is about: a question, nothing (thanks, "ok"), or work. */
-  readonly about?: 'question' | 'nothing' | 'work';
+  /** What a task is about: a question, nothing (thanks, "ok"), work, or only that it is new ("a new task"). */
+  readonly about?: 'question' | 'nothing' | 'work' | 'new';
+  /** It brings back the plan that was put aside. */
+  readonly isBack?: true;
   /** The text beside the order, as typed: an instruction to continue with, or a command without its slash. */
   readonly rest?: string;
   /** The amount that a "continue" grants. */
@@ -21,6 +23,8 @@ export type IntentContext = {
   readonly planStatus?: string | null | undefined;
   /** We have just said `say "continue"`: a short word such as "yes", "go" or "more" answers it. */
   readonly isAsked?: boolean;
+  /** A plan is put aside: "back" means it, and "continue" if nothing else can go on. */
+  readonly isShelved?: boolean;
 };
 
 /** Plan statuses that the word alone resumes. */
@@ -85,6 +89,8 @@ function interpret(read: readonly ClauseAct[], text: string, context: IntentCont
     isReported(read, at) || isEndOfGrant(read, at) ? { ...one, act: 'say' as const } : one,
   );
   const isResumable = RESUMABLE_STATUSES.includes(context.planStatus ?? '');
+  if (context.isShelved && acts.some(({ act }) => act === 'back') && acts.every(({ act }) => CALLS_BACK.has(act)))
+    return { kind: 'continue', certainty: 'clear', isBack: true };
   const turn = acts.findLast(({ act }) => TURNS.has(act));
   if (isResumable && turn && GOES.has(turn.act)) return resuming(acts, text);
   if (isResumable && context.isAsked && isShortAnswer(acts)) return { kind: 'continue', certainty: 'clear' };
@@ -95,6 +101,8 @@ function interpret(read: readonly ClauseAct[], text: string, context: IntentCont
     return { kind: 'correction', certainty: 'unclear' };
   return working(acts, isResumable);
 }
+
+const CALLS_BACK: ReadonlySet<Act> = new Set<Act>(['back', 'filler', 'yes', 'no', 'go']);
 
 /** After "he said" or a label the words are somebody else's. */
 function isReported(read: readonly ClauseAct[], at: number): boolean {
@@ -160,8 +168,9 @@ function working(acts: readonly ClauseAct[], isResumable: boolean): Intent {
     !isQuestion &&
     (said.some(({ tags }) => /^[fykjzl]*[swp]/.test(tags)) ||
       (isResumable &&
-        (said.some(({ tags }) => /[ceg]/.test(tags) && !/[nN]/.test(tags)) || kinds.some((act) => ANSWERS.has(act)))));
-  const about = isQuestion ? 'question' : said.length > 0 ? 'work' : 'nothing';
+        (said.some(({ tags }) => /^[fykjzl]*[ceg]/.test(tags)) || kinds.some((act) => ANSWERS.has(act)))));
+  const isNew = kinds.includes('newTask') || (kinds.includes('no') && said.length === 0);
+  const about = isQuestion ? 'question' : said.length > 0 ? 'work' : isNew ? 'new' : 'nothing';
   return { kind: 'task', certainty: doubtful ? 'unclear' : 'clear', about };
 }
 

@@ -55,8 +55,13 @@ function spacedTokens(clause: Clause, lexicon: Lexicon, language: IntentLanguage
     else tokens.push(singleWord(word, lexicon, language));
     at += found?.words ?? 1;
   }
-  return tokens;
+  return tokens.map((one, at) => (isName(one, tokens[at + 1]) ? token(one.text, 'other', one.end) : one));
 }
+
+/** "y is missing": a letter that something is said of is a name, not "yes" or "no". */
+const isName = ({ text }: Token, next: Token | undefined): boolean =>
+  /^[a-z]$/.test(text) && next?.name === 'question' && IS.test(next.text);
+const IS = /^(?:is|are|was|were|has|does|did|will|would)\b/;
 
 function wordsOf(clause: Clause, language: IntentLanguage): Word[] {
   const words: Word[] = [];

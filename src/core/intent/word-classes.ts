@@ -57,6 +57,10 @@ export const WORD_CLASSES = {
   mark: 'A',
   /** What is said or quoted follows: no order of its own. */
   report: 'h',
+  /** Brings back the plan that was put aside: "go back". */
+  back: 'B',
+  /** "A new task", as the answer to our own question. */
+  newTask: 'E',
   /** Goes on only as the answer to our own question: "go", "more". */
   weakGo: 'g',
   /** Phrases with one of the words above in another sense: "full stop". */

@@ -25,6 +25,12 @@ export const ENGLISH: LanguageWords = {
     'finish it, finish up, finish the job, finish the task, finish the plan, finish the work, finish what you started, ' +
     'get it done, keep plugging away, crack on, lets roll, full steam ahead, fire away, on you go, off you go, ▶, ⏩',
   weakGo: 'go, more, next, and, k, do it, do so, fire, run, start, ready, done, fixed, here you go, carry',
+  back:
+    'back, go back, go back to it, back to it, return, the old plan, the old one, the earlier plan, the previous plan, the last plan, ' +
+    'back to the plan, back to the old plan, bring it back, bring back the plan, the first one, the old task, the earlier one',
+  newTask:
+    'new, new task, a new task, a new one, new one, separate, separate task, a separate task, different, a different task, ' +
+    'another task, something new, something else, it is new, a new job, new job, start over',
   undo:
     'undo, reopen, re-open, open again, take back, take it back, take that back, roll back, rollback, revert, uncheck, ' +
     'untick, unmark, redo',
@@ -77,7 +83,7 @@ export const ENGLISH: LanguageWords = {
   if: 'if, once, after, before, unless, only after, only if, only when, as soon as, in case, whenever, while, provided, tomorrow, next week',
   until: 'until, till, til, until its',
   because:
-    'because, cause, cuz, since, its, it is, this is, that is, thats, you, youre, you are, youve, i, im, i am, ive, ' +
+    'because, cause, cuz, since, its, it is, this is, that is, thats, you, youre, you are, youve, you have the, i, im, i am, ive, ' +
     'i have, ill, i will, id, we, were in, weve, they, theyre, he, she, there is, theres, something, someone, somebody, ' +
     'nothing, let me, thats not, thats the, this isnt, it was, that was, no need, no longer needed, ' +
     'what are you, what the',

@@ -1,5 +1,6 @@
 import { escapeInvisible } from '../../base/strings.ts';
 import { ApprovalFile } from '../../protocol/settings/permissions.ts';
+import { classifyIntent } from '../intent/intent.ts';
 import type { PendingApproval } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
 
@@ -78,3 +79,10 @@ export function parseConsent(answer: string): 'allow' | 'deny' | 'always' | null
   if (YES_ONLY.test(text)) return 'allow';
   return NO_ONLY.test(text) ? 'deny' : null;
 }
+
+/** Whether words refuse what was asked and say more: "no, use the copy", "instead of that, …", "don't do that". */
+export const saysOtherwise = (answer: string): boolean => {
+  const { kind, certainty } = classifyIntent(answer);
+  return REFUSES_FIRST.test(answer.trim()) || (kind === 'correction' && certainty === 'clear');
+};
+const REFUSES_FIRST = new RegExp(`^(?:${REFUSAL})(?:[,，.。:;!！—–-]|\\s+[—–-])`, 'iu');

@@ -61,6 +61,7 @@ export function toAssistantMessage(event: EventOf<'model.answered'>): ChatMessag
     id: call.id,
     type: 'function' as const,
     function: { name: call.name, arguments: call.args },
+    ...(call.via !== undefined && { via: call.via }),
     ...(call.provider_fields && { provider_fields: call.provider_fields }),
   }));
   const { provider_fields } = event;

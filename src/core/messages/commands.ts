@@ -2,8 +2,8 @@ import { MODES, type Mode } from '../../protocol/settings/run-options.ts';
 import type { Message } from '../session/session-messages.ts';
 
 /**
- * What a message asks for: the rows of the table in `message-actions.ts`. `data`: nothing, since its sender may not
- * give orders.
+ * What a message asks for: the rows of the table in `message-actions.ts`. `unclear`: a person's words that may be an
+ * order; `data`: nothing, since its sender may not give orders.
  */
 export type MessageKind =
   | 'task'
@@ -13,14 +13,17 @@ export type MessageKind =
   | 'stop'
   | 'cancel'
   | 'undo'
+  | 'restore'
   | 'new'
   | 'status'
   | 'plan'
   | 'mode'
+  | 'model'
   | 'browser'
   | 'approve'
   | 'deny'
   | 'help'
+  | 'unclear'
   | 'remind'
   | 'data';
 
@@ -40,7 +43,16 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
     usage: '/cancel',
     description: 'aborts the call in flight and ends the plan and all background jobs',
   },
-  undo: { kind: 'undo', usage: '/undo', description: 'reopens the step that was closed last' },
+  undo: {
+    kind: 'undo',
+    usage: '/undo [--files]',
+    description: 'reopens the step that was closed last; "--files" also restores what it changed in work/',
+  },
+  restore: {
+    kind: 'restore',
+    usage: '/restore <step|checkpoint> [path …]',
+    description: 'makes the files in work/ what they were at the end of a step',
+  },
   new: {
     kind: 'new',
     usage: '/new',
@@ -61,6 +73,11 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
     kind: 'mode',
     usage: '/mode [mode|default] [task]',
     description: 'shows the planning mode, sets it for new tasks, or runs this task in it',
+  },
+  model: {
+    kind: 'model',
+    usage: '/model [name|default]',
+    description: 'shows the model, or sets it for new tasks: a name in `models`, or one that the endpoint knows',
   },
   browser: {
     kind: 'browser',
@@ -94,6 +111,12 @@ export const SESSION_COMMANDS: Readonly<Record<string, CommandInfo>> = {
  * The command of a message, from its `command` field or a first line that starts with a slash, and the text after it.
  */
 export function parseCommand(message: Pick<Message, 'text' | 'command'>): { name: string; rest: string } | null {
+  const command = typedCommand(message);
+  // What other agents call it.
+  return command?.name === 'resume' ? { ...command, name: 'continue' } : command;
+}
+
+function typedCommand(message: Pick<Message, 'text' | 'command'>): { name: string; rest: string } | null {
   if (message.command !== undefined) {
     const [name = '', ...words] = message.command.replace(/^\//, '').split(/\s+/);
     return { name: name.toLowerCase(), rest: [words.join(' '), message.text].filter(Boolean).join('\n') };
@@ -140,6 +163,22 @@ export function textWithoutCommand(message: Pick<Message, 'text' | 'command' | '
   const command = parseCommand(message);
   // What follows the number of the call is for the model.
   return command?.name === 'deny' ? command.rest.replace(/^\s*\d+\s*/, '') : (command?.rest ?? message.text);
+}
+
+/** The words after `/restore`: a step or the number of a checkpoint, and paths below `work/`. */
+export type RestoreCommand = { target: string; paths: string[] };
+
+/**
+ * Parses a `/restore` message; null for any other. A path with spaces is in quotes, or on a line of its own after the
+ * first.
+ */
+export function parseRestoreCommand(message: Pick<Message, 'text' | 'command'>): RestoreCommand | null {
+  const command = parseCommand(message);
+  if (command?.name !== 'restore') return null;
+  const [first = '', ...lines] = command.rest.trim().split('\n');
+  const words = Array.from(first.matchAll(/"([^"]+)"|(\S+)/g), ([, quoted, plain]) => quoted ?? plain ?? '');
+  const [target = '', ...paths] = words;
+  return { target, paths: [...paths, ...lines.map((line) => line.trim()).filter(Boolean)] };
 }
 
 /** The arguments of `/run`: the template's name and the rest as typed. */

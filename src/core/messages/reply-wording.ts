@@ -1,131 +1,8 @@
 import { formatUtcTime } from '../../base/strings.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
+import { ENGLISH_REPLIES, type ReplyWording } from './reply-wording-english.ts';
 
-const en = {
-  stopped: 'Stopped.',
-  pausing: 'Paused.',
-  cancelled: 'Cancelled.',
-  nothingRuns: 'Nothing is running.',
-  planned: (when: string, schedule: string) =>
-    `Planned for ${when}. To change your mind: agentctl schedule remove ${schedule}`,
-  alreadyPaused: 'The run is already paused. To end it: /cancel',
-  nowPaused: 'The run was waiting for an answer; it is now paused.',
-  alreadyEnded: 'The last run has already ended.',
-  nothingToContinue: 'Nothing to continue. Send a task as an ordinary message.',
-  noSuchPlan: (id: string, known: readonly string[]) =>
-    `There is no shelved plan "${id}". ${known.length > 0 ? `Shelved: ${known.join(', ')}; "/continue <id>" resumes one.` : 'No plan is shelved. Say "/continue" to resume the current plan, if there is one.'}`,
-  personBlocked: (steps: string) =>
-    `Blocked by you: ${steps}. To unblock a step, set its "status" to "pending" in plan.json, then say "continue".`,
-  nothingToUndo: 'No step of this plan has been closed.',
-  stranded: (steps: string) =>
-    `No step can start: ${steps} wait for each other. Change their "needs" in plan.json, or skip one, then say "continue".`,
-  reopened: (step: string) => `"${step}" is open again.`,
-  reopenedWhileIdle: (step: string) => `"${step}" is open again. Say "continue" to resume it.`,
-  fresh: 'Started a new conversation.',
-  freshArchived: (goal: string) => `Started a new conversation. The plan "${goal}" was moved to plans/.`,
-  unknown: (name: string, nearest: string | undefined, known: string) =>
-    `Unknown command "/${name}".${nearest ? ` Did you mean "/${nearest}"?` : ''} Commands: ${known}.`,
-  failedSteps: (steps: string) => `Note: failed: ${steps}`,
-  leftOut: (steps: string) => `Note: left out: ${steps}`,
-  assumed: (steps: string) => `Note: assumed done, because nothing indicated otherwise: ${steps}`,
-  noWork: 'no tool was used in this step.',
-  refused: (step: string, why: string) => `Note: the claim that "${step}" is done was rejected: ${why}`,
-  joined: 'This message was added to the current run; the reply to that run has the result.',
-  kept: 'The model will see this message with the next task, as information only. This sender may not give instructions (setting `senders`).',
-  forbidden: (name: string) =>
-    `"/${name}" was not carried out: this sender may not give instructions. The setting \`senders\` lists who may.`,
-  limit: (setting: string, value: number | string) => `Paused: limit reached (${setting} = ${value}).`,
-  costUnknown: (limit: number) =>
-    `Paused: limits.cost is ${limit}, but what the last answer cost is unknown: the endpoint reports no cost. Set model.prices, or remove limits.cost and use limits.tokens.`,
-  truncated: 'The answer ends in the middle: it reached the length limit of the endpoint.',
-  unfinished: (finish: string) =>
-    `Paused: this answer is not finished. The endpoint stopped it (finish_reason "${finish}"${/filter|safety|block|prohibit/i.test(finish) ? ', its content filter' : ''}), so nothing in it counts as done.`,
-  goOn: 'Say "continue" to resume.',
-  settingsWait: (why: string) =>
-    `Not started: a settings file is invalid, and this daemon has read no valid version of it.\n\n${why}\n\nFix or delete the file; work then resumes by itself.`,
-  settingsNote: (why: string) =>
-    `Note: a settings file is invalid; the last valid settings remain in force.\n\n${why}\n\nFix the file; changes apply immediately.`,
-  ceiling: (value: number, setting: string) =>
-    `Ended: the limit cannot be extended any further (${value} iterations, five times ${setting}). Raise ${setting} in agentd.json or session.json.`,
-  outage: (minutes: number, why: string) =>
-    `Paused: the model was unreachable for ${minutes} minutes (limits.outage_minutes). Last error: ${why}`,
-  failed: (why: string) => `The model gave no answer: ${why}`,
-  again: 'Say "continue" to try again.',
-  repeats: (call: string, times: number, output: string) =>
-    `Paused: the same call returned the same result ${times} times in a row, even after the model was asked for another approach.\nCall: ${call}\nResult: ${output}`,
-  stagnation: (rounds: number) =>
-    `Paused: ${rounds} rounds of work in a row completed nothing. To help, say "continue" with a hint. Open items:`,
-  stillOpen: (step: string, attempt: number, iterations: number, tried: string) =>
-    `- "${step}": attempt ${attempt}, ${iterations} iterations${tried ? `; tried: ${tried}` : ''}`,
-  nothingReady: 'The run is waiting: no open step of the plan can start.',
-  fixPlan: 'Fix it in plan.json, or skip a step, then say "continue".',
-  noSummary: 'The model gave no summary. Plan status:',
-  jobsRun: (jobs: string) => `Still running in the background: ${jobs}`,
-  nobody: (agent: string, step: string) => `Note: there is no agent "${agent}"; the session itself did "${step}".`,
-  shelved: (goal: string, id: string) =>
-    `The plan "${goal}" was shelved and stays paused; "/continue ${id}" resumes it.`,
-  modeIs: (mode: string, bySession: boolean, known: string) =>
-    `The mode is ${mode}${bySession ? ', set by /mode' : ', from the settings'}. To set it for this session: /mode <mode>. Modes: ${known}.`,
-  modeSet: (mode: string) => `New tasks in this session will use the mode ${mode}.`,
-  noSuchMode: (name: string, known: string) => `Unknown mode "${name}". Modes: ${known}.`,
-  planNote: (problem: string) => `Note on plan.json: ${problem}`,
-  cutNote: (kept: readonly string[]) =>
-    kept.some((name) => name.startsWith('events.accepted-'))
-      ? `Note on the event log: it was accepted without its end. What happened after that is not known here and may be done again; it is kept in ${kept.join(', ')}.`
-      : `Note on the event log: an end that was not written completely, as after a power cut, was cut off. Nothing that was answered or run is lost. It is kept in ${kept.join(', ')}.`,
-  idle: 'Nothing is running.',
-  working: (goal: string) => `Working on: ${goal}`,
-  noPlan: 'There is no plan.',
-  lastRun: (status: string, reason: string) => `Last run: ${status} (${reason}).`,
-  planIs: (status: string, reason: string) => `Plan: ${status}${reason === '' ? '' : ` (${reason})`}.`,
-  retrying: (why: string, attempt: number, at: string) =>
-    `The model gave no answer (attempt ${attempt}: ${why}); next attempt at ${formatUtcTime(at)}.`,
-  stalled: 'Ended: the run would never have finished by itself. This is a bug in agentd; its log has the details.',
-  byPerson: 'asked by a person',
-  lost: (times: number, error: string) =>
-    `agentd crashed ${times} times in a row while working on this, without any progress. Last error: ${error}\nThe task was suspended so that other messages can run.`,
-  sendAgain: 'Send it again to retry.',
-  asks: (id: number, tool: string, why: string) => `Approve this call? Call ${id}, ${tool}; ${why}.`,
-  asksCut: (id: number) => `[truncated; the full text is in approvals/${id}.json]`,
-  asksHow: (id: number, always: string | null, until: string) =>
-    [
-      `To answer: "yes" or "no"; /approve ${id} or /deny ${id}; or set "decision" in approvals/${id}.json to "allow" or "deny".`,
-      ...(always === null
-        ? []
-        : [`To allow all similar calls in this session (${always}): "always", or /approve ${id} always.`]),
-      `If nobody answers by ${formatUtcTime(until)}, it is denied and work continues.`,
-    ].join('\n'),
-  browser: {
-    taken:
-      'You have the browser: use it on the page (agentctl open). The agent waits where it needs it. To give it back: /browser return',
-    returned: 'The agent has its browser back.',
-    notTaken: 'Nobody has taken the browser over.',
-    agentHasIt: 'The browser is open, and the agent uses it. To take it over: /browser take',
-    notOpen:
-      'No browser is open in this session. The agent opens it when it first needs it, and it closes after some minutes without use: ask the agent to open a page.',
-    heldBy: (from: string | null, since: string) =>
-      `${from ?? 'The owner of the workspace'} has had the browser since ${formatUtcTime(since)}. To give it back to the agent: /browser return`,
-    usage: 'Usage: /browser, /browser take, /browser return.',
-  },
-  asksIn: (session: string, id: number, tool: string, why: string) =>
-    `Approve this call? ${session}, call ${id}, ${tool}; ${why}.`,
-  asksCutIn: (session: string, id: number) => `[truncated; the full text is in approvals/${id}.json of ${session}]`,
-  asksHowIn: (session: string, count: number, always: string, until: string) =>
-    [
-      count === 1
-        ? `To answer: "yes" or "no"; /approve or /deny; or agentctl approve ${session}.`
-        : `To answer all ${count}: "yes" or "no"; /approve or /deny. To answer one: /approve ${session}, or agentctl approve ${session}.`,
-      ...(always === '' ? [] : [`To allow all similar calls in this session (${always}): "always".`]),
-      `If nobody answers by ${formatUtcTime(until)}, it is denied and work continues.`,
-    ].join('\n'),
-  notThoseOf: (named: string, waiting: string) => `No call "${named}" is waiting for approval. Waiting: ${waiting}.`,
-  nothingAsked: 'No call is waiting for approval.',
-  notThatOne: (id: string, open: number) => `Call ${id} is not waiting for approval; call ${open} is.`,
-  deniedAgain: (times: number, call: string, rule: string) =>
-    `Paused: the same call was denied ${times} times.\nCall: ${call}\nTo allow it, add a rule to "permissions" in session.json, such as ${rule}, or approve it when asked again.`,
-};
-
-const zh: typeof en = {
+const CHINESE_REPLIES: ReplyWording = {
   stopped: '已停止。',
   pausing: '已暂停。',
   cancelled: '已取消。',
@@ -182,9 +59,23 @@ const zh: typeof en = {
   noSummary: '模型没有给出总结。计划状态：',
   jobsRun: (jobs) => `仍在后台运行：${jobs}`,
   nobody: (agent, step) => `注意：没有叫“${agent}”的智能体；“${step}”由会话自己完成。`,
-  shelved: (goal, id) => `计划“${goal}”已搁置，仍为暂停；“/continue ${id}”可以恢复。`,
+  shelved: (goal, id) => `计划“${goal}”已搁置，仍为暂停；回复“回去”（或 /continue ${id}）即可恢复。`,
+  goOnOrNew: (goal) =>
+    `是继续“${goal}”，还是一个新任务？目前没有搁置任何东西，您写的内容也不会丢失。\n\n请回答：“继续”（您的话会一并转达）或“新任务”。`,
+  stopOrGoOn: (said) =>
+    `任务已在下一个调用之前停住：“${said}”是要停止吗？\n\n请回答：“继续”（您的话会一并转达）或“停止”；“新任务”则改做您写的内容。`,
+  doubtChoices: ['继续', '新任务'],
+  askedFirst: '先询问用户这是否是一个新任务',
+  granted: (what, isCapped) =>
+    isCapped ? `这一段的限额：${what}，这是设置允许的上限。` : `这一段的限额按您所说：${what}。`,
+  noAnswer: '这些话既没有批准也没有拒绝这个调用，它仍在等待。您回答之后，模型会马上收到这些话。',
   modeIs: (mode, bySession, known) =>
     `当前模式为 ${mode}（${bySession ? '由 /mode 设定' : '来自设置'}）。为本会话设定：/mode <模式>。可用：${known}。`,
+  modelIs: (model, bySession, known) =>
+    `当前模型是 ${model}${bySession ? '，由 /model 设定' : '，来自设置'}。为本会话设定：/model <名称>。可用名称：${known}，或接口自己的模型名。`,
+  modelSet: (model, isNamed, known) =>
+    `本会话今后的任务将使用模型 ${model}。${isNamed ? '' : `它不在设置的名称（${known}）之中，接口必须认识它。`}`,
+  stoodIn: (list) => `注意：由其他模型代答（model.fallback）：${list}`,
   modeSet: (mode) => `本会话今后的任务将以 ${mode} 模式进行。`,
   noSuchMode: (name, known) => `未知模式“${name}”。可用：${known}。`,
   planNote: (problem) => `关于 plan.json：${problem}`,
@@ -207,9 +98,9 @@ const zh: typeof en = {
   asksCut: (id) => `[已截断；全文见 approvals/${id}.json]`,
   asksHow: (id, always, until) =>
     [
-      `回答：“可以”或“不行”；/approve ${id} 或 /deny ${id}；也可以把 approvals/${id}.json 里的 "decision" 设为 "allow" 或 "deny"。`,
+      `回答：“可以”或“不行”（“不行，……”会把原因告诉模型）；/approve ${id} 或 /deny ${id}；也可以把 approvals/${id}.json 里的 "decision" 设为 "allow" 或 "deny"。`,
       ...(always === null ? [] : [`本会话中同类调用（${always}）都允许：“总是”，或 /approve ${id} always。`]),
-      `到 ${formatUtcTime(until)} 没有回答即视为拒绝，任务继续进行。`,
+      `其他的话不算回答，会留给模型。到 ${formatUtcTime(until)} 没有回答即视为拒绝，任务继续进行。`,
     ].join('\n'),
   browser: {
     taken: '浏览器已由你接管：请在网页上使用它（agentctl open）。智能体需要浏览器时会等待。交还：/browser return',
@@ -220,6 +111,21 @@ const zh: typeof en = {
     heldBy: (from, since) =>
       `${from ?? '工作区的所有者'}从 ${formatUtcTime(since)} 起正在使用浏览器。交还给智能体：/browser return`,
     usage: '用法：/browser、/browser take、/browser return。',
+  },
+  restore: {
+    usage: (known) =>
+      `用法：/restore <步骤或检查点> [路径 …]。${known === '' ? '这个计划还没有带检查点的步骤。' : `各步骤结束时的检查点：${known}。`}`,
+    noCheckpoint: (step) =>
+      `没有撤销：${step === undefined ? '这个计划还没有结束的步骤' : `${step} 没有检查点，无法得知它的文件`}。不带 --files 时，/undo 只重新打开步骤。`,
+    off: '这个会话不保存检查点（设置中的 checkpoints.keep 为 0）。',
+    running: '没有恢复任何文件：有任务正在运行。请先暂停（/pause），然后重新发送。',
+    jobs: (jobs) => `没有恢复任何文件：后台命令可能正在写入 work/（${jobs}）。请先结束它们。`,
+    children: (names) => `没有恢复任何文件：子会话仍在 work/ 中工作（${names}）。请先停止它们（/stop）。`,
+    shared: (root) => `没有恢复任何文件：这个会话在 ${root} 的文件夹中工作。请在那里恢复。`,
+    failed: (why, rescue) => `恢复已停止。${why}${rescue === null ? '' : `之前的内容保存在检查点 ${rescue}。`}`,
+    same: (checkpoint) => `无需恢复：文件与检查点 ${checkpoint} 时相同。`,
+    done: (checkpoint, { added, changed, removed }, rescue) =>
+      `已从检查点 ${checkpoint} 恢复：找回 ${added} 个，改回 ${changed} 个，删除 ${removed} 个。撤销：/restore ${rescue}`,
   },
   asksIn: (session, id, tool, why) => `批准这个调用吗？${session}，调用 ${id}，${tool}；${why}。`,
   asksCutIn: (session, id) => `[已截断；全文见 ${session} 的 approvals/${id}.json]`,
@@ -239,4 +145,5 @@ const zh: typeof en = {
 };
 
 /** The daemon's words to a person. */
-export const REPLY_WORDING: Record<Language, typeof en> = { en, zh };
+
+export const REPLY_WORDING: Record<Language, ReplyWording> = { en: ENGLISH_REPLIES, zh: CHINESE_REPLIES };

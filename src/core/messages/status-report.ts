@@ -7,6 +7,7 @@ import { stepsToShow } from '../plan/fan-out.ts';
 import { executorOf, isLeftOutByModel, rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
 import { countCompletedSteps } from '../plan/step-graph.ts';
 import { describeBrokenNeeds, skipCauseOf } from '../plan/step-readiness.ts';
+import type { StepCheckpoints } from '../session/run-state.ts';
 import { sessionStanding } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
 import { formatQuestion } from './questions.ts';
@@ -177,6 +178,12 @@ function restingLines(session: Session, language: Language): string[] {
     ...(plan && !isOfRun ? [words.planIs(plan.status, plan.reason ?? '')] : []),
     ...(question && standing === 'waiting' ? [`\n${formatQuestion(question.text, question.choices)}`] : []),
   ];
+}
+
+/** What a step changed in `work/`, by its checkpoints: "report.md, data.csv (removed), and 3 more". */
+export function formatStepFiles({ changed, files }: StepCheckpoints): string {
+  const named = files.map(({ path, is }) => (is === 'changed' ? path : `${path} (${is})`));
+  return [...named, ...(changed > files.length ? [`and ${changed - files.length} more`] : [])].join(', ');
 }
 
 type Words = (typeof REPLY_WORDING)[Language];

@@ -7,6 +7,7 @@ import type { Language, Rules } from '../../protocol/settings/effective-settings
 import { answerForPeople } from '../detect/answer-reading.ts';
 import { withoutDoneMarkers } from '../detect/done-markers.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
+import { shelvingQuestion } from '../messages/message-meaning.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
 import { fanOutStepOf } from '../plan/fan-out.ts';
@@ -68,6 +69,8 @@ export function firstPlanAction(
 ): ModeAction | null {
   if (!session.run || activePlan(session)) return null;
   const made = firstPlanFrom(session, rules, firstPlan);
+  const asks = 'steps' in made ? shelvingQuestion(session, rules) : null;
+  if (asks) return { endRun: asks };
   return 'steps' in made ? { record: startPlanEvents(session, made) } : made;
 }
 

@@ -108,14 +108,17 @@ export function countTokens(messages: readonly ChatMessage[]): number {
 /** Rough size of an image: endpoints count from some 85 to 1,600 tokens for one, by its size and their own rules. */
 const IMAGE_TOKENS = 1000;
 
-/** A rough count: about four characters per token, one per character outside Latin scripts. */
 function estimateTokens(message: ChatMessage): number {
   const { tool_calls, provider_fields } = message.role === 'assistant' ? message : {};
   const unseen = [tool_calls, provider_fields].map((part) => (part ? JSON.stringify(part) : '')).join('');
-  const text = (message.content ?? '') + unseen;
+  return countTextTokens((message.content ?? '') + unseen) + 4 + countImages(message) * IMAGE_TOKENS;
+}
+
+/** A rough count: about four characters per token, one per character outside Latin scripts. */
+export function countTextTokens(text: string): number {
   let wide = 0;
   for (let place = 0; place < text.length; place++) if (text.charCodeAt(place) > 0x2e7f) wide++;
-  return wide + (text.length - wide) / 4 + 4 + countImages(message) * IMAGE_TOKENS;
+  return wide + (text.length - wide) / 4;
 }
 
 /**

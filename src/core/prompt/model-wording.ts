@@ -51,6 +51,8 @@ const en = {
   edited: 'A person edited the plan',
   browserUsed:
     'A person used your browser meanwhile. Its pages may show something else now: look (browser, snapshot) before you do anything in it.',
+  restored: (files: number) =>
+    `A person restored ${files === 1 ? 'a file' : `${files} files`} in work/ to an earlier state meanwhile: read what you need again.`,
   truncated:
     'Your last answer reached the length limit of the endpoint and was cut off. If it is still wanted, go on from where it ends, without repeating it.',
   unfinished: (finish: string) =>
@@ -115,6 +117,7 @@ const zh: typeof en = {
   edited: '有人修改了计划',
   browserUsed:
     '在此期间有人使用过你的浏览器，页面可能已经改变。在浏览器里做任何事之前，请先看一看（browser，snapshot）。',
+  restored: (files) => `其间有人把 work/ 中的 ${files} 个文件恢复到较早的状态：需要的内容请重新读取。`,
   truncated: '上一条回答达到接口的长度上限，在结尾处被截断。如果仍然需要，请从结尾处接着写，不要重复。',
   unfinished: (finish) =>
     `接口在上一条回答结束之前中止了它（finish_reason “${finish}”），其中的内容都不算完成。如果仍然需要，请换一种写法重写。`,

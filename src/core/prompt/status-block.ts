@@ -139,6 +139,8 @@ function noticeLines(session: Session, words: ModelWording): string[] {
         return words.reopened(named(notice.step), notice.said);
       case 'browser':
         return words.browserUsed;
+      case 'restored':
+        return words.restored(notice.files);
       case 'truncated':
         return words.truncated;
       case 'unfinished':

@@ -206,3 +206,15 @@ export function childCallsAfterRun(session: Session, event: EventOf<'run.ended'>
   const calls = childCalls.calls.map((call) => (call.isAnswered ? call : { ...call, isShown: true as const }));
   return { ...childCalls, calls, run: run ?? childCalls.run, queuedBefore: queue };
 }
+
+/** A person takes over the browser, or gives it back. */
+export const reduceBrowserHold = (session: Session, event: EventOf<'browser.taken' | 'browser.returned'>): Session =>
+  event.type === 'browser.taken'
+    ? { ...session, browserHold: { from: event.from ?? null, since: event.at } }
+    : { ...session, browserHold: null, notices: noteBrowserUse(session, event.seq) };
+
+/** The model hears once that a person used the browser, however often they did until then. */
+const noteBrowserUse = ({ notices }: Session, seq: number): Session['notices'] => [
+  ...notices.filter(({ about }) => about !== 'browser'),
+  { seq, about: 'browser' },
+];

@@ -1,6 +1,7 @@
 import { appendList, listItems, mapGet, mapSet, omitKey } from '../../base/collections.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import { toDaemonMessage } from '../messages/chat-messages.ts';
 import { giveTimeAgain } from '../session/child-session.ts';
 import type { Run } from '../session/run-state.ts';
@@ -8,17 +9,21 @@ import { withSendersReach } from '../session/sender-rights.ts';
 import { discardAnsweredTexts, dropKey, type Message, toTakenDrop, withoutText } from '../session/session-messages.ts';
 import { FRESH_PLAN_PROGRESS, type Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
-import { markApprovalSeen, reduceApproval, reduceChildCalls } from './reduce-approval.ts';
+import { markApprovalSeen, reduceApproval, reduceBrowserHold, reduceChildCalls } from './reduce-approval.ts';
 import { reduceChild } from './reduce-child.ts';
 import { reduceCrashCounts } from './reduce-crash-counts.ts';
+import { reduceMeaning } from './reduce-meaning.ts';
 import { reducePlan } from './reduce-plan.ts';
 import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './reduce-run.ts';
 import { reduceStep } from './reduce-step.ts';
 import { reduceModelAnswer, reduceToolCall } from './reduce-turn.ts';
+import { checkpointDueAfter, reduceForked, reduceWork } from './reduce-work.ts';
 
 /** Applies an event to a session. Pure and total: the same events always give the same session. */
 export function reduceEvent(session: Session, event: Event): Session {
-  const next = { ...session, seq: event.seq, at: event.at, crashes: reduceCrashCounts(session, event) };
+  const due = checkpointDueAfter(session, event);
+  const work = due === session.work.due ? session.work : { ...session.work, due };
+  const next = { ...session, seq: event.seq, at: event.at, crashes: reduceCrashCounts(session, event), work };
   return addElapsedTime(applyEvent(next, event), event);
 }
 
@@ -26,18 +31,25 @@ function applyEvent(session: Session, event: Event): Session {
   switch (event.type) {
     case 'session.opened':
       return session;
+    case 'session.forked':
+      return reduceForked(session, event);
     case 'recovery.started':
       return recoveryStarted(session, event);
     case 'daemon.stopped':
       return { ...session, lastStopSeq: event.seq };
     case 'message.received':
       return messageReceived(session, event);
+    case 'message.interpreted':
+    case 'meaning.asked':
+      return reduceMeaning(session, event);
     case 'run.started':
       return reduceRunStarted(session, event);
     case 'run.resumed':
       return reduceRunResumed(session, event);
     case 'run.ended':
       return reduceRunEnd(session, event);
+    case 'model.set':
+      return { ...session, model: event.model };
     case 'mode.chosen':
     case 'mode.set':
       return reduceMode(session, event);
@@ -53,18 +65,18 @@ function applyEvent(session: Session, event: Event): Session {
     case 'approval.answered':
       return reduceApproval(session, event);
     case 'browser.taken':
-      return { ...session, browserHold: { from: event.from ?? null, since: event.at } };
     case 'browser.returned':
-      return { ...session, browserHold: null, notices: noteBrowserUse(session, event.seq) };
+      return reduceBrowserHold(session, event);
+    case 'work.saved':
+    case 'work.restored':
+      return reduceWork(session, event);
     case 'child.sent':
     case 'child.replied':
       return reduceChild(session, event);
     case 'child.asked':
       return reduceChildCalls(session, event);
     case 'context.compacted':
-      return event.kept === undefined
-        ? resetConversation(session)
-        : compactConversation(session, event.summary, event.kept);
+      return reduceCompaction(session, event);
     case 'reply.committed':
       return replyCommitted(session, event);
     case 'reply.published':
@@ -99,11 +111,8 @@ const rightsIn =
   (id: string) =>
     mapGet(messages, id)?.rights;
 
-/** The model hears once that a person used the browser, however often they did until then. */
-const noteBrowserUse = ({ notices }: Session, seq: number): Session['notices'] => [
-  ...notices.filter(({ about }) => about !== 'browser'),
-  { seq, about: 'browser' },
-];
+const reduceCompaction = (session: Session, { kept, summary }: EventOf<'context.compacted'>): Session =>
+  kept === undefined ? resetConversation(session) : compactConversation(session, summary, kept);
 
 /** The subject of a message, in about a line; '' for a command, as `titleFromMessage` has it of one with a slash. */
 function goalOfMessage({ text, command, template }: Message): string {
@@ -121,6 +130,7 @@ function resetConversation(session: Session): Session {
     turn: null,
     runEnd: null,
     question: null,
+    doubt: null,
     undelivered: [],
     notices: [],
     ...FRESH_PLAN_PROGRESS,
@@ -197,7 +207,10 @@ function editOrderTaken(session: Session, { seq, at, order, file }: EventOf<'pla
 
 function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Session {
   const message = mapGet(session.messages, event.message);
-  const isKept = message?.as === 'data' && event.reply.status === 'joined' && session.queue.includes(message.id);
+  const isKept =
+    message !== undefined &&
+    session.queue.includes(message.id) &&
+    ((message.as === 'data' && event.reply.status === 'joined') || isKeptForCall(event));
   const { undelivered, messages } = isKept ? keepForLater(session, message) : session;
   return {
     ...session,
@@ -215,6 +228,10 @@ function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Se
     unreportedCuts: event.reply.status === 'rejected' ? session.unreportedCuts : [],
   };
 }
+
+/** Words beside a waiting call that do not answer it: the model receives them when the call is decided. */
+const isKeptForCall = ({ reply }: EventOf<'reply.committed'>): boolean =>
+  reply.status === 'waiting' && reply.reason === RUN_END.unclear && reply.question === undefined;
 
 /** A message not yet delivered to the model keeps its text, even if it has been answered. */
 function answeredMessage(undelivered: readonly string[], message: Message): Message {

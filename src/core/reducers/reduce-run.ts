@@ -2,9 +2,10 @@ import { getOwn, mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { resolveLimits } from '../../protocol/settings/run-options.ts';
+import { type Limits, resolveLimits } from '../../protocol/settings/run-options.ts';
 import { commonReach, type SessionReach } from '../../protocol/workspace/daemon-files.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
+import { grantedLimits } from '../messages/message-meaning.ts';
 import {
   bumpRevision,
   currentStepIndex,
@@ -41,7 +42,8 @@ export function reduceRunStarted(session: Session, event: EventOf<'run.started'>
     folder: event.folder,
   };
   const approvals = resetDenials(session);
-  const over = { turn: null, runEnd: null, question: null };
+  const doubt = event.paused_plan === undefined ? null : session.doubt;
+  const over = { turn: null, runEnd: null, question: null, doubt };
   return {
     ...session,
     ...takeMessage(session, event.message),
@@ -75,7 +77,10 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     isResumed: true as const,
     modeReason: session.runEnd?.modeReason,
     ownModel: mapGet(session.messages, event.message)?.options?.model ?? (back ? undefined : session.runEnd?.ownModel),
-    ownLimits: ownLimitsWhenResumed(session, mapGet(session.messages, event.message), event.plan),
+    ownLimits: {
+      ...ownLimitsWhenResumed(session, mapGet(session.messages, event.message), event.plan),
+      ...grantedByWords(session, event),
+    },
     reach: commonReach(
       back ? work?.reach : session.runEnd?.reach,
       plan ? progress.reach : [],
@@ -96,6 +101,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     turn: session.question ? session.turn : null,
     stepHistory: session.question ? session.stepHistory : appendStepHistory(session),
     runEnd: null,
+    doubt: null,
     approvals: resetDenials(session),
     plan: resumed ?? session.plan,
     shelvedPlans: back ? otherPlans : session.shelvedPlans,
@@ -203,6 +209,12 @@ function newRun(
     plannerQuery: null,
     exitStatus: null,
   };
+}
+
+/** The limits that the words of the message granted, as high as its sender may set them. */
+function grantedByWords({ messages }: Session, { message, limits }: EventOf<'run.resumed'>): Limits {
+  const keys = Object.keys(grantedLimits(mapGet(messages, message))) as Array<keyof Limits>;
+  return Object.fromEntries(keys.map((key) => [key, limits[key]]));
 }
 
 /** A message without text of its own ("/continue") is taken but not added to the conversation. */

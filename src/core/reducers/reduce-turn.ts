@@ -12,6 +12,7 @@ import {
   continueRound,
   isAboutPlan,
   type Run,
+  standInsAfter,
   type Turn,
   type TurnCall,
   type TurnTrace,
@@ -95,6 +96,7 @@ function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>,
     run: {
       ...run,
       spent: addUsage(run.spent, { ...event.usage, iterations: 1 }),
+      ...standInsAfter(run, event),
       failure: null,
       plannerQuery: { ask, tries, text: event.text, ...(event.truncated && { isTruncated: true }) },
     },
@@ -170,6 +172,7 @@ function countIteration(session: Session, event: EventOf<'model.answered'>): Ses
     run: {
       ...run,
       spent: addUsage(run.spent, { ...event.usage, iterations: 1 }),
+      ...standInsAfter(run, event),
       idleAnswers: talksOn ? run.idleAnswers + 1 : 0,
       failure: null,
     },

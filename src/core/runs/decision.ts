@@ -1,3 +1,4 @@
+import type { CheckpointReason } from '../../protocol/session/checkpoint.ts';
 import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
 import type { MessageFile } from '../../protocol/session/message.ts';
 import type { TurnCall } from '../session/run-state.ts';
@@ -12,11 +13,20 @@ export type Decision =
    * call the model, not before `notBefore` (ISO time), for the work or for a planner query; it delivers these messages
    */
   | { do: 'think'; deliver: string[]; notBefore: string | null; plannerQuery?: PlannerQuery }
+  /** ask the model what this queued message means, in a request of its own without tools */
+  | { do: 'interpret'; message: string }
   /**
    * run this call; a call that was started and has no end was open when a daemon died: run it again only if that is
    * safe
    */
   | { do: 'act'; call: TurnCall }
+  /**
+   * take a checkpoint of `work/`, which no call of the session is using; for a message that restores files, of what is
+   * there before
+   */
+  | { do: 'save'; why: CheckpointReason; steps: string[]; concurrent: boolean; message?: string; needed: number[] }
+  /** make files in `work/` what they were at a checkpoint; begun again after a crash, it has the same outcome */
+  | { do: 'restore'; message: string; checkpoint: number; rescue: number; paths: string[]; changedUntil?: number }
   /** send a child session this message, not before `notBefore` (ISO time) */
   | { do: 'send'; step: string; child: string; attempt: number; notBefore: string | null; message: ChildMessage }
   /** nothing, until something is dropped or a time has come */

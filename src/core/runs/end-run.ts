@@ -1,9 +1,11 @@
+import { mapGet } from '../../base/collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerForPeople, textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
+import { grantedLimits } from '../messages/message-meaning.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary, MAX_NAMED_CHARS, planNotes, stepsBlockedByPerson } from '../messages/status-report.ts';
@@ -37,6 +39,7 @@ export function endRunEvents(session: Session, rules: Rules, why: RunEndReason):
       spent: { ...run.spent, ms: run.elapsedMs },
       ...(why.question && { question: why.question }),
     },
+    ...(why.asksMeaning ? [{ type: 'meaning.asked' as const, message: run.message }] : []),
     ...(plan && ends
       ? [
           {
@@ -113,6 +116,10 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
   const shelved = run.shelvedPlan
     ? [words.shelved(truncate(run.shelvedPlan.goal, MAX_NAMED_CHARS), run.shelvedPlan.id)]
     : [];
+  const asSaid = grantedLimits(mapGet(session.messages, run.message));
+  const granted = (Object.keys(asSaid) as Array<keyof typeof asSaid>).map((key) =>
+    words.granted(`${key} = ${run.limits[key]}`, Number(asSaid[key]) > Number(run.limits[key])),
+  );
   const jobs =
     rules.jobs.length > 0 && !endsBackgroundJobs(session.name, why.status)
       ? [words.jobsRun(rules.jobs.join(', '))]
@@ -124,10 +131,12 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
       : [];
   return [
     outcome,
+    ...(run.standIns ? [words.stoodIn(run.standIns.join('; '))] : []),
     ...(plan ? planNotes(plan, why, rules, words) : []),
     ...summary,
     ...blocked,
     ...how,
+    ...granted,
     ...jobs,
     ...shelved,
     ...settings,

@@ -3,17 +3,19 @@ import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
-import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
+import { type Language, type Rules, resolveRules } from '../../protocol/settings/effective-settings.ts';
 import { resolveLimits } from '../../protocol/settings/run-options.ts';
 import { nextPersonCheck } from '../detect/step-claims.ts';
 import { classifyIntent } from '../intent/intent.ts';
 import { isConfirmation } from '../messages/approval-answers.ts';
 import { parseCommand, textWithoutCommand } from '../messages/commands.ts';
+import { boundedGrant, intentOf, wordsContext } from '../messages/message-meaning.ts';
 import { withdrawQuestionEvents } from '../messages/questions.ts';
 import { replyEvent, replyInWords, standInReplyName } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { initialMode } from '../modes/mode-choice.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
+import { reduceEvent } from '../reducers/reduce-event.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
 import { CHECK_TOOL, checkCallKey } from '../session/internal-calls.ts';
 import { limitsOfMessage, type Message } from '../session/session-messages.ts';
@@ -38,7 +40,7 @@ export function startRunEvents(session: Session, message: Message, rules: Rules,
 }
 
 function runStartedEvent(session: Session, message: Message, rules: Rules): EventBody & { type: 'run.started' } {
-  const model = message.options?.model ?? rules.model;
+  const model = message.options?.model ?? session.model ?? rules.model;
   return {
     type: 'run.started',
     message: message.id,
@@ -52,11 +54,18 @@ function runStartedEvent(session: Session, message: Message, rules: Rules): Even
 
 const firstArgument = (message: Message): string => (parseCommand(message)?.rest ?? '').split(/\s/)[0] ?? '';
 
-/** The id of the shelved plan that a "/continue" names. */
+/**
+ * The id of the shelved plan that a message brings back: the one that "/continue" names; the last one for "back", and
+ * for "continue" if nothing else can go on.
+ */
 export function namedShelvedPlan(session: Session, message: Message): string | undefined {
+  if (isFromAncestor(session.name, message.from)) return undefined;
   const first = firstArgument(message);
-  const isNamed = !isFromAncestor(session.name, message.from) && Object.hasOwn(session.shelvedPlans, first);
-  return isNamed ? first : undefined;
+  if (Object.hasOwn(session.shelvedPlans, first)) return first;
+  const context = wordsContext(session);
+  const isBack = parseCommand(message) === null && intentOf(message.text, context).isBack === true;
+  const isAlone = first === '' && (context.status === 'none' || context.status === 'completed');
+  return isBack || isAlone ? Object.keys(session.shelvedPlans).at(-1) : undefined;
 }
 
 /** Resumes the run that stopped last, or the named plan. */
@@ -80,7 +89,8 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
     folder: _____,
     ...began
   } = runStartedEvent(session, message, rules);
-  const model = message.options?.model ?? (named === undefined ? session.runEnd?.ownModel : undefined) ?? rules.model;
+  const own = message.options?.model ?? (named === undefined ? session.runEnd?.ownModel : undefined);
+  const model = own ?? session.model ?? rules.model;
   const beside = fromAbove || named !== undefined || first === session.plan?.id ? undefined : planLeftPaused(session);
   const { limitsByPerson } = (named === undefined ? session : getOwn(session.shelvedProgress, named)) ?? {};
   return [
@@ -94,6 +104,7 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
         rules.limits,
         (beside === undefined && limitsByPerson) || undefined,
         ownLimitsWhenResumed(session, message, named),
+        boundedGrant(message, rules.limits),
       ),
       ...(named !== undefined && { plan: named }),
       ...(beside !== undefined && { paused_plan: beside }),
@@ -168,7 +179,7 @@ export function resumeAfterSettings(session: Session, rules: Rules): EventBody[]
   if (rules.settingsFault !== null || !isWaitingForSettings(session) || !runEnd) return [];
   const message = mapGet(session.messages, runEnd.message);
   const name = standInReplyName(session, RUN_END.settings, message?.name ?? '');
-  const model = runEnd.ownModel ?? rules.model;
+  const model = runEnd.ownModel ?? session.model ?? rules.model;
   const beside = planLeftPaused(session);
   const byPerson = (beside === undefined && session.limitsByPerson) || undefined;
   const limits = resolveLimits(rules.limits, byPerson, ownLimitsWhenResumed(session, undefined, undefined));
@@ -197,3 +208,24 @@ export function endStalledRunEvents(session: Session, rules: Rules): EventBody[]
   const text = REPLY_WORDING[sessionLanguage(session, rules)].stalled;
   return endRunEvents(session, rules, { status: 'failed', reason: RUN_END.stalled, text });
 }
+
+type Forked = EventBody & { type: 'session.forked' };
+
+/**
+ * The events that end the log of a copied session: that it is a copy, and that its run is paused, so that nothing goes
+ * on in two places. A call that waits for approval is withdrawn.
+ */
+export function copiedSessionEvents(session: Session, forked: Forked): EventBody[] {
+  const events: EventBody[] = [forked];
+  const after = () => events.reduce(reduceNext, session);
+  const { open } = session.approvals;
+  if (open) {
+    const { call, id } = open;
+    const why = 'This session is a copy; ask again if the call is still needed.';
+    events.push({ type: 'approval.answered', call, id, decision: 'deny', by: 'withdrawn', why });
+  }
+  return [...events, ...endRunEvents(after(), resolveRules(), { status: 'paused', reason: RUN_END.asked })];
+}
+
+const reduceNext = (session: Session, body: EventBody): Session =>
+  reduceEvent(session, { v: 2, seq: session.seq + 1, epoch: 1, at: session.at, ...body });

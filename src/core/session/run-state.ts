@@ -1,3 +1,4 @@
+import type { CheckpointReason, FileChange, WorkRestored } from '../../protocol/session/checkpoint.ts';
 import type { EventOf, PlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
 import type { CompletedBy } from '../../protocol/session/plan.ts';
@@ -44,6 +45,8 @@ export type Run = {
   plannerQuery: { ask: PlannerQuery; tries: number; text: string; isTruncated?: true } | null;
   /** Exit status of the last command; null if none ran, or it did not end by itself. */
   exitStatus: number | null;
+  /** Which models answered in place of others, and why. */
+  standIns?: readonly string[];
 };
 
 /** What a run has spent with this; a sum with a part of unknown cost is unknown. */
@@ -52,6 +55,13 @@ export const addUsage = (spent: Run['spent'], more: Run['spent']): Run['spent'] 
   tokens: spent.tokens + more.tokens,
   cost: spent.cost === null || more.cost === null ? null : spent.cost + more.cost,
 });
+
+/** The run's list of models that answered in place of others, with this answer. */
+export function standInsAfter({ standIns = [] }: Run, answer: EventOf<'model.answered'>): Partial<Run> {
+  const { instead_of: other, model } = answer;
+  const said = other && `${model} for ${other.model} (${other.why})`;
+  return said === undefined || standIns.includes(said) ? {} : { standIns: [...standIns, said] };
+}
 
 export type RunEnd = {
   message: string;
@@ -149,11 +159,12 @@ export type Notice = { seq: number } & (
   | { about: 'again'; step: string; attempt: number; error: string }
   | { about: 'browser' }
   | { about: 'truncated' }
+  | { about: 'restored'; files: number }
   | { about: 'unfinished'; finish: string }
   | { about: 'refused'; step: string; veto: string; evidence: string }
 );
 
-const NOT_ABOUT_PLAN: ReadonlySet<Notice['about']> = new Set(['browser', 'truncated', 'unfinished']);
+const NOT_ABOUT_PLAN: ReadonlySet<Notice['about']> = new Set(['browser', 'truncated', 'unfinished', 'restored']);
 
 /** Whether it concerns the plan: the plan's next run gets it, a run that leaves the paused plan alone does not. */
 export const isAboutPlan = ({ about }: Notice): boolean => !NOT_ABOUT_PLAN.has(about);
@@ -266,3 +277,23 @@ export type FanOut = {
   leftOut: number;
   fault: string | null;
 };
+
+/**
+ * Numbers of the checkpoints of `work/` before and after a step (0: `work/` was empty), and what differs between them:
+ * how many files, and the first of them.
+ */
+export type StepCheckpoints = { before: number; after: number; changed: number; files: readonly FileChange[] };
+
+/** The checkpoints of `work/`, as far as they matter for what comes next. */
+export type WorkHistory = {
+  /** The last one; 0: there is none, or `work/` was empty. */
+  last: number;
+  /** Why the next one is to be taken, and the steps that have ended since the last. */
+  due: { why: CheckpointReason; steps: readonly string[] } | null;
+  /** The last one taken for a message that restores files; `fault`: why it could not be taken. */
+  rescue: { message: string; checkpoint: number | null; fault?: string } | null;
+  /** The last message that restored files, and what came of it. */
+  restored: WorkRestored | null;
+};
+
+export const NO_WORK_HISTORY: WorkHistory = { last: 0, due: null, rescue: null, restored: null };

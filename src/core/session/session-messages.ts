@@ -1,11 +1,12 @@
 import { mapGet, mapSet, type PersistentMap } from '../../base/collections.ts';
-import type { RenderedTemplate } from '../../protocol/session/event.ts';
 import type { FileIdentity } from '../../protocol/session/log-entry.ts';
+import type { MessageMeaning } from '../../protocol/session/meaning-events.ts';
 import type {
   Attachment,
   ImageFile,
   MessageOptions,
   PlannedMessage,
+  RenderedTemplate,
   SenderRights,
 } from '../../protocol/session/message.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
@@ -33,6 +34,8 @@ export type Message = {
   /** The schedule that was made of it. */
   planned?: PlannedMessage;
   sha256: string;
+  /** What the model or a person said that it means; undefined: its words say it. */
+  meaning?: MessageMeaning;
   /** It arrived during a run, so it may join that run. */
   arrivedDuringRun: boolean;
   isReplied: boolean;
@@ -57,6 +60,8 @@ export type ChatCall = {
   id: string;
   type: 'function';
   function: { name: string; arguments: string };
+  /** The tool through which the model called it. */
+  via?: string;
   provider_fields?: ProviderFields;
 };
 

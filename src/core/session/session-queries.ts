@@ -1,5 +1,5 @@
 import { getOwn, mapGet } from '../../base/collections.ts';
-import type { RunEndStatus } from '../../protocol/session/event.ts';
+import type { PlannerQuery, RunEndStatus } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END, type SessionStanding } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
@@ -21,6 +21,19 @@ export function sessionLanguage(session: Session, rules: Pick<Rules, 'language'>
 /** The language the daemon answers in: that of the person's text, out of the two supported. */
 export function detectLanguage(text: string): Language {
   return /\p{Script=Han}/u.test(text) && !/[\p{Script=Hiragana}\p{Script=Katakana}]/u.test(text) ? 'zh' : 'en';
+}
+
+/**
+ * The model of a call: a planner and a summary have those of their role; the work has the one that was named for the
+ * run, else that of its role.
+ */
+export function modelForCall(
+  { run, model }: Session,
+  { modelFor }: Rules,
+  query: PlannerQuery | undefined,
+): string | undefined {
+  if (query) return (query === 'summary' ? modelFor.summary : modelFor.planner) ?? run?.model;
+  return run?.ownModel ?? model ?? modelFor.worker ?? run?.model;
 }
 
 /** The context window of the run's model in tokens: the known size, or less if its endpoint has refused less. */

@@ -13,13 +13,16 @@ import {
   type FanOut,
   NO_APPROVALS,
   NO_CHILD_CALLS,
+  NO_WORK_HISTORY,
   NO_WORK_ROUNDS,
   type Notice,
   type Run,
   type RunEnd,
+  type StepCheckpoints,
   type StepClaim,
   type Turn,
   type TurnTrace,
+  type WorkHistory,
   type WorkRounds,
 } from './run-state.ts';
 import type { ChatMessage, Message, TakenDrop } from './session-messages.ts';
@@ -59,6 +62,8 @@ export type PlanProgress = {
   limitsByPerson: Plan['limits'] | null;
   /** The last save of `plan.json` by a person, for each plan version an editor buffer started from; bounded. */
   planSaves: readonly PlanSave[];
+  /** The checkpoints of `work/` at the ends of its steps. */
+  stepCheckpoints: Readonly<Record<string, StepCheckpoints>>;
 };
 
 export const FRESH_PLAN_PROGRESS: PlanProgress = {
@@ -77,6 +82,7 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
   reach: [],
   limitsByPerson: null,
   planSaves: [],
+  stepCheckpoints: {},
 };
 
 /** The state of a session: the result of reducing its events. Immutable. */
@@ -116,6 +122,8 @@ export type Session = PlanProgress & {
    */
   question: (UserQuestion & { call: string }) | null;
   plan: Plan | null;
+  /** The message whose meaning a person was asked: kept whole until they have said it. */
+  doubt: Message | null;
   /** Shelved plans, by id. */
   shelvedPlans: Readonly<Record<string, Plan>>;
   /** The progress of each of them. */
@@ -144,6 +152,8 @@ export type Session = PlanProgress & {
   unreportedCuts: readonly string[];
   /** The mode a person set for later runs; null: the configured one. */
   mode: Mode | null;
+  /** The model a person set for later runs; null: the configured one. */
+  model: string | null;
   crashes: CrashCounts;
   /** The last event that ended background commands: jobs of earlier turns are over. 0: none. */
   jobsEndSeq: number;
@@ -153,6 +163,8 @@ export type Session = PlanProgress & {
   childCalls: ChildCalls;
   /** The person who uses the session's browser in place of the agent. */
   browserHold: PersonHold | null;
+  /** The checkpoints of `work/`. */
+  work: WorkHistory;
   /** The last event at which a daemon stopped normally and left something open; 0: none. */
   lastStopSeq: number;
 };
@@ -175,12 +187,7 @@ export type CrashCounts = {
 /** Daemons a message may crash before it becomes a dead letter (rule R20). */
 export const CRASH_LIMIT = 3;
 
-export const NO_CRASHES: CrashCounts = {
-  count: 0,
-  lastError: null,
-  hadOpenCall: false,
-  lastEpoch: 0,
-};
+export const NO_CRASHES: CrashCounts = { count: 0, lastError: null, hadOpenCall: false, lastEpoch: 0 };
 
 export function emptySession(name: string): Session {
   return {
@@ -203,6 +210,7 @@ export function emptySession(name: string): Session {
     turn: null,
     runEnd: null,
     question: null,
+    doubt: null,
     plan: null,
     shelvedPlans: {},
     shelvedProgress: {},
@@ -217,11 +225,13 @@ export function emptySession(name: string): Session {
     cuts: [],
     unreportedCuts: [],
     mode: null,
+    model: null,
     crashes: NO_CRASHES,
     jobsEndSeq: 0,
     approvals: NO_APPROVALS,
     childCalls: NO_CHILD_CALLS,
     browserHold: null,
+    work: NO_WORK_HISTORY,
     lastStopSeq: 0,
   };
 }
@@ -239,7 +249,7 @@ export function planProgressOf(session: Session): PlanProgress {
     closedSteps,
     lastStepNumber,
   } = session;
-  const { editedByPerson, trustedChecks, reach, limitsByPerson, planSaves } = session;
+  const { editedByPerson, trustedChecks, reach, limitsByPerson, planSaves, stepCheckpoints } = session;
   return {
     revisions,
     revisedFor,
@@ -257,6 +267,7 @@ export function planProgressOf(session: Session): PlanProgress {
     reach,
     limitsByPerson,
     planSaves,
+    stepCheckpoints,
   };
 }
 
@@ -279,6 +290,8 @@ export type RunEndReason = {
   question?: NonNullable<Session['question']>;
   /** Why the open calls end here; if left out, because a person asked for it. */
   whyInterrupted?: string;
+  /** The person is asked what the message of the run means. */
+  asksMeaning?: true;
   /** The open calls stay open: the run resumes with them. */
   keepsCalls?: true;
 };

@@ -1,5 +1,5 @@
 import { nearestName } from '../../base/strings.ts';
-import type { RenderedTemplate } from '../../protocol/session/event.ts';
+import type { RenderedTemplate } from '../../protocol/session/message.ts';
 import type { StepCheck } from '../../protocol/session/plan.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
 import { makeDescriptionsUnique, textBeforeList } from '../../protocol/templates/markdown-list.ts';

@@ -1,4 +1,5 @@
-import type { EventBody, RenderedTemplate } from '../../protocol/session/event.ts';
+import type { EventBody } from '../../protocol/session/event.ts';
+import type { RenderedTemplate } from '../../protocol/session/message.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { DEFAULT_LIMITS, resolveLimits } from '../../protocol/settings/run-options.ts';
 import { parseListItems, textBeforeList } from '../../protocol/templates/markdown-list.ts';

@@ -62,18 +62,22 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
     log('warn', `what a model call cost could not be written: ${errorText(error)}`);
 
   async function settle(day: string, call: OpenCall, spent: CallSpent, isDurable: boolean): Promise<void> {
-    const { tokens, cost, ms, isAnswered } = spent;
-    if (isAnswered && cost === null) unpriced.add(call.model);
-    if (isAnswered && cost !== null) unpriced.delete(call.model);
+    const { model = call.model, tokens, cached = 0, cost, ms, isAnswered } = spent;
+    if (isAnswered && cost === null) unpriced.add(model);
+    if (isAnswered && cost !== null) unpriced.delete(model);
     const isCalled = tokens > 0 || cost === null || cost > 0;
     days.change(day, (file) => ({
       ...file,
       open: file.open.filter(({ id }) => id !== call.id),
       entries: isCalled
-        ? addToEntries(file.entries, call, {
-            ...{ calls: 1, tokens, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 },
-            ...{ ms, unsettled: 0 },
-          })
+        ? addToEntries(
+            file.entries,
+            { ...call, model },
+            {
+              ...{ calls: 1, tokens, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 },
+              ...{ ms, unsettled: 0 },
+            },
+          )
         : file.entries,
     }));
     // An answer is not lost for it: what is not written now is written with the next call.

@@ -1,5 +1,4 @@
-import { mapGet } from '../../base/collections.ts';
-import type { Session } from '../../core/session/session-state.ts';
+import type { Message } from '../../core/session/session-messages.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import type { CallEstimate, ModelRequest, Reservation, SessionPorts } from '../ports/session-ports.ts';
 import { countTokens, type ModelAnswer, ModelError } from '../ports/session-ports.ts';
@@ -17,19 +16,20 @@ export type CountedCall = {
 type Refused = Pick<EventOf<'model.failed'>, 'type' | 'kind' | 'error' | 'attempt' | 'retry_at'>;
 
 /**
- * Holds back what a request may cost. A budget that is used up refuses it: the run waits, as for an endpoint, but until
- * a time that is known, and goes on by itself. Throws the signal's reason if aborted while it waits for other calls.
+ * Holds back what a request for a message may cost. A budget that is used up refuses it: a run waits, as for an
+ * endpoint, but until a time that is known, and goes on by itself. Throws the signal's reason if aborted while it waits
+ * for other calls.
  */
 export async function beginCountedCall(
   { spending, model }: Pick<SessionPorts, 'spending' | 'model'>,
-  session: Session,
+  message: Message | undefined,
   request: ModelRequest,
   signal: AbortSignal,
 ): Promise<CountedCall | Refused> {
-  const message = mapGet(session.messages, session.run?.message ?? '');
   if (!spending || !message) return { answered: async () => {}, failed: async () => {} };
   const prices = await model.prices?.(request.model);
-  const input = countTokens(request.messages) + Math.ceil(JSON.stringify(request.tools).length / 4);
+  const offered = request.tools.filter(({ line }) => line === undefined);
+  const input = countTokens(request.messages) + Math.ceil(JSON.stringify(offered).length / 4);
   const estimate: CallEstimate = {
     tokens: input + MAX_ANSWER_TOKENS,
     cost: prices ? (input * prices.input + MAX_ANSWER_TOKENS * prices.output) / 1e6 : null,
@@ -44,7 +44,8 @@ export async function beginCountedCall(
 
 function countCall(reserved: Reservation, prompt: CallEstimate): CountedCall {
   return {
-    answered: ({ usage }, ms) => reserved.settle({ ...usage, ms, isAnswered: true }),
+    answered: ({ usage, model, instead_of: other }, ms) =>
+      reserved.settle({ ...usage, ...(other && { model }), ms, isAnswered: true }),
     failed(error, ms) {
       // What was refused, or never arrived, costs nothing. An answer that was cut off has been paid for.
       const isFree = error instanceof ModelError && error.kind !== 'malformed';

@@ -1,16 +1,19 @@
+import { mapGet } from '../../base/collections.ts';
+import { errorText } from '../../base/user-error.ts';
 import { runningStep } from '../../core/plan/plan-steps.ts';
-import { countMessageTokens } from '../../core/prompt/context-window.ts';
+import { countMessageTokens, countTokens } from '../../core/prompt/context-window.ts';
+import { buildMeaningQuery, parseMeaning } from '../../core/prompt/meaning-query.ts';
 import { buildModelRequest } from '../../core/prompt/model-request.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import type { Run } from '../../core/session/run-state.ts';
-import { activePlan } from '../../core/session/session-queries.ts';
+import { activePlan, modelForCall } from '../../core/session/session-queries.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
-import { type ChatMessage, ModelError, type ModelRequest } from '../ports/session-ports.ts';
+import { type AskOptions, type ChatMessage, ModelError, type ModelRequest } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { beginCountedCall } from './call-spending.ts';
-import { listOfferedTools } from './permission-gate.ts';
+import { listOfferedTools, toolNames, unwrapMoreTools } from './permission-gate.ts';
 import { cleanUpCalls } from './tool-call.ts';
 
 const BACKOFF_FIRST_MS = 500;
@@ -62,20 +65,23 @@ export async function callModel(
     messages = sessionLog.runGuarded('building a request', () =>
       buildModelRequest(session, rules, deliver, {
         plannerQuery,
-        tools: { names: tools.map(({ name }) => name), notices },
+        tools: { names: toolNames(tools), notices },
       }),
     );
     const image: ModelRequest['image'] = (one) => ports.store.image(one);
-    const request = { messages, tools, model: session.run?.model, image };
+    const request = { messages, tools, model: modelForCall(session, rules, plannerQuery), image };
     await Promise.all([synced, ports.model.prepare?.(request)]);
-    const counted = await beginCountedCall(ports, session, request, signal);
+    const message = mapGet(session.messages, session.run?.message ?? '');
+    const counted = await beginCountedCall(ports, message, request, signal);
     if ('type' in counted) return [counted];
     began = ports.clock.elapsed();
     const took = () => Math.round(ports.clock.elapsed() - began);
-    const answer = await ports.model.ask(request, { signal, onText }).catch(async (error) => {
-      await counted.failed(error, took());
-      throw error;
-    });
+    const answer = await ports.model
+      .ask(request, { signal, onText, budget: budgetOf(session.run, messages) })
+      .catch(async (error) => {
+        await counted.failed(error, took());
+        throw error;
+      });
     const ms = took();
     await counted.answered(answer, ms);
     if (plannerQuery && answer.unfinished !== undefined) throw unfinishedFault(answer.unfinished);
@@ -85,6 +91,7 @@ export async function callModel(
       {
         type: 'model.answered',
         ...answer,
+        calls: answer.calls.map(unwrapMoreTools),
         ms,
         delivered: decision.deliver,
         seen: session.seq,
@@ -98,6 +105,73 @@ export async function callModel(
     return [{ ...failed, ms: Math.round(ports.clock.elapsed() - began) }];
   } finally {
     ports.store.live.end();
+  }
+}
+
+/** Even a run that has almost used its limit up gets this much of an answer. */
+const LEAST_TOKENS = 500;
+const LEAST_MS = 1000;
+
+/** What a call may take at most: a limit that is reached within it ends it, and the run pauses. */
+function budgetOf(run: Run | null, messages: readonly ChatMessage[]): NonNullable<AskOptions['budget']> {
+  if (!run) return {};
+  const { tokens, minutes } = run.limits;
+  return {
+    ...(minutes !== null && { ms: Math.max(LEAST_MS, minutes * MINUTE_MS - run.elapsedMs) }),
+    ...(tokens !== null && { tokens: Math.max(LEAST_TOKENS, tokens - run.spent.tokens - countTokens(messages)) }),
+  };
+}
+
+const MINUTE_MS = 60_000;
+
+/** How long the model may take to say what a message means. */
+const MEANING_MAX_MS = 10_000;
+
+/**
+ * Asks the model what a queued message means, without tools. Whatever comes becomes one event: no answer in time, or
+ * none that says it, is `unclear`. Throws only if `signal` ends it.
+ */
+export async function askMessageMeaning(
+  message: string,
+  ports: SessionPorts,
+  { session, runGuarded }: SessionLog,
+  rules: Rules,
+  signal: AbortSignal,
+): Promise<EventBody> {
+  const control = new AbortController();
+  const end = () => control.abort(signal.reason);
+  signal.addEventListener('abort', end);
+  const cancel = ports.clock.after(MEANING_MAX_MS, () =>
+    control.abort(new Error(`no answer within ${MEANING_MAX_MS / 1000} s`)),
+  );
+  const began = ports.clock.elapsed();
+  const took = () => ({ ms: Math.round(ports.clock.elapsed() - began) });
+  try {
+    const messages = runGuarded('building a request', () => buildMeaningQuery(session, message));
+    const request = { messages, tools: [], model: modelForCall(session, rules, undefined) };
+    const counted = await beginCountedCall(ports, mapGet(session.messages, message), request, control.signal);
+    if ('type' in counted) throw new Error(counted.error);
+    const answer = await ports.model.ask(request, { signal: control.signal, onText: () => {} }).catch(async (error) => {
+      await counted.failed(error, took().ms);
+      throw error;
+    });
+    await counted.answered(answer, took().ms);
+    const { usage, model } = answer;
+    const meaning = parseMeaning(answer.text);
+    return { type: 'message.interpreted', message, meaning, by: 'model', usage, model, ...took() };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return {
+      type: 'message.interpreted',
+      message,
+      meaning: 'unclear',
+      by: 'model',
+      error: errorText(error),
+      ...took(),
+    };
+  } finally {
+    cancel();
+    signal.removeEventListener('abort', end);
   }
 }
 

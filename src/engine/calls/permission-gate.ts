@@ -6,11 +6,18 @@ import { sessionDepth, whyNoChildren } from '../../core/session/child-session.ts
 import { CHECK_TOOL, isCheckKey, isListingKey } from '../../core/session/internal-calls.ts';
 import type { TurnCall } from '../../core/session/run-state.ts';
 import type { Session } from '../../core/session/session-state.ts';
-import type { EventBody } from '../../protocol/session/event.ts';
+import type { EventBody, ToolCall } from '../../protocol/session/event.ts';
 import { StepCheck } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { hashCall } from '../../protocol/settings/permissions.ts';
-import { ASK_USER_TOOL, PARTS_TOOL, PLAN_TOOL, SPAWN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
+import {
+  ASK_USER_TOOL,
+  MORE_TOOLS,
+  MoreToolsArgs,
+  PARTS_TOOL,
+  PLAN_TOOL,
+  SPAWN_TOOL,
+} from '../../protocol/tool-calls/own-tools.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import type { Permission, ToolSpec } from '../ports/tool-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
@@ -131,7 +138,39 @@ export function listOfferedTools(session: Session, ports: SessionPorts, rules: R
   const spawn = whyNoChildren(session.name) === undefined ? [SPAWN_TOOL] : [];
   const ask = sessionDepth(session.name) === 0 ? [ASK_USER_TOOL] : [];
   const { lacks } = agentToolsetOf(session, rules);
-  return [PLAN_TOOL, ...ask, ...spawn, ...ports.tools.specs].filter(({ name }) => !lacks(name));
+  const offered = [PLAN_TOOL, ...ask, ...spawn, ...ports.tools.specs].filter(({ name }) => !lacks(name));
+  const rare = offered.filter(({ line }) => line !== undefined);
+  return rare.length === 0 ? offered : [...offered, offeringOf(rare)];
+}
+
+/** The names of the tools that do something: `more_tools` only leads to others. */
+export const toolNames = (tools: readonly ToolSpec[]): string[] =>
+  tools.map(({ name }) => name).filter((name) => name !== MORE_TOOLS.name);
+
+/** The same object for the same tools, so that it is written once. */
+const offerings = new WeakMap<ToolSpec, { of: string; spec: ToolSpec }>();
+
+function offeringOf(rare: readonly ToolSpec[]): ToolSpec {
+  const of = JSON.stringify(rare.map(({ name, line }) => [name, line]));
+  const [first] = rare;
+  const known = first && offerings.get(first);
+  if (known?.of === of) return known.spec;
+  const spec = MORE_TOOLS.offering(rare);
+  if (first) offerings.set(first, { of, spec });
+  return spec;
+}
+
+/** A call of `more_tools` with arguments is one of the tool that it names, to which all rules and words apply. */
+export function unwrapMoreTools(call: ToolCall): ToolCall {
+  if (call.name !== MORE_TOOLS.name) return call;
+  try {
+    const { tool, arguments: args } = MoreToolsArgs.parse(JSON.parse(call.args));
+    return args && tool !== MORE_TOOLS.name
+      ? { ...call, name: tool, args: JSON.stringify(args), via: MORE_TOOLS.name }
+      : call;
+  } catch {
+    return call;
+  }
 }
 
 /**
@@ -143,9 +182,7 @@ function explainMissingTool(session: Session, call: TurnCall, ports: SessionPort
   const { agent, known, lacks } = agentToolsetOf(session, rules);
   const name = requiredTool(session, call);
   if (name === undefined || !lacks(name)) return undefined;
-  const has = listOfferedTools(session, ports, rules)
-    .map((tool) => tool.name)
-    .join(', ');
+  const has = toolNames(listOfferedTools(session, ports, rules)).join(', ');
   if (agent === undefined) return `No tool \`${name}\`. There are: ${has}.`;
   const who = `The agent "${agent}"`;
   return known
@@ -168,7 +205,7 @@ function agentToolsetOf({ run }: Session, { agents, notes }: Rules): AgentToolse
     lacks: (name) =>
       INTERNAL_TOOLS.includes(name) ||
       notes.withheldTools.includes(name) ||
-      (allowed !== undefined && name !== PLAN_TOOL.name && !allowed.includes(name)),
+      (allowed !== undefined && name !== PLAN_TOOL.name && name !== MORE_TOOLS.name && !allowed.includes(name)),
   };
 }
 

@@ -2,8 +2,8 @@ import { parseTimedCommand, type RunCommand } from '../../core/messages/commands
 import { sessionStatus } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { fillTemplate } from '../../core/templates/fill-template.ts';
-import type { RenderedTemplate } from '../../protocol/session/event.ts';
-import type { PlannedMessage } from '../../protocol/session/message.ts';
+
+import type { PlannedMessage, RenderedTemplate } from '../../protocol/session/message.ts';
 import type { DroppedFile, SessionStore, Templates } from '../ports/store-ports.ts';
 
 /** A message that is to be sent later, or a run that is to go on later, becomes a schedule. */

@@ -2,13 +2,13 @@ import { getOwn, mapGet } from '../../base/collections.ts';
 import { errorText, isDiskFull } from '../../base/user-error.ts';
 import { decide, decideDuringCall } from '../../core/decide/decide.ts';
 import { waitsForBrowser } from '../../core/decide/human-in-the-loop.ts';
-import { shouldAbortCall } from '../../core/messages/message-actions.ts';
+import { messageToInterpret, shouldAbortCall } from '../../core/messages/message-actions.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import { isWaitingForSettings } from '../../core/session/session-queries.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import { callModel } from '../calls/model-call.ts';
+import { askMessageMeaning, callModel } from '../calls/model-call.ts';
 import { checkCall } from '../calls/permission-gate.ts';
 import { runToolCall } from '../calls/tool-call.ts';
 import { recordChildReplies } from '../intake/intake.ts';
@@ -23,14 +23,14 @@ const DISK_RETRY_MS = 1000;
 /** A run that waits for longer than this gives its slot to others. */
 const FREE_SLOT_MS = 5000;
 
-type CallDecision = Decision & { do: 'think' | 'act' };
+type CallDecision = Decision & { do: 'think' | 'act' | 'interpret' };
 
 /**
  * Calls the model or a tool and logs its end. During the call the loop keeps taking in messages and answers what it
  * can, and a stop ends the call. `wait`: the call may not start yet, and the alarm is set.
  */
 export async function performCall(loop: SessionLoop, decision: CallDecision, rules: Rules): Promise<'done' | 'wait'> {
-  const { ports, sessionLog } = loop;
+  const { sessionLog } = loop;
   const wait = waitBeforeCall(loop, decision);
   if (wait > 0) {
     await loop.planSync.writePlan();
@@ -45,10 +45,7 @@ export async function performCall(loop: SessionLoop, decision: CallDecision, rul
   try {
     await listenDuring(loop, loop.runSlot.acquire(Date.parse(waitingSince(loop)), control.signal));
     loop.planSync.scheduleWrite();
-    const events =
-      decision.do === 'think'
-        ? await listenDuring(loop, callModel(decision, ports, sessionLog, rules, control.signal))
-        : await beginToolCall(loop, decision, rules, control.signal);
+    const events = await beginCall(loop, decision, rules, control);
     const isCut = loop.stopReason !== null && events.length === 0;
     await recordCallEnd(loop, isCut ? interruptedCalls(sessionLog.session, loop.stopReason ?? '') : events);
   } catch (error) {
@@ -58,6 +55,59 @@ export async function performCall(loop: SessionLoop, decision: CallDecision, rul
     loop.intake.request();
   }
   return 'done';
+}
+
+/** Begins the call and waits for its end. */
+function beginCall(loop: SessionLoop, decision: CallDecision, rules: Rules, control: AbortController) {
+  const { ports, sessionLog } = loop;
+  switch (decision.do) {
+    case 'think':
+      return listenDuring(loop, callModel(decision, ports, sessionLog, rules, control.signal));
+    case 'act':
+      return beginToolCall(loop, decision, rules, control.signal);
+    case 'interpret':
+      return interpretMessage(loop, decision.message, rules, control);
+    default:
+      return decision satisfies never;
+  }
+}
+
+/** Waits until the model has said what a message means; it may have been asked beside the last call. */
+async function interpretMessage(loop: SessionLoop, message: string, rules: Rules, control: AbortController) {
+  await loop.sessionLog.sync();
+  if (loop.interpreting?.message !== message) beginInterpreting(loop, message, rules);
+  const { interpreting } = loop;
+  if (!interpreting) return [];
+  const end = () => interpreting.control.abort(control.signal.reason);
+  control.signal.addEventListener('abort', end);
+  await listenDuring(loop, interpreting.flight).finally(() => control.signal.removeEventListener('abort', end));
+  return takeInterpretation(loop);
+}
+
+/** Asks the model what a message means. The loop records what it said: nothing else changes the session. */
+function beginInterpreting(loop: SessionLoop, message: string, rules: Rules): void {
+  const { ports, sessionLog } = loop;
+  const control = new AbortController();
+  const asked = askMessageMeaning(message, ports, sessionLog, rules, control.signal);
+  const flight = asked.then(
+    (event) => {
+      if (loop.interpreting?.message === message) loop.interpreting.event = event;
+    },
+    (error) => {
+      if (loop.interpreting?.message === message) loop.interpreting = null;
+      if (!control.signal.aborted) throw error;
+    },
+  );
+  // A failure is thrown where the loop waits for it; beside another call it is asked again.
+  flight.then(loop.signal.ring, loop.signal.ring);
+  loop.interpreting = { message, control, event: null, flight };
+}
+
+function takeInterpretation(loop: SessionLoop): EventBody[] {
+  const event = loop.interpreting?.event;
+  if (!event) return [];
+  loop.interpreting = null;
+  return [event];
 }
 
 function waitBeforeCall({ ports, pauses }: SessionLoop, decision: CallDecision): number {
@@ -91,7 +141,7 @@ async function beginToolCall(
 }
 
 /** Waits for the pending work, and takes in whatever the signal announces in the meantime. */
-async function listenDuring<T>(loop: SessionLoop, flight: Promise<T>): Promise<T> {
+export async function listenDuring<T>(loop: SessionLoop, flight: Promise<T>): Promise<T> {
   let isOver = false;
   const land = (): void => {
     isOver = true;
@@ -108,7 +158,9 @@ async function listenDuring<T>(loop: SessionLoop, flight: Promise<T>): Promise<T
 
 async function takeInDuringCall(loop: SessionLoop): Promise<void> {
   try {
-    if (loop.intake.isDue) await answerDuringCall(loop);
+    const interpreted = loop.call?.signal.aborted ? [] : takeInterpretation(loop);
+    if (interpreted.length > 0) await loop.sessionLog.record(interpreted);
+    if (loop.intake.isDue || interpreted.length > 0) await answerDuringCall(loop);
   } finally {
     // A stop is handled whatever else cannot be read.
     if (shouldAbortCall(loop.sessionLog.session)) loop.call?.abort(new Error('stopped by a person'));
@@ -135,6 +187,8 @@ async function answerDuringCall(loop: SessionLoop): Promise<void> {
     } else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
   }
   await sessionLog.sync();
+  const doubtful = messageToInterpret(sessionLog.session);
+  if (doubtful && !loop.interpreting) beginInterpreting(loop, doubtful.id, rules);
   clearIntakeTrouble(loop);
 }
 

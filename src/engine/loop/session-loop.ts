@@ -1,4 +1,5 @@
 import type { Decision } from '../../core/runs/decision.ts';
+import { modelForCall } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -37,6 +38,10 @@ export type SessionLoop = {
   readRules(): Promise<Rules>;
   /** Ends the call in flight; null if there is none. */
   call: AbortController | null;
+  /** Ends the checkpoint that is being taken, or restored; null if there is none. */
+  checkpoint: AbortController | null;
+  /** The model is being asked what a message means, beside the call in flight. `event`: what came of it. */
+  interpreting: { message: string; control: AbortController; event: EventBody | null; flight: Promise<void> } | null;
   /** Why the loop is to end; null while it is to continue. */
   stopReason: string | null;
   /** The last intake during a call failed, and was reported. */
@@ -71,15 +76,18 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
     async readRules() {
       const current = await rules();
       const { session } = sessionLog;
-      const { jobs, browser } = ports;
+      const { jobs, browser, checkpoints } = ports;
       const now = {
         ...current,
         ...(jobs && { jobs: jobs.listRunning() }),
         ...(browser && { browser: browser.state }),
+        ...(checkpoints && { checkpoints: checkpoints.isOn }),
       };
       return applyLearnedWindow(withNotes(session, now), ports.model, session);
     },
     call: null,
+    checkpoint: null,
+    interpreting: null,
     stopReason: null,
     hasIntakeFailed: false,
     isShelvingFirst: false,
@@ -132,9 +140,9 @@ function cacheNotesPerRun(read: () => Notes): (session: Session, rules: Rules) =
   };
 }
 
-/** Rules with the model's window, if its endpoint has reported one and no person has set one. */
-function applyLearnedWindow(rules: Rules, model: Model, { run }: Session): Rules {
-  const window = rules.windowIsSet ? undefined : model.contextWindow?.(run?.model);
+/** Rules with the window of the model in use: the one that a person set for it, else what its endpoint has reported. */
+function applyLearnedWindow(rules: Rules, model: Model, session: Session): Rules {
+  const window = model.contextWindow?.(modelForCall(session, rules, undefined));
   return window === undefined ? rules : { ...rules, contextWindow: window };
 }
 

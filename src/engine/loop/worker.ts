@@ -11,6 +11,7 @@ import { checkCallsBegunBy } from '../calls/permission-gate.ts';
 import { cleanUpCalls } from '../calls/tool-call.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import { attachOfferedFiles } from '../state/session-log.ts';
+import { restoreFiles, saveWork } from './perform-checkpoint.ts';
 import { performCall, publishReply, sendToChild } from './perform-decision.ts';
 import {
   describeOpenWork,
@@ -126,7 +127,7 @@ export async function openSessionWorker(
     async stop(graceMs, stopReason = STOP_REASON) {
       loop.stopReason = stopReason;
       alarm.cancel();
-      const abort = (): void => loop.call?.abort(new Error(loop.stopReason ?? STOP_REASON));
+      const abort = (): void => abortCalls(loop, new Error(loop.stopReason ?? STOP_REASON));
       if (runSlot.isQueued) abort();
       const cancel = ports.clock.after(graceMs, abort);
       signal.ring();
@@ -134,6 +135,12 @@ export async function openSessionWorker(
       await closing.finally(cancel);
     },
   };
+}
+
+function abortCalls({ call, checkpoint, interpreting }: SessionLoop, why: Error): void {
+  call?.abort(why);
+  checkpoint?.abort(why);
+  interpreting?.control.abort(why);
 }
 
 /** How often a run that waits for child sessions checks them, even if it is not woken. */
@@ -149,7 +156,7 @@ async function runUntilIdle(loop: SessionLoop): Promise<void> {
     if (loop.sessionLog.sinceSnapshot === 'due') await takeSnapshot(loop);
     if (!loop.intake.isDue) clearIntakeTrouble(loop);
     if (loop.stopReason !== null || decision.do === 'idle') return;
-    if (decision.do === 'record' || decision.do === 'publish' || decision.do === 'send') continue;
+    if (decision.do !== 'think' && decision.do !== 'act' && decision.do !== 'interpret') continue;
     if ((await performCall(loop, decision, rules)) === 'wait') return;
     // What could not be read during the call stops the work here if it still cannot be read.
     if (loop.hasIntakeFailed) await loop.readRules();
@@ -170,7 +177,11 @@ async function iterate(
   const rules = !loop.isShelvingFirst && intake.isWorthwhile ? await takeIn(loop, known) : known;
   const decision = nextDecision(loop, rules);
   // A stop dropped while no daemon was running takes precedence over work that a recovery would resume.
-  if ((decision.do === 'think' || decision.do === 'act') && !intake.isCaughtUp && intake.isDue)
+  if (
+    (decision.do === 'think' || decision.do === 'act' || decision.do === 'interpret') &&
+    !intake.isCaughtUp &&
+    intake.isDue
+  )
     return iterate(loop, rules);
   if (decision.do === 'record') {
     if (!areEditsIn && !loop.isShelvingFirst && endsRun(decision) && (await takeInLastEdits(loop)))
@@ -178,6 +189,8 @@ async function iterate(
     await recordDecision(loop, decision.events, rules);
   } else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
   else if (decision.do === 'send') await sendToChild(decision, loop.ports, sessionLog);
+  else if (decision.do === 'save') await saveWork(loop, decision);
+  else if (decision.do === 'restore') await restoreFiles(loop, decision);
   else if (decision.do === 'idle') {
     await bringFilesUpToDate(loop);
     if (intake.isDue) return iterate(loop, rules);

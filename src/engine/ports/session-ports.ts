@@ -1,10 +1,11 @@
 import type { ChatMessage } from '../../core/session/session-messages.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
+import type { StandIn } from '../../protocol/session/log-entry.ts';
 import type { ImageFile, MessageFile } from '../../protocol/session/message.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { ChildCall } from '../../protocol/settings/permissions.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
-import type { SessionStore } from './store-ports.ts';
+import type { Checkpoints, SessionStore } from './store-ports.ts';
 import type { BrowserControl, Jobs, Toolbox, ToolSpec } from './tool-ports.ts';
 
 /**
@@ -27,6 +28,8 @@ export type SessionPorts = {
   spending?: Spending;
   /** Commands of this session that continue after their call. If left out, there are none. */
   jobs?: Jobs;
+  /** Checkpoints of `work/`. If left out, none are taken. */
+  checkpoints?: Checkpoints;
   /** The session's browser. If left out, it has none that a person could take over. */
   browser?: BrowserControl;
   /** Twelve unpredictable hex digits: the prompt nonce for the requests of a budget window. */
@@ -61,8 +64,11 @@ export type Clock = {
 /** What a model call is expected to cost at most: tokens of prompt and answer; `cost` is null if that is not known. */
 export type CallEstimate = { tokens: number; cost: number | null };
 
-/** What a model call has cost; `cost` is null if nobody said it. Without an answer, what it must have cost at least. */
-export type CallSpent = CallEstimate & { ms: number; isAnswered: boolean };
+/**
+ * What a model call has cost; `cost` is null if nobody said it. Without an answer, what it must have cost at least.
+ * `model`: the one that answered in place of the one that was asked.
+ */
+export type CallSpent = CallEstimate & { model?: string; cached?: number; ms: number; isAnswered: boolean };
 
 /** A call for which money is held back. Each reservation is settled once, whatever became of the call. */
 export type Reservation = { settle(spent: CallSpent): Promise<void> };
@@ -119,7 +125,7 @@ export type ChildSessions = {
 };
 
 /** The one estimate of tokens: of a window, and of an answer whose endpoint does not report them. */
-export { countMessageTokens, countTokens } from '../../core/prompt/context-window.ts';
+export { countMessageTokens, countTextTokens, countTokens } from '../../core/prompt/context-window.ts';
 
 export type { ChatMessage } from '../../core/session/session-messages.ts';
 
@@ -135,13 +141,23 @@ export type ModelRequest = {
 export type ModelAnswer = {
   text: string;
   calls: ToolCall[];
-  usage: { tokens: number; cost: number | null };
+  /** `cached`: of the tokens, those that the endpoint had in its cache. */
+  usage: { tokens: number; cost: number | null; cached?: number };
   model: string;
   provider_fields?: Readonly<Record<string, unknown>>;
   /** It reached the length limit of the endpoint and ends in the middle. */
   truncated?: true;
+  /** The model that was to answer, if another one of its `fallback` did. */
+  instead_of?: StandIn;
   /** It is no end for another reason: the endpoint's finish_reason, such as `content_filter`. */
   unfinished?: string;
+};
+
+/** `budget`: what is left of the run's limits; an answer that goes beyond is cut there, and `truncated`. */
+export type AskOptions = {
+  signal: AbortSignal;
+  onText: (delta: string) => void;
+  budget?: { ms?: number; tokens?: number };
 };
 
 export type Model = {
@@ -149,21 +165,22 @@ export type Model = {
    * Makes one streamed call: `onText` receives the text as it arrives. Throws `ModelError`, or the signal's reason if
    * aborted.
    */
-  ask(request: ModelRequest, options: { signal: AbortSignal; onText: (delta: string) => void }): Promise<ModelAnswer>;
+  ask(request: ModelRequest, options: AskOptions): Promise<ModelAnswer>;
   /**
    * Does what a later `ask` with this very request can have done before. Sends nothing: the log may not be synced yet.
    */
   prepare?(request: ModelRequest): Promise<void>;
   /**
-   * Size of that model's window in tokens, as far as its endpoint has reported it; without a name, of the configured
-   * model.
+   * Size of that model's window in tokens, as a person set it or its endpoint has reported it; without a name, of the
+   * configured model.
    */
   contextWindow?(name: string | undefined): number | undefined;
   /** Price of a million tokens of that model, as far as it is known; without a name, of the configured model. */
   prices?(name: string | undefined): Promise<TokenPrices | undefined>;
 };
 
-export type TokenPrices = { input: number; output: number };
+/** Of a million tokens; `cached`: of those of the prompt that the endpoint had in its cache. */
+export type TokenPrices = { input: number; output: number; cached?: number | undefined };
 
 export type ModelErrorKind = 'unreachable' | 'overloaded' | 'rejected' | 'too_long' | 'malformed' | 'unconfigured';
 

@@ -39,6 +39,8 @@ export type ToolSpec = {
   description: string;
   /** JSON Schema of the arguments. */
   parameters: Record<string, unknown>;
+  /** What it is for, in one line: it is offered by that alone, and called through `more_tools`. */
+  line?: string;
 };
 
 // --- the tools

@@ -10,7 +10,7 @@ import { type ChatTurn, messageText } from '../openai/chat-identity.ts';
 import { followAnswer } from '../openai/follow-answer.ts';
 import { type ChosenSession, folderNameOf, type OpenAiAnswer, sendRequest } from '../openai/openai-answer.ts';
 import { sentMessages } from '../openai/session-choice.ts';
-import { answerMessage, childOf, isAskingForChildren, openInterrupts, ResumeEntry } from './interrupts.ts';
+import { answerMessage, childOf, denialOf, isAskingForChildren, openInterrupts, ResumeEntry } from './interrupts.ts';
 import { idleRunEvents, type RunEvent, runEvents } from './run-events.ts';
 
 /** Prefix of the ids of messages that this server sends. */
@@ -119,7 +119,7 @@ async function chooseMessages(client: Client, input: RunInput): Promise<Chosen> 
   const open = await openInterrupts(client, session);
   const isAsking = await isAskingForChildren(client, session);
   const said = input.text === undefined ? null : userMessage(input, input.text, sent);
-  const chosen = (id: string, message: { text: string } | { command: string }): ChosenSession => ({
+  const chosen = (id: string, message: { text?: string; command?: string }): ChosenSession => ({
     ...{ session, id, isKnown: isKnown(id), isSide: false, images: [], text: '', ...message },
   });
 
@@ -147,7 +147,10 @@ async function chooseMessages(client: Client, input: RunInput): Promise<Chosen> 
   const isCallOpen = isAsking || open.some(({ reason }) => reason === 'tool_call');
   if (isNew && isCallOpen && (answers.length === 0 || isApprovalAnswer({ text: input.text })))
     return { instead: UNSENT };
-  return { message: chosen(said.id, said) };
+  // An interrupt left unanswered, and a message in its place: the call does not run, and the model gets the words.
+  const declined = answers.find(({ entry }) => entry.status === 'cancelled' && childOf(entry) === undefined);
+  const denial = declined && denialOf(declined.entry);
+  return { message: chosen(said.id, denial === undefined ? said : { ...said, command: denial }) };
 }
 
 /** Follows the active run from now on; undefined if there is none. */

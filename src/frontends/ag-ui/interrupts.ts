@@ -113,6 +113,12 @@ export function answerMessage(
   return { text };
 }
 
+/** The command that denies the call of an interrupt; undefined if it is about none. */
+export function denialOf({ interruptId }: ResumeEntry): string | undefined {
+  const [, number] = APPROVAL_ID.exec(interruptId) ?? [];
+  return number === undefined ? undefined : `deny ${number}`;
+}
+
 const APPROVAL_ID = /^approval-(\d+)-[0-9a-f]{64}(?:-(.+))?$/;
 
 /** The child session whose call this answers; undefined for other answers. */

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { errorText, UserError } from '../../base/user-error.ts';
-import type { ModelSettings } from '../../protocol/settings/config.ts';
+import type { ModelSettings } from '../../protocol/settings/model-settings.ts';
 import { isInSessionFolder, trustedPathFolders } from '../../protocol/workspace/session-names.ts';
 import {
   AGENTD_EXIT_CODES,

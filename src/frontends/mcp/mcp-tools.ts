@@ -1,11 +1,5 @@
 import { basename } from 'node:path';
-import type {
-  CallToolResult,
-  McpServer,
-  RequestStateCodec,
-  ServerContext,
-  ToolAnnotations,
-} from '@modelcontextprotocol/server';
+import type { McpServer, RequestStateCodec, ToolAnnotations } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { UserError } from '../../base/user-error.ts';
 import { approvalMessage } from '../../client/actions/messaging.ts';
@@ -13,14 +7,17 @@ import type { SessionOverview } from '../../client/index.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { EditedPlan } from '../../protocol/session/plan-edit.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
+import { addCheckpointTools, addDiffTool } from './checkpoint-tools.ts';
 import {
   callsForPerson,
+  type MakeCall,
   type McpContext,
   modelStamp,
   type RoundState,
   replyWithin,
   sendAndAwait,
   sendForModel,
+  structured,
 } from './model-messages.ts';
 import {
   MAX_WAIT_S,
@@ -38,14 +35,10 @@ import {
 const READS = { readOnlyHint: true, idempotentHint: true, openWorldHint: false } as const;
 const MAX_LISTED = 200;
 
-/** A result for programs, and the same as text for a model. */
-const structured = (structuredContent: Record<string, unknown>): CallToolResult => ({
-  content: [{ type: 'text', text: JSON.stringify(structuredContent, null, 1) }],
-  structuredContent,
-});
-
 /** The tools that only read. */
-export function addReadTools(server: McpServer, { client }: McpContext): void {
+export function addReadTools(server: McpServer, context: McpContext): void {
+  const { client } = context;
+  addDiffTool(server, context);
   server.registerTool(
     'list_sessions',
     {
@@ -164,11 +157,10 @@ export function addWriteTools(server: McpServer, context: McpContext, states: Re
       return structured({ plan: current, taken: [], ignored: [], waits: outcome.why });
     },
   );
+  addCheckpointTools(server, context, call);
   for (const one of STEERING) addSteeringTool(server, context, call, one);
   if (context.answersApprovals) addAnswerTool(server, context, call);
 }
-
-type MakeCall = (ctx: ServerContext, seconds: number) => Parameters<typeof sendAndAwait>[0];
 
 /** Tools that steer a run are messages of the same kind. */
 const STEERING = [

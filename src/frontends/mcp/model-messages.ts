@@ -279,3 +279,12 @@ async function outcomeOf(client: Client, sent: SentMessage, reply: Reply | null)
   const text = `${status === 'done' ? '' : `[${status}] `}${reply?.text ?? later}`;
   return { content: [{ type: 'text', text }], structuredContent };
 }
+
+/** A result for programs, and the same as text for a model. */
+export const structured = (structuredContent: Record<string, unknown>): CallToolResult => ({
+  content: [{ type: 'text', text: JSON.stringify(structuredContent, null, 1) }],
+  structuredContent,
+});
+
+/** What `sendAndAwait` needs of a call that may wait this many seconds. */
+export type MakeCall = (ctx: ServerContext, seconds: number) => Parameters<typeof sendAndAwait>[0];

@@ -87,7 +87,8 @@ async function sendChosen(
   { session, id, text, command, images, isKnown, isSide }: ChosenSession,
 ): Promise<SentMessage> {
   const options = isSide ? { options: { mode: 'linear' as const, limits: { iterations: 1 } } } : {};
-  if (command !== undefined) return client.sendOnce(session, { id, command }, { mustExist: true });
+  if (command !== undefined)
+    return client.sendOnce(session, { id, command, ...(text !== '' && { text }) }, { mustExist: true });
   if (images.length === 0) return client.sendOnce(session, { id, text, ...options });
   // Its attachments have been moved since. They need no comparison: the id is also a hash of the images' names.
   const earlier = isKnown ? (await client.sentMessages(session, id)).find((one) => one.id === id) : undefined;

@@ -6,7 +6,7 @@ import type { ChatMessage, Model } from '../../engine/ports/session-ports.ts';
 import { isDaemonBlock, parseUserMessage } from '../../protocol/session/prompt-tags.ts';
 import { finishCalls } from '../answer/call-drafts.ts';
 import { refuseEmptyAnswer } from '../answer/completion-stream.ts';
-import type { PlayedError } from '../answer/endpoint-errors.ts';
+import { type PlayedError, toPlayedFault } from '../answer/endpoint-errors.ts';
 import { estimateUsage } from '../answer/token-usage.ts';
 
 /** The request to a built-in model: the conversation and the names of the tools offered. */
@@ -32,8 +32,7 @@ export function openBuiltInModel(
       const reply = answer({ messages, tools: tools.map((tool) => tool.name) });
       if (reply.delayMs) await sleep(reply.delayMs, undefined, { signal }).catch(() => signal.throwIfAborted());
       signal.throwIfAborted();
-      // Imported on demand, because that file loads the OpenAI client.
-      if ('status' in reply) throw (await import('../answer/endpoint-errors.ts')).toPlayedFault(reply, name);
+      if ('status' in reply) throw toPlayedFault(reply, name);
       for (const line of reply.text.split(/(?<=\n)/)) if (line !== '') onText(line);
       refuseEmptyAnswer(reply);
       const calls = finishCalls(

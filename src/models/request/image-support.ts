@@ -1,8 +1,7 @@
-import { APIError } from 'openai';
 import type { ImageFile } from '../../protocol/session/message.ts';
-import { refusalText } from '../answer/endpoint-errors.ts';
+import { EndpointRefusal } from '../answer/endpoint-errors.ts';
 
-/** Which images are not sent to a model, and why. Learned from refusals and kept until the daemon ends. */
+/** Which images are not sent to a model, and why. Learned from refusals. */
 export type ImageSupport = {
   /** Why this image is named instead of sent; undefined if it is sent. */
   reasonHidden(model: string, image: ImageFile): string | undefined;
@@ -11,18 +10,20 @@ export type ImageSupport = {
 };
 
 /** `images`: the person's setting; undefined: images are sent until a model refuses them. */
-export function trackImageSupport(images: boolean | undefined): ImageSupport {
-  const blind = new Set<string>();
+export function trackImageSupport(
+  images: boolean | undefined,
+  known: { isBlind(model: string): boolean; noteBlind(model: string): void },
+): ImageSupport {
   const refused = new Set<string>();
   return {
     reasonHidden(model, { sha256 }) {
-      if (images === false || blind.has(model)) return 'this model sees no images';
+      if (images === false || (images === undefined && known.isBlind(model))) return 'this model sees no images';
       return refused.has(sha256) ? 'the endpoint refused it' : undefined;
     },
     learnFromRefusal(model, sent, error) {
       if (images === true || sent.length === 0 || !isAboutImages(error)) return false;
       if (isAboutOneImage(error)) for (const { sha256 } of sent) refused.add(sha256);
-      else blind.add(model);
+      else known.noteBlind(model);
       return true;
     },
   };
@@ -41,12 +42,11 @@ const ABOUT_ONE_IMAGE =
 
 const NO_MATCH = /(?!)/;
 
-function isAboutImages(error: unknown): error is APIError {
-  if (!(error instanceof APIError)) return false;
-  return (error.status === 500 ? LLAMA_500 : IMAGE_REFUSAL_STATUSES.has(error.status) ? ABOUT_IMAGES : NO_MATCH).test(
-    refusalText(error),
-  );
+function isAboutImages(error: unknown): boolean {
+  if (!(error instanceof EndpointRefusal)) return false;
+  const { meaning: status, words } = error;
+  return (status === 500 ? LLAMA_500 : IMAGE_REFUSAL_STATUSES.has(status) ? ABOUT_IMAGES : NO_MATCH).test(words);
 }
 
 const isAboutOneImage = (error: unknown): boolean =>
-  error instanceof APIError && ABOUT_ONE_IMAGE.test(refusalText(error));
+  error instanceof EndpointRefusal && ABOUT_ONE_IMAGE.test(error.words);

@@ -1,12 +1,23 @@
+import type { ChatMessage } from '../../engine/ports/session-ports.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
+import type { RequestStyle } from './request-style.ts';
+import { flatMessage } from './wire-messages.ts';
 
 /**
  * How much of JSON Schema the tools of a request use: `plain` leaves out what Gemini or the grammars of llama.cpp
  * refuse, `reduced` everything but types, names and descriptions. The tools check their arguments themselves.
  */
-export type SchemaStyle = 'plain' | 'reduced';
+export type SchemaStyle = RequestStyle['schemas'];
 
 type Schema = Record<string, unknown>;
+
+/**
+ * The tools of a request as they are written: those with a line of their own are offered together by `more_tools`, so
+ * that a request is short, and the same in a whole run.
+ */
+export function writtenTools(tools: readonly ToolSpec[], style: SchemaStyle): Buffer[] {
+  return tools.filter(({ line }) => line === undefined).map((tool) => toolBytes(tool, style));
+}
 
 const toolBytesCache = new WeakMap<ToolSpec, Partial<Record<SchemaStyle, Buffer>>>();
 
@@ -29,8 +40,18 @@ function writtenTool({ name, description, parameters }: ToolSpec, style: SchemaS
 }
 
 /** Keywords that no model needs and that some endpoints refuse. */
-const NEEDLESS: ReadonlySet<string> = new Set(['$schema', '$id', '$comment', 'format', 'examples', 'title']);
-const BOUNDS = ['minimum', 'maximum', 'minLength', 'maxLength', 'minItems', 'maxItems'] as const;
+const NEEDLESS: ReadonlySet<string> = new Set([
+  '$schema',
+  '$id',
+  '$comment',
+  'format',
+  'examples',
+  'title',
+  'propertyNames',
+]);
+/** The tools say what is too long or too many; as part of a grammar these are the most expensive. */
+const LENGTHS: ReadonlySet<string> = new Set(['minLength', 'maxLength', 'minItems', 'maxItems']);
+const BOUNDS = ['minimum', 'maximum'] as const;
 /** Grammars of llama.cpp repeat a rule as often as a bound says. */
 const MAX_BOUND = 999;
 
@@ -38,7 +59,7 @@ const MAX_BOUND = 999;
 export function plainSchema(schema: Schema): Schema {
   const { exclusiveMinimum, exclusiveMaximum, ...rest } = schema;
   const entries = Object.entries(rest).flatMap(([key, value]): Array<[string, unknown]> => {
-    if (NEEDLESS.has(key) || (key === 'additionalProperties' && !isFilled(value))) return [];
+    if (NEEDLESS.has(key) || LENGTHS.has(key) || (key === 'additionalProperties' && !isFilled(value))) return [];
     if (isBound(key)) return typeof value === 'number' && Math.abs(value) <= MAX_BOUND ? [[key, value]] : [];
     if (key === 'const') return [['enum', [value]]];
     if (SCHEMA_MAPS.has(key)) return [[key, mapValues(toSchema(value) ?? {}, plainSchema)]];
@@ -125,4 +146,24 @@ const mapSchema = (value: unknown, change: (one: Schema) => Schema): unknown => 
 
 function mapValues(map: Schema, change: (one: Schema) => Schema): Schema {
   return Object.fromEntries(Object.entries(map).map(([key, value]) => [key, mapSchema(value, change)]));
+}
+
+const TEXT_TOOLS = `You have tools. To call one, end your answer with lines of this form, several in a row for several calls:
+<tool_call>
+{"name": "<name of the tool>", "arguments": {<its arguments as JSON>}}
+</tool_call>
+Write nothing after them: the results come in the next message. The tools, each with the JSON Schema of its arguments:`;
+
+/** For models without tool calls of their own: the conversation in words, and the tools in its system message. */
+export function withToolsInText(messages: readonly ChatMessage[], tools: readonly ToolSpec[]): readonly ChatMessage[] {
+  const flat = messages.map(flatMessage);
+  if (tools.length === 0) return flat;
+  const lines = tools
+    .filter(({ line }) => line === undefined)
+    .map((tool) => `- ${tool.name}: ${tool.description} ${JSON.stringify(plainSchema(tool.parameters))}`);
+  const described = [TEXT_TOOLS, ...lines].join('\n');
+  const [first, ...rest] = flat;
+  return first?.role === 'system'
+    ? [{ role: 'system', content: `${first.content}\n\n${described}` }, ...rest]
+    : [{ role: 'system', content: described }, ...flat];
 }

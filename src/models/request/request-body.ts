@@ -1,5 +1,5 @@
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
-import { type SchemaStyle, toolBytes } from './offered-tools.ts';
+import { type SchemaStyle, writtenTools } from './offered-tools.ts';
 
 export type RequestParts = {
   model: string;
@@ -17,7 +17,7 @@ export type RequestParts = {
  * time at 50 messages.
  */
 export function buildRequestBody({ model, wire, tools, schemas, options }: RequestParts): Buffer {
-  const written = tools.map((tool) => toolBytes(tool, schemas));
+  const written = writtenTools(tools, schemas);
   return Buffer.concat([
     Buffer.from(`{"model":${JSON.stringify(model)},"messages":[`),
     ...joinWithCommas(wire),

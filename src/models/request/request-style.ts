@@ -1,37 +1,40 @@
-import { APIError } from 'openai';
+import { z } from 'zod';
 import type { ChatMessage, ModelRequest } from '../../engine/ports/session-ports.ts';
-import { refusalText } from '../answer/endpoint-errors.ts';
-import type { SchemaStyle } from './offered-tools.ts';
-import type { MessageStyle } from './wire-messages.ts';
+import { EndpointRefusal } from '../answer/endpoint-errors.ts';
+import { MessageStyle } from './wire-messages.ts';
 
 /** The style of requests that an endpoint accepts for a model. Learned from refusals. */
-export type RequestStyle = MessageStyle & {
+export const RequestStyle = MessageStyle.extend({
   /** Whether `stream_options` requests the token usage. */
-  usage: boolean;
+  usage: z.boolean(),
   /** Whether roles must alternate, so that consecutive user messages are joined. */
-  alternates: boolean;
+  alternates: z.boolean(),
   /** Whether there is a system role. */
-  hasSystem: boolean;
-  schemas: SchemaStyle;
-};
+  hasSystem: z.boolean(),
+  /** How much of JSON Schema the tools use. */
+  schemas: z.enum(['plain', 'reduced']),
+  /** Which of OpenAI's two APIs it speaks. */
+  api: z.enum(['chat', 'responses']),
+});
+export type RequestStyle = z.infer<typeof RequestStyle>;
 
 export const FIRST_STYLE: RequestStyle = {
   ...{ usage: true, fields: 'as they came', ids: 'as they came', empty: 'as it came' },
-  ...{ alternates: false, hasSystem: true, schemas: 'plain' },
+  ...{ alternates: false, hasSystem: true, schemas: 'plain', api: 'chat' },
 };
 
 /** Everything that is refused somewhere is left out or replaced. */
 export const carefulStyle = (style: RequestStyle): RequestStyle => ({
   ...style,
-  ...{ usage: false, fields: 'none', ids: 'short', empty: 'words' },
+  ...{ fields: 'none', ids: 'short', empty: 'words' },
 });
 
 type StyledRequest = Pick<ModelRequest, 'messages' | 'tools'>;
 
 /** The style to try after a refusal; undefined if it was not about the style, or if no other style is left. */
 export function styleAfter(error: unknown, style: RequestStyle, request: StyledRequest): RequestStyle | undefined {
-  if (!(error instanceof APIError) || !STYLE_STATUSES.has(error.status)) return undefined;
-  const words = refusalText(error);
+  if (!(error instanceof EndpointRefusal) || !STYLE_STATUSES.has(error.meaning)) return undefined;
+  const { words } = error;
   for (const { about, change } of RULES) {
     const other = about.test(words) ? change({ style, words, request }) : undefined;
     if (other) return { ...style, ...other };
@@ -40,7 +43,7 @@ export function styleAfter(error: unknown, style: RequestStyle, request: StyledR
 }
 
 /** llama.cpp answers 500 if a chat template fails. */
-const STYLE_STATUSES: ReadonlySet<number | undefined> = new Set([400, 422, 500]);
+const STYLE_STATUSES: ReadonlySet<number | undefined> = new Set([400, 404, 422, 500]);
 
 type StyleRule = {
   about: RegExp;
@@ -49,6 +52,10 @@ type StyleRule = {
 
 /** What refusals are about, in the words of OpenAI, vLLM, Mistral, Gemini, llama.cpp, LM Studio and chat templates. */
 const RULES: readonly StyleRule[] = [
+  {
+    about: /v1\/responses|only supported (?:in|by|with) the responses api|use the responses api/i,
+    change: ({ style }) => (style.api === 'chat' ? { api: 'responses' } : undefined),
+  },
   { about: /stream_options|include_usage/, change: ({ style }) => (style.usage ? { usage: false } : undefined) },
   {
     about: /unexpected role '?user'? after role|must alternate|invalid_request_message_order/i,

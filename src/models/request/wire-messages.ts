@@ -1,17 +1,18 @@
 import { createHash } from 'node:crypto';
-import type { ChatCompletionContentPart, ChatCompletionMessageParam } from 'openai/resources/chat/completions';
+import { z } from 'zod';
 import type { ChatMessage, ModelRequest } from '../../engine/ports/session-ports.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
-import { type FieldsMode, toWireAssistant } from '../answer/reasoning.ts';
+import { FieldsMode, toWireAssistant } from '../answer/reasoning.ts';
 
 /** How messages are written for an endpoint. */
-export type MessageStyle = {
-  fields: FieldsMode;
+export const MessageStyle = z.object({
+  fields: FieldsMode,
   /** Ids of calls: as they came, or nine letters and digits, which Mistral wants. */
-  ids: 'as they came' | 'short';
+  ids: z.enum(['as they came', 'short']),
   /** What a message without words has: what came (mostly null), an empty text, or words; each is refused somewhere. */
-  empty: 'as it came' | 'text' | 'words';
-};
+  empty: z.enum(['as it came', 'text', 'words']),
+});
+export type MessageStyle = z.infer<typeof MessageStyle>;
 
 /** Messages in wire format, each as the bytes of its JSON; and the images they contain. */
 export type SerializedMessages = { messages: Buffer[]; sent: ImageFile[] };
@@ -29,7 +30,7 @@ export async function serializeMessages(
       wire.push(messageBytes(message, style));
       continue;
     }
-    const parts: ChatCompletionContentPart[] = [];
+    const parts: object[] = [];
     const left: string[] = [];
     for (const image of message.images) {
       const why = hides(image);
@@ -60,19 +61,19 @@ function messageBytes(message: ChatMessage, style: MessageStyle): Buffer {
   return bytes;
 }
 
-const jsonBytes = (message: ChatCompletionMessageParam): Buffer => Buffer.from(JSON.stringify(message));
+const jsonBytes = (message: object): Buffer => Buffer.from(JSON.stringify(message));
 
 /** The message without our own fields, with ids, names and arguments that every endpoint accepts. */
-function toWireMessage(message: ChatMessage, style: MessageStyle): ChatCompletionMessageParam {
+function toWireMessage(message: ChatMessage, style: MessageStyle): object {
   const content = (text: string): string => (text === '' && style.empty === 'words' ? '(empty)' : text);
   if (message.role === 'tool')
     return { role: 'tool', tool_call_id: wireId(message.tool_call_id, style), content: content(message.content) };
   if (message.role !== 'assistant') return { role: message.role, content: content(message.content) };
   const { tool_calls, ...rest } = message;
-  const calls = tool_calls?.map((call) => ({
+  const calls = tool_calls?.map(({ via, ...call }) => ({
     ...call,
     id: wireId(call.id, style),
-    function: { name: wireName(call.function.name), arguments: wireArguments(call.function.arguments) },
+    function: asItWasCalled(via, wireName(call.function.name), wireArguments(call.function.arguments)),
   }));
   const said = {
     ...rest,
@@ -96,6 +97,12 @@ function wireId(id: string, { ids }: MessageStyle): string {
 const hashLetters = (text: string, count: number): string =>
   [...createHash('sha256').update(text).digest().subarray(0, count)].map((byte) => LETTERS[byte % 62]).join('');
 
+/** A call that came through another tool is that tool's in the conversation: what the model wrote stays as it was. */
+const asItWasCalled = (via: string | undefined, name: string, args: string) =>
+  via === undefined
+    ? { name, arguments: args }
+    : { name: via, arguments: `{"tool":${JSON.stringify(name)},"arguments":${args}}` };
+
 /** A name that the model made up is recorded as it came; endpoints refuse a conversation for it. */
 function wireName(name: string): string {
   return name.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, MAX_NAME_CHARS) || 'unknown';
@@ -115,7 +122,7 @@ function wireArguments(text: string): string {
 
 const flatCache = new WeakMap<ChatMessage, ChatMessage>();
 
-/** A call or its result in words: nothing is left but roles and texts. */
+/** A call or its result in words, in the syntax of Hermes: nothing is left but roles and texts. */
 export function flatMessage(message: ChatMessage): ChatMessage {
   const flat = flatCache.get(message) ?? inWords(message);
   flatCache.set(message, flat);
@@ -123,9 +130,13 @@ export function flatMessage(message: ChatMessage): ChatMessage {
 }
 
 function inWords(message: ChatMessage): ChatMessage {
-  if (message.role === 'tool') return { role: 'user', content: `[The result of the call]\n${message.content}` };
+  if (message.role === 'tool')
+    return { role: 'user', content: `<tool_response>\n${message.content}\n</tool_response>` };
   if (message.role !== 'assistant') return message.content === '' ? { ...message, content: '(empty)' } : message;
-  const calls = message.tool_calls?.map(({ function: { name, arguments: args } }) => `[Called ${name} with ${args}]`);
+  const calls = message.tool_calls?.map(
+    ({ function: { name, arguments: args } }) =>
+      `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${wireArguments(args)}}\n</tool_call>`,
+  );
   return { role: 'assistant', content: [message.content, ...(calls ?? [])].filter(Boolean).join('\n') || '(empty)' };
 }
 

@@ -2,8 +2,18 @@ import { z } from 'zod';
 import { ApprovedBy, ChildCall } from '../settings/permissions.ts';
 import { Limits, Mode } from '../settings/run-options.ts';
 import { BrowserReturned, BrowserTaken } from '../workspace/handover.ts';
-import { Actor, EventStamp, FileIdentity, ModelFailureKind, ProviderFields, StoredText } from './log-entry.ts';
-import { Attachment, ImageFile, MessageFile, MessageOptions, PlannedMessage, SenderRights } from './message.ts';
+import { SessionForked, WorkRestored, WorkSaved } from './checkpoint.ts';
+import { Actor, EventStamp, FileIdentity, ModelFailureKind, ProviderFields, StandIn, StoredText } from './log-entry.ts';
+import { MeaningAsked, MessageInterpreted } from './meaning-events.ts';
+import {
+  Attachment,
+  ImageFile,
+  MessageFile,
+  MessageOptions,
+  PlannedMessage,
+  RenderedTemplate,
+  SenderRights,
+} from './message.ts';
 import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
 import { EditRefusal, PlanChange, PlanSave } from './plan-edit.ts';
 import { Reply, Usage, UserQuestion } from './reply.ts';
@@ -12,24 +22,10 @@ export const ToolCall = z.object({
   id: z.string(),
   name: z.string(),
   args: z.string().describe('The arguments as the model wrote them, usually JSON.'),
+  via: z.string().optional().describe('The tool through which it was called.'),
   provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
 });
 export type ToolCall = z.infer<typeof ToolCall>;
-
-/**
- * The result of a message that runs a template: the template as it was then, filled in, or why there is nothing to run.
- */
-export const RenderedTemplate = z.union([
-  z.object({
-    name: z.string(),
-    goal: z.string(),
-    text: z.string().describe('Its steps and the text around them, filled in, as Markdown.'),
-    mode: Mode.optional(),
-    limits: Limits.optional(),
-  }),
-  z.object({ fault: z.string().describe('Why it cannot be run, as the reply says.') }),
-]);
-export type RenderedTemplate = z.infer<typeof RenderedTemplate>;
 
 /** What the model is asked outside the work itself: to classify the work, to plan, to revise the plan, to summarise. */
 export const PlannerQuery = z.enum(['choose', 'plan', 'revise', 'summary']);
@@ -50,6 +46,7 @@ const eventSchema = <T extends string, S extends z.ZodRawShape>(type: T, shape: 
 
 const EVENT_SCHEMAS = [
   eventSchema('session.opened', { format: z.literal(1), key: z.string() }),
+  eventSchema('session.forked', SessionForked.shape),
   eventSchema('message.received', {
     id: z.string(),
     name: z.string().describe('Name of the reply file this message gets.'),
@@ -69,6 +66,8 @@ const EVENT_SCHEMAS = [
     planned: PlannedMessage.optional().describe('The schedule that was made of a "/remind" or "/wait".'),
     file: FileIdentity,
   }),
+  eventSchema('message.interpreted', MessageInterpreted.shape),
+  eventSchema('meaning.asked', MeaningAsked.shape),
   eventSchema('run.started', {
     message: z.string(),
     limits: Limits,
@@ -92,11 +91,12 @@ const EVENT_SCHEMAS = [
   }),
   eventSchema('mode.chosen', { mode: Mode, mode_reason: z.string() }),
   eventSchema('mode.set', { mode: Mode.nullable().describe('Null: the mode of the settings.'), message: z.string() }),
+  eventSchema('model.set', { model: z.string().nullable().describe('Null: as in the settings.'), message: z.string() }),
   eventSchema('model.answered', {
     text: z.string(),
     calls: z.array(ToolCall),
     provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
-    usage: Usage.omit({ iterations: true, ms: true }),
+    usage: Usage.omit({ iterations: true, ms: true }).extend({ cached: z.number().optional() }),
     model: z.string(),
     ms: z.number(),
     delivered: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),
@@ -104,6 +104,7 @@ const EVENT_SCHEMAS = [
     step: z.string().optional().describe('The current step when the model was called.'),
     truncated: z.literal(true).optional().describe('It was cut off at the length limit of the endpoint.'),
     unfinished: z.string().optional().describe('Why the endpoint stopped it (finish_reason); it closes no step.'),
+    instead_of: StandIn.optional(),
     planner_query: PlannerQuery.optional().describe('Its answer is not part of the conversation.'),
   }),
   eventSchema('model.failed', {
@@ -243,6 +244,8 @@ const EVENT_SCHEMAS = [
       .optional()
       .describe('How many of the last messages of the conversation stay unchanged; if missing, none.'),
   }),
+  eventSchema('work.saved', WorkSaved.shape),
+  eventSchema('work.restored', WorkRestored.shape),
   eventSchema('run.ended', {
     message: z.string(),
     status: RunEndStatus,

@@ -65,6 +65,9 @@ export function inlineText(recorded: StoredText): string {
   return 'text' in recorded ? recorded.text : recorded.head;
 }
 
+/** The model that was to answer, and why another of its `fallback` did. */
+export const StandIn = z.object({ model: z.string(), why: z.enum(['down', 'limit', 'context', 'refused']) });
+export type StandIn = z.infer<typeof StandIn>;
 /** Why a call of the model failed. `budget`: none was made, since a budget is used up. */
 export const ModelFailureKind = z.enum([
   ...(['unreachable', 'overloaded', 'rejected', 'too_long', 'malformed', 'aborted', 'unconfigured', 'budget'] as const),

@@ -107,3 +107,18 @@ export type Attachment = z.infer<typeof Attachment>;
 /** What `rejected/<name>.why.json` says of the file beside it. */
 export const RejectionReason = z.object({ name: z.string(), why: z.string(), at: z.iso.datetime() });
 export type RejectionReason = z.infer<typeof RejectionReason>;
+
+/**
+ * The result of a message that runs a template: the template as it was then, filled in, or why there is nothing to run.
+ */
+export const RenderedTemplate = z.union([
+  z.object({
+    name: z.string(),
+    goal: z.string(),
+    text: z.string().describe('Its steps and the text around them, filled in, as Markdown.'),
+    mode: Mode.optional(),
+    limits: Limits.optional(),
+  }),
+  z.object({ fault: z.string().describe('Why it cannot be run, as the reply says.') }),
+]);
+export type RenderedTemplate = z.infer<typeof RenderedTemplate>;

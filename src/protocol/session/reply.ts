@@ -82,6 +82,8 @@ export const RUN_END = {
   needs: 'needs',
   /** No open step of a graph can start. */
   stuck: 'stuck',
+  /** A person must say what a message means. */
+  unclear: 'unclear',
   /** A settings file is invalid. */
   settings: 'settings',
   /** Too many calls were denied. */

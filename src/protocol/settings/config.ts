@@ -2,65 +2,10 @@ import { z } from 'zod';
 import { Budgets, PeriodBudgets } from './budgets.ts';
 import { EnvVariableName } from './env-variable.ts';
 import { McpServers } from './mcp-config.ts';
+import { ModelName, ModelRoles, ModelSettings } from './model-settings.ts';
+import { NotifyTarget, PublicUrl } from './notify.ts';
 import { ApprovalsMode, PermissionRule } from './permissions.ts';
 import { LimitsInput, Mode } from './run-options.ts';
-
-const ModelPrices = z.strictObject({
-  input: z.number().min(0).max(1e6).describe('Price of a million prompt tokens.'),
-  output: z.number().min(0).max(1e6).describe('Price of a million answer tokens.'),
-});
-
-/** Keys of a request that agentd writes itself. */
-const OWN_BODY_KEYS = ['messages', 'model', 'stream', 'tools'];
-
-/** Merged into the body of each request. */
-const RequestBody = z
-  .record(z.string().min(1), z.json())
-  .refine((body) => !OWN_BODY_KEYS.some((key) => Object.hasOwn(body, key)), {
-    error: `expected keys other than ${OWN_BODY_KEYS.join(', ')}, which agentd writes (the model is \`model.name\`)`,
-  });
-
-const HeaderName = z
-  .string()
-  .regex(/^[!#$%&'*+.^`|~\w-]+$/, 'expected the name of a header, such as X-Title')
-  .refine(
-    (name) => !/^(?:content-length|transfer-encoding|connection|host|content-type)$/i.test(name),
-    'expected a header that the connection does not set itself',
-  );
-
-/** One line. */
-const HeaderValue = z
-  .string()
-  .regex(/^[\t\x20-\x7e\xa0-\xff]*$/, 'expected one line of text without control characters');
-
-export const ModelSettings = z.strictObject({
-  base_url: z.url().optional().describe('An OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1.'),
-  name: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('The model; "runbook" and "scripted:<file>" are built in and need no endpoint.'),
-  api_key_env: EnvVariableName.optional().describe('The environment variable that holds the key.'),
-  timeout_s: z.number().positive().max(604_800).optional().describe('Longest silence of the endpoint, in seconds.'),
-  context_window: z.int().min(1000).max(1e9).optional().describe("Size of the model's window in tokens."),
-  prices: ModelPrices.optional(),
-  body: RequestBody.optional().describe(
-    'Merged into the body of each request, such as { "temperature": 0.2 }; null removes a key, such as stream_options.',
-  ),
-  headers: z
-    .record(HeaderName, HeaderValue.nullable())
-    .optional()
-    .describe(
-      'Sent with each request to the endpoint; null removes one. $NAME in a value is that variable, which `secrets` of agentd.json must list.',
-    ),
-  images: z
-    .boolean()
-    .optional()
-    .describe(
-      'Whether images are sent to the model. By default they are tried, and omitted once the endpoint refuses them.',
-    ),
-});
-export type ModelSettings = z.infer<typeof ModelSettings>;
 
 const Retention = z.strictObject({
   log_days: z
@@ -132,6 +77,21 @@ const SearchSettings = z.strictObject({
 });
 export type SearchSettings = z.infer<typeof SearchSettings>;
 
+/** In every settings file. */
+const CheckpointSettings = z.strictObject({
+  keep: z.int().min(0).max(10_000).optional().describe('How many are kept; 0: none is taken. Default 50.'),
+  exclude: z
+    .array(z.string().min(1).max(500))
+    .max(200)
+    .optional()
+    .describe(
+      'Names that are left out in any folder, or paths below work/; "*" stands for any part of a name. Instead of the default: node_modules, .venv, venv, __pycache__, .cache, and caches of common tools. `.git` is always left out.',
+    ),
+  max_files: z.int().min(1).max(1_000_000).optional().describe('Files in one checkpoint; default 20000.'),
+  max_file_mb: z.number().positive().max(1e6).optional().describe('Larger files are left out; default 100.'),
+  max_mb: z.number().positive().max(1e9).optional().describe('Size of all contents of one session; default 1000.'),
+});
+
 /** How far something of this session is shared. */
 export const SharingScope = z.enum(['workspace', 'session', 'off']);
 export type SharingScope = z.infer<typeof SharingScope>;
@@ -166,6 +126,9 @@ export const sharedSettings = {
   $schema: z.string().optional(),
   version: z.literal(1).optional(),
   model: ModelSettings.optional(),
+  model_for: ModelRoles.optional().describe(
+    'Models by role: who plans, who does the steps (unless the run names a model), who writes the summary.',
+  ),
   mode: Mode.optional().describe('The planning mode of runs whose message names none; default linear.'),
   limits: LimitsInput.optional(),
   agents: z
@@ -215,6 +178,7 @@ export const sharedSettings = {
       'More environment variables whose values are removed from everything that is recorded or sent. A session.json may name only those in agentd.json as the key of an address of its own.',
     ),
   retention: Retention.optional(),
+  checkpoints: CheckpointSettings.optional().describe('What is kept of `work/` at the end of steps and runs.'),
   mcpServers: McpServers.optional().describe('MCP servers whose tools the model may use, by name.'),
   memory: SharingScope.optional().describe(
     'Which MEMORY.md is read and written: both, only the session\'s, or none. Default "workspace".',
@@ -233,33 +197,71 @@ export const Settings = z.strictObject({
 export type Settings = z.infer<typeof Settings>;
 
 /** `agentd.json`: the workspace's configuration. */
-export const Config = z.strictObject({
-  ...sharedSettings,
-  disk: z
-    .strictObject({
-      min_free_mb: z
+export const Config = z
+  .strictObject({
+    ...sharedSettings,
+    disk: z
+      .strictObject({
+        min_free_mb: z
+          .number()
+          .min(0)
+          .max(1e9)
+          .optional()
+          .describe(
+            'Free disk space in MB below which no new messages are accepted; below a quarter of it no calls are started. Default 64.',
+          ),
+        reserve_mb: z
+          .int()
+          .min(0)
+          .max(100_000)
+          .optional()
+          .describe(
+            'MB kept in .agentd/reserve so that last events can be written on a full disk; 0: none. Default 16.',
+          ),
+      })
+      .optional(),
+    checkpoints: CheckpointSettings.extend({
+      max_workspace_mb: z
         .number()
-        .min(0)
+        .positive()
         .max(1e9)
         .optional()
-        .describe(
-          'Free disk space in MB below which no new messages are accepted; below a quarter of it no calls are started. Default 64.',
-        ),
-      reserve_mb: z
-        .int()
-        .min(0)
-        .max(100_000)
-        .optional()
-        .describe('MB kept in .agentd/reserve so that last events can be written on a full disk; 0: none. Default 16.'),
+        .describe('When all sessions keep more, each is cut to an equal share while it is idle; default 10000.'),
     })
-    .optional(),
-  budgets: Budgets.optional().describe('What model calls may spend. See docs/budgets.md.'),
-  allow_network_fs: z.boolean().optional().describe('The workspace may be on a network file system. Read at startup.'),
-  network: NetworkSettings.optional().describe('What may use the network.'),
-  search: SearchSettings.optional(),
-  browser: BrowserConfig.optional(),
-  concurrency: z
-    .strictObject({ runs: z.int().min(1).max(10_000).optional().describe('Maximum number of active runs.') })
-    .optional(),
-});
+      .optional()
+      .describe('What is kept of `work/` at the end of steps and runs.'),
+    models: z
+      .record(ModelName, ModelSettings)
+      .optional()
+      .describe(
+        'Models by names of your own, wherever a model is named. What an entry leaves out is as in `model`, if it has the same address.',
+      ),
+    budgets: Budgets.optional().describe('What model calls may spend. See docs/budgets.md.'),
+    notify: z.array(NotifyTarget).max(20).optional().describe('Who is told what happens. See docs/notices.md.'),
+    public_url: PublicUrl.optional(),
+    allow_network_fs: z
+      .boolean()
+      .optional()
+      .describe('The workspace may be on a network file system. Read at startup.'),
+    network: NetworkSettings.optional().describe('What may use the network.'),
+    search: SearchSettings.optional(),
+    browser: BrowserConfig.optional(),
+    concurrency: z
+      .strictObject({ runs: z.int().min(1).max(10_000).optional().describe('Maximum number of active runs.') })
+      .optional(),
+  })
+  .superRefine(({ model, models = {} }, context) => {
+    const entries = [...Object.entries(models), ...(model ? [['', model] as const] : [])];
+    for (const [own, { fallback }] of entries) {
+      const names = Object.values(fallback ?? {}).flatMap((list) => list ?? []);
+      const wrong = names.find((name) => name === own || !Object.hasOwn(models, name));
+      const path = own === '' ? ['model', 'fallback'] : ['models', own, 'fallback'];
+      if (wrong !== undefined)
+        context.addIssue({
+          code: 'custom',
+          path,
+          message: `expected other names in \`models\`, got ${JSON.stringify(wrong)}`,
+        });
+    }
+  });
 export type Config = z.infer<typeof Config>;

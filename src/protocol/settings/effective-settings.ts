@@ -1,8 +1,10 @@
 import { type BrowserState, NO_BROWSER } from '../workspace/handover.ts';
 import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
 import type { PeriodBudgets } from './budgets.ts';
-import type { AgentProfile, Config, ModelSettings, Settings, sharedSettings } from './config.ts';
+import { type CheckpointLimits, resolveCheckpoints } from './checkpoint-limits.ts';
+import type { AgentProfile, Config, Settings, sharedSettings } from './config.ts';
 import type { McpServers } from './mcp-config.ts';
+import type { ModelRoles, ModelSettings } from './model-settings.ts';
 import type { Permissions } from './permissions.ts';
 import { type Mode, type ResolvedLimits, resolveLimits } from './run-options.ts';
 
@@ -28,6 +30,7 @@ export type EffectiveSettings = {
   sandbox: SandboxSettings;
   permissions: Permissions;
   retention: { recordDays: number; filesDays: number };
+  checkpoints: CheckpointLimits;
   /** Those in `session.json` alone. */
   ownBudgets: PeriodBudgets | undefined;
   mcpServers: McpServers;
@@ -50,6 +53,7 @@ export function resolveSettings({ flags, env = {}, workspace = {}, session = {} 
       workspace: workspace.permissions ?? [],
     },
     retention: resolveRetention(settings),
+    checkpoints: resolveCheckpoints(settings),
     ownBudgets: session.budgets,
     mcpServers: settings.mcpServers ?? {},
     readAlso: (settings.read_also ?? []).map((folder) => (home ? folder.replace(/^~(?=\/|$)/, home) : folder)),
@@ -63,6 +67,8 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     version: session.version ?? workspace.version,
     title: session.title,
     model,
+    models: workspace.models,
+    model_for: { ...workspace.model_for, ...session.model_for },
     mode: session.mode ?? workspace.mode,
     limits: { ...workspace.limits, ...session.limits },
     agents: mergeByName<AgentProfile>(workspace.agents, session.agents),
@@ -78,6 +84,7 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     senders: session.senders ?? workspace.senders,
     secrets: [...(workspace.secrets ?? []), ...(session.secrets ?? [])],
     retention: { ...workspace.retention, ...session.retention },
+    checkpoints: { ...workspace.checkpoints, ...session.checkpoints },
     mcpServers: mergeByName(workspace.mcpServers, session.mcpServers),
     memory: session.memory ?? workspace.memory,
     recall: session.recall ?? workspace.recall,
@@ -86,6 +93,8 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     search: workspace.search,
     browser: workspace.browser,
     concurrency: workspace.concurrency,
+    notify: workspace.notify,
+    public_url: workspace.public_url,
     // For people who look: those of the workspace hold too, so that a session can only lower its own.
     budgets: { ...workspace.budgets, ...session.budgets },
   };
@@ -104,6 +113,8 @@ function mergeByName<T>(...layers: Array<Readonly<Record<string, T>> | undefined
 export type EffectiveModel = ModelSettings & {
   /** The variables that headers may name. */
   secrets?: readonly string[];
+  /** The entries of `models`, each with what it shares with the common model. */
+  named?: Readonly<Record<string, EffectiveModel>>;
   /**
    * No key is sent, because only `session.json` names the address: it names no key (`unnamed`), or a variable that
    * `secrets` in `agentd.json` does not list (`unlisted`).
@@ -125,7 +136,36 @@ function resolveModel(sources: SettingsSources): EffectiveModel {
   const { body, headers } = resolveExtras(sources, model.base_url ?? OPENAI_URL);
   const { secrets } = sources.workspace ?? {};
   const { body: _, headers: __, ...rest } = model;
-  return { ...rest, ...(body && { body }), ...(headers && { headers, ...(secrets && { secrets }) }) };
+  const named = resolveNamedModels(sources);
+  return {
+    ...rest,
+    ...(body && { body }),
+    ...(headers && { headers, ...(secrets && { secrets }) }),
+    ...(named && { named }),
+  };
+}
+
+/** Only `agentd.json` names endpoints: a `session.json` chooses among them. */
+function resolveNamedModels({ flags, env = {}, workspace = {} }: SettingsSources): EffectiveModel['named'] {
+  const { models, secrets } = workspace;
+  if (!models) return undefined;
+  const common = mergeModelSettings([workspace.model, modelFromEnvironment(env), flags]);
+  // What belongs to one model is not shared.
+  const { name: _, prices, context_window, images, fallback, max_tokens, api, tool_calls, ...shared } = common;
+  const entries = Object.entries(models).map(([name, own]): [string, EffectiveModel] => {
+    const isNear = own.base_url === undefined || isSameOrigin(own.base_url, common.base_url ?? OPENAI_URL);
+    const from: ModelSettings = isNear ? shared : {};
+    return [
+      name,
+      {
+        ...{ ...from, name, ...own },
+        ...((from.body ?? own.body) && { body: { ...from.body, ...own.body } }),
+        ...((from.headers ?? own.headers) && { headers: { ...from.headers, ...own.headers } }),
+        ...(secrets && { secrets }),
+      },
+    ];
+  });
+  return Object.fromEntries(entries);
 }
 
 /** What is added to a request, from the sources that set it for this origin; later ones win key by key. */
@@ -208,14 +248,18 @@ export type Rules = {
   language: Language | undefined;
   instructions: string;
   contextWindow: number;
-  /** A person set the window. */
-  windowIsSet: boolean;
   model: string | undefined;
+  /** Models by role; a role that is missing has the run's. */
+  modelFor: ModelRoles;
+  /** The names in `models`. */
+  models: readonly string[];
   agents: Readonly<Record<string, AgentProfile>>;
   /** Running background commands, in words. Filled in by the engine. */
   jobs: readonly string[];
   /** The session's browser, as of now. Filled in by the engine. */
   browser: BrowserState;
+  /** Whether checkpoints of `work/` are taken. Filled in by the engine. */
+  checkpoints: boolean;
   /** Whose messages are orders; undefined: everybody's. */
   senders: readonly string[] | undefined;
   /** Why nothing may be done: a settings file is invalid, and no valid one was read before. Null: they are valid. */
@@ -230,7 +274,7 @@ export const DEFAULT_CONTEXT_WINDOW = 128_000;
 export const EXTEND_FACTOR = 5;
 
 /** The rules from settings, with every default filled in. `resolveSettings` merges the layers. */
-export function resolveRules(settings: Pick<Config & Settings, keyof typeof sharedSettings> = {}): Rules {
+export function resolveRules(settings: Pick<Config & Settings, keyof typeof sharedSettings | 'models'> = {}): Rules {
   return {
     mode: settings.mode ?? 'linear',
     limits: resolveLimits(settings.limits),
@@ -239,11 +283,13 @@ export function resolveRules(settings: Pick<Config & Settings, keyof typeof shar
     language: settings.language,
     instructions: settings.instructions ?? '',
     contextWindow: settings.model?.context_window ?? DEFAULT_CONTEXT_WINDOW,
-    windowIsSet: settings.model?.context_window !== undefined,
     model: settings.model?.name,
+    modelFor: settings.model_for ?? {},
+    models: Object.keys(settings.models ?? {}),
     agents: settings.agents ?? {},
     jobs: [],
     browser: NO_BROWSER,
+    checkpoints: false,
     senders: settings.senders,
     settingsFault: null,
     settingsWarning: null,

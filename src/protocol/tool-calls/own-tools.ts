@@ -25,16 +25,40 @@ export function parseOwnArgs<Args extends z.ZodObject>(
  * Defines a tool of the daemon's own, as the model sees it. Its JSON Schema is built on first use: building all three
  * took 10 ms of every program that loads the reducers, and only a daemon that calls a model needs them.
  */
-function defineOwnTool(name: string, description: string, args: z.ZodType) {
+function defineOwnTool(name: string, description: string, args: z.ZodType, line?: string) {
   let made: Record<string, unknown> | undefined;
   return {
     name,
     description,
+    ...(line !== undefined && { line }),
     get parameters(): Record<string, unknown> {
-      made ??= z.toJSONSchema(args, { io: 'input' }) as Record<string, unknown>;
+      made ??= shownSchema(args);
       return made;
     },
   };
+}
+
+/** In a union, an object without a word about its keys is named by them alone: they say enough, and cost a quarter. */
+function shownSchema(args: z.ZodType): Record<string, unknown> {
+  return z.toJSONSchema(args, {
+    io: 'input',
+    override: ({ jsonSchema }) => {
+      const options = (jsonSchema.anyOf ?? []).map((option) => outlineOf(option) ?? option);
+      const outlines = options.flatMap(({ type, description }) => (type === 'object' ? (description ?? []) : []));
+      if (options.length > 1 && outlines.length === options.length) {
+        delete jsonSchema.anyOf;
+        Object.assign(jsonSchema, { type: 'object', description: `One of ${outlines.join(', ')}` });
+      } else if (options.length > 0) jsonSchema.anyOf = options;
+    },
+  });
+}
+
+function outlineOf({ properties, required = [] }: z.core.JSONSchema.BaseSchema) {
+  const keys = Object.entries(properties ?? {});
+  if (keys.length === 0 || keys.some(([, one]) => typeof one === 'object' && one.description !== undefined))
+    return undefined;
+  const names = keys.map(([key]) => (required.includes(key) ? key : `${key}?`));
+  return { type: 'object' as const, description: `{${names.join(', ')}}` };
 }
 
 /** The most choices in a question; a person cannot survey more. */
@@ -42,24 +66,19 @@ const MAX_CHOICES = 10;
 
 /** Arguments of the `ask_user` tool. */
 export const AskUserArgs = z.strictObject({
-  question: z
-    .string()
-    .trim()
-    .min(1)
-    .max(4000)
-    .describe('The question, whole: all the person needs to know to answer it. Nothing else of your answer is shown.'),
+  question: z.string().trim().min(1).max(4000).describe('The whole question: nothing else of your answer is shown.'),
   choices: z
     .array(z.string().trim().min(1).max(200))
     .max(MAX_CHOICES)
     .nullish()
-    .describe('Short answers to choose from, at most ten. Any other answer stays possible.'),
+    .describe('Short answers, at most ten; others stay possible.'),
 });
 export type AskUserArgs = z.infer<typeof AskUserArgs>;
 
 /** A question to the person as a call: the run waits, and their next message is its result. */
 export const ASK_USER_TOOL = defineOwnTool(
   'ask_user',
-  'Ask the person something that only they can say or decide, and wait for their answer, however long it takes. Ask where a wrong guess would be costly; decide small matters yourself. One question at a time; other calls of the same answer run first.',
+  'Ask the person what only they can say or decide, where a wrong guess is costly, and wait. One question at a time; other calls run first.',
   AskUserArgs,
 );
 
@@ -76,31 +95,24 @@ const NewStep = z.union([
 /** More steps than this are not a plan; a mode takes far fewer. */
 const MAX_STEPS_AT_ONCE = 500;
 
-const STEP_ID_HELP = 'Id of the step, such as step_2; without it the current one.';
+const STEP_ID_HELP = 'Its id, such as step_2; by default the current one.';
 
 /** Arguments of the `plan` tool. One flat object: some endpoints refuse a union at the top level. */
 export const PlanToolArgs = z.strictObject({
   command: z.enum(['create', 'update', 'complete_step', 'mark_step', 'add_step', 'replan', 'get']),
-  steps: z
-    .array(NewStep)
-    .max(MAX_STEPS_AT_ONCE)
-    .nullish()
-    .describe('create: the steps, in order. add_step: several at once.'),
+  steps: z.array(NewStep).max(MAX_STEPS_AT_ONCE).nullish().describe('create, add_step: in order.'),
   step: z.string().nullish().describe(STEP_ID_HELP),
-  description: StepText.nullish().describe('add_step, update: what is to be done.'),
-  needs: z.array(z.string()).nullish().describe('add_step, update: ids of steps that must be completed first.'),
-  done_when: z
-    .array(StepCheck)
-    .nullish()
-    .describe('add_step, update: checks that must pass before the step counts as done.'),
-  notes: z.string().max(PLAN_BOUNDS.notes).nullish().describe('update: notes on the step.'),
-  status: z.enum(['failed', 'skipped', 'blocked']).nullish().describe('mark_step: what became of the step.'),
+  description: StepText.nullish().describe('add_step, update.'),
+  needs: z.array(z.string()).nullish().describe('add_step, update: ids of steps that come first.'),
+  done_when: z.array(StepCheck).nullish().describe('add_step, update: checks before it counts as done.'),
+  notes: z.string().max(PLAN_BOUNDS.notes).nullish().describe('update.'),
+  status: z.enum(['failed', 'skipped', 'blocked']).nullish().describe('mark_step.'),
   reason: z.string().nullish().describe('mark_step, replan: why.'),
-  result: z.string().nullish().describe('complete_step: what came out of it, in a sentence.'),
+  result: z.string().nullish().describe('complete_step: what came out, in a sentence.'),
   progress: z
     .strictObject({ current: z.int().min(0), total: z.int().min(0) })
     .nullish()
-    .describe('update: how far the step is.'),
+    .describe('update: {current, total}.'),
 });
 export type PlanToolArgs = z.infer<typeof PlanToolArgs>;
 
@@ -110,7 +122,7 @@ export type PlanToolArgs = z.infer<typeof PlanToolArgs>;
  */
 export const PLAN_TOOL = defineOwnTool(
   'plan',
-  'Keep the plan: create it, add or change steps, report a step completed, failed, skipped or blocked, or look at it. Does the same as the [Step] and [Done] lines; use either.',
+  'Keep the plan, as [Step] and [Done] lines do: create it, add or change steps, report how one ended, look at it.',
   PlanToolArgs,
 );
 
@@ -133,7 +145,32 @@ export const SPAWN_TOOL = defineOwnTool(
   'spawn',
   'Give a piece of work to a child session with a conversation of its own, and get its answer. Several calls in one answer work side by side. Use it for work that would fill this conversation, or that can be done in parallel.',
   SpawnArgs,
+  'give work to child sessions, several side by side: {task, agent?}',
 );
+
+/** Arguments of `more_tools`: with `arguments` a call of that tool, else a question how to call it. */
+export const MoreToolsArgs = z.strictObject({
+  tool: z.string(),
+  arguments: z.record(z.string(), z.unknown()).nullish(),
+});
+
+const MORE_TOOLS_NAME = 'more_tools';
+
+/**
+ * The tool by which the rarely used ones are offered, each by its line. Asked with the name alone, it answers with the
+ * tool's description and arguments; with arguments, the call is that tool's.
+ */
+export const MORE_TOOLS = {
+  name: MORE_TOOLS_NAME,
+  offering: (tools: ReadonlyArray<{ name: string; line?: string }>) => ({
+    name: MORE_TOOLS_NAME,
+    description: [
+      'More tools. Call one with its name and arguments, or with its name alone to learn them.',
+      ...tools.flatMap(({ name, line }) => (line === undefined ? [] : [`- ${name}: ${line}`])),
+    ].join('\n'),
+    parameters: z.toJSONSchema(MoreToolsArgs, { io: 'input' }) as Record<string, unknown>,
+  }),
+};
 
 /** The tool that lists the items of a step with `each`; the model is not offered it. */
 export const PARTS_TOOL = 'parts';

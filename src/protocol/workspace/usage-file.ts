@@ -16,6 +16,7 @@ export const UsageEntry = z.strictObject({
   ...CallOrigin,
   calls: z.int().min(0),
   tokens: z.number().min(0),
+  cached: z.number().min(0).default(0).describe('Of the tokens, those that endpoints reported as cached.'),
   cost: z.number().min(0).describe('Of the calls whose cost is known.'),
   unpriced: z.int().min(0).describe('Calls whose cost is unknown.'),
   ms: z.number().min(0),

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { dirname, join, relative } from 'node:path';
+import { UserError } from '../../base/user-error.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { ensureFolder, lacksHardLinks, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { openRegularFile, statIfExists } from '../fs/file-reads.ts';
@@ -47,13 +48,16 @@ export async function readSoundPart(paths: SessionPaths, each: (event: Event) =>
 
 /**
  * Ends an event log after its sound part, for good. Moves the files that belong to what is missing, and the log as it
- * was, to a new folder beside it. The log comes last: until then the daemon does not take it. Returns its name.
+ * was, to a new folder beside it. The log comes last: until then the daemon does not take it. Returns its name. Throws
+ * UserError, with nothing changed, if somebody has written to the log since that part was read.
  */
 export async function acceptSoundPart(
   paths: SessionPaths,
-  { seq, offset }: SoundPart,
+  { seq, offset, rest }: SoundPart,
   files: readonly string[],
 ): Promise<string> {
+  if ((statIfExists(paths.events)?.size ?? 0) !== offset + rest)
+    throw new UserError(`Nothing was changed: ${paths.events} has changed since it was read. Run the command again.`);
   const name = freeName(`events.accepted-${seq}`, (one) => statIfExists(join(paths.folder, one)) !== undefined);
   const aside = ensureFolder(join(paths.folder, name));
   for (const path of files) {

@@ -1,18 +1,25 @@
 import type { Snapshots } from '../../engine/ports/store-ports.ts';
 import type { LogPosition } from '../../protocol/session/log-entry.ts';
+import { watchFolderIdentity } from '../fs/open-folder.ts';
 import { replaceFile } from '../fs/replace-file.ts';
+import { DiskError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { hasPosition } from './log-reader.ts';
 import { encodeSnapshot, readSnapshot, type Snapshot } from './snapshot-file.ts';
 
 /**
  * Saved session states at a log position, so that the log need not be read from its start. If the newest is unusable,
- * the base snapshot for what retention removed is used.
+ * the base snapshot for what retention removed is used. Saving throws DiskError in a folder that was recreated: there,
+ * it would show that the log of another session had been longer.
  */
 export function openSnapshotStore(paths: SessionPaths): Snapshots {
+  const isSameFolder = watchFolderIdentity(paths.folder);
   return {
     load: async () => snapshotsNewestFirst(paths).next().value,
-    save: (mark, state) => replaceFile(paths.snapshot, encodeSnapshot({ mark, state })),
+    async save(mark, state) {
+      if (!isSameFolder()) throw new DiskError('ENOENT', `${paths.folder} was removed or recreated while in use.`);
+      await replaceFile(paths.snapshot, encodeSnapshot({ mark, state }));
+    },
   };
 }
 

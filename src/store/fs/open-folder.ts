@@ -38,7 +38,7 @@ function openAlongPath(top: string, way: readonly FolderOnPath[]): FolderHandle 
   );
 }
 
-function openFolder(door: string, shown: string, make = false): FolderHandle {
+function openFolder(door: string | Buffer, shown: string, make = false): FolderHandle {
   const fd = openFolderDescriptor(door, shown, make);
   const through = `/proc/self/fd/${fd}`;
   const prefix = `${fs.existsSync(through) ? through : shown}/`;
@@ -52,7 +52,7 @@ function openFolder(door: string, shown: string, make = false): FolderHandle {
   };
 }
 
-function openFolderDescriptor(door: string, shown: string, make: boolean): number {
+function openFolderDescriptor(door: string | Buffer, shown: string, make: boolean): number {
   try {
     return fs.openSync(door, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   } catch (error) {
@@ -91,6 +91,20 @@ export async function withFolderAsync<T>(
     return await job(folder);
   } catch (error) {
     throw withDisplayPath(error, folder);
+  } finally {
+    folder.close();
+  }
+}
+
+/** The same for a folder in an open one, by the raw bytes of its name. */
+export async function withSubfolder<T>(
+  parent: OpenFolder,
+  name: Buffer,
+  job: (folder: OpenFolder) => Promise<T>,
+): Promise<T> {
+  const folder = openFolder(parent.bytePath(name), `${parent.displayPath}/${name}`);
+  try {
+    return await job(folder);
   } finally {
     folder.close();
   }

@@ -1,8 +1,7 @@
 import * as fs from 'node:fs';
 import { errorCode, isFileLimit } from '../../base/user-error.ts';
 import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';
-import { isIgnoredName } from '../layout/ignored-names.ts';
-import { inboxOrderOf, isCompleteByName } from '../layout/layout.ts';
+import { inboxOrderOf, isCompleteByName, isIgnoredName } from '../layout/layout.ts';
 
 /** The most files processed before the folder is listed again: the oldest. */
 const PAGE_SIZE = 4000;

@@ -29,6 +29,8 @@ export const workspacePaths = (root: string) => ({
   status: join(root, '.agentd', 'status.json'),
   /** What is owed and not happening, for other programs. */
   owed: join(root, '.agentd', 'owed.json'),
+  /** Notices that are still to be delivered, and up to where event logs were read for them. */
+  notices: join(root, '.agentd', 'notices'),
   /** Crashed daemons and the sessions that may have caused it. */
   crashes: join(root, '.agentd', 'crashes.json'),
   /** The active session, and the watchdog's note. */
@@ -70,6 +72,10 @@ export const sessionPaths = (folder: string) => ({
   plans: `${folder}/plans`,
   planHistory: `${folder}/plans/history`,
   work: `${folder}/work`,
+  /** What `work/` was at moments of the past: manifests, and the contents of files by their hash. */
+  checkpoints: `${folder}/checkpoints`,
+  checkpoint: (number: number) => `${folder}/checkpoints/${number}.json`,
+  checkpointContents: `${folder}/checkpoints/contents`,
   /** One folder for each call that has not ended durably. */
   tools: `${folder}/tools`,
   /** The browser's profile and cookies, if the session used one. */
@@ -171,3 +177,45 @@ export function existingRootOf(name: string, exists: (session: string) => boolea
   const root = rootSessionOf(name);
   return root !== '' && (root === name || exists(root)) ? root : name;
 }
+
+/** Names of files in an inbox that are never messages, and what they look like: parts, copies and traces of others. */
+const IGNORED: ReadonlyArray<{ looks: string; names: RegExp }> = [
+  { looks: 'hidden', names: /^\./ },
+  {
+    looks: 'an unfinished upload or download',
+    names:
+      /\.(?:part|partial|filepart|crdownload|download|opdownload|fdmdownload|dtapart|upload|uploading|driveupload|driveupload-incomplete|gstmp|aria2|writing|incomplete|inprogress|cyberducksegment|xltd|!(?:qb|ut|bt|sync)|(?:bc|jc|ut)!)$/,
+  },
+  {
+    looks: "an editor's temporary file",
+    names: /^#.*#$|^~\$|^4913$|\.(?:tmp|temp|sw[a-p]|swx|kate-swp|lock|crswap)$|___jb_(?:tmp|old|bak)___$/s,
+  },
+  {
+    looks: 'a backup',
+    names:
+      /~$|\.(?:bak|backup|old|orig|rej|save|dpkg-(?:old|new|dist|tmp|bak)|rpm(?:save|new|orig)|ucf-(?:old|new|dist))(?:[.-]?\d+)?$/,
+  },
+  {
+    looks: 'a conflict copy of a sync program',
+    names: /\.sync-conflict-\d|[_-]conflict-\d|\([^()]*(?:conflicted copy|case conflict)[^()]*\)/,
+  },
+  { looks: 'a file of the desktop', names: /^(?:thumbs\.db|ehthumbs\.db|desktop\.ini|icon\r)$/ },
+];
+
+/** What a file in the inbox looks like if its name says that it is no message; undefined if it may be one. */
+export function looksIgnored(raw: Buffer): string | undefined {
+  const name = raw.toString('latin1').toLowerCase();
+  return IGNORED.find(({ names }) => names.test(name))?.looks;
+}
+
+export const isIgnoredName = (raw: Buffer): boolean => looksIgnored(raw) !== undefined;
+
+/** `looks`: what the file looks like, with its article. */
+export type IgnoredFile = { name: string; looks: string };
+
+/** Of these names, those that are ignored and not hidden, with what they look like: somebody may wait for an answer. */
+export const listIgnored = (names: readonly Buffer[]): IgnoredFile[] =>
+  names.flatMap((raw) => {
+    const looks = looksIgnored(raw);
+    return looks === undefined || looks === 'hidden' ? [] : [{ name: raw.toString(), looks }];
+  });

@@ -9,8 +9,8 @@ import { removeOldStaging, removeStaging, syncFolder } from '../fs/durable-write
 import { type FolderOnPath, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
-import { isIgnoredName } from '../layout/ignored-names.ts';
 import type { SessionPaths } from '../layout/layout.ts';
+import { isIgnoredName } from '../layout/layout.ts';
 import { WATCHED_VERSIONS } from '../plan/plan-content.ts';
 
 /** Days that data is kept; 0: forever. */
@@ -39,7 +39,7 @@ export async function applyRetention(
   const last = readLastEvent(paths);
   if (!(last?.type === 'reply.published' && last.idle)) return { removed: 0, more: false };
   // For sessions that are never opened again; opening a session does this too.
-  removeStaging(paths.folder);
+  for (const folder of [paths.folder, paths.checkpoints, paths.checkpointContents]) removeStaging(folder);
   const recordEnd = daysBefore(now, keep.recordDays);
   const segments = keep.recordDays > 0 ? await removeExpiredSegments(paths, recordEnd) : 0;
   const blobs = segments > 0 ? await removeUnnamedBlobs(paths, recordEnd) : 0;

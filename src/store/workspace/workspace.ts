@@ -47,8 +47,11 @@ export type Workspace = {
   settingsText(name: string): string | undefined;
   /** The same for repeated reads; undefined too if there is no such session. */
   settingsReader(name: string): () => string | undefined;
-  /** Creates an empty session, atomically. Throws UserError if the name is taken. */
-  create(name: string): Promise<void>;
+  /**
+   * Creates a session, atomically: empty, or with what `fill` puts into its folder durably. Throws UserError if the
+   * name is taken, and what `fill` throws; then nothing is left.
+   */
+  create(name: string, fill?: (folder: string) => Promise<void>): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   /** Moves a session to `.archive/`; returns its path there. */
   archive(name: string): Promise<string>;
@@ -95,13 +98,14 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
       const path = sessionPaths(paths.session(name)).settings;
       return cachedRead(path, clocks, () => readTextOrThrow(path, 'settings as JSON', 'refuse'));
     },
-    async create(name) {
-      const target = free(name);
+    async create(name, fill) {
+      free(name);
       const staged = join(paths.sessions, stagingName());
       try {
         for (const folder of [staged, ...foldersOfSession(staged)]) ensureFolder(folder);
+        await fill?.(staged);
         await syncFolder(staged);
-        await move(staged, target);
+        await move(staged, free(name));
       } catch (error) {
         // The name was taken meanwhile, or the disk failed: nothing incomplete stays behind.
         fs.rmSync(staged, { recursive: true, force: true });

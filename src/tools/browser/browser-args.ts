@@ -82,6 +82,7 @@ export const BROWSER_HEAD = {
     'A real browser with its own cookies, for pages that web_fetch cannot read: made by scripts, forms, logins, clicks. ' +
     'Begin with `navigate`. Pages come as lines; [e12] before one is the number to `click`, `type`, `select` with. ' +
     'Cookie banners are dismissed by themselves. Files go to work/downloads/, pictures to work/screenshots/.',
+  line: 'a real browser: pages made by scripts, forms, logins, screenshots',
   args: BrowserArgs,
   replay: 'never' as const,
   // Opening a URL may need approval. Actions on an approved page do not: people would stop reading the question if it

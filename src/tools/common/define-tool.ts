@@ -46,6 +46,8 @@ export type Tool = {
 export type ToolHead<Args extends z.ZodObject> = {
   name: string;
   description: string;
+  /** For a tool that is rarely used: the line by which it is offered, without its schema. */
+  line?: string;
   args: Args;
   replay: 'safe' | 'never';
   /** What its calls affect; [] if they only read. A function is evaluated at each call. */
@@ -93,7 +95,10 @@ function toolFromHead<Args extends z.ZodObject>(
   head: ToolHead<Args>,
 ): Pick<Tool, 'spec' | 'replay' | 'hidden' | 'describeCall'> {
   return {
-    spec: { name: head.name, description: head.description, parameters: parametersSchema(head.args) },
+    spec: {
+      ...{ name: head.name, description: head.description, parameters: parametersSchema(head.args) },
+      ...(head.line !== undefined && { line: head.line }),
+    },
     replay: head.replay,
     hidden: head.hidden,
     describeCall: (text) => describeFromHead(head, parseToolArgs(head.name, head.args, text), text),

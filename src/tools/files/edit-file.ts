@@ -15,17 +15,17 @@ const SHOWN_BEFORE = 3;
 const MAX_COMPARED = 20_000;
 
 const ARGS = z.strictObject({
-  path: z.string().min(1).describe('The file, relative to the work folder.'),
-  old: z.string().min(1).describe('The text to be replaced, exactly as it is in the file.'),
-  new: z.string().describe('The new text.'),
-  all: optional(z.boolean().describe('Replace it everywhere.')),
+  path: z.string().min(1).describe('Relative to the work folder.'),
+  old: z.string().min(1),
+  new: z.string(),
+  all: optional(z.boolean()),
 });
 
 /** `edit_file`: replaces an exact piece of a file's text. */
 export function editFileTool(readAlso: string[]): Tool {
   return defineTool({
     name: 'edit_file',
-    description: 'Replaces a piece of a text file. `old` must be in the file exactly, and once unless `all` is true.',
+    description: 'Replaces `old` in a text file by `new`. `old` must be there exactly, and once unless `all` is true.',
     args: ARGS,
     replay: 'never',
     touches: ['work'],

@@ -28,15 +28,15 @@ const MAX_ENTRIES = 500;
 const MAX_COUNTED = 100_000;
 
 const ARGS = z.strictObject({
-  path: optional(z.string().describe('The folder, relative to the work folder; the work folder itself if left out.')),
-  depth: optional(z.int().min(1).max(20).describe(`Levels shown; ${DEFAULT_DEPTH} if left out.`)),
+  path: optional(z.string().describe('By default the work folder.')),
+  depth: optional(z.int().min(1).max(20).describe(`Levels, by default ${DEFAULT_DEPTH}.`)),
 });
 
 /** `list_files`: lists a folder. */
 export function listFilesTool(readAlso: string[]): Tool {
   return defineTool({
     name: 'list_files',
-    description: 'Lists a folder with sizes. Folders end in `/`, links are shown as `name -> target` and not followed.',
+    description: 'Lists a folder with sizes.',
     args: ARGS,
     replay: 'safe',
     touches: [],

@@ -16,9 +16,9 @@ const MAX_LINES = 2000;
 const MAX_CHARACTERS = MAX_INLINE_CHARS - 500;
 
 const ARGS = z.strictObject({
-  path: z.string().describe('The file, relative to the work folder.'),
-  offset: optional(z.int().min(1).describe('The first line to show, from 1.')),
-  limit: optional(z.int().min(1).describe('How many lines.')),
+  path: z.string().describe('Relative to the work folder.'),
+  offset: optional(z.int().min(1).describe('First line, from 1.')),
+  limit: optional(z.int().min(1).describe('Lines.')),
 });
 
 /**
@@ -29,8 +29,7 @@ export function readFileTool(readAlso: string[], advertised = readAlso): Tool {
   return defineTool({
     name: 'read_file',
     description:
-      `Reads a text file, shows an image (PNG, JPEG, GIF, WebP), or reads an output named \`blob:<hash>\`. At most ${MAX_LINES} lines or ${MAX_CHARACTERS} characters ` +
-      'at a time; where that is not all, a first line says which lines these are.' +
+      `Reads a text file, an image, or an output named \`blob:<hash>\`: at most ${MAX_LINES} lines or ${MAX_CHARACTERS} characters at a time.` +
       (advertised.length > 0 ? ` Besides the work folder these may be read: ${advertised.join(', ')}.` : ''),
     args: ARGS,
     replay: 'safe',

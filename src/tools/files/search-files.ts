@@ -22,14 +22,9 @@ const MAX_MS = 10_000;
 type SearchProgress = { hits: string[]; files: number; skipped: string[]; inFile: string; glob: string | undefined };
 
 const ARGS = z.strictObject({
-  pattern: z.string().min(1).describe('The regular expression, without slashes around it.'),
-  path: optional(z.string().describe('A folder or a file; the work folder if left out.')),
-  glob: optional(
-    z
-      .string()
-      .min(1)
-      .describe('Only files whose name, or path from the work folder, fits, such as *.ts or src/**/*.md.'),
-  ),
+  pattern: z.string().min(1).describe('Without slashes around it.'),
+  path: optional(z.string().describe('A folder or file, by default the work folder.')),
+  glob: optional(z.string().min(1).describe('Only such files: *.ts, src/**/*.md.')),
 });
 
 /** `search_files`: lines that match a regular expression. */
@@ -37,8 +32,7 @@ export function searchFilesTool(readAlso: string[], maxMs = MAX_MS): Tool {
   return defineTool({
     name: 'search_files',
     description:
-      'Finds lines that match a JavaScript regular expression (case counts), as `path:line: text`. ' +
-      '.git and node_modules are left out unless `path` names them.',
+      'Lines that match a JavaScript RegExp (case counts), as `path:line: text`. .git and node_modules only if `path` names them.',
     args: ARGS,
     replay: 'safe',
     touches: [],

@@ -11,16 +11,15 @@ import { realPathOfDescriptor, statIfExists, withFolderAsync } from './safe-open
 import { openWorkPaths, type ResolvedPath, toFileError, type WorkPaths } from './work-paths.ts';
 
 const ARGS = z.strictObject({
-  path: z.string().min(1).describe('The file, relative to the work folder.'),
-  content: z.string().describe('The whole text.'),
+  path: z.string().min(1).describe('Relative to the work folder.'),
+  content: z.string(),
 });
 
 /** `write_file`: writes a whole file. */
 export function writeFileTool(readAlso: string[]): Tool {
   return defineTool({
     name: 'write_file',
-    description:
-      'Writes a file whole, making its folders. Replaces a file that is there; to change a part use edit_file.',
+    description: 'Writes a whole file, making its folders, in place of one that is there; edit_file changes a part.',
     args: ARGS,
     replay: 'safe',
     touches: ['work'],

@@ -37,6 +37,7 @@ export function jobsTool(store: JobStore): Tool {
     description:
       'Commands that `shell` began with `background`. Without arguments: lists them. "look" shows how a job stands and what it said since ' +
       'the last look; "wait" waits for its end, then shows the same; "stop" ends it with all its processes. There is no way to write to one.',
+    line: 'list, look at, wait for, stop jobs: {action?, job?, offset?, seconds?}',
     args: ARGS,
     replay: 'safe',
     touches: [],

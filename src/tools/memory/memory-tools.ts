@@ -35,6 +35,7 @@ export function rememberTool(remember: Remember): Tool {
     description:
       'Notes one fact, decision or preference for later runs, in MEMORY.md: the system message shows it from the next run on. ' +
       'For what stays true after this task; never for keys, passwords or what files say anyway.',
+    line: 'note a fact for later runs, never keys or passwords: {text, scope?}',
     args: REMEMBER_ARGS,
     replay: 'safe',
     touches: ['work'],
@@ -74,6 +75,7 @@ export function recallTool(recall: Recall): Tool {
     description:
       'Searches the plans and replies of earlier work, in this session and in others, by words. Answers with the session, the ' +
       'date, what it was about and the passages that fit.',
+    line: 'search plans and replies of all sessions: {query, limit?}',
     args: RECALL_ARGS,
     replay: 'safe',
     touches: [],

@@ -41,6 +41,7 @@ export function scheduleTool(schedules: OwnSchedules): Tool {
     description:
       'Adds, lists or removes schedules: messages that are sent to this session at set times and begin a new task then. ' +
       'For reminders and work that repeats, if a person asks for it. `add` takes one of `cron`, `every` and `at`.',
+    line: 'wake this session at set times, if a person asks: {action, name?, text?, cron?, every?, at?}',
     args: ARGS,
     replay: 'safe',
     touches: ({ action }) =>

@@ -41,21 +41,21 @@ export type ShellOptions = {
 
 const shellArgs = (defaultS: number) =>
   z.strictObject({
-    command: z.string().min(1).describe('What bash runs; may have several lines.'),
+    command: z.string().min(1),
     timeout_s: optional(
       z
         .number()
         .positive()
         .max(MAX_JOB_TIMEOUT_S)
         .describe(
-          `Seconds it may take, at most ${MAX_TIMEOUT_S}; ${defaultS} if left out. With \`background\` at most ${MAX_JOB_TIMEOUT_S}; ${JOB_TIMEOUT_S} if left out.`,
+          `At most ${MAX_TIMEOUT_S}, by default ${defaultS}; of a job ${MAX_JOB_TIMEOUT_S}, by default ${JOB_TIMEOUT_S}.`,
         ),
     ),
     background: optional(
       z
         .boolean()
         .describe(
-          'Goes on as a job, `job_1` and so on; see the tool `jobs`. Without network in the sandbox no other command reaches a port it opens: try it out in the same command.',
+          'A job (see `jobs`), for servers, watchers, long builds. In a sandbox without network no other command reaches its ports.',
         ),
     ),
   });
@@ -71,9 +71,8 @@ export function shellTool(options: ShellOptions = {}): Tool {
   return defineTool({
     name: 'shell',
     description:
-      'Runs a command with bash in the work folder. Answers with its exit code, then stdout and stderr as they came. ' +
-      'There is no input and no terminal. All processes it starts end with it, those in the background too. ' +
-      'With `background` it answers after a second, and the command goes on as a job: for servers, watchers, long builds.',
+      'Runs bash in the work folder: exit code, then stdout and stderr. No input, no terminal. What it starts ends with it, ' +
+      'also in the background, unless `background` is true.',
     args: defaultMs === DEFAULT_TIMEOUT_MS ? ARGS : shellArgs(defaultMs / 1000),
     replay: 'never',
     touches: options.effects ?? (() => UNSANDBOXED),

@@ -1,8 +1,15 @@
-import { sortBySimilarity } from '../../base/strings.ts';
+import { sortBySimilarity, truncate } from '../../base/strings.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
-import type { Toolbox, ToolCaller } from '../../engine/ports/tool-ports.ts';
+import type { Toolbox, ToolCaller, ToolResult, ToolSpec } from '../../engine/ports/tool-ports.ts';
 import type { Permissions } from '../../protocol/settings/permissions.ts';
-import { ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
+import {
+  ASK_USER_TOOL,
+  MORE_TOOLS,
+  MoreToolsArgs,
+  PLAN_TOOL,
+  parseOwnArgs,
+  SPAWN_TOOL,
+} from '../../protocol/tool-calls/own-tools.ts';
 import type { CallDescription, DynamicTools, Tool } from '../common/define-tool.ts';
 import { decidePermission, type PermissionDecision } from '../permissions/permission-rules.ts';
 import type { BaseFolders } from '../permissions/subject-forms.ts';
@@ -13,6 +20,38 @@ const DEFAULT_PERMISSIONS: Permissions = { mode: 'ask', session: [], workspace: 
 /** Tools that the engine implements itself. They are subject to rules like all others. */
 const ENGINE_TOOLS: ReadonlySet<string> = new Set([PLAN_TOOL.name, SPAWN_TOOL.name, ASK_USER_TOOL.name]);
 const isEngineTool = (name: string): boolean => ENGINE_TOOLS.has(name);
+
+/** How to call a tool that is offered by a line only. */
+function explainTool(args: string, specs: readonly ToolSpec[]): ToolResult {
+  const asked = parseOwnArgs(MORE_TOOLS, MoreToolsArgs, args);
+  if (typeof asked === 'string') return { ok: false, text: asked };
+  const { tool } = asked;
+  const spec = specs.find(({ name }) => name === tool);
+  const names = specs.map(({ name }) => name);
+  if (!spec) return { ok: false, text: `No tool \`${tool}\`. There are: ${sortBySimilarity(tool, names).join(', ')}.` };
+  const how = `Call it: ${MORE_TOOLS.name} {"tool": "${tool}", "arguments": {…}}`;
+  const text = `${tool}: ${spec.description}\nIts arguments, as a JSON Schema: ${JSON.stringify(spec.parameters)}\n${how}`;
+  return { ok: true, text };
+}
+
+/** Schemas of other tools beyond this, in characters of JSON, are offered by a line each. */
+const MAX_SCHEMA_CHARS = 6000;
+const MAX_LINE_CHARS = 100;
+
+const lines = new WeakMap<ToolSpec, ToolSpec>();
+
+/** A server may have hundreds of tools: their schemas would be most of each request. */
+function offeredByLine(specs: readonly ToolSpec[]): readonly ToolSpec[] {
+  const size = specs.reduce((sum, { parameters }) => sum + JSON.stringify(parameters).length, 0);
+  if (size <= MAX_SCHEMA_CHARS) return specs;
+  return specs.map((spec) => {
+    const keys = Object.keys(Object(spec.parameters['properties']));
+    const words = truncate(spec.description.replace(/\s+/g, ' '), MAX_LINE_CHARS);
+    const known = lines.get(spec) ?? { ...spec, line: `${words}: {${keys.join(', ')}}` };
+    lines.set(spec, known);
+    return known;
+  });
+}
 
 const describeUnknownCall = (tool: string, args: string): CallDescription => ({
   ...{ tool, text: args, kind: 'text', display: args, always: tool, touches: [] },
@@ -50,21 +89,26 @@ export function createToolbox(
     // A call that will run nothing needs no approval.
     return rule.is === 'ask' && !tool && !isEngineTool(name) ? { is: 'allow' } : rule;
   };
-  const specs = () => [...tools.filter((tool) => !tool.hidden), ...added()].map((tool) => tool.spec);
+  const specs = () => [
+    ...tools.filter((tool) => !tool.hidden).map((tool) => tool.spec),
+    ...offeredByLine(added().map((tool) => tool.spec)),
+  ];
   return {
     get specs() {
       return specs();
     },
     refresh: async (caller) => (await more?.ready(caller)) ?? [],
-    replayPolicy: (name) => find(name)?.replay ?? 'never',
+    replayPolicy: (name) => (name === MORE_TOOLS.name ? 'safe' : (find(name)?.replay ?? 'never')),
     async checkPermission({ name, args }, caller) {
       caller.signal.throwIfAborted();
+      if (name === MORE_TOOLS.name) return { is: 'allow' };
       const { tool } = await found(name, caller);
       return decide(name, tool, args, { work: await caller.work(), top: await caller.top?.() });
     },
     async run({ name, args }, context) {
       const { signal, work, top } = context;
       signal.throwIfAborted();
+      if (name === MORE_TOOLS.name) return explainTool(args, [SPAWN_TOOL, ...specs()]);
       const known = find(name);
       const { tool, notices } = await found(name, { work: async () => work, signal });
       if (tool && !known && decide(name, tool, args, { work, top }).is !== 'allow')

@@ -1,8 +1,7 @@
 import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client } from '../../../client/index.ts';
-import type { BudgetReport, UsageKey } from '../../../client/inspect/budget-report.ts';
+import type { BudgetReport, UsageKey, UsageTotal } from '../../../client/inspect/budget-report.ts';
 import type { DayUsage, SessionUsage } from '../../../client/inspect/usage.ts';
-import type { UsageTotal } from '../../../client/inspect/usage-total.ts';
 import { PRICE_LIST } from '../../../protocol/settings/budgets.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { defineCommand, type GlobalOptions, JSON_OPTION, openSession, openWorkspaceClient } from '../common/command.ts';
@@ -24,9 +23,8 @@ export const usage = defineCommand({
         `Days are those of the local time zone. The cost of a call is computed from model.prices in the settings, else it is what its endpoint reports, else the list price of ${PRICE_LIST.date}.`,
       ),
   async run(args) {
-    const { reportBudgets } = await import('../../../client/inspect/budget-report.ts');
+    const { reportBudgets, sumUsage } = await import('../../../client/inspect/budget-report.ts');
     const { reportUsage } = await import('../../../client/inspect/usage.ts');
-    const { sumUsage } = await import('../../../client/inspect/usage-total.ts');
     const client = await openWorkspaceClient(args);
     const budgets = reportBudgets(client.paths, new Date(), daemonConfig(client));
     if (args.by !== undefined) return printBy(budgets.by[args.by], args.by, args.json === true);
@@ -36,6 +34,7 @@ export const usage = defineCommand({
     else if (total.calls === 0) printNote('No model has been called yet.');
     else print(formatUsage(sumWithChildren(sessions, sumUsage), days, total));
     if (!args.json && args.session === undefined) printBudgets(budgets);
+    if (!args.json) printCheckpoints(sessions);
     const unreadable = sessions.filter(({ problem }) => problem !== null);
     for (const { session, problem } of unreadable)
       printError(toSingleLine(`Not counted: ${readableName(session)}: ${problem}`, 1000));
@@ -45,6 +44,23 @@ export const usage = defineCommand({
     return unreadable.length > 0 ? 'error' : 'ok';
   },
 });
+
+/** How many of the largest are named. */
+const MOST_NAMED = 3;
+
+/** What the checkpoints take on the disk, the largest first. */
+function printCheckpoints(sessions: readonly SessionUsage[]): void {
+  const kept = sessions.filter(({ checkpoints }) => checkpoints.bytes > 0);
+  if (kept.length === 0) return;
+  const sorted = kept.sort((one, other) => other.checkpoints.bytes - one.checkpoints.bytes);
+  const megabytes = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
+  const total = kept.reduce((sum, { checkpoints }) => sum + checkpoints.bytes, 0);
+  const named = sorted
+    .slice(0, MOST_NAMED)
+    .map(({ session, checkpoints: { count, bytes } }) => `${readableName(session)} ${megabytes(bytes)} (${count})`);
+  const more = kept.length > MOST_NAMED ? `, and ${kept.length - MOST_NAMED} more` : '';
+  printNote(toSingleLine(`Checkpoints of work/ take ${megabytes(total)}: ${named.join(', ')}${more}.`, 500));
+}
 
 /** The file that the running daemon reads its settings from; undefined for `agentd.json`. */
 function daemonConfig(client: Client): string | undefined {
@@ -104,11 +120,12 @@ function sumWithChildren(
     .sort((a, b) => b.tokens - a.tokens);
 }
 
-const USAGE_HEAD = ['CALLS', 'TOKENS', 'COST'];
+const USAGE_HEAD = ['CALLS', 'TOKENS', 'CACHED', 'COST'];
 
-const usageCells = ({ calls, tokens, cost, unpriced }: UsageTotal): string[] => [
+const usageCells = ({ calls, tokens, cached, cost, unpriced }: UsageTotal): string[] => [
   `${calls}`,
   `${tokens}`,
+  `${cached}`,
   unpriced === calls ? 'unknown' : `${cost.toFixed(4)}${unpriced > 0 ? ` and ${unpriced} calls of unknown cost` : ''}`,
 ];
 
@@ -116,10 +133,10 @@ function formatUsage(sessions: readonly NamedUsage[], days: readonly DayUsage[],
   return formatTable([
     ['SESSION', ...USAGE_HEAD],
     ...sessions.map((one) => [toSingleLine(readableName(one.session), 40), ...usageCells(one)]),
-    ['', '', '', ''],
+    ['', '', '', '', ''],
     ['DAY', ...USAGE_HEAD],
     ...days.map((one) => [one.day, ...usageCells(one)]),
-    ['', '', '', ''],
+    ['', '', '', '', ''],
     ['TOTAL', ...usageCells(total)],
   ])
     .split('\n')

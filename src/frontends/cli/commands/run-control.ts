@@ -60,8 +60,6 @@ export const stopRun = defineMessageCommand(
 
 export const cancel = defineMessageCommand('cancel', 'Abort the call in flight and end the plan', 'cancel');
 
-export const undo = defineMessageCommand('undo', 'Reopen the step that was closed last', 'undo');
-
 export const newConversation = defineMessageCommand('new', 'Archive the plan and start a new conversation', 'new');
 
 export const approve = defineCommand({

@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client, StepExplanation } from '../../../client/index.ts';
+import type { ChangeCounts } from '../../../protocol/session/checkpoint.ts';
 import type { Event, EventOf } from '../../../protocol/session/event.ts';
 import { type Actor, inlineText } from '../../../protocol/session/log-entry.ts';
 import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
@@ -83,47 +84,110 @@ function summarizeHold(event: EventOf<'browser.taken' | 'browser.returned'>): st
   return `by ${event.from ?? (event.by === 'person' ? 'a person' : 'the daemon')}${HOLD_ENDED[event.reason]}`;
 }
 
+const formatCounts = ({ added, changed, removed }: ChangeCounts): string =>
+  `${added} added, ${changed} changed, ${removed} removed`;
+
+function summarizePlanChanges(event: EventOf<'plan.edited' | 'plan.revised'>): string {
+  const changes = event.changes.map(({ what }) => what);
+  if (event.type === 'plan.revised') return `${event.reason}: ${changes.join(', ')}`;
+  return `by ${authorName({ by: event.by, author: event.from })}: ${[...changes, ...event.ignored].join('; ')}`;
+}
+
+function summarizeWork(event: EventOf<'work.saved' | 'work.restored'>): string {
+  const { checkpoint, counts, fault = '' } = event;
+  if (event.type === 'work.restored') return fault || `from checkpoint ${checkpoint}, ${formatCounts(counts)}`;
+  const { why, steps, files, left_out } = event;
+  const when = steps.length > 0 ? `end of ${steps.join(', ')}` : why.replace('_', ' ');
+  if (checkpoint === null) return `none (${when}): ${fault}`;
+  const partial = left_out === undefined ? '' : `, ${left_out} left out`;
+  return `${checkpoint} (${when}${partial}), ${formatCounts(counts)}: ${files.map(({ path }) => path).join(', ')}`;
+}
+
+function summarizeMeaning(event: EventOf<'message.interpreted' | 'meaning.asked'>): string {
+  if (event.type === 'meaning.asked') return `of ${event.message}`;
+  return `${event.message} is ${event.meaning}, by the ${event.by}${event.error === undefined ? '' : `: ${event.error}`}`;
+}
+
+function summarizeCallEnd(event: EventOf<'tool.finished' | 'tool.interrupted'>): string {
+  if (event.type === 'tool.finished')
+    return `${event.call} ${event.ok ? 'ok' : 'failed'}, ${event.ms} ms: ${inlineText(event.output)}`;
+  return `${event.call} ${event.outcome === 'unknown' ? 'may or may not have run' : 'did not run'}: ${event.why}`;
+}
+
+function summarizeApproval(event: EventOf<'approval.asked' | 'approval.answered'>): string {
+  if (event.type === 'approval.asked') return `${event.id}, ${event.name}, ${event.why}: ${event.display}`;
+  return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
+}
+
+/** What a daemon left open, and what recovery found wrong with the log. */
+function summarizeOpenWork(event: EventOf<'recovery.started' | 'daemon.stopped'>): string {
+  const wrong = event.type === 'recovery.started' ? [...(event.cut ?? []), event.error] : [];
+  return [...event.open, ...wrong.filter((text) => text !== undefined)].join('; ');
+}
+
+function summarizeModelCall(event: EventOf<'model.answered' | 'model.failed'>): string {
+  if (event.type === 'model.answered')
+    return `${event.usage.tokens} tokens, ${event.ms} ms${formatCalls(event)}: ${event.text}`;
+  const next = event.retry_at ? `, next attempt at ${formatLocalTime(event.retry_at)}` : '';
+  return `${event.kind}, attempt ${event.attempt}${next}: ${event.error}`;
+}
+
+function summarizeChild(event: EventOf<'child.sent' | 'child.asked' | 'child.replied'>): string {
+  if (event.type === 'child.asked')
+    return event.calls.map(({ session, id, tool, display }) => `${session} ${id}, ${tool} ${display}`).join('; ');
+  if (event.type === 'child.replied')
+    return `${event.step} from ${event.child}, ${event.reply.status}: ${event.reply.text}`;
+  return `${event.step} to ${event.child}, attempt ${event.attempt}${event.command ? `, /${event.command}` : ''}`;
+}
+
 function summarizeEvent(event: Event): string {
   switch (event.type) {
     case 'session.opened':
-      return event.key;
+    case 'session.forked':
+      return 'key' in event ? event.key : `${event.how} of ${event.from}, up to its event ${event.seq - 1}`;
     case 'message.received':
       return `${event.name}: ${event.command ? `/${event.command} ` : ''}${inlineText(event.body)}`;
+    case 'message.interpreted':
+    case 'meaning.asked':
+      return summarizeMeaning(event);
     case 'run.started':
       return `for ${event.message}${event.paused_plan ? `, beside the paused plan ${event.paused_plan}` : ''}`;
     case 'mode.chosen':
       return `${event.mode}: ${event.mode_reason}`;
+    case 'model.set':
     case 'mode.set':
-      return `${event.mode ?? 'as in the settings'}, for ${event.message}`;
+      return `${(event.type === 'mode.set' ? event.mode : event.model) ?? 'as in the settings'}, for ${event.message}`;
     case 'run.resumed':
       return `by ${event.by}, for ${event.message}`;
     case 'model.answered':
-      return `${event.usage.tokens} tokens, ${event.ms} ms${formatCalls(event)}: ${event.text}`;
     case 'model.failed':
-      return `${event.kind}, attempt ${event.attempt}${event.retry_at ? `, next attempt at ${formatLocalTime(event.retry_at)}` : ''}: ${event.error}`;
+      return summarizeModelCall(event);
     case 'tool.started':
       return `${event.call} ${event.name} ${event.args}`;
     case 'tool.finished':
-      return `${event.call} ${event.ok ? 'ok' : 'failed'}, ${event.ms} ms: ${inlineText(event.output)}`;
     case 'tool.interrupted':
-      return `${event.call} ${event.outcome === 'unknown' ? 'may or may not have run' : 'did not run'}: ${event.why}`;
+      return summarizeCallEnd(event);
     case 'approval.asked':
-      return `${event.id}, ${event.name}, ${event.why}: ${event.display}`;
     case 'approval.answered':
-      return `${event.id ?? event.call} ${event.decision} by ${event.by}${event.why && `: ${event.why}`}`;
+      return summarizeApproval(event);
     case 'browser.taken':
     case 'browser.returned':
       return summarizeHold(event);
+    case 'work.saved':
+    case 'work.restored':
+      return summarizeWork(event);
     case 'plan.started':
       return `${event.id} (${event.mode}): ${event.goal}`;
     case 'plan.edited':
-      return `by ${authorName({ by: event.by, author: event.from })}: ${[...event.changes.map((change) => change.what), ...event.ignored].join('; ')}`;
+    case 'plan.revised':
+      return summarizePlanChanges(event);
     case 'plan.ended':
       return `${event.plan} ${event.status}: ${event.reason}`;
     case 'step.added':
       return `${event.step.id}: ${event.step.description}`;
     case 'step.started':
-      return event.step;
+    case 'step.reopened':
+      return `${event.step}${'by' in event ? ` by ${event.by}` : ''}`;
     case 'step.progressed':
       return `${event.step} ${event.progress.current}/${event.progress.total}`;
     case 'step.claimed':
@@ -134,19 +198,12 @@ function summarizeEvent(event: Event): string {
       return `${event.step} by ${event.by}: ${event.result || event.evidence}`;
     case 'step.failed':
     case 'step.blocked':
-      return `${event.step} by ${event.by}: ${event.error}`;
     case 'step.skipped':
-      return `${event.step} by ${event.by}: ${event.reason}`;
-    case 'step.reopened':
-      return `${event.step} by ${event.by}`;
-    case 'plan.revised':
-      return `${event.reason}: ${event.changes.map((change) => change.what).join(', ')}`;
+      return `${event.step} by ${event.by}: ${'error' in event ? event.error : event.reason}`;
     case 'child.sent':
-      return `${event.step} to ${event.child}, attempt ${event.attempt}${event.command ? `, /${event.command}` : ''}`;
     case 'child.asked':
-      return event.calls.map(({ session, id, tool, display }) => `${session} ${id}, ${tool} ${display}`).join('; ');
     case 'child.replied':
-      return `${event.step} from ${event.child}, ${event.reply.status}: ${event.reply.text}`;
+      return summarizeChild(event);
     case 'context.compacted':
       return event.summary === '' ? 'a new conversation' : `up to ${event.upto}: ${event.summary}`;
     case 'run.ended':
@@ -156,9 +213,8 @@ function summarizeEvent(event: Event): string {
     case 'reply.published':
       return `to ${event.message}`;
     case 'recovery.started':
-      return [...event.open, ...(event.cut ?? []), ...(event.error === undefined ? [] : [event.error])].join('; ');
     case 'daemon.stopped':
-      return event.open.join('; ');
+      return summarizeOpenWork(event);
     default:
       return event satisfies never;
   }
@@ -194,16 +250,24 @@ export const why = defineCommand({
 /** Why each step is closed, or one of them. Throws UserError if there is no such step. */
 export async function explainPlan(client: Client, session: string, step: string | undefined) {
   const { findStepExplanation, explainSteps } = await import('../../../client/inspect/explain-steps.ts');
+  const { formatStepFiles } = await import('../../../client/inspect/session-details.ts');
   const { name, events } = await loadEvents(client, session);
   const found = explainSteps(name, events, formatLocalTime);
   const steps = step === undefined ? found.steps : [findStepExplanation(found, step)];
-  return { steps, text: steps.map(formatExplanation).join('\n'), hasPlan: found.plan !== null };
+  return {
+    steps,
+    text: steps.map((one) => formatExplanation(one, formatStepFiles)).join('\n'),
+    hasPlan: found.plan !== null,
+  };
 }
 
-/** The sentence about a step; below it rejected claims and earlier times it was closed and reopened. */
-function formatExplanation({ text, closed, moments }: StepExplanation): string {
+type FormatStepFiles = typeof import('../../../client/inspect/session-details.ts').formatStepFiles;
+
+/** The sentence about a step; below it its files, rejected claims and earlier times it was closed and reopened. */
+function formatExplanation({ text, closed, moments, work }: StepExplanation, filesOf: FormatStepFiles): string {
   const before = moments.filter((moment) => moment !== closed && moment.is !== 'asked' && moment.is !== 'claimed');
-  return [text, ...before.map((moment) => `    it ${moment.text}.`)].map(stripControls).join('\n');
+  const files = work && work.changed > 0 ? [`    it changed in work/: ${filesOf(work)}.`] : [];
+  return [text, ...files, ...before.map((moment) => `    it ${moment.text}.`)].map(stripControls).join('\n');
 }
 
 /** Note about events that retention has removed. */

@@ -82,6 +82,7 @@ async function formatDetails(
     ...(session.at ? [`Last change: ${formatLocalTime(session.at)}`] : []),
     '',
     stripControls(summary),
+    ...(await formatChangedFiles(session.stepCheckpoints)),
     ...(await formatChildren(children, place)),
     ...(asked ? ['', 'Waiting for an answer to:', stripControls(asked)] : []),
     ...(failure ? ['', 'Why it failed:', stripControls(failure)] : []),
@@ -142,6 +143,20 @@ async function withoutPlan(text: string, plan: Plan | null): Promise<string> {
     (rest, language) => rest.replace(`\n\n${formatPlanSummary(plan, language)}`, () => ''),
     text,
   );
+}
+
+/** Steps whose files are named. */
+const MOST_STEPS = 5;
+
+/** What the last steps changed in `work/`. */
+async function formatChangedFiles(steps: SessionDetails['session']['stepCheckpoints']): Promise<string[]> {
+  const changed = Object.entries(steps).filter(([, { changed }]) => changed > 0);
+  if (changed.length === 0) return [];
+  const { formatStepFiles } = await import('../../../client/inspect/session-details.ts');
+  const lines = changed
+    .slice(-MOST_STEPS)
+    .map(([step, work]) => `  ${step}: ${toSingleLine(formatStepFiles(work), 200)}`);
+  return ['', colorize('bold', 'Files changed in work/'), ...lines];
 }
 
 /** The child sessions, indented: the state of each, and its steps. */

@@ -3,7 +3,7 @@ import { firstFew } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { commandLine, NoSuchSession } from '../../../client/sessions/client-errors.ts';
-import type { ModelSettings } from '../../../protocol/settings/config.ts';
+import type { ModelSettings } from '../../../protocol/settings/model-settings.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { workspaceRoot } from '../../command-line.ts';
 import { stripControls } from './terminal.ts';

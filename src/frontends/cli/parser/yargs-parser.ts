@@ -12,11 +12,12 @@ import {
   WORKSPACE_OPTION,
 } from '../../command-line.ts';
 import { config } from '../admin/config-file.ts';
+import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
 import { help, PAGES } from '../admin/help-pages.ts';
+import { acceptLog, archive, doctor, rebuild, remove, rename, settings } from '../admin/maintenance.ts';
 import { usage } from '../admin/usage-report.ts';
 import { acp, mcp, open, restart, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
-import { acceptLog, archive, doctor, rebuild, remove, rename, settings } from '../commands/maintenance.ts';
 import { plan } from '../commands/plan-actions.ts';
 import {
   approvals,
@@ -28,7 +29,6 @@ import {
   newConversation,
   pause,
   stopRun,
-  undo,
 } from '../commands/run-control.ts';
 import { schedule } from '../commands/schedule-command.ts';
 import { reply, send } from '../commands/send.ts';
@@ -37,12 +37,24 @@ import { show } from '../commands/show.ts';
 import { status } from '../commands/status.ts';
 import { run, saveTemplate, templates } from '../commands/template-commands.ts';
 import { watch } from '../commands/watch-run.ts';
+import { diff, files, restore, undo } from '../commands/work-files-commands.ts';
 import type { CliCommand, CliServices, GlobalOptions } from '../common/command.ts';
 import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/command.ts';
 import { chat, top } from '../live/live-commands.ts';
 
 /** Options that may be given several times, and positionals of several words. */
-const REPEATABLE_FLAGS = ['file', 'text', 'note', 'args', 'param', 'params', 'sessions', 'allow-host', 'allowHost'];
+const REPEATABLE_FLAGS = [
+  'file',
+  'path',
+  'text',
+  'note',
+  'args',
+  'param',
+  'params',
+  'sessions',
+  'allow-host',
+  'allowHost',
+];
 
 /** Options that are set or not. yargs reads any value of theirs as "no". */
 const BOOLEAN_FLAGS = new Set([
@@ -53,6 +65,10 @@ const BOOLEAN_FLAGS = new Set([
   'after',
   'ask',
   'yes',
+  'full',
+  'dry-run',
+  'files',
+  'keep-files',
   'force',
   'follow',
   'always',
@@ -256,8 +272,9 @@ const COMMANDS: readonly CliCommand[] = [
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[chat, top],
   ...[list, show, reply, plan, why, jobs, watch, log],
+  ...[files, diff, restore],
   ...[templates, saveTemplate, schedule],
   ...[settings, config, usage, help],
   ...[serve, open, token, acp, mcp],
-  ...[archive, remove, rename, rebuild, acceptLog, doctor],
+  ...[archive, remove, rename, fork, exportCommand, importCommand, rebuild, acceptLog, doctor],
 ];

@@ -24,6 +24,8 @@ const OPEN_PATHS = new Set([
     '/app.webmanifest',
   ],
 ]);
+/** The path of the page of a link, which shows a waiting call and takes its answer. */
+export const ANSWER_PATH = '/answer/';
 const WRITES = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 
 const withoutPort = (host: string): string => host.replace(/:\d{1,5}$/, '');
@@ -104,7 +106,7 @@ export function checkToken(
     reported.add(text);
   };
   return async (c, next) => {
-    if (OPEN_PATHS.has(c.req.path)) return next();
+    if (OPEN_PATHS.has(c.req.path) || c.req.path.startsWith(ANSWER_PATH)) return next();
     const { owner } = c.env;
     const header = c.req.header('authorization');
     const came = /^Bearer +(\S+) *$/i.exec(header ?? '')?.[1];
@@ -153,7 +155,7 @@ const bearerOf = (holders: TokenHolders, token: string | undefined): Client | un
 const cameWithout = (cookie: string | undefined): string =>
   cookie === undefined ? 'none' : 'a cookie of another login, or without the key of its page';
 
-const UPLOAD_PATH = /^\/api\/sessions\/[^/]+\/uploads$/;
+const UPLOAD_PATH = /^\/api\/sessions\/[^/]+\/uploads$|^\/api\/import$/;
 
 /**
  * Refuses writes without the right content type: pages of other sites can send text and forms without a preflight. Also
@@ -161,7 +163,9 @@ const UPLOAD_PATH = /^\/api\/sessions\/[^/]+\/uploads$/;
  */
 export const checkContentType: MiddlewareHandler = async (c, next) => {
   const type = c.req.header('content-type');
-  const wanted = UPLOAD_PATH.test(c.req.path) ? 'application/octet-stream' : 'application/json';
+  // The link of an answer is itself the secret that a page of another site lacks.
+  const form = c.req.path.startsWith(ANSWER_PATH) ? 'application/x-www-form-urlencoded' : undefined;
+  const wanted = form ?? (UPLOAD_PATH.test(c.req.path) ? 'application/octet-stream' : 'application/json');
   if (WRITES.has(c.req.method) && type?.split(';', 1)[0]?.trim().toLowerCase() !== wanted)
     throw new HttpProblem(415, {
       wanted: `Content-Type ${wanted}`,

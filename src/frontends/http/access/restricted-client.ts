@@ -1,4 +1,4 @@
-import { isBrowserOrder } from '../../../client/actions/access.ts';
+import { isBrowserOrder, isRestoreOrder } from '../../../client/actions/access.ts';
 import type { Schedules } from '../../../client/actions/schedules.ts';
 import type { Client } from '../../../client/index.ts';
 import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
@@ -45,6 +45,11 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     markReplyRead: inSession('send', client.markReplyRead),
     files: inSession('read', client.files),
     openFile: inSession('read', client.openFile),
+    checkpoints: inSession('read', client.checkpoints),
+    filesAt: inSession('read', client.filesAt),
+    diffWork: inSession('read', client.diffWork),
+    previewRestore: inSession('read', client.previewRestore),
+    previewUndo: inSession('read', client.previewUndo),
     async *list() {
       for await (const one of client.list()) if (maySee(one.name)) yield one;
     },
@@ -64,6 +69,9 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     archive: inSession('admin', client.archive),
     remove: inSession('admin', client.remove),
     rename: inSession('admin', (key, to) => client.rename(key, creatable(to))),
+    forkSession: inSession('admin', (key, moment, name) => client.forkSession(key, moment, creatable(name))),
+    exportSessions: async (keys) => client.exportSessions(keys.map((key) => existing(key, 'admin'))),
+    importSessions: asAdmin((bytes, as) => client.importSessions(bytes, as, (name) => void creatable(name))),
     templates: client.templates,
     saveTemplate: inSession('admin', client.saveTemplate),
     daemon: client.daemon,
@@ -152,6 +160,7 @@ function rightsOf(user: AccessToken, client: Client): Rights {
       const name = mustExist ? rights.existing(key, 'send') : rights.creatable(key);
       if (message.from !== undefined && message.from !== user.name) throw senderProblem(user, message.from);
       if (isBrowserOrder(message)) rights.need('approve', 'a message that takes over the browser or gives it back');
+      if (isRestoreOrder(message)) rights.need('admin', 'a message that restores files');
       if (!includesRole(user.role, 'approve')) {
         const answered = await findAnsweredCall(client, name, message);
         if (answered === 'words') rights.need('approve', 'a message that could answer a waiting call');

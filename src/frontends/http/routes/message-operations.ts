@@ -63,7 +63,7 @@ const AnswerBody = z.strictObject({
   decision: ApprovalDecision.describe('"always" also adds the rule to session.json.'),
 });
 
-const EmptyBody = z.strictObject({}).optional();
+export const EmptyBody = z.strictObject({}).optional();
 
 /** Commands without arguments; each is one operation. */
 const RUN_COMMANDS = [
@@ -73,7 +73,7 @@ const RUN_COMMANDS = [
   { command: 'undo', id: 'undoStep', summary: 'Reopen the step that was closed last' },
 ] as const;
 
-const ACCEPTED = { 202: { describe: 'The message is durably in the inbox.', schema: Sent } };
+export const ACCEPTED = { 202: { describe: 'The message is durably in the inbox.', schema: Sent } };
 
 /** Messages to a session and its replies. */
 export const MESSAGE_OPERATIONS: readonly HttpOperation[] = [
@@ -81,7 +81,7 @@ export const MESSAGE_OPERATIONS: readonly HttpOperation[] = [
     ...{ method: 'post', path: '/api/sessions/{session}/messages', id: 'sendMessage' },
     summary: 'Send a message; creates the session if needed',
     ...{ params: InSession, headers: IdempotencyKey, body: MessageBody, answers: ACCEPTED, problems: [409, 422] },
-    run: ({ client, params, headers, body }) => send(client, params.session, body, headers),
+    run: ({ client, params, headers, body }) => sendMessage(client, params.session, body, headers),
   }),
   defineOperation({
     ...{ method: 'get', path: '/api/sessions/{session}/replies/{name}', id: 'getReply' },
@@ -110,13 +110,14 @@ export const MESSAGE_OPERATIONS: readonly HttpOperation[] = [
     summary: 'Resume the run, with an optional note and options',
     ...{ params: InSession, headers: IdempotencyKey, body: ContinueBody, answers: ACCEPTED, problems: [404, 409] },
     run: ({ client, params, headers, body: { note: text, options } = {} }) =>
-      send(client, params.session, { command: 'continue', text, options }, headers, { mustExist: true }),
+      sendMessage(client, params.session, { command: 'continue', text, options }, headers, { mustExist: true }),
   }),
   ...RUN_COMMANDS.map(({ command, id, summary }) =>
     defineOperation({
       ...{ method: 'post', path: `/api/sessions/{session}/${command}`, id, summary },
       ...{ params: InSession, headers: IdempotencyKey, body: EmptyBody, answers: ACCEPTED, problems: [404, 409] },
-      run: ({ client, params, headers }) => send(client, params.session, { command }, headers, { mustExist: true }),
+      run: ({ client, params, headers }) =>
+        sendMessage(client, params.session, { command }, headers, { mustExist: true }),
     }),
   ),
   defineOperation({
@@ -127,14 +128,15 @@ export const MESSAGE_OPERATIONS: readonly HttpOperation[] = [
     async run({ client, params, headers, body: { hash, decision } }) {
       const asked = await client.approvalRequest(params.session, params.number);
       const message = approvalMessage(asked, hash, decision);
-      return send(client, asked.session, message, headers, { mustExist: true });
+      return sendMessage(client, asked.session, message, headers, { mustExist: true });
     },
   }),
 ];
 
 type Message = Parameters<Client['send']>[1];
 
-async function send(
+/** Drops a message as an operation, once for each `Idempotency-Key`. */
+export async function sendMessage(
   client: Client,
   session: string,
   message: Message,

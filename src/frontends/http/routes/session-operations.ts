@@ -123,6 +123,7 @@ const Settings = z.object({
 const UsageSums = z.object({
   calls: z.int(),
   tokens: z.int(),
+  cached: z.int().describe('Of the tokens, those that endpoints reported as cached.'),
   cost: z.number().describe('Of the calls whose cost is known, in the currency of the prices in the settings.'),
   unpriced: z.int().describe('Calls whose cost is unknown.'),
 });
@@ -134,6 +135,7 @@ const Usage = z.object({
       session: z.string(),
       days: z.array(DayUsage),
       removed_events: z.int().describe('Events that retention removed; their calls are not counted.'),
+      checkpoints: z.object({ count: z.int(), bytes: z.int() }).describe('Those of work/ that are kept.'),
       problem: z.string().nullable().describe('Why the event log cannot be read; then nothing of it is counted.'),
     }),
   ),

@@ -11,7 +11,9 @@ import {
   type HttpServices,
   jsonAnswer,
 } from '../common/operation.ts';
+import { addAnswerPage } from '../routes/answer-page.ts';
 import { BROWSER_OPERATIONS, serveBrowserSocket } from '../routes/browser-socket.ts';
+import { CHECKPOINT_OPERATIONS } from '../routes/checkpoint-operations.ts';
 import { STREAM_OPERATION, serveEventSocket } from '../routes/event-stream.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
 import { addPageRoutes } from '../routes/page-routes.ts';
@@ -27,6 +29,7 @@ export const OPERATIONS: readonly HttpOperation[] = [
   ...MESSAGE_OPERATIONS,
   ...BROWSER_OPERATIONS,
   ...FILE_OPERATIONS,
+  ...CHECKPOINT_OPERATIONS,
   STREAM_OPERATION,
   ...WORKSPACE_OPERATIONS,
   ...SCHEDULE_OPERATIONS,
@@ -62,6 +65,7 @@ export function createHttpApp(
   for (const path of new Set(OPERATIONS.map((one) => one.path))) app.use(honoPath(path), checkMethod(path));
   app.use(checkContentType);
   addPageRoutes(app, access.page);
+  addAnswerPage(app, services.workspace);
   app.get('/healthz', () => jsonAnswer({ status: 'ok' }));
   app.get('/readyz', () => readiness(services.workspace));
   app.get('/openapi.json', () => jsonAnswer(openApiDocument(OPERATIONS, packageVersion())));

@@ -28,6 +28,7 @@ export type SessionView = Pick<SessionDetails, 'name' | 'title' | 'unserved' | '
   run_end: { status: string; reason: string; text: string; spent: Usage } | null;
   question: UserQuestion | null;
   browser: { open: boolean; taken: SessionDetails['session']['browserHold'] };
+  work: { last: number; restored_for: string | null; steps: SessionDetails['session']['stepCheckpoints'] };
 };
 
 /** A call that waits for approval, in the session or one of its child sessions. */
@@ -193,10 +194,14 @@ export function describeProblem(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-type PageCommand = 'continue' | 'pause' | 'stop' | 'cancel' | 'undo';
+type PageCommand = 'continue' | 'pause' | 'stop' | 'cancel' | 'undo' | 'undo-files';
 
 export const sendCommand = (session: string, command: PageCommand): Promise<boolean> =>
   act(() => sendOnce(sessionPath(session, `/${command}`), {}));
+
+/** Makes the files in `work/` what they were at a checkpoint. False if it was refused. */
+export const restoreFiles = (session: string, at: number): Promise<boolean> =>
+  act(() => sendOnce(sessionPath(session, '/restore'), { at: String(at) }));
 
 /** Takes over the browser, or gives it back. False if it was refused. */
 export const orderBrowser = (session: string, order: 'take' | 'return'): Promise<boolean> =>

@@ -7,12 +7,13 @@ import { hrefOf, labelOf, route } from '../data/overview.ts';
 import { shownPlan, stepDraft } from '../data/plan-edits.ts';
 import { stepState } from '../data/plan-graph.ts';
 import { type SessionView, sendCommand } from '../data/session.ts';
-import { Button, Facts, FileLinks, StateLabel, Unfold, useJson } from '../parts/controls.tsx';
+import { Button, Facts, FileLinks, StateLabel, SureButton, Unfold, useJson } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatDuration, words } from '../text/wording.ts';
 import { AddStep, EditOutcomeNotice, StepActions, StepForm, stepElementId } from './plan-editor.tsx';
 import { PlanGraphView } from './plan-graph.tsx';
 import { PlanTimeline } from './plan-timeline.tsx';
+import { hasChangedFiles, StepFiles } from './step-files.tsx';
 
 const PLAN_VIEWS = ['list', 'graph', 'time'] as const;
 type PlanView = (typeof PLAN_VIEWS)[number];
@@ -28,7 +29,7 @@ function choosePlanView(view: PlanView): void {
 
 /** The plan, as a list, graph or timeline. Each step expands to its details and what can be changed. */
 export function PlanPanel({ view }: { view: SessionView }) {
-  const { tabs, noPlan, stepActions, planViews } = words.value;
+  const { tabs, noPlan, stepActions, stepFiles, planViews } = words.value;
   const title = tabs.run;
   const { name } = view;
   const plan = shownPlan(view);
@@ -52,6 +53,11 @@ export function PlanPanel({ view }: { view: SessionView }) {
           ))}
         </fieldset>
         {plan?.steps.some(hasEnded) && <Button onClick={() => sendCommand(name, 'undo')}>{stepActions.undo}</Button>}
+        {plan?.steps.some(({ id }) => hasChangedFiles(id)) && (
+          <SureButton question={stepFiles.undoQuestion} onClick={() => sendCommand(name, 'undo-files')}>
+            {stepFiles.undo}
+          </SureButton>
+        )}
       </div>
       {!plan && <p class="quiet">{noPlan}</p>}
       {plan && shown === 'graph' && <PlanGraphView session={name} plan={plan} selected={selected} />}
@@ -110,6 +116,7 @@ function StepEntry({ session, plan, step }: StepProps) {
 function StepDetails({ session, step }: { session: string; step: Step }) {
   const { decidedBy, completedBy, evidence, result, error, notes, tabs, child, needs, took, attempts, why } =
     words.value;
+  const { stepFiles } = words.value;
   const { started_at: began, completed_at: ended } = step;
   const facts: Array<[string, ComponentChildren]> = [
     [decidedBy, step.completed_by && completedBy[step.completed_by]],
@@ -120,6 +127,7 @@ function StepDetails({ session, step }: { session: string; step: Step }) {
     [needs, step.needs?.join(', ')],
     [took, began && ended ? formatDuration(Date.parse(ended) - Date.parse(began)) : undefined],
     [attempts, step.attempts?.toString()],
+    [stepFiles.changed, hasChangedFiles(step.id) && <StepFiles session={session} step={step.id} />],
     [tabs.files, step.attachments && <FileLinks session={session} files={step.attachments} />],
     [child, step.child && <a href={hrefOf(step.child)}>{labelOf(step.child)}</a>],
     [why, <Why key="why" session={session} step={step.id} />],

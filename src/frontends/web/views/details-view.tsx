@@ -1,8 +1,7 @@
 import type { ScheduleSummary } from '../../../client/actions/schedules.ts';
 import type { SettingsReport } from '../../../client/actions/settings-edit.ts';
-import type { BudgetReport } from '../../../client/inspect/budget-report.ts';
+import type { BudgetReport, UsageTotal } from '../../../client/inspect/budget-report.ts';
 import type { UsageReport } from '../../../client/inspect/usage.ts';
-import type { UsageTotal } from '../../../client/inspect/usage-total.ts';
 import type { Occurrence } from '../../../protocol/schedules/schedule.ts';
 import { hrefOf } from '../data/overview.ts';
 import { openSession } from '../data/session.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { resetDelayMs } from '../../src/models/answer/reset-times.ts';
+import { resetDelayMs } from '../../src/models/answer/refusal-facts.ts';
 
 const SENT = Date.parse('2030-03-05T10:00:00Z');
 const DATED = { date: 'Tue, 05 Mar 2030 10:00:00 GMT' };

@@ -1,0 +1,100 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { ground } from '../support/daemon.ts';
+import { type Answer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+
+async function endpoint(script: ScriptEntry[] | ScriptEntry) {
+  const server = await startOpenAI(script);
+  onTestFinished(() => server.close());
+  return server;
+}
+
+const flagsFor = (url: string) => ['--base-url', url, '--model', 'm'];
+const append = (word: string) => JSON.stringify({ command: `echo ${word} >> log.txt` });
+const steps = '[Step] Append one\n[Step] Append two\n[Step] Append three';
+const first: Answer = { text: steps, calls: [{ id: 'c1', name: 'shell', args: append('one') }] };
+
+test.each([
+  ['<function=…>', (word: string) => `<function=shell>${append(word)}</function>`],
+  ['JSON', (word: string) => JSON.stringify({ name: 'shell', arguments: JSON.parse(append(word)) })],
+])('calls that a server passes on as text (%s) run, and the plan is done by what they did', async (_, written) => {
+  const server = await endpoint([
+    first,
+    { text: `[Done: one is appended]\n${written('two')}` },
+    { text: `[Done: two is appended]\n${written('three')}` },
+    { text: '[Done: three is appended] All three are in log.txt.' },
+  ]);
+  const on = ground();
+  await on.start(flagsFor(server.url));
+  on.sh('demo', 'mkdir inbox && echo "Append one, two and three to log.txt" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toMatch(/status: done[\s\S]*All three are in log\.txt/);
+  expect(on.sh('demo', 'cat work/log.txt')).toBe('one\ntwo\nthree\n');
+});
+
+test('half an answer and a lost call close no step and are no reply that says done', async () => {
+  const server = await endpoint([first, { text: 'Two is appended. [Done] And', finish: 'content_filter' }]);
+  const on = ground();
+  await on.start(flagsFor(server.url));
+  on.sh('demo', 'mkdir inbox && echo "Append one, two and three to log.txt" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toMatch(/status: paused[\s\S]*reason: unfinished[\s\S]*content_filter/);
+  const plan: { steps: Array<{ status: string }> } = JSON.parse(on.sh('demo', 'cat plan.json'));
+  expect(plan.steps.filter(({ status }) => status === 'completed')).toEqual([]);
+});
+
+test('a session goes on with another endpoint, whose rules its history breaks', async () => {
+  const local = await endpoint([
+    { text: '', calls: [{ id: 'call_0_0', name: 'functions.shell', args: append('one') }] },
+    { text: 'One is appended.' },
+  ]);
+  const strict = await endpoint((seen) => {
+    const calls = seen.body.messages.flatMap(({ tool_calls: list }) => list ?? []);
+    if (calls.some(({ id }) => !/^[A-Za-z0-9]{9}$/.test(id)))
+      return {
+        status: 400,
+        body: { message: 'Tool call id was call_0_0 but must be a-z, A-Z, 0-9, with a length of 9.' },
+      };
+    if (seen.body.messages.some(({ content }) => content === null))
+      return { status: 400, body: { error: { message: 'Input should be a valid string' } } };
+    return calls.length === 1
+      ? { text: '', calls: [{ id: 'abcdefghi', name: 'shell', args: append('two') }] }
+      : { text: 'Two is appended.' };
+  });
+  const on = ground();
+  const daemon = await on.start(flagsFor(local.url));
+  on.sh('demo', 'mkdir inbox && echo "Append one" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('One is appended.');
+  daemon.process.kill('SIGTERM');
+  await daemon.ended;
+  await on.start(flagsFor(strict.url));
+  on.sh('demo', 'echo "Append two" > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('Two is appended.');
+  expect(on.sh('demo', 'cat work/log.txt')).toBe('one\ntwo\n');
+});
+
+test('an endpoint that resets a used connection in the middle of an answer is asked again, and the daemon lives', async () => {
+  let asked = 0;
+  const piece = (delta: object, finish_reason: string | null = null) =>
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
+  const call = { index: 0, id: 'a', type: 'function', function: { name: 'list_files', arguments: '{}' } };
+  const server = createServer((request, response) => {
+    request.resume().on('end', () => {
+      asked++;
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      if (asked === 2) {
+        response.write(piece({ content: 'Hel' }));
+        setTimeout(() => response.socket?.resetAndDestroy(), 50);
+      } else if (asked === 1)
+        response.end(`${piece({ content: 'Looking.', tool_calls: [call] }, 'tool_calls')}data: [DONE]\n\n`);
+      else response.end(`${piece({ content: 'Hello.' }, 'stop')}data: [DONE]\n\n`);
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const on = ground();
+  const daemon = await on.start(flagsFor(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`));
+  on.sh('demo', 'mkdir inbox && echo "Say hello" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('Hello.');
+  expect([asked, daemon.process.exitCode]).toEqual([3, null]);
+});
