@@ -15,11 +15,11 @@ import type { RebuiltFile } from './actions/session-admin.ts';
 import type { SettingsReport } from './actions/settings-edit.ts';
 import { type SessionHistory, sessionHistory } from './history/moments.ts';
 import type { ApprovalRequest } from './inspect/approval-requests.ts';
-import type { FollowOptions, LogLine, SessionUpdate } from './inspect/follow-log.ts';
 import type { SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
-import type { StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
+import type { ConversationOptions, SessionUpdate, StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
 import type { OpenWorkFile, WorkFolder } from './inspect/work-folder.ts';
+import type { FollowOptions, LogLine } from './sessions/follow-log.ts';
 import { openSessionFolders, readSession, type SessionFolders } from './sessions/session-folders.ts';
 
 /**
@@ -70,7 +70,8 @@ export type Client = SessionHistory & {
   removedEventCount(key: string): Promise<number>;
   /** The number of the last event, from the end of the event log alone; 0 if there is none. */
   lastSeq(key: string): Promise<number>;
-  watch(key: string, signal?: AbortSignal): AsyncGenerator<SessionUpdate>;
+  /** What people see of a session from now on, with its state. */
+  watch(key: string, options?: ConversationOptions): AsyncGenerator<SessionUpdate>;
   /** The events from a position on and the model's text, for readers that reconnect. */
   stream(key: string, options?: StreamOptions): AsyncGenerator<StreamUpdate>;
   /** Throws `DaemonState` while the daemon is working in the session. */
@@ -264,7 +265,7 @@ function inspection(paths: WorkspacePaths, folders: SessionFolders) {
       const session = folders.get(key);
       return (await import('../store/event-log/log-reader.ts')).readLastEvent(session)?.seq ?? 0;
     },
-    watch: (key, signal) => streamUpdates(folders.get(key), signal),
+    watch: (key, options = {}) => streamUpdates(folders.get(key), options),
     stream: (key, options = {}) => streamFrom(folders.get(key), options),
     approvalRequest: async (key, id) =>
       (await import('./inspect/approval-requests.ts')).findApprovalRequest(family(key), id),
@@ -276,11 +277,11 @@ function inspection(paths: WorkspacePaths, folders: SessionFolders) {
 type KnownSession = ReturnType<SessionFolders['get']>;
 
 async function* streamEvents(session: KnownSession, options: FollowOptions): AsyncGenerator<LogLine> {
-  yield* (await import('./inspect/follow-log.ts')).followEvents(session, options);
+  yield* (await import('./sessions/follow-log.ts')).followEvents(session, options);
 }
 
-async function* streamUpdates(session: KnownSession, signal: AbortSignal | undefined): AsyncGenerator<SessionUpdate> {
-  yield* (await import('./inspect/follow-log.ts')).watchSession(session, signal);
+async function* streamUpdates(session: KnownSession, options: ConversationOptions): AsyncGenerator<SessionUpdate> {
+  yield* (await import('./inspect/stream-session.ts')).watchSession(session, options);
 }
 
 async function* streamFrom(session: KnownSession, options: StreamOptions): AsyncGenerator<StreamUpdate> {
@@ -292,7 +293,7 @@ export type { PlanWorkingCopy } from './actions/plan-working-copy.ts';
 export type { MessageProgress } from './actions/sent-messages.ts';
 export type { ApprovalRequest } from './inspect/approval-requests.ts';
 export type { StepExplanation } from './inspect/explain-steps.ts';
-export type { SessionUpdate } from './inspect/follow-log.ts';
 export type { FieldChange, PlanDiff, PlanHistoryEntry } from './inspect/plan-history.ts';
 export type { ChildDetails, SessionDetails } from './inspect/session-details.ts';
 export type { SessionOverview } from './inspect/session-overview.ts';
+export type { SessionUpdate } from './inspect/stream-session.ts';

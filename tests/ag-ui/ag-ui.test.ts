@@ -2,12 +2,10 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { type BaseEvent, buildResumeArray, EventType, HttpAgent } from '@ag-ui/client';
 import { expect, test, vi } from 'vitest';
 import { openAccessTokens } from '../../src/client/actions/access.ts';
-import { jsonPatch } from '../../src/frontends/ag-ui/run-events.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { type Serving, serveHere, serveWorkspace } from '../http/serving.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
 import { TEST_SETTINGS } from '../support/daemon-here.ts';
-import fc from '../support/property.ts';
 
 /** A workspace with a daemon whose model plays `answers`, and `agentctl serve --ag-ui` beside it. */
 async function agUiSetup(answers: object[], settings: object = {}): Promise<Setup & { serving: Serving }> {
@@ -296,40 +294,4 @@ test('what is no run is refused as HTTP has it, and makes no session; without --
   expect(JSON.parse((await ask('GET', '/api/sessions')).text)).toEqual([]);
   const plain = await serveHere(setup());
   expect((await plain.ask('POST', '/ag-ui', { body: message('x') })).status).toBe(404);
-});
-
-test('a patch makes the later value of the earlier one', () => {
-  const keys = fc.constantFrom('a', 'b', '/', '~', '~1', '__proto__');
-  const value = fc.letrec((tie) => ({
-    value: fc.oneof(
-      { depthSize: 'small', withCrossShrink: true },
-      fc.constantFrom(null, true, 0, 1, 'x', ''),
-      fc.array(tie('value'), { maxLength: 4 }),
-      fc.array(fc.tuple(keys, tie('value')), { maxLength: 4 }).map((entries) => Object.fromEntries(entries)),
-    ),
-  })).value;
-  fc.assert(
-    fc.property(value, value, (before, after) => {
-      let made: unknown = structuredClone(before);
-      for (const { op, path, ...rest } of jsonPatch(before, after)) {
-        const parts = path
-          .split('/')
-          .slice(1)
-          .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
-        const given = 'value' in rest ? structuredClone(rest.value) : undefined;
-        const last = parts.pop();
-        if (last === undefined) {
-          made = given;
-          continue;
-        }
-        const at = parts.reduce<unknown>((inner, part) => Object(inner)[part], made);
-        if (Array.isArray(at) && op === 'remove') at.splice(Number(last), 1);
-        else if (Array.isArray(at) && op === 'add') at.push(given);
-        else if (op === 'remove') delete Object(at)[last];
-        else Object.defineProperty(at, last, { value: given, writable: true, enumerable: true, configurable: true });
-      }
-      expect(made).toEqual(after);
-    }),
-    { numRuns: 300 },
-  );
 });

@@ -7,9 +7,8 @@ import { formatSessions, sortByUrgency } from '../../src/frontends/cli/commands/
 import { nextCommands } from '../../src/frontends/cli/commands/show.ts';
 import { formatStatusLine } from '../../src/frontends/cli/commands/watch-run.ts';
 import { formatCommand } from '../../src/frontends/cli/common/command.ts';
-import { formatChatStatus } from '../../src/frontends/cli/live/chat-transcript.ts';
 import { liveWording } from '../../src/frontends/cli/live/live-wording.ts';
-import { topFrame, topRow } from '../../src/frontends/cli/live/top-frame.ts';
+import { formatChatStatus, topFrame, topRow } from '../../src/frontends/cli/live/top-frame.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import type { SessionStanding } from '../../src/protocol/session/reply.ts';
 import { ended, opened, planned, received, record, rig, started } from '../client/rig.ts';

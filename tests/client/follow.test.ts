@@ -1,6 +1,9 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import { openLiveTail, type SessionUpdate, wasWrittenBefore } from '../../src/client/inspect/follow-log.ts';
+import type { SessionUpdate } from '../../src/client/index.ts';
+import { openLiveTail, wasWrittenBefore } from '../../src/client/sessions/follow-log.ts';
+import { stampEvents } from '../../src/store/event-log/event-codec.ts';
+import { type LogExtent, readEventLog } from '../../src/store/event-log/log-reader.ts';
 import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
 import { ended, now, opened, planned, received, record, rig, started } from './rig.ts';
 
@@ -93,7 +96,7 @@ test('who watches sees how it stands, then events and the words of each call, no
   const control = new AbortController();
   const seen: string[] = [];
   const watching = (async () => {
-    for await (const sight of at.client.watch('demo', control.signal)) seen.push(...shownAs(sight));
+    for await (const sight of at.client.watch('demo', { signal: control.signal })) seen.push(...shownAs(sight));
   })();
   const until = async (count: number) => {
     while (seen.length < count) await new Promise((later) => setTimeout(later, 5));
@@ -128,6 +131,28 @@ test('who watches sees how it stands, then events and the words of each call, no
   ]);
 });
 
+test('a reader who continues after an event is told when another daemon replaces it and those before', async () => {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  const paths = at.session('demo');
+  await record(paths, [opened]);
+  const { mark } = (await readEventLog(paths, () => {})) as LogExtent;
+  await record(paths, [received('1.md'), started('1.md')]);
+  const control = new AbortController();
+  const stream = at.client.stream('demo', { after: 3, heartbeatMs: 0, signal: control.signal });
+  expect((await stream.next()).value).toEqual({ is: 'heartbeat' });
+  const [{ segment, offset, seq }, events] = [mark, [received('2.md'), started('2.md'), received('3.md')]];
+  const stamp = { seq, epoch: 2, at: new Date().toISOString(), fence: { segment, offset } };
+  fs.appendFileSync(paths.events, stampEvents(events, stamp).text);
+  const seen: unknown[] = [];
+  for await (const update of stream) {
+    if (update.is !== 'heartbeat') seen.push(update.is === 'event' ? update.event.seq : update);
+    if (seen.length === 4) break;
+  }
+  control.abort();
+  expect(seen).toEqual([{ is: 'void', from: 2 }, 2, 3, 4]);
+});
+
 test('the words of a call that began and ended between two looks of a stream come once, in its event', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });
@@ -157,7 +182,7 @@ test('the words of the second of two calls between two looks are reported once, 
   await record(paths, [opened, received('1.md'), started('1.md')]);
   const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now });
   const control = new AbortController();
-  const watch = at.client.watch('demo', control.signal);
+  const watch = at.client.watch('demo', { signal: control.signal });
   await watch.next();
   for (const text of ['First.', 'Second.']) {
     store.live.begin();
@@ -166,8 +191,10 @@ test('the words of the second of two calls between two looks are reported once, 
     await store.eventLog.append([answered(text)]);
   }
   const nextText = async () => {
-    const { value } = await watch.next();
-    return value?.is === 'event' && value.event.type === 'model.answered' ? value.event.text : value;
+    for (;;) {
+      const { value } = await watch.next();
+      if (value?.kind === 'text') return value.text;
+    }
   };
   expect([await nextText(), await nextText()]).toEqual(['First.', 'Second.']);
   await store.eventLog.append([answered('Third.')]);
@@ -177,9 +204,9 @@ test('the words of the second of two calls between two looks are reported once, 
   await store.close();
 });
 
-function shownAs(sight: SessionUpdate): string[] {
-  if (sight.is === 'state') return [sight.session.run ? 'running' : 'idle'];
-  return [sight.is === 'text' ? sight.text : sight.event.type];
+function shownAs(item: SessionUpdate): string[] {
+  if (item.kind === 'text') return [item.text];
+  return [item.event?.type ?? (item.session.run ? 'running' : 'idle')];
 }
 
 const answered = (text: string) => ({

@@ -2,8 +2,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { rebuildFiles } from '../../src/client/actions/session-admin.ts';
-import { watchSession } from '../../src/client/inspect/follow-log.ts';
-import { streamSession } from '../../src/client/inspect/stream-session.ts';
+import { streamSession, watchSession } from '../../src/client/inspect/stream-session.ts';
 import { replayLog } from '../../src/client/sessions/replay.ts';
 import { readSession } from '../../src/client/sessions/session-folders.ts';
 import { openSessionLog } from '../../src/engine/state/session-log.ts';
@@ -151,8 +150,8 @@ test('where retention removed the beginning, the rest is rebuilt: plans that lef
 test('who looks at a session whose beginning was removed sees it as it stands', async () => {
   const { session: all } = await whole(await session([]));
   const paths = await session([18], 21);
-  for await (const sight of watchSession(paths, AbortSignal.timeout(10_000))) {
-    expect(sight).toEqual({ is: 'state', session: all });
+  for await (const item of watchSession(paths, { signal: AbortSignal.timeout(10_000) })) {
+    expect(item).toEqual({ kind: 'state', seq: all.seq, session: all });
     break;
   }
   const streamed: unknown[] = [];

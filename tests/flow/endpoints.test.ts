@@ -33,6 +33,19 @@ test.each([
   expect(on.sh('demo', 'cat work/log.txt')).toBe('one\ntwo\nthree\n');
 });
 
+test('the first request is at most 7 kB, tools included, and the next begins with it', async () => {
+  const server = await endpoint([{ ...first, text: '' }, { text: 'One is appended.' }]);
+  const on = ground();
+  await on.start(flagsFor(server.url));
+  on.sh('demo', 'mkdir inbox && echo "Append one to log.txt" > inbox/1.md');
+  await on.file('demo', 'outbox/1.md');
+  const [one, two] = server.requests.map(({ body }) => body);
+  expect(JSON.stringify(one).length).toBeGreaterThan(5000);
+  expect(JSON.stringify(one).length).toBeLessThanOrEqual(7000);
+  expect(two?.tools).toEqual(one?.tools);
+  expect(two?.messages.slice(0, 1)).toEqual(one?.messages.slice(0, 1));
+});
+
 test('half an answer and a lost call close no step and are no reply that says done', async () => {
   const server = await endpoint([first, { text: 'Two is appended. [Done] And', finish: 'content_filter' }]);
   const on = ground();

@@ -13,7 +13,6 @@ import { assertAttachable, attachBytes, attachFile, dropMessage } from '../../st
 import { type SessionPaths, sessionPaths, workspacePaths } from '../../store/layout/layout.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
 import type { ApprovalRequest } from '../inspect/approval-requests.ts';
-import { watchFolders } from '../inspect/folder-watch.ts';
 import { FileTooLarge, NoSuchApproval, WaitedTooLong } from '../sessions/client-errors.ts';
 
 /**
@@ -179,6 +178,7 @@ export async function waitForReply(
   name: string,
   { timeoutMs, signal }: WaitOptions,
 ): Promise<Reply> {
+  const { watchFolders } = await import('../sessions/follow-log.ts');
   const changes = watchFolders([paths.outbox]);
   const deadline = performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY);
   try {

@@ -5,8 +5,8 @@ import type { Plan } from '../../protocol/session/plan.ts';
 import type { EditRefusal, PlanEdit } from '../../protocol/session/plan-edit.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
-import { followEvents } from '../inspect/follow-log.ts';
 import { PlanConflict } from '../sessions/client-errors.ts';
+import { followEvents } from '../sessions/follow-log.ts';
 import { readSession } from '../sessions/session-folders.ts';
 import { dropFormatted, formatMessageFile } from './messaging.ts';
 

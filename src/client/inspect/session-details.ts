@@ -260,7 +260,6 @@ export function planFileProblem(path: string, current: readonly Step[] = []): st
 }
 
 /** The session commands, with what each does. */
-export { withoutDoneMarkers } from '../../core/detect/done-markers.ts';
 export { SESSION_COMMANDS } from '../../core/messages/commands.ts';
 export { formatPlanSummary, formatStepFiles, formatStepLine } from '../../core/messages/status-report.ts';
 /** Formats a plan for people and for `plan.json`: re-exported from core, which frontends may not import. */

@@ -1,12 +1,15 @@
 import * as fs from 'node:fs';
-import { withoutDoneMarkers } from '../../core/detect/done-markers.ts';
+import { showWhileWritten, withoutDoneMarkers } from '../../core/detect/done-markers.ts';
+import { reduceEvent } from '../../core/reducers/reduce-event.ts';
+import { emptySession, type Session } from '../../core/session/session-state.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { readLastEvent } from '../../store/event-log/log-reader.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { countRemovedEvents } from '../../store/session/retention.ts';
+import { followEvents, openLiveTail, openLogTail, wasWrittenBefore, watchFolders } from '../sessions/follow-log.ts';
+import { sessionBeforeOldest } from '../sessions/replay.ts';
 import { readSession } from '../sessions/session-folders.ts';
-import { watchFolders } from './folder-watch.ts';
-import { openLogTail, openShownTail, wasWrittenBefore } from './follow-log.ts';
+import { type ConversationItem, openConversation, type ShownEvent } from './conversation.ts';
 
 export type StreamOptions = {
   /** The seq to continue after: what a reconnecting reader has read last; default 0. */
@@ -26,7 +29,7 @@ export type StreamOptions = {
  * on, and others replace them. `removed`: retention removed the events before `first`.
  */
 export type StreamUpdate =
-  | { is: 'event'; event: Event }
+  | { is: 'event'; event: ShownEvent }
   | { is: 'text'; from: number; text: string }
   | { is: 'void'; from: number }
   | { is: 'removed'; first: number }
@@ -42,10 +45,13 @@ export async function* streamSession(
   { before, heartbeatMs = Number.POSITIVE_INFINITY, signal, ...start }: StreamOptions,
 ): AsyncGenerator<StreamUpdate> {
   const after = seqBefore(paths, before, start);
-  const record = openLogTail(paths, after + 1);
+  // The last event before is read too: what replaces it later is then known to do so.
+  const record = openLogTail(paths, Math.max(1, after));
   const words = openWords(paths);
   const changes = watchFolders([paths.folder]);
   let heartbeatAt = performance.now() + heartbeatMs;
+  /** Up to here the reader has the events. */
+  let known = after;
   try {
     const removed = countRemovedEvents(paths);
     if (after < removed) yield { is: 'removed', first: removed + 1 };
@@ -56,18 +62,17 @@ export async function* streamSession(
       if (liveText && liveText.from > 0) yield liveText;
       let answeredAt: string | undefined;
       for await (const { event, supersedes } of record.readNew()) {
-        if (supersedes) yield { is: 'void', from: event.seq };
-        else if (event.seq <= after) continue;
+        if (supersedes) {
+          yield { is: 'void', from: event.seq };
+          known = 0;
+        } else if (event.seq <= known) continue;
         if (before !== undefined && event.seq >= before) return;
         if (event.type === 'model.answered' || event.type === 'model.failed') answeredAt = event.at;
+        const shown = withShownText(event);
         // The event of a call that began and ended since the last check has the whole text.
-        if (
-          event.type === 'model.answered' &&
-          liveText?.from === 0 &&
-          withoutDoneMarkers(event.text).startsWith(liveText.text)
-        )
+        if (liveText && shown.type === 'model.answered' && (shown.shown ?? shown.text).startsWith(liveText.text))
           liveText = null;
-        yield { is: 'event', event };
+        yield { is: 'event', event: shown };
       }
       if (before !== undefined) return;
       if (liveText?.from === 0) yield liveText;
@@ -85,6 +90,54 @@ export async function* streamSession(
   }
 }
 
+/** Adds the text for people to an answer of the model if it differs from the original. */
+function withShownText(event: Event): ShownEvent {
+  if (event.type !== 'model.answered') return event;
+  const shown = withoutDoneMarkers(event.text);
+  return shown === event.text ? event : { ...event, shown };
+}
+
+/** What people see of a session and its state after that. The first state comes without an event. */
+export type SessionUpdate = (ConversationItem | { kind: 'state'; seq: number; event?: undefined }) & {
+  session: Session;
+};
+
+export type ConversationOptions = {
+  /** Begins with what has been kept of the conversation so far. */
+  fromStart?: boolean;
+  signal?: AbortSignal | undefined;
+};
+
+/**
+ * The conversation of a session from now on, until the signal is aborted or its folder is gone. Begins with one `state`
+ * without an event; what has happened so far, if wanted, comes before it.
+ */
+export async function* watchSession(
+  paths: SessionPaths & { name: string },
+  { fromStart = false, signal }: ConversationOptions = {},
+): AsyncGenerator<SessionUpdate> {
+  let session = fromStart ? emptySession(paths.name) : await readSession(paths);
+  const conversation = openConversation(session.plan?.steps);
+  const take = (event: ShownEvent): SessionUpdate[] => {
+    if (event.seq > session.seq) session = reduceEvent(session, event);
+    return conversation.event(event).map((item) => ({ ...item, session }));
+  };
+  if (fromStart) {
+    const removed = sessionBeforeOldest(paths);
+    for await (const { event } of followEvents(paths, {})) {
+      if (session.seq === 0 && event.seq > 1) session = removed(event.seq);
+      yield* take(withShownText(event));
+    }
+  }
+  yield { kind: 'state', seq: session.seq, session };
+  for await (const update of streamSession(paths, { after: session.seq, signal })) {
+    // What replaces the void events follows; the state may be ahead of it.
+    if (update.is === 'void') session = await readSession(paths);
+    if (update.is === 'event') yield* take(update.event);
+    if (update.is === 'text') yield* conversation.live(update.from, update.text).map((item) => ({ ...item, session }));
+  }
+}
+
 /** The seq of the event before the first one to send. */
 function seqBefore(paths: SessionPaths, before: number | undefined, { after = 0, last }: StreamOptions): number {
   if (last === undefined) return after;
@@ -98,14 +151,16 @@ async function isInCall(paths: SessionPaths & { name: string }): Promise<boolean
   return run !== null && !wasWrittenBefore(paths.live, at);
 }
 
-/** The text of the call in flight, each piece with its position. */
+/** The text of the call in flight as people read it, each piece with its position. */
 function openWords({ live: path }: SessionPaths) {
-  const live = openShownTail(path);
+  const live = openLiveTail(path);
+  let show = showWhileWritten();
   let sentSeq = 0;
   return {
     next(): Extract<StreamUpdate, { is: 'text' }> | null {
-      const { text, began } = live.readNew();
-      if (began) sentSeq = 0;
+      const { text: written, began } = live.readNew();
+      if (began) [show, sentSeq] = [showWhileWritten(), 0];
+      const text = show(written);
       if (text === '') return null;
       const from = sentSeq;
       sentSeq += text.length;

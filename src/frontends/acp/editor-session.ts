@@ -9,17 +9,16 @@ import {
 } from '@agentclientprotocol/sdk';
 import { UserError } from '../../base/user-error.ts';
 import { messageFileName, withdrawFromInbox } from '../../client/actions/messaging.ts';
-import type { Client } from '../../client/index.ts';
-import type { Event } from '../../protocol/session/event.ts';
-import type { Reply } from '../../protocol/session/reply.ts';
+import type { Client, SessionUpdate as Item } from '../../client/index.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { openPersonRequests, type PersonRequests } from './person-requests.ts';
 import { openPromptTurns, type PromptTurns, promptMessage } from './prompt-turns.ts';
 import {
   COMMANDS_UPDATE,
-  type Conversation,
+  type EditorConversation,
   followConversation,
+  type ReplyItem,
   type SessionState,
   sessionModes,
   textChunk,
@@ -60,7 +59,7 @@ type OpenSession = SessionSetup & {
   end: AbortController;
   turns: PromptTurns;
   requests: PersonRequests;
-  conversation: Conversation;
+  conversation: EditorConversation;
   facts: (session: SessionState) => SessionUpdate[];
   send: (updates: readonly SessionUpdate[]) => Promise<void>;
   state: SessionState | undefined;
@@ -69,7 +68,7 @@ type OpenSession = SessionSetup & {
   /** Names of messages that were withdrawn before any daemon took them, by id. */
   withdrawn: Set<string>;
   /** A reply that is held back, because the editor shows the same question as a form. */
-  pendingReply: Reply | null;
+  pendingReply: ReplyItem | null;
 };
 
 export function openEditorSession(setup: SessionSetup): EditorSession {
@@ -131,25 +130,23 @@ async function leaveUnanswered(it: OpenSession): Promise<void> {
 
 /** Sends updates until the session is closed or gone. Ends with an error, so that nothing waits forever. */
 async function follow(it: OpenSession, onReady: () => void, isKnown: Promise<void>): Promise<never> {
-  const { client, name, end, conversation, send } = it;
+  const { client, name, end, conversation, send, replay } = it;
+  const before: SessionUpdate[] = [];
   try {
-    for await (const seen of client.watch(name, end.signal)) {
-      if (seen.is === 'text') {
-        await send(conversation.live(seen.text));
-        continue;
-      }
-      const isFirst = it.state === undefined;
-      it.state = seen.session;
-      if (seen.is === 'event') await sendEvent(it, seen.event, seen.session);
-      else {
-        if (isFirst && it.replay) await replayConversation(it, seen.session.seq);
-        const facts = it.facts(seen.session);
-        if (it.replay) await send(facts);
+    for await (const item of client.watch(name, { fromStart: replay, signal: end.signal })) {
+      if (it.state) await sendItem(it, item);
+      else if (item.kind !== 'state' || item.event) {
+        // The conversation so far, each call once. An open question is left out, since it is asked again.
+        const isQuestion = item.kind === 'reply' && item.event.reply.reason === RUN_END.approval;
+        before.push(...(item.kind === 'reply' && !isQuestion ? conversation.reply(item) : conversation.show(item)));
+      } else {
+        it.state = item.session;
+        const facts = it.facts(item.session);
+        if (replay) await send([...withFinalCalls(before), ...facts]);
         onReady();
         await isKnown;
-        await send([...(isFirst ? [COMMANDS_UPDATE] : []), ...(it.replay ? [] : facts)]);
-        await askPerson(it, seen.session);
-        if (!isFirst) await takeMissedReplies(it, seen.session);
+        await send([COMMANDS_UPDATE, ...(replay ? [] : facts)]);
+        await askPerson(it, item.session);
       }
     }
     throw new UserError(
@@ -161,43 +158,26 @@ async function follow(it: OpenSession, onReady: () => void, isKnown: Promise<voi
   }
 }
 
-/** Sends the conversation up to an event, each call once. An open question is left out, since it is asked again. */
-async function replayConversation({ client, name, conversation, send }: OpenSession, seq: number): Promise<void> {
-  const updates: SessionUpdate[] = [];
-  for await (const { event } of client.events(name)) {
-    if (event.seq > seq) break;
-    updates.push(...conversation.event(event));
-    if (event.type === 'reply.committed' && event.reply.reason !== RUN_END.approval)
-      updates.push(...conversation.reply(event.reply));
-  }
-  await send(withFinalCalls(updates));
-}
-
-async function sendEvent(it: OpenSession, event: Event, session: SessionState): Promise<void> {
+async function sendItem(it: OpenSession, item: Item): Promise<void> {
   const { turns, requests, conversation, send } = it;
-  if (event.type === 'message.received' && it.withdrawn.has(event.id)) await sendStop(it);
-  await send([...conversation.event(event), ...it.facts(session)]);
+  const { event, session } = item;
+  it.state = session;
+  if (item.kind === 'message' && it.withdrawn.has(item.event.id)) await sendStop(it);
+  await send(conversation.show(item));
+  if (!event) return;
+  await send(it.facts(session));
   await askPerson(it, session);
-  if (event.type === 'reply.committed') await takeReply(it, event.message, event.reply);
+  if (item.kind === 'reply') await takeReply(it, item);
   if (event.type === 'reply.published') turns.endFinished(session, requests.isOpen());
 }
 
-async function takeReply(it: OpenSession, id: string, reply: Reply): Promise<void> {
+async function takeReply(it: OpenSession, item: ReplyItem): Promise<void> {
   const { turns, requests, conversation, send } = it;
+  const { message: id, reply } = item.event;
   const isError = reply.status === 'failed' || reply.status === 'rejected';
-  it.pendingReply = reply.status === 'waiting' && requests.isOpen() ? reply : null;
-  if (!it.pendingReply && !(isError && turns.ids().includes(id))) await send(conversation.reply(reply));
+  it.pendingReply = reply.status === 'waiting' && requests.isOpen() ? item : null;
+  if (!it.pendingReply && !(isError && turns.ids().includes(id))) await send(conversation.reply(item));
   turns.addReply(id, reply);
-}
-
-/** For a second state without events in between: another daemon has taken over, and its first events were missed. */
-async function takeMissedReplies(it: OpenSession, session: SessionState): Promise<void> {
-  for (const id of it.turns.ids()) {
-    const found = it.client.waitForReply(it.name, messageFileName(id), { timeoutMs: 0 });
-    const reply = await found.catch(() => undefined);
-    if (reply) await takeReply(it, id, reply);
-  }
-  it.turns.endFinished(session, it.requests.isOpen());
 }
 
 /** How often to look for calls of child sessions, which are not in the event log of their parent. */

@@ -1,16 +1,14 @@
 import { join } from 'node:path';
 import type { PlanEntry, SessionModeState, SessionUpdate } from '@agentclientprotocol/sdk';
 import type { SessionUpdate as SeenUpdate } from '../../client/index.ts';
-import { SESSION_COMMANDS, withoutDoneMarkers } from '../../client/inspect/session-details.ts';
-import type { Event } from '../../protocol/session/event.ts';
+import { SESSION_COMMANDS } from '../../client/inspect/session-details.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import type { Reply } from '../../protocol/session/reply.ts';
 import { MODES } from '../../protocol/settings/run-options.ts';
 import { trackToolCalls } from './tool-calls.ts';
 
 /** The state of a session as `client.watch` reports it. */
-export type SessionState = Extract<SeenUpdate, { is: 'state' }>['session'];
+export type SessionState = SeenUpdate['session'];
 
 /** The message commands, for the editor's slash menu. */
 export const COMMANDS_UPDATE: SessionUpdate = {
@@ -83,84 +81,70 @@ function statusNote({ status, error }: Step): string {
   return `(${status}${error === undefined ? '' : `: ${error}`}) `;
 }
 
-/** A conversation as updates: text is sent once, a call when it appears and then as it changes. */
-export type Conversation = {
-  /** Text of the model call in flight. */
-  live(text: string): SessionUpdate[];
-  event(event: Event): SessionUpdate[];
-  /** The part of a reply that has not been shown since the last message. */
-  reply(reply: Reply): SessionUpdate[];
+/** A conversation as updates: a call when it appears and then as it changes. */
+export type EditorConversation = {
+  /** All but replies, which may be held back. */
+  show(item: SeenUpdate): SessionUpdate[];
+  /** What a reply adds to the answers before it. */
+  reply(item: ReplyItem): SessionUpdate[];
 };
 
+export type ReplyItem = Extract<SeenUpdate, { kind: 'reply' }>;
+
 /** `isOwn`: whether the editor shows the message of this id itself. */
-export function followConversation(folder: string, isOwn: (id: string) => boolean): Conversation {
+export function followConversation(folder: string, isOwn: (id: string) => boolean): EditorConversation {
   const calls = trackToolCalls(join(folder, 'work'));
   /** Commands from the editor's buttons. Neither they nor their replies are shown in the conversation. */
   const orders = new Set<string>();
-  let streamed = '';
-  let shown = '';
-  let lastAnswer = '';
-  let isNewAnswer = false;
+  /** Whether a text was sent since the last message, and whether the next one begins a paragraph. */
+  let [hasText, isParagraph] = [false, false];
 
-  const say = (text: string): SessionUpdate[] => {
+  const say = (text: string, begins: boolean): SessionUpdate[] => {
     if (text === '') return [];
-    const gap = isNewAnswer && shown.trim() !== '' ? '\n\n' : '';
-    isNewAnswer = false;
-    shown += text;
+    const gap = hasText && (begins || isParagraph) ? '\n\n' : '';
+    [hasText, isParagraph] = [true, false];
     return [textChunk('agent_message_chunk', gap + text)];
-  };
-  /** Ends a model call and returns the text not streamed yet. `text` is null if the answer was not for people. */
-  const endAnswer = (text: string | null): SessionUpdate[] => {
-    const already = streamed;
-    streamed = '';
-    if (text !== null) lastAnswer = text.trim();
-    const updates = say(text === null ? '' : text.startsWith(already) ? text.slice(already.length) : text);
-    isNewAnswer = true;
-    return updates;
   };
 
   return {
-    live(text) {
-      streamed += text;
-      return say(text);
-    },
-    event(event) {
-      switch (event.type) {
-        case 'message.received': {
+    show(item) {
+      switch (item.kind) {
+        case 'text':
+          return say(item.text, item.begins);
+        case 'message': {
+          const { event } = item;
           const order = /^\/?(stop|mode|approve|deny)\b/i.exec(event.command ?? '')?.[1]?.toLowerCase();
           if (order === 'stop' || order === 'mode') orders.add(event.id);
           if (order !== undefined) return [];
-          shown = lastAnswer = '';
+          hasText = false;
           if (isOwn(event.id)) return [];
           const command = event.command === undefined ? '' : `/${event.command.replace(/^\//, '')} `;
           return [textChunk('user_message_chunk', `${command}${inlineText(event.body)}`.trim())];
         }
-        case 'model.answered':
-          // An answer to a planner query is not shown; what follows from it is.
-          return [
-            ...endAnswer(event.planner_query ? null : withoutDoneMarkers(event.text)),
-            ...calls.updatesFor(event),
-          ];
-        case 'model.failed':
-          return [
-            ...endAnswer(null),
-            ...(event.retry_at ? [textChunk('agent_thought_chunk', `The model failed: ${event.error}\n`)] : []),
-          ];
+        case 'answer':
+        case 'call':
+        case 'call ended':
+          return calls.updatesFor(item.event);
+        case 'notice':
+          if (item.event.type !== 'model.failed' || !item.event.retry_at) return [];
+          return [textChunk('agent_thought_chunk', `The model failed: ${item.event.error}\n`)];
+        // The plan, which is sent as a whole, has the steps.
+        case 'step':
+        case 'reply':
+        case 'state':
+          return [];
         default:
-          return calls.updatesFor(event);
+          return item satisfies never;
       }
     },
-    reply({ text, in_reply_to: message }) {
-      // A reply is often the model's text followed by the daemon's.
-      const rest = text.startsWith(lastAnswer) ? text.slice(lastAnswer.length).trim() : text;
-      if (orders.has(message) || withoutSpaces(shown).includes(withoutSpaces(rest))) return [];
-      isNewAnswer = true;
-      return say(rest);
+    reply({ event, text }) {
+      if (orders.has(event.message)) return [];
+      const updates = say(text, true);
+      isParagraph = true;
+      return updates;
     },
   };
 }
-
-const withoutSpaces = (text: string): string => text.replace(/\s+/g, '');
 
 export const textChunk = (
   sessionUpdate: 'user_message_chunk' | 'agent_message_chunk' | 'agent_thought_chunk',

@@ -85,7 +85,7 @@ function textOf({ content }: Message): string {
 }
 
 /** What is streamed: the answer to a message, an active run, or only a text of this server. */
-type Answer = OpenAiAnswer | Pick<OpenAiAnswer, 'sent' | 'pieces'> | { instead: string };
+type Answer = OpenAiAnswer | Pick<OpenAiAnswer, 'sent' | 'items'> | { instead: string };
 
 /** Sends the messages of a request, and returns what is streamed in answer. */
 async function answerRequest(services: HttpServices, input: RunInput): Promise<Answer> {
@@ -154,7 +154,7 @@ async function chooseMessages(client: Client, input: RunInput): Promise<Chosen> 
 }
 
 /** Follows the active run from now on; undefined if there is none. */
-async function followRun(client: Client, key: string): Promise<Pick<OpenAiAnswer, 'sent' | 'pieces'> | undefined> {
+async function followRun(client: Client, key: string): Promise<Pick<OpenAiAnswer, 'sent' | 'items'> | undefined> {
   const session = folderNameOf(client, key);
   if (session === undefined) return undefined;
   const after = await client.lastSeq(session);
@@ -163,7 +163,7 @@ async function followRun(client: Client, key: string): Promise<Pick<OpenAiAnswer
   if (!message) return undefined;
   const { id, name } = message;
   const followed = { session, id, name, after, isUnderWay: true };
-  return { sent: { session, id: `${id}-${after}`, name }, pieces: (signal) => followAnswer(client, followed, signal) };
+  return { sent: { session, id: `${id}-${after}`, name }, items: (signal) => followAnswer(client, followed, signal) };
 }
 
 /** The last user message, followed by a quote of what the session has not received. */
@@ -207,7 +207,7 @@ async function* runFrames(
       return;
     }
     const knownCalls = messages.flatMap(({ toolCalls }) => (toolCalls ?? []).map(({ id }) => id));
-    const source = { ...reads, prefix: answer.sent.id, pieces: answer.pieces(signal), knownCalls };
+    const source = { ...reads, prefix: answer.sent.id, items: answer.items(signal), knownCalls };
     for await (const event of runEvents(run, source)) yield event ? frame(event) : ': keepalive\n\n';
     isDelivered = !signal.aborted;
   } catch (error) {

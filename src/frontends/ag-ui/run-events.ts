@@ -1,9 +1,10 @@
 import { setTimeout } from 'node:timers/promises';
+import { createPatch } from 'rfc6902';
 import type { Event } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
-import type { AnswerPiece } from '../openai/follow-answer.ts';
+import type { AnswerItem } from '../openai/follow-answer.ts';
 import type { Interrupt } from './interrupts.ts';
 
 /** The client's ids of the run: the conversation (a session) and the request. */
@@ -14,7 +15,7 @@ export type RunEvent = { type: string; [key: string]: unknown };
 type RunSource = {
   /** Prefix of the ids of text messages. */
   prefix: string;
-  pieces: AsyncGenerator<AnswerPiece, Reply>;
+  items: AsyncGenerator<AnswerItem, Reply>;
   /** Ids of the tool calls that the client already has. */
   knownCalls: Iterable<string>;
   /** The plan as it is now. */
@@ -36,7 +37,7 @@ export async function* runEvents(run: RunName, source: RunSource): AsyncGenerato
   yield await plan.snapshot();
   yield* steps.resume(plan.running());
   for (;;) {
-    const next = await nextPiece(source, plan.hasChildren);
+    const next = await nextItem(source, plan.hasChildren);
     if (Array.isArray(next) || next.done) {
       yield* texts.end();
       yield* plan.changes(await plan.read());
@@ -46,12 +47,16 @@ export async function* runEvents(run: RunName, source: RunSource): AsyncGenerato
         : await endOf(run, next.value, source);
       return;
     }
-    const { value } = next;
-    if (value.is === 'silence') yield null;
-    if (value.is === 'text') yield* texts.say(value.text);
-    if (value.is !== 'event') continue;
-    const { event } = value;
-    if (event.type === 'model.answered' || event.type === 'tool.started') yield* texts.end();
+    const item = next.value;
+    if (item.kind === 'silence') yield null;
+    else if (item.kind === 'text') {
+      // One message for each call, and one for what the reply adds.
+      if (item.begins) yield* texts.end();
+      yield* texts.say(item.text);
+    }
+    if (item.kind === 'silence' || item.kind === 'text') continue;
+    const { event } = item;
+    if (item.kind === 'answer' || event.type === 'tool.started') yield* texts.end();
     yield* calls.take(event);
     if (!/^(?:plan|step|run|child)\./.test(event.type)) continue;
     yield* plan.changes(await plan.read());
@@ -63,12 +68,12 @@ export async function* runEvents(run: RunName, source: RunSource): AsyncGenerato
 /** How often to look for calls of child sessions, which are not in the event log of their parent. */
 const CHILDREN_POLL_MS = 500;
 
-/** The next piece, or the interrupts of child sessions. They end the AG-UI run while that of the session continues. */
-async function nextPiece(
-  { pieces, readInterrupts }: RunSource,
+/** The next item, or the interrupts of child sessions. They end the AG-UI run while that of the session continues. */
+async function nextItem(
+  { items, readInterrupts }: RunSource,
   mayWait: () => boolean,
-): Promise<IteratorResult<AnswerPiece, Reply> | Interrupt[]> {
-  const next = pieces.next();
+): Promise<IteratorResult<AnswerItem, Reply> | Interrupt[]> {
+  const next = items.next();
   // If nobody reads it any more, it ends with the connection.
   next.catch(() => {});
   for (;;) {
@@ -87,7 +92,7 @@ async function nextPiece(
 export async function* idleRunEvents(
   run: RunName,
   text: string,
-  { prefix, readPlan, readInterrupts }: Omit<RunSource, 'pieces' | 'knownCalls'>,
+  { prefix, readPlan, readInterrupts }: Omit<RunSource, 'items' | 'knownCalls'>,
 ): AsyncGenerator<RunEvent> {
   yield { type: 'RUN_STARTED', ...run };
   yield await openPlanState(readPlan).snapshot();
@@ -128,7 +133,7 @@ function openPlanState(readPlan: RunSource['readPlan']) {
       return { type: 'STATE_SNAPSHOT', snapshot: sent };
     },
     *changes(now: State): Generator<RunEvent> {
-      const delta = jsonPatch(sent, now);
+      const delta = createPatch(sent, now);
       sent = now;
       if (delta.length > 0) yield { type: 'STATE_DELTA', delta };
     },
@@ -173,7 +178,6 @@ function openTexts(message: string) {
   let messageId: string | undefined;
   return {
     *say(text: string): Generator<RunEvent> {
-      // The blank line that separates it from the previous text does not belong to a new message.
       const delta = messageId === undefined ? text.trimStart() : text;
       if (delta === '') return;
       if (messageId === undefined) {
@@ -212,46 +216,3 @@ function openCalls(known: Iterable<string>) {
     },
   };
 }
-
-/** One operation of a JSON Patch (RFC 6902). */
-export type PatchOperation = { op: 'add' | 'replace'; path: string; value: unknown } | { op: 'remove'; path: string };
-
-/**
- * The operations that turn one JSON value into another, in the order in which they are applied. Lists are compared by
- * index.
- */
-export function jsonPatch(before: unknown, after: unknown, path = ''): PatchOperation[] {
-  if (Array.isArray(before) && Array.isArray(after)) return listPatch(before, after, path);
-  if (isObject(before) && isObject(after)) return objectPatch(before, after, path);
-  return before === after ? [] : [{ op: 'replace', path, value: after }];
-}
-
-function listPatch(before: readonly unknown[], after: readonly unknown[], path: string): PatchOperation[] {
-  const both = Math.min(before.length, after.length);
-  const changed = after.slice(0, both).flatMap((value, place) => jsonPatch(before[place], value, `${path}/${place}`));
-  const added = after.slice(both).map((value) => ({ op: 'add' as const, path: `${path}/-`, value }));
-  // Removing an entry shifts those after it, so the last one is removed first.
-  const removed = before.slice(both).map((_, more) => ({
-    op: 'remove' as const,
-    path: `${path}/${before.length - 1 - more}`,
-  }));
-  return [...changed, ...added, ...removed];
-}
-
-function objectPatch(before: JsonObject, after: JsonObject, path: string): PatchOperation[] {
-  const at = (key: string) => `${path}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-  const removed = Object.keys(before)
-    .filter((key) => !Object.hasOwn(after, key))
-    .map((key) => ({ op: 'remove' as const, path: at(key) }));
-  const others = Object.entries(after).flatMap(([key, value]) =>
-    Object.hasOwn(before, key)
-      ? jsonPatch(before[key], value, at(key))
-      : [{ op: 'add' as const, path: at(key), value }],
-  );
-  return [...removed, ...others];
-}
-
-type JsonObject = Readonly<Record<string, unknown>>;
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -229,7 +229,7 @@ export async function replyWithin(
   ctx: ServerContext,
 ): Promise<Reply | null> {
   const over = new AbortController();
-  const progress = reportProgress(client.watch(session, over.signal), ctx);
+  const progress = reportProgress(client.watch(session, { signal: over.signal }), ctx);
   try {
     return await client.waitForReply(session, name, { timeoutMs, signal: ctx.mcpReq.signal });
   } catch (error) {
@@ -258,11 +258,10 @@ async function reportProgress(updates: AsyncGenerator<SessionUpdate>, ctx: Serve
 }
 
 /** The step that starts, or that is running when the wait starts; or the tool. */
-function progressText(update: SessionUpdate): string | undefined {
-  if (update.is === 'text') return undefined;
-  if (update.is === 'event' && update.event.type === 'tool.started') return `runs ${update.event.name}`;
-  if (update.is === 'event' && update.event.type !== 'step.started') return undefined;
-  const steps = update.session.plan?.steps ?? [];
+function progressText({ kind, event, session }: SessionUpdate): string | undefined {
+  if (event?.type === 'tool.started') return `runs ${event.name}`;
+  if (kind === 'text' || (event && event.type !== 'step.started')) return undefined;
+  const steps = session.plan?.steps ?? [];
   const place = steps.findIndex(({ status }) => status === 'running');
   return steps[place] && `step ${place + 1}/${steps.length}: ${steps[place].description}`;
 }

@@ -138,9 +138,8 @@ export function openPlanSubscriptions(client: Client, onUpdate: (uri: string) =>
 /** Begins with one call, so that what changed before it looked is read too. */
 async function followPlan(client: Client, session: string, signal: AbortSignal, changed: () => void): Promise<void> {
   let known: string | undefined;
-  for await (const update of client.watch(session, signal)) {
-    if (update.is === 'text') continue;
-    const { plan } = update.session;
+  for await (const item of client.watch(session, { signal })) {
+    const { plan } = item.session;
     const version = plan ? `${plan.id}.${plan.revision}` : '';
     if (known !== version) changed();
     known = version;

@@ -44,8 +44,7 @@ export async function* chatFrames(
       return;
     }
     if (value.is === 'silence') yield KEEP_ALIVE;
-    else if (value.is !== 'event')
-      yield delta(value.is === 'text' ? { content: value.text } : { reasoning_content: `${value.text}\n` });
+    else yield delta(value.is === 'text' ? { content: value.text } : { reasoning_content: `${value.text}\n` });
   }
 }
 
@@ -142,7 +141,7 @@ export async function* responseFrames(
       return;
     }
     if (value.is === 'silence') yield KEEP_ALIVE;
-    else if (value.is !== 'event') yield* value.is === 'text' ? output.text(value.text) : output.activity(value);
+    else yield* value.is === 'text' ? output.text(value.text) : output.activity(value);
   }
 }
 

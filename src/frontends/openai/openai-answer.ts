@@ -5,7 +5,7 @@ import { NoSuchSession } from '../../client/sessions/client-errors.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { HttpServices } from '../http/common/operation.ts';
 import type { DataImage } from './chat-identity.ts';
-import { type AnswerPiece, collectAnswer, followAnswer, type WholeAnswer } from './follow-answer.ts';
+import { type AnswerItem, collectAnswer, followAnswer, type WholeAnswer } from './follow-answer.ts';
 import { OpenAiProblem } from './openai-requests.ts';
 
 /** With more messages than this waiting in an inbox, new requests are refused with 429. */
@@ -38,8 +38,8 @@ export type ChosenSession = {
 /** The message sent for a request, and access to its answer. */
 export type OpenAiAnswer = {
   sent: SentMessage;
-  /** Streams what happens until the reply. Aborting `signal` throws its reason; the run continues. */
-  pieces(signal: AbortSignal): AsyncGenerator<AnswerPiece, Reply>;
+  /** The conversation up to the reply. Aborting `signal` throws its reason; the run continues. */
+  items(signal: AbortSignal): AsyncGenerator<AnswerItem, Reply>;
   /** The complete answer, or a progress summary if the run takes longer than `waitMs`; empty text if `waitMs` is 0. */
   whole(options: { waitMs: number; signal: AbortSignal }): Promise<WholeAnswer>;
   /**
@@ -59,10 +59,9 @@ export async function sendRequest(
   if (exists && !isKnown) await checkInbox(client, session);
   const after = exists && !isKnown ? await client.lastSeq(session) : 0;
   const sent = await sendChosen(client, chosen);
-  const pieces = (signal: AbortSignal) => followAnswer(client, { ...sent, after }, signal);
   return {
     sent,
-    pieces,
+    items: (signal) => followAnswer(client, { ...sent, after }, signal),
     async whole({ waitMs, signal }) {
       const collected = await collectAnswer(client, { ...sent, after }, { waitMs, signal });
       if (collected.reply || waitMs === 0) return collected;

@@ -15,7 +15,7 @@ import {
   responseIdOf,
   wholeResponse,
 } from './answer-formats.ts';
-import { type AnswerPiece, collectAnswer, type WholeAnswer } from './follow-answer.ts';
+import { type AnswerPiece, answerPieces, collectAnswer, type WholeAnswer } from './follow-answer.ts';
 import { type OpenAiAnswer, sendRequest } from './openai-answer.ts';
 import {
   OpenAiProblem,
@@ -137,7 +137,7 @@ async function* streamed(
 ): AsyncGenerator<string> {
   let isDelivered = false;
   try {
-    yield* form.frames(answer, answer.pieces(signal));
+    yield* form.frames(answer, answerPieces(answer.items(signal)));
     isDelivered = !signal.aborted;
   } catch (error) {
     if (signal.aborted && !closing.aborted) return;

@@ -15,7 +15,7 @@ const SHOWN_BEFORE = 3;
 const MAX_COMPARED = 20_000;
 
 const ARGS = z.strictObject({
-  path: z.string().min(1).describe('Relative to the work folder.'),
+  path: z.string().min(1),
   old: z.string().min(1),
   new: z.string(),
   all: optional(z.boolean()),

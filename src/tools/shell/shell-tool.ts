@@ -71,8 +71,8 @@ export function shellTool(options: ShellOptions = {}): Tool {
   return defineTool({
     name: 'shell',
     description:
-      'Runs bash in the work folder: exit code, then stdout and stderr. No input, no terminal. What it starts ends with it, ' +
-      'also in the background, unless `background` is true.',
+      'Runs bash in the work folder: exit code, then stdout and stderr. No input, no terminal. What it starts ends with it ' +
+      'unless `background` is true.',
     args: defaultMs === DEFAULT_TIMEOUT_MS ? ARGS : shellArgs(defaultMs / 1000),
     replay: 'never',
     touches: options.effects ?? (() => UNSANDBOXED),

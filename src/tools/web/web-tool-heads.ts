@@ -14,7 +14,7 @@ export const WEB_FETCH_HEAD = {
   description:
     'Fetches a URL with GET. A page comes as Markdown (its main part), a PDF as text, JSON and other text as it is. ' +
     'Anything else is only named; `save_as` puts it into a file. The same URL is served from a cache for some minutes.',
-  line: 'fetch a page as Markdown, a PDF as text, any file: {url, whole?, fresh?, save_as?}',
+  line: 'a page as Markdown, a PDF as text, any file: {url, whole?, fresh?, save_as?}',
   args: z.strictObject({
     url: z.string().min(1).max(8192).describe('An http or https URL.'),
     whole: optional(z.boolean().describe('The whole page, with its menus and lists of links.')),

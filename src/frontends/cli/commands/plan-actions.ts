@@ -3,6 +3,7 @@ import { formatLocalTime } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client, FieldChange, PlanDiff, PlanHistoryEntry, PlanWorkingCopy } from '../../../client/index.ts';
 import { defineCommand, EXIT_CODES, openSession, SESSION_PREFIX_ARG } from '../common/command.ts';
+import { authorName } from '../common/conversation-lines.ts';
 import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';
 import {
   askPerson,
@@ -15,7 +16,7 @@ import {
   stripControls,
   toSingleLine,
 } from '../common/terminal.ts';
-import { authorName, loadEvents } from './session-history.ts';
+import { loadEvents } from './session-history.ts';
 
 /** Plan actions that are sent to the daemon as a message. */
 const PLAN_ORDERS = ['done', 'skip', 'add', 'move', 'reword', 'undo'] as const;

@@ -3,8 +3,9 @@ import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client, StepExplanation } from '../../../client/index.ts';
 import type { ChangeCounts } from '../../../protocol/session/checkpoint.ts';
 import type { Event, EventOf } from '../../../protocol/session/event.ts';
-import { type Actor, inlineText } from '../../../protocol/session/log-entry.ts';
+import { inlineText } from '../../../protocol/session/log-entry.ts';
 import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
+import { authorName } from '../common/conversation-lines.ts';
 import {
   colorize,
   print,
@@ -62,12 +63,6 @@ function formatEventLine(event: Event): string {
   const head = `${String(event.seq).padStart(5)}  ${formatLocalTime(event.at)}  `;
   const line = `${colorize('dim', head)}${event.type.padEnd(17)}  ${toSingleLine(summarizeEvent(event), summaryWidth())}`;
   return line.trimEnd();
-}
-
-/** Who made an edit: their name, and what they are unless that is a person. */
-export function authorName({ by, author }: { by: Actor; author?: string | undefined }): string {
-  if (author === undefined) return by;
-  return by === 'person' ? author : `${author} (${by})`;
 }
 
 const HOLD_ENDED = {

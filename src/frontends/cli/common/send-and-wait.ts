@@ -138,8 +138,8 @@ async function waitAndPrint(client: Client, sent: SentMessage, { timeout, json }
 /** Says why a reply is long in coming, once for each error: a model that cannot be reached is retried for hours. */
 async function noteModelFailures(client: Client, session: string, signal: AbortSignal): Promise<void> {
   let noted = '';
-  for await (const update of client.watch(session, signal)) {
-    const failure = update.is === 'text' ? undefined : update.session.run?.failure?.last;
+  for await (const { session: state } of client.watch(session, { signal })) {
+    const failure = state.run?.failure?.last;
     if (!failure?.retry_at || failure.error === noted) continue;
     noted = failure.error;
     printNote(`The model failed and is asked again: ${failure.error}`);

@@ -2,7 +2,7 @@ import { errorText } from '../../../base/user-error.ts';
 import type { ApprovalRequest } from '../../../client/index.ts';
 import { commandLine } from '../../../client/sessions/client-errors.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
-import type { ShownSession } from '../commands/watch-run.ts';
+import { openTranscript, type ShownSession } from '../common/conversation-lines.ts';
 import { checkNewSession, type MessageContent } from '../common/send-and-wait.ts';
 import { colorize, stripControls } from '../common/terminal.ts';
 import {
@@ -13,8 +13,8 @@ import {
   openPrompt,
   parseChatInput,
 } from './chat-input.ts';
-import { formatChatStatus, openTranscript } from './chat-transcript.ts';
 import { type LiveArea, openLiveArea } from './live-area.ts';
+import { formatChatStatus } from './top-frame.ts';
 
 /** How often the clock of the status line, the daemon and the calls of child sessions are checked, in ms. */
 const TICK_MS = 1000;
@@ -88,16 +88,15 @@ function openConversation(terminal: ChatTerminal, area: LiveArea, leaving: Abort
     showStatus();
   };
   const followSession = async () => {
-    for await (const update of client.watch(session, leaving.signal)) {
+    for await (const item of client.watch(session, { signal: leaving.signal })) {
       await outbound.settled();
-      if (update.is !== 'text') state = update.session;
-      transcript.show(update);
-      if (update.is === 'state' || (update.is === 'event' && update.event.type.startsWith('approval.')))
-        await checkForCalls();
-      if (update.is === 'event' && update.event.type === 'run.ended') {
-        isStopping = false;
-        await checkForCalls();
-      } else if (update.is === 'event') showStatus();
+      state = item.session;
+      transcript.show(item);
+      if (item.kind === 'text') continue;
+      const type = item.event?.type ?? 'state';
+      if (type === 'run.ended') isStopping = false;
+      if (/^(?:state$|run\.ended|approval\.)/.test(type)) await checkForCalls();
+      else showStatus();
     }
     if (!leaving.signal.aborted) say(words.gone(readableName(session)));
     leaving.abort();

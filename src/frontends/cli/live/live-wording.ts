@@ -1,6 +1,8 @@
 import { STATE_LABELS } from '../commands/list.ts';
+import { CONVERSATION_WORDS } from '../common/conversation-lines.ts';
 
 const EN = {
+  ...CONVERSATION_WORDS.en,
   language: 'en' as 'en' | 'zh',
   hint: '/help lists the commands; Ctrl-C stops the run; /quit leaves.',
   newSession: (name: string) => `${name} is a new session. It begins with your first message.`,
@@ -32,16 +34,6 @@ const EN = {
   helpHelp: 'lists the commands',
   quitHelp: 'leaves; the run continues',
   lines: (count: number) => `[+${count} lines] `,
-  joined: 'The message joins the run.',
-  interrupted: 'interrupted',
-  edited: 'The plan was edited',
-  held: {
-    'browser.taken': 'A person took the browser over: the agent waits where it needs it.',
-    'browser.returned': 'The agent has its browser back.',
-  },
-  assumed: 'assumed done',
-  resumed: 'resumed',
-  retry: 'will retry',
   topHead: (sessions: number, waiting: number) =>
     `agentd · ${sessions} ${sessions === 1 ? 'session' : 'sessions'}${waiting > 0 ? ` · ${waiting} waiting for you` : ''}`,
   topKeys: '↑↓ select · Enter chat · p pause · c continue · s stop · q quit',
@@ -55,6 +47,7 @@ const EN = {
 export type LiveWording = typeof EN;
 
 const ZH: LiveWording = {
+  ...CONVERSATION_WORDS.zh,
   language: 'zh',
   hint: '/help 列出命令；Ctrl-C 停止运行；/quit 离开。',
   newSession: (name) => `${name} 是新会话，从你的第一条消息开始。`,
@@ -94,16 +87,6 @@ const ZH: LiveWording = {
   helpHelp: '列出命令',
   quitHelp: '离开；运行会继续',
   lines: (count) => `[+${count} 行] `,
-  joined: '消息已加入当前运行。',
-  interrupted: '已中断',
-  edited: '计划已被编辑',
-  held: {
-    'browser.taken': '有人接管了浏览器：智能体需要它时会等待。',
-    'browser.returned': '智能体收回了浏览器。',
-  },
-  assumed: '推定完成',
-  resumed: '已恢复',
-  retry: '将重试',
   topHead: (sessions, waiting) => `agentd · ${sessions} 个会话${waiting > 0 ? ` · ${waiting} 个等你` : ''}`,
   topKeys: '↑↓ 选择 · Enter 对话 · p 暂停 · c 继续 · s 停止 · q 退出',
   sent: (command, name) => `已向 ${name} 发送 ${command}。`,

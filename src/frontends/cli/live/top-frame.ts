@@ -1,9 +1,10 @@
 import { legible } from '../../../base/strings.ts';
 import type { SessionDetails } from '../../../client/index.ts';
+import { sessionStanding } from '../../../client/inspect/session-details.ts';
 import type { SessionStanding } from '../../../protocol/session/reply.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
-import { cellWidth, fitToWidth, padToWidth, toSingleLine } from '../common/terminal.ts';
-import { shownStep } from './chat-transcript.ts';
+import type { ShownSession } from '../common/conversation-lines.ts';
+import { cellWidth, fitToWidth, formatDuration, padToWidth, toSingleLine } from '../common/terminal.ts';
 import type { LiveWording } from './live-wording.ts';
 
 /** A session in the list. */
@@ -192,4 +193,38 @@ function formatColumns(
     doing,
   ];
   return `${mark} ${cells.join('  ')}`;
+}
+
+type ShownPlan = NonNullable<ShownSession['plan']>;
+
+/** The place of the step that a plan is at: the current one, or the one that is blocked if the run waits for that. */
+function shownStep({ status, reason, steps, current_step_index: current }: ShownPlan): number {
+  const blocked =
+    status === 'waiting' && reason === 'blocked' ? steps.findIndex((one) => one.status === 'blocked') : -1;
+  return blocked < 0 ? current : blocked;
+}
+
+/** The plan folded into one line, such as "2/5 · Download the report · 4 s · shell". `now` in ms since 1970. */
+export function formatChatStatus(
+  session: ShownSession,
+  { words, now, tool, isAsked }: { words: LiveWording; now: number; tool: string; isAsked: boolean },
+): string {
+  const { plan, run, question } = session;
+  const open = plan && plan.steps.length > 0 && !run?.besidePlan && (run || plan.status !== 'completed') ? plan : null;
+  const at = open ? shownStep(open) : 0;
+  const step = open?.steps[at];
+  const parts = open ? [`${at + 1}/${open.steps.length}`, toSingleLine(step?.description ?? '', 60)] : [];
+  if (isAsked) return [...parts, words.answerCall].join(' · ');
+  if (question && sessionStanding(session) === 'waiting') return [...parts, words.answerQuestion].join(' · ');
+  if (!run) {
+    const state = sessionStanding(session);
+    if (state === 'none' || state === 'completed') return words.idle;
+    return [...parts, state === 'waiting' ? words.yourTurn : words.states[state]].join(' · ');
+  }
+  const since = Date.parse(step?.started_at ?? run.startedAt);
+  const progress = step?.progress ? [`${step.progress.current}/${step.progress.total}`] : [];
+  const time = Number.isNaN(since) ? [] : [formatDuration(now - since)];
+  return [...(parts.length > 0 ? parts : [words.working]), ...progress, ...time, ...(tool === '' ? [] : [tool])].join(
+    ' · ',
+  );
 }

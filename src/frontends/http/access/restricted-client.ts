@@ -57,7 +57,7 @@ export function restrictClient(client: Client, user: AccessToken, isValid: () =>
     events: inSession('read', client.events),
     removedEventCount: inSession('read', client.removedEventCount),
     lastSeq: inSession('read', client.lastSeq),
-    watch: inSession('read', (key, signal) => whileValid(client.watch(key, signal), isValid)),
+    watch: inSession('read', (key, options) => whileValid(client.watch(key, options), isValid)),
     stream: inSession('read', (key, options) => whileValid(client.stream(key, options), isValid)),
     withChildren: inSession('read', client.withChildren),
     approvalRequest: inSession('approve', client.approvalRequest),

@@ -2,9 +2,7 @@ import type { WebSocket } from 'ws';
 import { z } from 'zod';
 import { createMutex } from '../../../base/async.ts';
 import type { Client } from '../../../client/index.ts';
-import { withoutDoneMarkers } from '../../../client/inspect/session-details.ts';
 import type { StreamOptions } from '../../../client/inspect/stream-session.ts';
-import type { Event } from '../../../protocol/session/event.ts';
 import { problemBody, problemOf } from '../common/http-problem.ts';
 import { defineOperation, type HttpOperation, InSession, wholeNumber } from '../common/operation.ts';
 import { sseResponse } from '../common/sse-response.ts';
@@ -60,20 +58,12 @@ async function* sessionFrames(
   try {
     for await (const update of client.stream(session, options)) {
       const { is, ...data } = update;
-      if (update.is === 'event')
-        yield { id: update.event.seq, event: update.event.type, data: withShownText(update.event) };
+      if (update.is === 'event') yield { id: update.event.seq, event: update.event.type, data: update.event };
       else yield { event: is === 'text' ? 'live' : is, data };
     }
   } catch (error) {
     yield { event: 'problem', data: problemBody(problemOf(error, complain)) };
   }
-}
-
-/** Adds the text for people (`shown`) to an answer of the model if it differs from the original. */
-function withShownText(event: Event): Event & { shown?: string } {
-  if (event.type !== 'model.answered') return event;
-  const shown = withoutDoneMarkers(event.text);
-  return shown === event.text ? event : { ...event, shown };
 }
 
 /** Writes frames as server-sent events. */

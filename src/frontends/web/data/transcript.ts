@@ -1,11 +1,14 @@
-import type { Event } from '../../../protocol/session/event.ts';
+import {
+  type Conversation,
+  type ConversationItem,
+  type EventOfKind,
+  openConversation,
+  type ShownEvent,
+} from '../../../client/inspect/conversation.ts';
 import type { StoredText } from '../../../protocol/session/log-entry.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import type { BrowserLost } from '../../../protocol/workspace/handover.ts';
 import type { StreamMessage } from './api.ts';
-
-/** An event as the server sends it. `shown`: the text of an answer for people, if it differs. */
-type LogEvent = Event & { shown?: string };
 
 export type CallState = 'waiting' | 'running' | 'ok' | 'failed' | 'interrupted' | 'denied';
 
@@ -42,7 +45,7 @@ export type TranscriptItem = ItemBody & { seq: number; at: string };
 
 /** The part of a session's event log that has been read, as entries, and what the model is writing. */
 export type Transcript = {
-  readonly events: readonly LogEvent[];
+  readonly events: readonly ShownEvent[];
   items: readonly TranscriptItem[];
   live: string;
   /** The seq of the last event; 0 if there was none. */
@@ -58,9 +61,9 @@ export type Transcript = {
 
 /** The events are kept as well, since a later daemon may declare the last of them void. */
 export function createTranscript(): Transcript {
-  let events: LogEvent[] = [];
+  let events: ShownEvent[] = [];
   let entries = newEntries();
-  const show = (shown: LogEvent[]) => {
+  const show = (shown: ShownEvent[]) => {
     events = shown;
     entries = newEntries();
     for (const event of events) addEvent(entries, event);
@@ -77,7 +80,7 @@ export function createTranscript(): Transcript {
       return transcript.isCut || seq === 1 ? undefined : seq;
     },
     takeEarlier(messages) {
-      const earlier = messages.filter(({ id }) => id !== undefined).map(({ data }) => data as LogEvent);
+      const earlier = messages.filter(({ id }) => id !== undefined).map(({ data }) => data as ShownEvent);
       // Events may have been declared void meanwhile, or the connection was cut.
       if (earlier.at(-1)?.seq !== (transcript.first ?? 0) - 1) return false;
       transcript.isCut = messages.some(({ event }) => event === 'removed');
@@ -95,7 +98,7 @@ export function createTranscript(): Transcript {
         transcript.last = events.at(-1)?.seq ?? 0;
       } else if (event === 'removed') transcript.isCut = true;
       else if (id !== undefined && id > transcript.last) {
-        const added = data as LogEvent;
+        const added = data as ShownEvent;
         events.push(added);
         transcript.last = id;
         if (added.type === 'model.answered') transcript.live = '';
@@ -107,51 +110,57 @@ export function createTranscript(): Transcript {
 }
 
 /** The entries for a list of events. `calls`: the index of each tool call in `items`. */
-type Entries = { items: TranscriptItem[]; calls: Map<string, number>; lastAnswer: string };
+type Entries = { items: TranscriptItem[]; calls: Map<string, number>; conversation: Conversation };
 
-const newEntries = (): Entries => ({ items: [], calls: new Map(), lastAnswer: '' });
+const newEntries = (): Entries => ({ items: [], calls: new Map(), conversation: openConversation() });
 
-function addEvent(entries: Entries, event: LogEvent): void {
-  const add = (body: ItemBody) => entries.items.push({ ...body, seq: event.seq, at: event.at });
-  switch (event.type) {
-    case 'message.received': {
-      const { from, command, attachments: files = [] } = event;
-      const text = [command && `/${command}`, storedText(event.body)].filter(Boolean).join(' ');
+function addEvent(entries: Entries, event: ShownEvent): void {
+  for (const item of entries.conversation.event(event)) addItem(entries, item, event.at);
+}
+
+function addItem(entries: Entries, item: ConversationItem, at: string): void {
+  const add = (body: ItemBody) => entries.items.push({ ...body, seq: item.seq, at });
+  switch (item.kind) {
+    case 'message': {
+      const { from, command, attachments: files = [], body } = item.event;
+      const text = [command && `/${command}`, storedText(body)].filter(Boolean).join(' ');
       add({ kind: 'message', from, text, files });
       return;
     }
-    case 'model.answered':
-      if (event.planner_query !== undefined || event.text.trim() === '') return;
-      entries.lastAnswer = (event.shown ?? event.text).trim();
-      add({ kind: 'answer', text: event.shown ?? event.text });
+    case 'answer':
+      if (item.text.trim() !== '') add({ kind: 'answer', text: item.text });
       return;
-    case 'tool.started':
-    case 'approval.asked': {
-      const { call, name, args } = event;
-      const state = event.type === 'tool.started' ? 'running' : 'waiting';
+    case 'call': {
+      const { type, call, name, args } = item.event;
+      const state = type === 'tool.started' ? 'running' : 'waiting';
       if (changeCall(entries, call, { state })) return;
       entries.calls.set(call, entries.items.length);
       add({ kind: 'call', call, name, args, state, output: '', ms: undefined });
       return;
     }
-    case 'tool.finished':
-    case 'tool.interrupted':
-      changeCall(entries, event.call, outcomeOf(event));
+    case 'call ended':
+      changeCall(entries, item.event.call, outcomeOf(item.event));
       return;
-    case 'approval.answered':
-      if (event.decision === 'deny') changeCall(entries, event.call, { state: 'denied', output: event.why });
-      add(note(`approval.${event.decision}`, event.why));
-      return;
-    case 'reply.committed': {
-      const { status, text, attachments: files } = event.reply;
-      if (status === 'joined') return;
-      add({ kind: 'reply', status, text: text.trim() === entries.lastAnswer ? '' : text, files });
+    case 'reply': {
+      const { status, attachments: files } = item.event.reply;
+      if (status !== 'joined') add({ kind: 'reply', status, text: item.text, files });
       return;
     }
-    default: {
-      const fact = noteOf(event);
-      if (fact) add(fact);
+    case 'step':
+    case 'notice': {
+      const { event } = item;
+      if (event.type === 'approval.answered' && event.decision === 'deny')
+        changeCall(entries, event.call, { state: 'denied', output: event.why });
+      const found = noteOf(event);
+      if (found) add(found);
+      return;
     }
+    // The answer has the text, and the page reads the state by itself.
+    case 'text':
+    case 'state':
+      return;
+    default:
+      item satisfies never;
   }
 }
 
@@ -165,7 +174,7 @@ function changeCall({ items, calls }: Entries, call: string, changes: Partial<Ca
   return true;
 }
 
-function outcomeOf(event: Extract<LogEvent, { type: 'tool.finished' | 'tool.interrupted' }>): Partial<CallItem> {
+function outcomeOf(event: EventOfKind<'call ended'>): Partial<CallItem> {
   if (event.type === 'tool.finished')
     return { state: event.ok ? 'ok' : 'failed', output: storedText(event.output), ms: event.ms };
   const output = [event.why, event.output && storedText(event.output)].filter(Boolean).join('\n');
@@ -174,8 +183,8 @@ function outcomeOf(event: Extract<LogEvent, { type: 'tool.finished' | 'tool.inte
 
 const note = (name: NoteName, text = '', step?: string): NoteItem => ({ kind: 'note', note: name, text, step });
 
-/** The note for an event that is one short fact; undefined for other events. */
-function noteOf(event: LogEvent): NoteItem | undefined {
+/** The note for an event that is one short fact; undefined for what another entry says. */
+function noteOf(event: EventOfKind<'step' | 'notice'>): NoteItem | undefined {
   switch (event.type) {
     case 'step.started':
     case 'step.reopened':
@@ -190,6 +199,8 @@ function noteOf(event: LogEvent): NoteItem | undefined {
       return note(event.type, event.error, event.step);
     case 'step.skipped':
       return note(event.type, event.reason, event.step);
+    case 'approval.answered':
+      return note(`approval.${event.decision}`, event.why);
     case 'plan.started':
       return note(event.type, event.title);
     case 'plan.revised':
@@ -207,8 +218,11 @@ function noteOf(event: LogEvent): NoteItem | undefined {
       return note(event.type, [...event.open, ...(event.cut ?? [])].join('\n'));
     case 'context.compacted':
       return note(event.type, event.summary);
-    default:
+    case 'run.resumed':
+    case 'run.ended':
       return undefined;
+    default:
+      return event satisfies never;
   }
 }
 

@@ -1,8 +1,5 @@
 import * as fs from 'node:fs';
 import { StringDecoder } from 'node:string_decoder';
-import { showWhileWritten, withoutDoneMarkers } from '../../core/detect/done-markers.ts';
-import { reduceEvent } from '../../core/reducers/reduce-event.ts';
-import { emptySession, type Session } from '../../core/session/session-state.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { LogPosition } from '../../protocol/session/log-entry.ts';
 import { crcOfLine } from '../../store/event-log/log-lines.ts';
@@ -10,8 +7,6 @@ import { hasPosition, readStartFor, streamEventLog } from '../../store/event-log
 import { openForReading } from '../../store/fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
-import { sessionBeforeOldest } from '../sessions/replay.ts';
-import { watchFolders } from './folder-watch.ts';
 
 export type FollowOptions = {
   /** First event number to yield; default 1. */
@@ -36,55 +31,6 @@ export async function* followEvents(
     }
   } finally {
     changes?.close();
-  }
-}
-
-/** What a viewer of a session receives: its state, then each event and the model's text as they arrive. */
-export type SessionUpdate =
-  | { is: 'state'; session: Session }
-  | { is: 'event'; event: Event; session: Session }
-  | { is: 'text'; text: string };
-
-/** Follows a session from now on, until the signal is aborted or its folder is gone. Begins with one `state`. */
-export async function* watchSession(
-  paths: SessionPaths & { name: string },
-  signal?: AbortSignal,
-): AsyncGenerator<SessionUpdate> {
-  const record = openLogTail(paths);
-  const live = openShownTail(paths.live);
-  const changes = watchFolders([paths.folder, paths.inbox]);
-  let session = emptySession(paths.name);
-  let answered = '';
-  try {
-    const removed = sessionBeforeOldest(paths);
-    for await (const { event } of record.readNew()) {
-      if (session.seq === 0 && event.seq > 1) session = removed(event.seq);
-      if (event.seq > session.seq) session = reduceEvent(session, event);
-      if (event.type === 'model.answered' || event.type === 'model.failed') answered = event.at;
-    }
-    if (!session.run || wasWrittenBefore(paths.live, answered)) live.skipToEnd();
-    yield { is: 'state', session };
-    while (!signal?.aborted && fs.existsSync(paths.folder)) {
-      const words = live.readNew();
-      // Text of the next call comes after the events that led to it; text of this one before the event that ends it.
-      if (words.text !== '' && !words.began) yield { is: 'text', text: words.text };
-      let isReported = false;
-      let answeredAt: string | undefined;
-      for await (const { event, supersedes } of record.readNew()) {
-        if (supersedes) return yield* watchSession(paths, signal);
-        session = reduceEvent(session, event);
-        // A short answer may be in the event log before its text was read: then the event has delivered it.
-        if (event.type === 'model.answered' || event.type === 'model.failed') answeredAt = event.at;
-        isReported ||= event.type === 'model.answered' && withoutDoneMarkers(event.text).startsWith(words.text);
-        yield { is: 'event', event, session };
-      }
-      if (words.text !== '' && words.began && !isReported) yield { is: 'text', text: words.text };
-      // The event has everything the call produced after its text was read.
-      if (answeredAt !== undefined && wasWrittenBefore(paths.live, answeredAt)) live.skipToEnd();
-      await changes.next(signal);
-    }
-  } finally {
-    changes.close();
   }
 }
 
@@ -158,20 +104,6 @@ function versionOf(path: string): string {
   return stat ? `${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs}` : '';
 }
 
-/** The same without done markers: the text of the call in flight as people read it. */
-export function openShownTail(path: string): LiveTail {
-  const live = openLiveTail(path);
-  let show = showWhileWritten();
-  return {
-    readNew() {
-      const { text, began } = live.readNew();
-      if (began) show = showWhileWritten();
-      return { text: show(text), began };
-    },
-    skipToEnd: live.skipToEnd,
-  };
-}
-
 export type LiveTail = {
   /** New text since the last call. `began`: it belongs to another model call than the text before. */
   readNew(): { text: string; began: boolean };
@@ -232,4 +164,63 @@ function readBytes(fd: number, offset: number, length: number): Buffer {
 
 function openIfThere(path: string): number | undefined {
   return wrapDiskErrors('read', path, () => ifExists(() => openForReading(path)));
+}
+
+/**
+ * How long a change that the system did not report goes unnoticed, in ms: where it reports changes, and where it
+ * cannot. With a thousand waiting readers, each check costs.
+ */
+const POLL_MS = { watched: 2000, unwatched: 500 };
+
+export type FolderWatch = {
+  /** Resolves when something may have changed since the last call, after 2 s in any case, at once if aborted. */
+  next(signal?: AbortSignal): Promise<void>;
+  close(): void;
+};
+
+/**
+ * Watches folders. Events are hints and are never lost between two calls; a folder that cannot be watched is polled.
+ */
+export function watchFolders(folders: string[]): FolderWatch {
+  let stirred = false;
+  let wake: (() => void) | null = null;
+  const stir = () => {
+    stirred = true;
+    wake?.();
+  };
+  let watched = 0;
+  const watchers = folders.flatMap((folder) => {
+    try {
+      const watcher = fs.watch(folder, stir);
+      watcher.on('error', () => {
+        watched--;
+        watcher.close();
+      });
+      watched++;
+      return [watcher];
+    } catch {
+      return [];
+    }
+  });
+  return {
+    async next(signal) {
+      if (!stirred && !signal?.aborted) {
+        await new Promise<void>((resolve) => {
+          const done = () => {
+            clearTimeout(timer);
+            signal?.removeEventListener('abort', done);
+            resolve();
+          };
+          const timer = setTimeout(done, watched === folders.length ? POLL_MS.watched : POLL_MS.unwatched);
+          wake = done;
+          signal?.addEventListener('abort', done);
+        });
+      }
+      wake = null;
+      stirred = false;
+    },
+    close() {
+      for (const watcher of watchers) watcher.close();
+    },
+  };
 }
