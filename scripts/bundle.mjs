@@ -160,11 +160,13 @@ function notice() {
 }
 
 function noticeOf(folder) {
-  const { name, version } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
+  const { name, version, license, author } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
   // A package of a larger project may leave the licence file to another package.
   const file = [folder, ...(LICENCE_OF[name] ?? [])]
     .flatMap((one) => readdirSync(one).map((entry) => `${one}/${entry}`))
     .find((path) => /\/licen[cs]e[^/]*$/i.test(path));
-  if (!file) throw new Error(`${folder} is inlined and has no licence file.`);
-  return `The programs and the page hold parts of ${name} ${version}, under this licence:\n\n${readFileSync(file, 'utf8')}`;
+  const head = `The programs and the page hold parts of ${name} ${version}, under `;
+  if (file) return `${head}this licence:\n\n${readFileSync(file, 'utf8')}`;
+  if (!license || !author) throw new Error(`${folder} is inlined and says nowhere under which licence.`);
+  return `${head}the ${license} licence, as its package.json says.\nCopyright ${author.name ?? author}\n`;
 }

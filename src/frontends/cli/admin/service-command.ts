@@ -85,7 +85,7 @@ async function install(plan: ServicePlan): Promise<void> {
   if (before !== undefined && before.scope !== scope)
     throw new UserError(`${root} has a service already, ${before.file}. Remove it first: agentctl service uninstall`);
   const owner = scope === 'user' ? (await openWorkspaceClient({ workspace: root })).daemon() : undefined;
-  if (owner && !(before && (await unitState(scope, before.unit)).runs))
+  if (owner && (before === undefined || (await unitState(scope, before.unit)).isDown))
     throw new DaemonState(
       `A daemon is already running: process ${owner.pid}, which the service could not replace. Stop it first: agentctl stop`,
     );
@@ -137,9 +137,9 @@ async function statusOf(
   const units = [];
   const faults: string[] = [];
   for (const unit of [found.unit, found.serve].filter((one) => one !== undefined)) {
-    const { runs, text } = await unitState(scope, unit);
+    const { isUp, text } = await unitState(scope, unit);
     units.push({ unit, text });
-    if (!runs) faults.push(`${unit} does not run. See: ${logCommand(scope, unit)} -n 30`);
+    if (!isUp) faults.push(`${unit} does not run. See: ${logCommand(scope, unit)} -n 30`);
   }
   for (const path of programsIn(fs.readFileSync(file, 'utf8')))
     if (!fs.existsSync(path)) faults.push(`${file} names ${path}, which is gone: run agentctl service install again.`);

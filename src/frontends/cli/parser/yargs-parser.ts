@@ -11,12 +11,14 @@ import {
   versionWithCommit,
   WORKSPACE_OPTION,
 } from '../../command-line.ts';
+import { token } from '../admin/access-tokens.ts';
 import { config } from '../admin/config-file.ts';
 import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
 import { help, PAGES } from '../admin/help-pages.ts';
 import { acceptLog, archive, doctor, rebuild, remove, rename, settings } from '../admin/maintenance.ts';
+import { service } from '../admin/service-command.ts';
 import { usage } from '../admin/usage-report.ts';
-import { acp, mcp, open, restart, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
+import { acp, mcp, open, restart, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
 import { plan } from '../commands/plan-actions.ts';
 import {
@@ -78,6 +80,7 @@ const BOOLEAN_FLAGS = new Set([
   'no-color',
   'answer-approvals',
   'print',
+  'system',
   'help',
   'version',
   ...['a', 'f', 'y', 'q', 'h', 'V'],
@@ -268,7 +271,7 @@ export async function renderCommandHelp(width = DOCS_WIDTH): Promise<Array<{ com
 
 /** Every command, in the order of `--help`. */
 const COMMANDS: readonly CliCommand[] = [
-  ...[start, stop, restart, takeover, status],
+  ...[start, stop, restart, takeover, status, service],
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[chat, top],
   ...[list, show, reply, plan, why, jobs, watch, log],

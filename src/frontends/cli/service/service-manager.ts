@@ -13,6 +13,9 @@ const LIMIT_MS = 180_000;
 /** An installed service of a workspace. `file`: that of the daemon. */
 export type InstalledService = { scope: Scope; unit: string; file: string; serve: string | undefined };
 
+/** Between two starts, after a crash, a unit is neither up nor down. */
+export type UnitState = { isUp: boolean; isDown: boolean; text: string };
+
 /** The service that was installed for this workspace; undefined if there is none. */
 export function findService(root: string, env: NodeJS.ProcessEnv): InstalledService | undefined {
   const [dot, suffix] = process.platform === 'darwin' ? ['.plist', ''] : ['.service', '.service'];
@@ -32,8 +35,11 @@ export async function controlService(
   { scope, unit, file }: InstalledService,
   verb: 'start' | 'stop' | 'restart',
 ): Promise<void> {
-  if (process.platform !== 'darwin') await systemctl(scope, [verb, unit]);
-  else if (verb === 'stop') await launchctl(['bootout', `${launchDomain(scope)}/${unit}`]);
+  if (process.platform !== 'darwin') {
+    // After five crashes in a row, systemd refuses a start by hand, too.
+    await systemctl(scope, ['reset-failed', unit]).catch(() => {});
+    await systemctl(scope, [verb, unit]);
+  } else if (verb === 'stop') await launchctl(['bootout', `${launchDomain(scope)}/${unit}`]);
   else {
     if (verb === 'restart') await launchctl(['bootout', `${launchDomain(scope)}/${unit}`]).catch(() => {});
     await launchctl(['bootstrap', launchDomain(scope), file]);
@@ -67,24 +73,24 @@ export async function removeFiles({ scope, unit, file, serve }: InstalledService
   return removed;
 }
 
-/** What the service manager says of a unit, in one line, and whether it runs. */
-export async function unitState(scope: Scope, unit: string): Promise<{ runs: boolean; text: string }> {
+/** What the service manager says of a unit, in one line. `isUp`: it runs; `isDown`: nor will it be started again. */
+export async function unitState(scope: Scope, unit: string): Promise<UnitState> {
   if (process.platform === 'darwin') {
     const text = await launchctl(['print', `${launchDomain(scope)}/${unit}`]).catch(() => '');
     const [, state = 'not loaded'] = /^\s*state = (.*)$/m.exec(text) ?? [];
-    return { runs: state === 'running', text: state };
+    return { isUp: state === 'running', isDown: state !== 'running', text: state };
   }
   const wanted = ['ActiveState', 'SubState', 'MainPID', 'StatusText', 'NRestarts', 'Result', 'ExecMainStatus'];
   const out = await systemctl(scope, ['show', unit, '--property', wanted.join(',')]);
   const of = Object.fromEntries(out.split('\n').map((line) => line.split(/=(.*)/s).slice(0, 2)));
-  const runs = of['ActiveState'] === 'active';
+  const isUp = of['ActiveState'] === 'active';
   const parts = [
     `${of['ActiveState']} (${of['SubState']})`,
-    ...(runs ? [`process ${of['MainPID']}`] : [`result ${of['Result']}, exit ${of['ExecMainStatus']}`]),
+    ...(isUp ? [`process ${of['MainPID']}`] : [`result ${of['Result']}, exit ${of['ExecMainStatus']}`]),
     ...(of['StatusText'] ? [of['StatusText']] : []),
     ...(of['NRestarts'] !== '0' ? [`restarted ${of['NRestarts']} times`] : []),
   ];
-  return { runs, text: parts.join(', ') };
+  return { isUp, isDown: /^(?:inactive|failed)$/.test(of['ActiveState'] ?? ''), text: parts.join(', ') };
 }
 
 /** Whether services of this user run while nobody is logged in; undefined where that is no question. */
