@@ -57,7 +57,7 @@ test('without a service, status and uninstall say how to install one', () => {
 });
 
 test.skipIf(!canRunSystemd())(
-  'a service starts, stops and restarts with the commands, is awake for systemd, and is gone when uninstalled',
+  'a service starts, stops and restarts with the commands, is started again when it hangs, and is gone when uninstalled',
   () => {
     const { folder, env } = emptyHome();
     const workspace = join(folder, ODD);
@@ -77,6 +77,10 @@ test.skipIf(!canRunSystemd())(
       `${ctl('stop')}; echo "stop $?"`,
       `${ctl('status')} | head -n 1`,
       `${ctl('start')}; echo "start $?"`,
+      `sed -i s/WatchdogSec=90/WatchdogSec=5/ "$XDG_CONFIG_HOME"/systemd/user/${unit}; systemctl --user daemon-reload`,
+      `${ctl('restart')}; kill -STOP "$(systemctl --user show ${unit} -p MainPID --value)"`,
+      `timeout 60 sh -c 'until systemctl --user show "$1" -p NRestarts | grep =1; do sleep 0.2; done' - ${unit}`,
+      `timeout 60 sh -c 'until systemctl --user is-active "$1"; do sleep 0.2; done' - ${unit}; echo "hung $?"`,
       `sed -i 's#dist/agentd.js#dist/gone.js#' "$XDG_CONFIG_HOME"/systemd/user/${unit}`,
       `${ctl('service', 'status')}; echo "stale $?"`,
       `${ctl('service', 'uninstall')}; echo "uninstall $?"`,
@@ -92,7 +96,17 @@ test.skipIf(!canRunSystemd())(
     for (const line of ['ActiveState=active', 'StatusText=serves', 'NRestarts=0'])
       expect(stdout).toContain(`${line}\n`);
     expect(stdout).toMatch(/has its own flags, in .*\nflags 1\n/);
-    for (const line of ['restart 0', 'stop 0', 'No daemon is running', 'start 0', 'stale 1', 'uninstall 0', 'gone 3'])
+    for (const line of [
+      'restart 0',
+      'stop 0',
+      'No daemon is running',
+      'start 0',
+      'NRestarts=1',
+      'hung 0',
+      'stale 1',
+      'uninstall 0',
+      'gone 3',
+    ])
       expect(stdout).toContain(`\n${line}`);
     expect(stdout).toContain('dist/gone.js, which is gone');
   },
