@@ -1,6 +1,6 @@
 // Builds dist/ from src/: each program in a few files, the library in one. Why: docs/decisions/0010-bundles.md
-import { chmodSync, cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { isAbsolute, resolve } from 'node:path';
+import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 
 const OUT = 'dist';
@@ -9,40 +9,28 @@ const OUT = 'dist';
 const SHARED = 'zod';
 
 /**
- * Packages inlined into the programs with their dependencies, because loading them file by file takes several times as
- * long. Others stay in node_modules: they locate files by their own path (write-file-atomic, playwright-core), or few
- * sessions need them.
+ * The packages that stay in node_modules; all others are inlined with their dependencies, which takes less space and time.
+ * Playwright is large and few sessions need it: those who want the browser tool install it themselves. `kerberos` is looked for
+ * by what speaks to a proxy that wants it, and is never here.
  */
-const INLINED = [
-  SHARED,
-  ...[
-    'eventsource-parser',
-    'proxy-from-env',
-    'yaml',
-    'ipaddr.js',
-    'chokidar',
-    'readdirp',
-    'p-queue',
-    'p-timeout',
-    'eventemitter3',
-  ],
-  ...[
-    '@modelcontextprotocol/server',
-    '@modelcontextprotocol/core',
-    '@agentclientprotocol/sdk',
-    'hono',
-    '@hono/node-server',
-    'ws',
-  ],
-  ...['yargs', 'yargs-parser', 'y18n', 'cliui', 'escalade', 'get-caller-file'],
-  ...['wrap-ansi', 'ansi-styles', 'strip-ansi', 'ansi-regex', 'string-width'],
-];
+const KEPT = ['playwright-core', 'kerberos'];
+/** What the library keeps besides: its users pass its schemas to their own zod. */
+const KEPT_BY_LIBRARY = [...KEPT, SHARED];
 
 /** Replacements for packages. */
 const STAND_INS = { 'string-width': resolve('scripts/plain-width.mjs') };
 
+/** What a package of CommonJS asks for, as modules have it. */
+const AS_IN_MODULES = { __filename: 'import.meta.filename' };
+
+/** Files of a package that are given to a browser as text. */
+const CONSENT = 'node_modules/@duckduckgo/autoconsent';
+
 /** For packages without a licence file: another package of the same authors that has it. */
-const LICENCE_OF = { '@xterm/headless': ['node_modules/@xterm/addon-unicode11'] };
+const LICENCE_OF = {
+  '@xterm/headless': ['node_modules/@xterm/addon-unicode11'],
+  'proxy-agent-negotiate': ['node_modules/https-proxy-agent'],
+};
 
 /** The page for browsers. */
 const PAGE = 'src/frontends/web';
@@ -82,33 +70,41 @@ for (const [name, files] of Object.entries(PROGRAMS)) {
   const groups = [[SHARED, isShared], ...Object.entries(files).map(([group, sources]) => [group, among(sources)])];
   // A module that belongs to several groups goes to the first.
   const ranked = groups.map(([group, test], place) => ({ name: group, test, priority: groups.length - place }));
-  await write(name, isOursOrInlined, { groups: ranked });
+  await write({ [name]: `src/${name}.ts` }, KEPT, { parts: name, codeSplitting: { groups: ranked } });
   chmodSync(`${OUT}/${name}.js`, 0o755);
 }
-// Users of the library pass its schemas to their own zod, so it must not have a copy of zod inlined.
-await write('index', isOurs, true);
-await writePage();
+await write({ index: 'src/index.ts' }, KEPT_BY_LIBRARY, { parts: 'library' });
 // A thread is started by its path.
-for (const program of Object.keys(PROGRAMS))
-  cpSync('src/tools/web/page-thread.mjs', `${OUT}/${program}/page-thread.mjs`);
+await write({ 'agentd/page-thread': 'src/tools/web/page-thread.mjs' }, KEPT, { parts: 'agentd/page', suffix: 'mjs' });
+writeFileSync(`${OUT}/agentctl/page-thread.mjs`, "import '../agentd/page-thread.mjs';\n");
+await writePage();
+mkdirSync(`${OUT}/agentd/autoconsent`);
+for (const name of ['dist/autoconsent.cjs.js', 'rules/compact-rules.json'])
+  cpSync(`${CONSENT}/${name}`, `${OUT}/agentd/autoconsent/${basename(name)}`);
+inlined.add(resolve(CONSENT));
 writeFileSync(`${OUT}/THIRD-PARTY-NOTICES.txt`, notice());
+await import('./note-commit.mjs');
 
-/** Names are kept and the same in every build, so that stacks are readable and a running program survives an update. */
-async function write(name, within, codeSplitting) {
+/**
+ * Writes one entry to `<OUT>/<its name>` and what it shares or loads late below `parts`. Names are kept and the same in every build,
+ * so that stacks are readable and a running program survives an update.
+ */
+async function write(input, kept, { parts, suffix = 'js', codeSplitting = true }) {
   const bundle = await rolldown({
-    input: { [name]: `src/${name}.ts` },
+    input,
     platform: 'node',
     resolve: { alias: STAND_INS },
     tsconfig: false,
-    external: (id) => !within(id),
+    transform: { define: AS_IN_MODULES },
+    external: (id) => kept.some((name) => id === name || id.startsWith(`${name}/`)),
     // Modules that short commands load late are imported statically by yargs' table of all commands.
     checks: { ineffectiveDynamicImport: false },
   });
   const { output } = await bundle.write({
     dir: OUT,
     format: 'esm',
-    entryFileNames: '[name].js',
-    chunkFileNames: `${name}/[name].js`,
+    entryFileNames: `[name].${suffix}`,
+    chunkFileNames: `${parts}/[name].${suffix}`,
     minifyInternalExports: false,
     sourcemap: true,
     codeSplitting,
@@ -153,21 +149,9 @@ function among(sources) {
   return (id) => paths.has(id);
 }
 
+/** Its older and smaller forms are for some of the inlined packages only. */
 function isShared(id) {
-  return id.includes(`/node_modules/${SHARED}/`);
-}
-
-/** Whether an import (`hono/cors`) or a file belongs to an inlined package. */
-function isInlined(id) {
-  return INLINED.some((name) => id === name || id.startsWith(`${name}/`) || id.includes(`/node_modules/${name}/`));
-}
-
-function isOurs(id) {
-  return id.startsWith('.') || (isAbsolute(id) && !id.includes('/node_modules/'));
-}
-
-function isOursOrInlined(id) {
-  return isOurs(id) || isInlined(id);
+  return id.includes(`/node_modules/${SHARED}/`) && !/\/zod\/v(?:3|4\/mini)\//.test(id);
 }
 
 /** The licences of the inlined packages, which must accompany every copy. */
@@ -176,11 +160,13 @@ function notice() {
 }
 
 function noticeOf(folder) {
-  const { name, version } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
+  const { name, version, license, author } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
   // A package of a larger project may leave the licence file to another package.
   const file = [folder, ...(LICENCE_OF[name] ?? [])]
     .flatMap((one) => readdirSync(one).map((entry) => `${one}/${entry}`))
     .find((path) => /\/licen[cs]e[^/]*$/i.test(path));
-  if (!file) throw new Error(`${folder} is inlined and has no licence file.`);
-  return `The programs and the page hold parts of ${name} ${version}, under this licence:\n\n${readFileSync(file, 'utf8')}`;
+  const head = `The programs and the page hold parts of ${name} ${version}, under `;
+  if (file) return `${head}this licence:\n\n${readFileSync(file, 'utf8')}`;
+  if (!license || !author) throw new Error(`${folder} is inlined and says nowhere under which licence.`);
+  return `${head}the ${license} licence, as its package.json says.\nCopyright ${author.name ?? author}\n`;
 }

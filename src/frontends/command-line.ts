@@ -198,6 +198,18 @@ export function packageVersion(): string {
   return typeof own === 'object' && own !== null && 'version' in own ? String(own.version) : 'unknown';
 }
 
+/** For people: the version, and of which commit and day the build is, as in `0.1.0 (1a2b3c4d5e, 2026-11-28)`. */
+export function versionWithCommit(): string {
+  try {
+    // What `scripts/build.mjs` notes: the same place from `src/` and from `dist/`.
+    const note: unknown = JSON.parse(readFileSync(new URL('../../dist/build.json', import.meta.url), 'utf8'));
+    if (typeof note !== 'object' || note === null || !('commit' in note) || !('date' in note)) return packageVersion();
+    return note.commit === null ? packageVersion() : `${packageVersion()} (${note.commit}, ${note.date})`;
+  } catch {
+    return packageVersion();
+  }
+}
+
 export type DaemonCommandLine = DaemonFlags & { workspace?: string | undefined };
 
 const FLAG_NAMES = {

@@ -19,7 +19,7 @@ import { readTextFile, readTextOrThrow } from '../store/fs/file-reads.ts';
 import { checkConfig, checkSettings, existingRootOf, sessionPaths } from '../store/index.ts';
 import type { WorkspacePaths } from '../store/layout/layout.ts';
 import { describeLock } from '../store/workspace/owner-file.ts';
-import { findBrowser, openSandbox, runEscapeAttempts } from '../tools/index.ts';
+import { findBrowser, openSandbox, requirePlaywright, runEscapeAttempts } from '../tools/index.ts';
 import { resolveEntry } from '../tools/mcp/server-entry.ts';
 
 const MIB = 2 ** 20;
@@ -99,7 +99,9 @@ export function checkShell(env: NodeJS.ProcessEnv): Finding {
 
 export function checkBrowser(named: string | undefined, env: NodeJS.ProcessEnv): Finding {
   try {
-    return { what: 'browser', is: 'ok', text: findBrowser(named, env) };
+    const text = findBrowser(named, env);
+    requirePlaywright();
+    return { what: 'browser', is: 'ok', text };
   } catch (error) {
     return { what: 'browser', is: named === undefined ? 'note' : 'wrong', text: errorText(error) };
   }

@@ -4,6 +4,7 @@ import { errorText } from '../base/user-error.ts';
 import { type Client, openClient } from '../client/index.ts';
 import { commandLine } from '../client/sessions/client-errors.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
+import { versionWithCommit } from '../frontends/command-line.ts';
 import type { CheckpointLimits } from '../protocol/settings/checkpoint-limits.ts';
 import { resolveSettings } from '../protocol/settings/effective-settings.ts';
 import { measureCheckpoints, openSkillStore, sessionPaths } from '../store/index.ts';
@@ -29,6 +30,7 @@ export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
   const config = checkConfiguration(question, client);
   const effective = resolveSettings({ flags: question.flags, env: question.env, workspace: config.value });
   return [
+    { what: 'agentd', is: 'ok', text: versionWithCommit() },
     checkNode(),
     ...checkWorkspace(client),
     ...sessions,

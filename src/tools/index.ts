@@ -113,7 +113,7 @@ function webTools(settings: () => WebSettings, env: NodeJS.ProcessEnv): Tool[] {
   ];
 }
 
-export { findBrowser } from './browser/find-browser.ts';
+export { findBrowser, requirePlaywright } from './browser/find-browser.ts';
 
 /** The browsers of all sessions. They outlive a session's worker, so a browser stays open between two messages. */
 export type Browsers = {

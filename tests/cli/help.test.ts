@@ -4,7 +4,7 @@ import { UserError } from '../../src/base/user-error.ts';
 import { renderAgentdHelp } from '../../src/frontends/agentd/daemon-yargs.ts';
 import { EXIT_CODES } from '../../src/frontends/cli/common/command.ts';
 import { buildAgentctlParser, renderCommandHelp } from '../../src/frontends/cli/parser/yargs-parser.ts';
-import { packageVersion } from '../../src/frontends/command-line.ts';
+import { packageVersion, versionWithCommit } from '../../src/frontends/command-line.ts';
 import { setup } from '../support/agentctl.ts';
 
 /** All pages, rendered once. */
@@ -99,7 +99,8 @@ test('the program ends with 2 where a command line is not understood, and says t
 
 test('-h and -V mean --help and --version, in both programs', async () => {
   const { ctl, here, serve } = setup();
-  const version = packageVersion();
+  const version = versionWithCommit();
+  expect(version).toContain(packageVersion());
   expect(await ctl(['-V'])).toEqual({ code: 0, out: `${version}\n`, err: '' });
   expect(await ctl(['-h'])).toEqual(await ctl(['--help']));
   const help = await here(['list', '-h']);

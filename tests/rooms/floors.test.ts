@@ -37,7 +37,7 @@ const FLOORS: Record<string, readonly string[]> = {
   frontends: ['command-line.ts', 'agentd', 'http', 'web', 'openai', 'ag-ui', 'acp', 'mcp', 'cli'],
   'frontends/http': ['common', 'access', 'routes', 'server', 'index.ts'],
   'frontends/web': ['text', 'data', 'parts', 'plan', 'views', 'app.tsx'],
-  'frontends/cli': ['common', 'commands', 'admin', 'live', 'parser', 'index.ts'],
+  'frontends/cli': ['common', 'service', 'commands', 'admin', 'live', 'parser', 'index.ts'],
 };
 /** Rooms and floors without folders. */
 const FLAT = ['base', 'schedules', 'main'];

@@ -1,7 +1,10 @@
+import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { readFile, stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { errorText, UserError } from '../../base/user-error.ts';
 import type { ModelSettings } from '../../protocol/settings/model-settings.ts';
+import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { isInSessionFolder, trustedPathFolders } from '../../protocol/workspace/session-names.ts';
 import {
   AGENTD_EXIT_CODES,
@@ -41,9 +44,12 @@ export async function runAgentd(
     if (!start) return 0;
     leaveSessionFolders(start);
     const signalled = waitForStopSignal();
+    const notice = openServiceNotice(start.root, start.env);
     const daemon = await run(start);
     process.stdout.write(`READY ${start.root}\n`);
+    notice.ready();
     await signalled;
+    notice.stopping();
     await daemon.stop();
     return AGENTD_EXIT_CODES.stopped.code;
   } catch (error) {
@@ -112,4 +118,73 @@ function waitForStopSignal(): Promise<void> {
       });
     }
   });
+}
+
+/** How often the status text is renewed where the service manager asks for no sign of life. */
+const STATUS_EVERY_MS = 30_000;
+
+/** What a daemon says to the service manager that started it. */
+type ServiceNotice = { ready(): void; stopping(): void };
+
+/**
+ * For a daemon that systemd started: once it is ready, a sign of life at a third of the time that the unit allows, as
+ * long as both the event loop and the disk of the workspace answer, with its state in words. Otherwise nothing. Takes
+ * `NOTIFY_SOCKET` out of `env`, so that no command of an agent finds it.
+ */
+function openServiceNotice(root: string, env: NodeJS.ProcessEnv): ServiceNotice {
+  const { NOTIFY_SOCKET: socket, WATCHDOG_USEC: allowed } = env;
+  for (const name of ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID']) delete env[name];
+  if (socket === undefined) return { ready() {}, stopping() {} };
+  const own = join(root, '.agentd');
+  let [isAsked, hasFailed] = [false, false];
+  let timer: NodeJS.Timeout | undefined;
+
+  function tell(...words: string[]): void {
+    const child = { env: { PATH: env['PATH'], NOTIFY_SOCKET: socket }, cwd: '/', timeout: 10_000 };
+    execFile('systemd-notify', words, child, (error) => {
+      if (error && !hasFailed) warn(`systemd-notify failed, so that systemd may end this daemon: ${errorText(error)}`);
+      hasFailed = error !== null;
+    });
+  }
+
+  async function beat(): Promise<void> {
+    if (isAsked) return;
+    isAsked = true;
+    try {
+      await stat(own);
+      tell('WATCHDOG=1', `STATUS=${await describeStatus(own)}`);
+    } catch (error) {
+      warn(`systemd gets no sign of life: ${errorText(error)}`);
+    } finally {
+      isAsked = false;
+    }
+  }
+
+  return {
+    ready() {
+      tell('READY=1', 'STATUS=serves');
+      timer = setInterval(() => void beat(), allowed === undefined ? STATUS_EVERY_MS : Number(allowed) / 3000);
+      timer.unref();
+    },
+    stopping() {
+      clearInterval(timer);
+      tell('STOPPING=1', 'STATUS=stops; its work resumes at the next start');
+    },
+  };
+}
+
+function warn(text: string): void {
+  process.stderr.write(`${JSON.stringify({ at: new Date().toISOString(), level: 'warn', text })}\n`);
+}
+
+/** In one line, for `systemctl status`. On a full disk the file may be half written. */
+async function describeStatus(own: string): Promise<string> {
+  const text = await readFile(join(own, 'status.json'), 'utf8').catch(() => '');
+  const parsed = DaemonStatus.safeParse(text.endsWith('}\n') ? JSON.parse(text) : undefined);
+  if (!parsed.success) return 'serves';
+  const { sessions, trouble, disk } = parsed.data;
+  const parts = [`${sessions.known} sessions, ${sessions.open} open`];
+  if (trouble.total > 0) parts.push(`${trouble.total} not served`);
+  if (disk.space !== 'ok') parts.push(`disk ${disk.space}`);
+  return parts.join(', ');
 }

@@ -7,10 +7,10 @@ import {
   addDaemonOptions,
   DOCS_WIDTH,
   formatAgentdExitCodes,
-  packageVersion,
   rejectEmptyFlags,
   rejectRepeatedFlags,
   suggestFlags,
+  versionWithCommit,
   WORKSPACE_OPTION,
 } from '../command-line.ts';
 
@@ -35,7 +35,7 @@ function buildDaemonParser(argv: string[]) {
     .scriptName('agentd')
     .locale('en')
     .alias('help', 'h')
-    .version(packageVersion())
+    .version(versionWithCommit())
     .alias('version', 'V')
     .usage(
       [

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import type AutoConsent from '@duckduckgo/autoconsent';
@@ -119,9 +120,8 @@ function bannerName(cmp: string): string {
 
 /** The library and its rules as one script, which hides its binding from the page before any page code runs. */
 async function loadConsentScript(): Promise<string> {
-  const { resolve } = createRequire(import.meta.url);
-  const library = await readFile(resolve('@duckduckgo/autoconsent'), 'utf8');
-  const rules = await readFile(resolve('@duckduckgo/autoconsent/rules/compact-rules.json'), 'utf8');
+  const files = consentFiles();
+  const [library, rules] = await Promise.all([readFile(files.library, 'utf8'), readFile(files.rules, 'utf8')]);
   return `(() => {
     const send = globalThis.${BINDING};
     delete globalThis.${BINDING};
@@ -133,4 +133,18 @@ async function loadConsentScript(): Promise<string> {
     const forward = async (message) => { if (forwarded.includes(message.type)) await send(message); };
     new module.exports.default(forward, ${JSON.stringify(AUTOCONSENT_CONFIG)}, { autoconsent: [], compact: ${rules} });
   })();`;
+}
+
+/** Files of autoconsent. The build copies them to where the built programs are; otherwise they are in the package. */
+function consentFiles() {
+  const built = {
+    library: new URL('./autoconsent/autoconsent.cjs.js', import.meta.url),
+    rules: new URL('./autoconsent/compact-rules.json', import.meta.url),
+  };
+  if (existsSync(built.library)) return built;
+  const { resolve } = createRequire(import.meta.url);
+  return {
+    library: resolve('@duckduckgo/autoconsent'),
+    rules: resolve('@duckduckgo/autoconsent/rules/compact-rules.json'),
+  };
 }

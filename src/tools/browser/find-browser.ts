@@ -1,6 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { isAbsolute, join } from 'node:path';
-import { UserError } from '../../base/user-error.ts';
+import { errorCode, UserError } from '../../base/user-error.ts';
 import { trustedPathFolders } from '../../protocol/workspace/session-names.ts';
 
 /** Program names of Chromium and compatible browsers on different systems. */
@@ -43,5 +44,18 @@ function canRun(file: string): boolean {
     return statSync(file).isFile();
   } catch {
     return false;
+  }
+}
+
+/** Throws UserError if playwright-core, which drives the browser, is not installed. Does not load it. */
+export function requirePlaywright(): void {
+  try {
+    createRequire(import.meta.url).resolve('playwright-core');
+  } catch (error) {
+    if (errorCode(error) !== 'MODULE_NOT_FOUND') throw error;
+    throw new UserError(
+      'The browser tool needs the npm package playwright-core, which is not installed with agentd, since few need it. A person ' +
+        'can install it beside agentd: `npm install -g playwright-core@1`. Until then web_fetch reads pages.',
+    );
   }
 }

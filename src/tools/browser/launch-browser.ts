@@ -17,7 +17,7 @@ import {
   profilePaths,
   removeOrphanedProfile,
 } from './browser-profile.ts';
-import { findBrowser } from './find-browser.ts';
+import { findBrowser, requirePlaywright } from './find-browser.ts';
 import { openTabs, type Tabs } from './tabs.ts';
 
 const LAUNCH_MS = 30_000;
@@ -58,6 +58,7 @@ export async function launchBrowser({
   mostBytes,
   signal,
 }: LaunchOptions): Promise<Browser> {
+  requirePlaywright();
   const executable = findBrowser(settings().browser?.executable, env);
   const paths = profilePaths(folder);
   await prepareProfile(paths);

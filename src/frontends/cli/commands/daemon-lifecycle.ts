@@ -2,23 +2,25 @@ import { resolve } from 'node:path';
 import { formatLocalTime as localTime } from '../../../base/strings.ts';
 import { errorText, UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
-import { Role } from '../../../protocol/workspace/daemon-files.ts';
 import {
   addDaemonOptions,
   addSettingsOptions,
   type DaemonFlags,
   daemonArgv,
   readDaemonFlags,
+  type SettingsFlags,
 } from '../../command-line.ts';
 import { defineCommand, EXIT_CODES, formatCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
-import { formatTable, print, printDone, printError, printJson, printNote, stripControls } from '../common/terminal.ts';
+import { print, printDone, printError, printJson, printNote, stripControls } from '../common/terminal.ts';
 
 export const start = defineCommand({
   usage: 'start',
   describe: 'Start the daemon in the background',
   builder: (cli) => addDaemonOptions(cli),
   async run(args, { program }) {
-    await startDaemon(await openWorkspaceClient(args), { program, args: daemonArgv(args) });
+    const client = await openWorkspaceClient(args);
+    if (await throughService(client, 'start', hasSettingsFlags(args))) return 'ok';
+    await startDaemon(client, { program, args: daemonArgv(args) });
     return 'ok';
   },
 });
@@ -37,10 +39,11 @@ export const restart = defineCommand({
   describe: 'Stop the daemon, if one is running, and start it with the same flags; a flag given here replaces its own',
   builder: (cli) =>
     addSettingsOptions(cli).epilogue(
-      'The new daemon has the environment of this shell, including keys. If a service manager runs the daemon, restart it there.',
+      'The new daemon has the environment of this shell, including keys. Where "agentctl service install" has made a service of it, that is restarted, with its own.',
     ),
   async run(args, { program }) {
     const client = await openWorkspaceClient(args);
+    if (await throughService(client, 'restart', hasSettingsFlags(args))) return 'ok';
     const owner = client.daemon();
     const { config, model, baseUrl, apiKeyEnv } = args;
     const given = Object.entries({ config: config && resolve(config), model, baseUrl, apiKeyEnv });
@@ -56,6 +59,28 @@ export const restart = defineCommand({
     return 'ok';
   },
 });
+
+const hasSettingsFlags = ({ config, model, baseUrl, apiKeyEnv }: SettingsFlags): boolean =>
+  [config, model, baseUrl, apiKeyEnv].some((flag) => flag !== undefined);
+
+/**
+ * Where a service was installed for the workspace, it does this. False where there is none, or a daemon runs beside it.
+ * Throws UserError if there are flags, since the service has its own.
+ */
+async function throughService(client: Client, verb: 'start' | 'stop' | 'restart', hasFlags: boolean): Promise<boolean> {
+  const { controlService, findService, unitState } = await import('../service/service-manager.ts');
+  const service = findService(client.paths.root, process.env);
+  if (service === undefined) return false;
+  // A daemon that was started by hand before the service was is none of its business.
+  if ((client.daemon() || verb === 'stop') && (await unitState(service.scope, service.unit)).isDown) return false;
+  if (hasFlags)
+    throw new UserError(
+      `The service ${service.unit} has its own flags, in ${service.file}. To change them: agentctl service install, with the flags you want.`,
+    );
+  await controlService(service, verb);
+  printDone(`The service ${service.unit} was asked to ${verb}, and has.`);
+  return true;
+}
 
 /** What a running daemon was started with, and the folder its paths start from. Throws UserError if that is unknown. */
 function flagsOfDaemon(pid: number): { flags: DaemonFlags; cwd: string } {
@@ -87,7 +112,9 @@ export const stop = defineCommand({
         EXIT_CODES.usage.code,
       );
     }
-    const owner = await (await openWorkspaceClient(args)).stop();
+    const client = await openWorkspaceClient(args);
+    if (await throughService(client, 'stop', false)) return 'ok';
+    const owner = await client.stop();
     printDone(`The daemon has stopped (it was process ${owner.pid}).`);
     return 'ok';
   },
@@ -195,57 +222,6 @@ function parsePort(value: number): number {
   if (Number.isSafeInteger(value) && value >= 0 && value <= MAX_PORT) return value;
   throw new Error(`--port takes a whole number from 0 to ${MAX_PORT}.`);
 }
-
-export const token = defineCommand({
-  usage: 'token <action> [name]',
-  describe: 'Give others access over HTTP: add, list and remove their tokens',
-  builder: (cli) =>
-    cli
-      .positional('action', { choices: ['add', 'list', 'remove'] as const, demandOption: true })
-      .positional('name', { type: 'string', describe: 'Whose token it is; the sender of their messages' })
-      .option('role', {
-        choices: Role.options,
-        default: 'send' as const,
-        describe: 'add: read; send messages and edit plans too; approve calls too; admin',
-      })
-      .option('sessions', {
-        type: 'string',
-        array: true,
-        requiresArg: true,
-        describe: 'add: the name of a session they may see; "*" stands for any text; by default all',
-      })
-      .option('json', JSON_OPTION)
-      .example('$0 token add ana --role approve --sessions "report-*"', ''),
-  async run(args) {
-    const client = await openWorkspaceClient(args);
-    const { openAccessTokens } = await import('../../../client/actions/access.ts');
-    const tokens = openAccessTokens(client.paths);
-    if (args.action === 'list') {
-      const all = tokens.list().map(({ sha256: _, ...shown }) => shown);
-      if (args.json) printJson(all);
-      else if (all.length === 0) printNote('No tokens besides .agentd/token. Add one: agentctl token add --help');
-      else
-        print(formatTable(all.map((one) => [one.name, one.role, one.sessions.join(' '), localTime(one.created_at)])));
-      return 'ok';
-    }
-    const { name } = args;
-    if (name === undefined)
-      throw new UserError(`Expected a name: agentctl token ${args.action} <name>`, EXIT_CODES.usage.code);
-    if (args.action === 'remove') {
-      await tokens.remove(name);
-      print(`The token of ${name} no longer works.`);
-      return 'ok';
-    }
-    await client.accessToken();
-    const added = await tokens.add({ name, role: args.role, sessions: args.sessions ?? ['*'] });
-    if (args.json) printJson({ name, token: added });
-    else {
-      print(added);
-      printNote('It is shown once and not kept. Servers that run accept it at once.');
-    }
-    return 'ok';
-  },
-});
 
 export const open = defineCommand({
   usage: 'open',

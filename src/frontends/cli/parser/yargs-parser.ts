@@ -5,18 +5,20 @@ import { UserError } from '../../../base/user-error.ts';
 import { emptyValue } from '../../../client/sessions/client-errors.ts';
 import {
   DOCS_WIDTH,
-  packageVersion,
   rejectEmptyFlags,
   rejectRepeatedFlags,
   suggestFlags,
+  versionWithCommit,
   WORKSPACE_OPTION,
 } from '../../command-line.ts';
+import { token } from '../admin/access-tokens.ts';
 import { config } from '../admin/config-file.ts';
 import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
 import { help, PAGES } from '../admin/help-pages.ts';
 import { acceptLog, archive, doctor, rebuild, remove, rename, settings } from '../admin/maintenance.ts';
+import { service } from '../admin/service-command.ts';
 import { usage } from '../admin/usage-report.ts';
-import { acp, mcp, open, restart, serve, start, stop, takeover, token } from '../commands/daemon-lifecycle.ts';
+import { acp, mcp, open, restart, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
 import { plan } from '../commands/plan-actions.ts';
 import {
@@ -78,6 +80,7 @@ const BOOLEAN_FLAGS = new Set([
   'no-color',
   'answer-approvals',
   'print',
+  'system',
   'help',
   'version',
   ...['a', 'f', 'y', 'q', 'h', 'V'],
@@ -130,7 +133,7 @@ export function buildAgentctlParser(
     .scriptName('agentctl')
     .locale('en')
     .alias('help', 'h')
-    .version(packageVersion())
+    .version(versionWithCommit())
     .alias('version', 'V')
     .usage(
       'Usage: $0 <command> [options]\n\nTalks to agentd through the files of its workspace. Also works while no daemon is running.',
@@ -268,7 +271,7 @@ export async function renderCommandHelp(width = DOCS_WIDTH): Promise<Array<{ com
 
 /** Every command, in the order of `--help`. */
 const COMMANDS: readonly CliCommand[] = [
-  ...[start, stop, restart, takeover, status],
+  ...[start, stop, restart, takeover, status, service],
   ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
   ...[chat, top],
   ...[list, show, reply, plan, why, jobs, watch, log],
