@@ -18,10 +18,11 @@ import {
 import { GRACE_MS } from './host/clock.ts';
 import { type DiskMonitor, fileSystemAt, type ReadFsType } from './host/disk.ts';
 import { takeOwnership, type WorkspaceOwnership } from './host/ownership.ts';
+import { openLocalHost } from './host/session-host.ts';
 import type { ScheduledSessions } from './schedules/occurrence-steps.ts';
 import { startSchedules } from './schedules/schedule-runner.ts';
 import { openUnfinishedSessions, scheduleRetention } from './sessions/background-sweeps.ts';
-import type { OpenedSession } from './sessions/pool-state.ts';
+import type { OpenPooledSession } from './sessions/pool-state.ts';
 import { openSessionPool } from './sessions/session-pool.ts';
 import { startStatusFile } from './sessions/status-file.ts';
 import type { WatchFolder } from './watch/folder-watches.ts';
@@ -83,7 +84,7 @@ export type ServeOptions = {
  */
 export async function serveWorkspace(
   workspace: Workspace,
-  open: (name: string, owner: WorkspaceOwnership) => Promise<OpenedSession | null>,
+  open: OpenPooledSession,
   options: ServeOptions,
 ): Promise<ServedWorkspace> {
   const { log, clock, disk } = options;
@@ -96,9 +97,10 @@ export async function serveWorkspace(
   const crashLoop = await openCrashLoopGuardFor(workspace, owner, options);
   const crashHandler = startCrashHandler(workspace.paths.crashNote, owner.since);
   const guard = startWatchdogFor(workspace, owner, options);
-  const sessions = openSessionPool((name) => open(name, owner), {
+  const sessions = openSessionPool(open, {
     log,
     clock,
+    host: openLocalHost(owner, clock),
     maxOpen: options.mostOpen,
     logFingerprint: (name) => logFingerprintOf(sessionPaths(workspace.paths.session(name)).events),
     onDiskFull: disk.reportFull,

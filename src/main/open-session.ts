@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { errorText } from '../base/user-error.ts';
 import { realClock } from '../daemon/host/clock.ts';
-import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
+import type { SessionLease } from '../daemon/host/session-host.ts';
 import type { SpendingBook } from '../daemon/host/spending.ts';
 import type { DaemonHooks } from '../daemon/serve-workspace.ts';
 import type { OpenedSession } from '../daemon/sessions/pool-state.ts';
@@ -37,7 +37,7 @@ import { openSessionSpending } from './session-spending.ts';
 
 type SessionDeps = {
   workspace: Workspace;
-  owner: WorkspaceOwnership;
+  owner: SessionLease;
   settings: LiveSettings;
   config: () => Config;
   env: NodeJS.ProcessEnv;

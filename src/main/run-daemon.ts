@@ -3,8 +3,8 @@ import { promisify } from 'node:util';
 import { errorText, isDiskFull } from '../base/user-error.ts';
 import { realClock, timesOf } from '../daemon/host/clock.ts';
 import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk.ts';
-import type { WorkspaceOwnership } from '../daemon/host/ownership.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
+import type { SessionLease } from '../daemon/host/session-host.ts';
 import { openSpendingBook } from '../daemon/host/spending.ts';
 import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
@@ -104,7 +104,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     budgets: () => currentConfig().budgets,
   });
   const complain = logEachOnce((text) => log('warn', text));
-  const open = (name: string, owner: WorkspaceOwnership) =>
+  const open = (name: string, owner: SessionLease) =>
     openSessionWorld(name, {
       ...{ workspace, owner, settings, config: currentConfig, env, runSemaphore, models, sandbox, log },
       // If the disk has become full meanwhile, the write itself fails.

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { realClock } from '../../src/daemon/host/clock.ts';
-import { createWakeTimes } from '../../src/daemon/sessions/pool-state.ts';
+import { createWakeTimes } from '../../src/daemon/host/session-host.ts';
 
 const DAY_MS = 86_400_000;
 

@@ -3,8 +3,9 @@ import type { SessionWorker } from '../../engine/loop/worker.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { CrashLoopGuard } from '../crashes/crash-loop-guard.ts';
-import type { FailingSessions } from '../crashes/failing-sessions.ts';
-import type { OpeningPause } from '../host/run-limits.ts';
+import { createFailingSessions, type FailingSessions } from '../crashes/failing-sessions.ts';
+import { createOpeningPause, type OpeningPause } from '../host/run-limits.ts';
+import type { SessionHost, SessionLease } from '../host/session-host.ts';
 
 /** What the session pool knows of its sessions. */
 export type Pool = {
@@ -12,11 +13,13 @@ export type Pool = {
   readonly options: SessionPoolOptions;
   /** In order of last use, the oldest first. */
   readonly live: Map<string, PoolEntry>;
-  readonly waiting: Set<string>;
+  /** Handed to this process, and not opened yet. In order of arrival. */
+  readonly waiting: Map<string, SessionLease>;
+  /** Reports the end of a session's run to the host. */
+  readonly runEnds: Map<string, (() => void)[]>;
   readonly failing: FailingSessions;
   /** How the last worker of a session failed, until the next one has been informed. */
   readonly previousFailures: Map<string, PreviousFailure>;
-  readonly wakeTimes: WakeTimes;
   isStopping: boolean;
   opening: number;
   closing: number;
@@ -25,7 +28,7 @@ export type Pool = {
 };
 
 /** Opens a session's folder; null if it is gone. */
-export type OpenPooledSession = (name: string) => Promise<OpenedSession | null>;
+export type OpenPooledSession = (name: string, lease: SessionLease) => Promise<OpenedSession | null>;
 
 /** One session that is open, or is being opened or closed. */
 export type PoolEntry = {
@@ -43,6 +46,8 @@ export type OpenedSession = { ports: SessionPorts; rules: () => Promise<Rules> }
 export type SessionPoolOptions = {
   log: SessionPorts['log'];
   clock: Clock;
+  /** Hands sessions to the pool. */
+  host: SessionHost;
   /** Sessions open at once. */
   maxOpen: number;
   /** Changes when somebody changed a session's event log: a reason to retry a quarantined one. */
@@ -59,47 +64,40 @@ export type SessionPoolOptions = {
   runInSession: <T>(session: string, run: () => T) => T;
 };
 
-/** The times at which closed sessions have to be woken: one map and one timer, set to the soonest. */
-type WakeTimes = {
-  /** In `ms` from now; replaces the session's previous time. */
-  set(name: string, ms: number): void;
-  cancel(name: string): void;
-  close(): void;
-};
-
-/** Creates an empty map of wake times; `wake` is called for each session when its time has come. */
-export function createWakeTimes(clock: Clock, wake: (name: string) => void): WakeTimes {
-  const times = new Map<string, number>();
-  let timer: { at: number; cancel: () => void } | null = null;
-
-  function wakeDue(): void {
-    timer = null;
-    const now = clock.elapsed();
-    const due = [...times].filter(([, at]) => at <= now).map(([name]) => name);
-    for (const name of due) times.delete(name);
-    setTimer();
-    for (const name of due) wake(name);
-  }
-
-  function setTimer(): void {
-    const soonest = Math.min(...times.values());
-    if (timer && timer.at <= soonest) return;
-    timer?.cancel();
-    timer = Number.isFinite(soonest)
-      ? { at: soonest, cancel: clock.after(Math.max(0, soonest - clock.elapsed()), wakeDue) }
-      : null;
-  }
-
+/** The state of a pool in which no session is open yet. */
+export function createPool(open: OpenPooledSession, options: SessionPoolOptions): Pool {
+  const { clock, log, logFingerprint } = options;
   return {
-    set(name, ms) {
-      times.set(name, clock.elapsed() + ms);
-      setTimer();
-    },
-    cancel: (name) => void times.delete(name),
-    close() {
-      times.clear();
-      timer?.cancel();
-      timer = null;
-    },
+    ...{ open, options },
+    live: new Map(),
+    waiting: new Map(),
+    runEnds: new Map(),
+    failing: createFailingSessions(clock, log, logFingerprint),
+    previousFailures: new Map(),
+    isStopping: false,
+    opening: 0,
+    closing: 0,
+    openingPause: createOpeningPause(clock),
+    fullTimer: null,
   };
+}
+
+/** Wakes a session that is open here; false if it is not. */
+export function wakeOpen({ live, options }: Pool, name: string): boolean {
+  const entry = live.get(name);
+  if (!entry) return false;
+  entry.lastUsed = options.clock.elapsed();
+  live.delete(name);
+  live.set(name, entry);
+  // It may be woken from within another session.
+  options.runInSession(name, () => entry.worker?.wake());
+  return true;
+}
+
+/** Reports the end of a run to the host, unless the session is open or about to be. */
+export function endRun({ live, waiting, runEnds }: Pool, name: string): void {
+  if (live.has(name) || waiting.has(name)) return;
+  const ends = runEnds.get(name) ?? [];
+  runEnds.delete(name);
+  for (const end of ends) end();
 }

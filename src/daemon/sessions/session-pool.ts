@@ -1,15 +1,17 @@
 import { errorText } from '../../base/user-error.ts';
 import { openSessionWorker, type SessionWorker } from '../../engine/loop/worker.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
-import { classifyTrouble, createFailingSessions, type UnservedSession } from '../crashes/failing-sessions.ts';
-import { createOpeningPause } from '../host/run-limits.ts';
+import { classifyTrouble, type UnservedSession } from '../crashes/failing-sessions.ts';
+import type { SessionLease } from '../host/session-host.ts';
 import {
-  createWakeTimes,
+  createPool,
+  endRun,
   type OpenedSession,
   type OpenPooledSession,
   type Pool,
   type PoolEntry,
   type SessionPoolOptions,
+  wakeOpen,
 } from './pool-state.ts';
 
 /** A session that has worked for this long after trouble is healthy. */
@@ -43,36 +45,26 @@ export type SessionPool = {
 };
 
 /**
- * The open sessions. One worker per session, as many at once as the limit on open files allows; an idle session makes
- * room for a waiting one. A session that fails is closed, reported, and retried from its files; no other session is
- * affected. `open` resolves to null if the session is gone.
+ * The open sessions: those that the host hands to this process, and nothing else. One worker per session, as many at
+ * once as the limit on open files allows; an idle session makes room for a waiting one. A session that fails is closed,
+ * reported, and retried from its files; no other session is affected. `open` resolves to null if the session is gone.
  */
 export function openSessionPool(open: OpenPooledSession, options: SessionPoolOptions): SessionPool {
-  const { clock, log, logFingerprint, crashLoop } = options;
-  const pool: Pool = {
-    ...{ open, options },
-    live: new Map(),
-    waiting: new Set(),
-    failing: createFailingSessions(clock, log, logFingerprint),
-    previousFailures: new Map(),
-    wakeTimes: createWakeTimes(clock, (name) => wake(pool, name)),
-    isStopping: false,
-    opening: 0,
-    closing: 0,
-    openingPause: createOpeningPause(clock),
-    fullTimer: null,
-  };
+  const { crashLoop, host } = options;
+  const pool = createPool(open, options);
   const { live, waiting, failing } = pool;
   const timer = setInterval(() => check(pool), CHECK_EVERY_MS);
   timer.unref();
+  host.serve((name, lease) => run(pool, name, lease));
   return {
     wake: (name) => wake(pool, name),
     openWaiting: () => openWhereRoom(pool),
-    waitingNames: () => waiting,
+    waitingNames: () => waiting.keys(),
     drop(name) {
-      pool.wakeTimes.cancel(name);
+      host.due(name, null);
       waiting.delete(name);
       failing.forget(name);
+      endRun(pool, name);
       void close(pool, name, 0, "the session's folder was removed or renamed");
     },
     isAsleep: (name) =>
@@ -86,35 +78,39 @@ export function openSessionPool(open: OpenPooledSession, options: SessionPoolOpt
     listUnserved: () => [...failing.list(), ...crashLoop.listSuspended()],
     async stop(graceMs) {
       pool.isStopping = true;
-      pool.wakeTimes.close();
+      host.stop();
       clearInterval(timer);
       if (pool.fullTimer) clearTimeout(pool.fullTimer);
+      waiting.clear();
       await Promise.all([...live.keys()].map((name) => close(pool, name, graceMs)));
+      for (const name of [...pool.runEnds.keys()]) endRun(pool, name);
     },
   };
 }
 
+/** Wakes the session where it runs. If that is not here, the host finds out. */
 function wake(pool: Pool, name: string): void {
-  const { live, failing, options } = pool;
-  if (pool.isStopping) return;
-  const entry = live.get(name);
-  if (entry) {
-    entry.lastUsed = options.clock.elapsed();
-    live.delete(name);
-    live.set(name, entry);
-    // It may be woken from within another session.
-    options.runInSession(name, () => entry.worker?.wake());
-  } else if (!failing.mayTry(name)) failing.requestRetry(name);
-  else {
-    pool.waiting.add(name);
-    openWhereRoom(pool);
-  }
+  if (!pool.isStopping && !wakeOpen(pool, name)) pool.options.host.wake(name);
+}
+
+/** See `RunSession`. A session in trouble is not opened before its time; the host is asked for it again then. */
+function run(pool: Pool, name: string, lease: SessionLease): Promise<void> {
+  const { failing, waiting, runEnds } = pool;
+  return new Promise((end) => {
+    runEnds.set(name, [...(runEnds.get(name) ?? []), end]);
+    if (!pool.isStopping && !wakeOpen(pool, name)) {
+      if (!failing.mayTry(name)) failing.requestRetry(name);
+      else waiting.set(name, lease);
+      openWhereRoom(pool);
+    }
+    endRun(pool, name);
+  });
 }
 
 /** Opens waiting sessions in order of arrival, as far as there is room. */
 function openWhereRoom(pool: Pool): void {
   const { waiting, live, options } = pool;
-  for (const name of waiting) {
+  for (const [name, lease] of waiting) {
     if (pool.isStopping || pool.opening >= MAX_OPENING || pool.openingPause.isOn) return;
     if (live.size >= options.maxOpen) {
       makeRoom(pool);
@@ -123,7 +119,7 @@ function openWhereRoom(pool: Pool): void {
     // A session that is closing is opened once it is closed.
     if (live.has(name) || !options.crashLoop.mayOpen(name)) continue;
     waiting.delete(name);
-    start(pool, name);
+    start(pool, name, lease);
   }
 }
 
@@ -139,29 +135,35 @@ function makeRoom(pool: Pool): void {
   pool.fullTimer.unref();
 }
 
-function start(pool: Pool, name: string): void {
+function start(pool: Pool, name: string, lease: SessionLease): void {
   const now = pool.options.clock.elapsed();
   const entry: PoolEntry = {
     ...{ opening: Promise.resolve(null), worker: null, isClosing: false },
     ...{ lastUsed: now, since: now },
   };
   pool.live.set(name, entry);
-  pool.wakeTimes.cancel(name);
+  pool.options.host.due(name, null);
   pool.opening += 1;
   entry.opening = pool.options
-    .runInSession(name, () => openWorkerOf(pool, name, entry))
+    .runInSession(name, () => openWorkerOf(pool, name, entry, lease))
     .finally(() => {
       pool.opening -= 1;
+      endRun(pool, name);
       openWhereRoom(pool);
     });
 }
 
-async function openWorkerOf(pool: Pool, name: string, entry: PoolEntry): Promise<SessionWorker | null> {
+async function openWorkerOf(
+  pool: Pool,
+  name: string,
+  entry: PoolEntry,
+  lease: SessionLease,
+): Promise<SessionWorker | null> {
   const { live, failing, previousFailures, options } = pool;
   const { crashLoop } = options;
   let session: OpenedSession | null = null;
   try {
-    session = await pool.open(name);
+    session = await pool.open(name, lease);
     if (!session) {
       live.delete(name);
       failing.forget(name);
@@ -179,7 +181,7 @@ async function openWorkerOf(pool: Pool, name: string, entry: PoolEntry): Promise
     if (!crashLoop.suspendIfBlamed(name, worker.hadUnfinishedWork)) worker.wake();
     else {
       // It has no work on record that could be given up: all of it waits.
-      pool.waiting.add(name);
+      pool.waiting.set(name, lease);
       void close(pool, name);
     }
     return worker;
@@ -254,11 +256,12 @@ async function close(pool: Pool, name: string, graceMs = 0, reason?: string): Pr
   if (live.get(name) !== entry) return;
   live.delete(name);
   options.crashLoop.onClose(name);
-  // The worker hands its next wake time to the pool.
+  // The host keeps the worker's next wake time.
   const dueInMs = entry.worker?.dueInMs ?? null;
-  if (dueInMs !== null && !pool.isStopping) pool.wakeTimes.set(name, dueInMs);
+  if (dueInMs !== null && !pool.isStopping) options.host.due(name, dueInMs);
   // A wake that arrived while it was closing was not processed.
   if (entry.lastUsed >= began) wake(pool, name);
+  endRun(pool, name);
   openWhereRoom(pool);
 }
 
@@ -271,6 +274,6 @@ function check(pool: Pool): void {
     else if (failing.isRecovering(name) && now - since > HEALTHY_AFTER_MS) failing.recover(name);
   }
   pool.openingPause.relax();
-  for (const name of failing.takeDue((one) => live.has(one) || waiting.has(one))) waiting.add(name);
+  for (const name of failing.takeDue((one) => live.has(one) || waiting.has(one))) pool.options.host.wake(name);
   openWhereRoom(pool);
 }
