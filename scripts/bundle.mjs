@@ -1,4 +1,4 @@
-// Builds dist/ from src/: each program in a few files, the library in one. Why: docs/decisions/0010-bundles.md
+// Builds dist/ from src/: each program in a few files, the library in one. Why: docs/decisions/README.md, 10 and 48.
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { rolldown } from 'rolldown';

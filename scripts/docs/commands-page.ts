@@ -37,9 +37,11 @@ const MEANING: Record<string, string> = {
 export function commandsPage(): string {
   const commands = Object.values(SESSION_COMMANDS).map(({ usage, description }) => `| \`${usage}\` | ${description} |`);
   const states = Object.keys(MESSAGE_ACTIONS.task) as Array<keyof typeof MESSAGE_ACTIONS.task>;
-  const rows = Object.entries(MESSAGE_ACTIONS).map(
-    ([kind, row]) => `| **${kind}** | ${states.map((state) => MEANING[row[state]]).join(' | ')} |`,
-  );
+  const rows = Object.entries(MESSAGE_ACTIONS).map(([kind, row]) => ({
+    kind,
+    cells: states.map((state) => MEANING[row[state]]),
+  }));
+  const isSameInAll = ({ cells }: { cells: unknown[] }) => new Set(cells).size === 1;
   return [
     '# Commands and messages',
     '',
@@ -56,10 +58,14 @@ export function commandsPage(): string {
     '',
     `| | ${states.map((state) => (state === 'none' ? 'no run' : state === 'failed' ? 'failed or cancelled' : state)).join(' | ')} |`,
     `|---|${states.map(() => '---').join('|')}|`,
-    ...rows,
+    ...rows.filter((row) => !isSameInAll(row)).map(({ kind, cells }) => `| **${kind}** | ${cells.join(' | ')} |`),
     '',
-    '**unclear** is what a person writes that may be an order and may not. The model is asked first, in a request of its own without tools; the',
-    'table says what is done if it cannot tell. What a program sends (an id of its own, a command, a template) is never in doubt.',
+    '| | in every state |',
+    '|---|---|',
+    ...rows.filter(isSameInAll).map(({ kind, cells }) => `| **${kind}** | ${cells[0]} |`),
+    '',
+    '**unclear** is what may or may not be an order ([words](protocol.md#words)). The model is asked first; the table says what is done if it cannot',
+    'tell.',
     '',
     '**data** is a message of a sender who may not give instructions ([setting `senders`](security.md#what-reaches-the-model-and-as-whose-words)).',
     'Whatever it says, it starts, resumes and stops nothing; a command in it is refused.',

@@ -30,13 +30,13 @@ test('completion prints a script for each shell that asks agentctl for the words
 test('help prints a page of the docs or the help of a command, and lists the pages', async () => {
   const at = bench();
   expect((await at.ctl('help', 'models')).out.trimEnd()).toBe(readFileSync('docs/models.md', 'utf8').trimEnd());
-  expect((await at.ctl('help')).out).toMatch(/^Pages:\n(?: {2}.+\n)*? {2}planning +Plans/);
+  expect((await at.ctl('help')).out).toMatch(/^Pages:\n(?: {2}.+\n)*? {2}plans +Plans/);
   expect((await runHere(['help', 'list'])).out).toBe((await runHere(['list', '--help'])).out);
   // A page with the name of a command: the list says how to read it.
   expect((await at.ctl('help')).out).toContain('agentctl help undo.md\n');
   expect((await at.ctl('help', 'undo.md')).out).toMatch(/^# /);
-  const wrong = await at.ctl('help', 'modles');
-  expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('Did you mean "models"?') });
+  const wrong = await at.ctl('help', 'setings');
+  expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('Did you mean "settings"?') });
 });
 
 test('the npm package has the pages that help shows', () => {

@@ -63,8 +63,8 @@ test('protocol.md says what every status of a reply means', () => {
   expect(shown).toEqual(REPLY_STATUSES.map((status) => `\`${status}\``));
 });
 
-test('the hand edit in planning.md does what the page says', () => {
-  const json = (name: string) => JSON.parse(marked('docs/planning.md', name).replace(/^```.*$/gm, ''));
+test('the hand edit in editing-plans.md does what the page says', () => {
+  const json = (name: string) => JSON.parse(marked('docs/editing-plans.md', name).replace(/^```.*$/gm, ''));
   const before = Plan.parse(json('before'));
   const edit = mergePlanEdit(before, EditedPlan.parse(json('after')), before, 3, json('after'));
   const mailed = { id: 'step_4', description: 'Mail the numbers to Ada', notes: 'in plain text, no attachment' };
