@@ -14,7 +14,7 @@ import { setStage } from './demo/stage.ts';
 import { scenarios } from './modes/scenario.ts';
 
 /** A scale factor for sharp pictures on high-density screens. */
-const LOOK = { viewport: { width: 1180, height: 940 }, deviceScaleFactor: 1.5, locale: 'en' } as const;
+const LOOK = { viewport: { width: 1280, height: 800 }, deviceScaleFactor: 1.5, locale: 'en' } as const;
 /** The text of the screenshots; unlike pixels, it is the same on every machine. */
 const SHOWN = 'docs/page-shots.txt';
 const isCheck = process.argv.includes('--check');

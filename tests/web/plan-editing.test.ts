@@ -163,10 +163,10 @@ webTest(
     // A step has its own URL, which expands it below the graph and focuses it.
     await page.setViewportSize({ width: 1280, height: 800 });
     await links.first().focus();
-    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('ArrowDown');
     const focused = (attribute: string) => page.evaluate(`document.activeElement.getAttribute('${attribute}')`);
     expect(await focused('aria-label')).toMatch(/^2 /);
-    await page.keyboard.press('ArrowLeft');
+    await page.keyboard.press('ArrowUp');
     await page.keyboard.press('Enter');
     await plan.getByRole('button', { name: 'Reopen' }).waitFor();
     await eventually(() => focused('id')).toBe('step a');
@@ -295,9 +295,9 @@ webTest(
         all.map((row) => Array.from(row.children as Iterable<{ textContent: string }>, (cell) => cell.textContent)),
       );
     await eventually(cells).toEqual([
-      ['1 ✓ completed Fetch', '6 min', 'approval 4 min', '1'],
-      ['2 ✓ completed Report', '24 hr', 'a pause 24 hr', ''],
-      ['3 ○ open Send', '', '', ''],
+      ['1  completed Fetch', '6 min', 'approval 4 min', '1'],
+      ['2  completed Report', '24 hr', 'a pause 24 hr', ''],
+      ['3  open Send', '', '', ''],
     ]);
     // Of 11 minutes of work, an idle period takes a tenth at most: 1 + 1.1 + 5 + 1.1 + 5 minutes.
     const bars = (kind: string) =>

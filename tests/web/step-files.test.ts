@@ -21,7 +21,6 @@ webTest(
     const page = await setup.open({ hash: '#/s/demo' });
     const plan = page.getByRole('region', { name: 'Plan' });
     await plan.getByText('Spoil').click();
-    await plan.getByText('2 files').click();
     await plan.getByText('Line by line').click();
     await eventually(() => plan.locator('.patch').textContent()).toContain('-<b>good</b>\n+spoilt\n');
     await expectAccessible(page);

@@ -104,7 +104,7 @@ webTest(
     await page.evaluate('for (const one of document.querySelectorAll("details")) one.open = true');
     await page.getByText('Reopen').last().waitFor();
     const bad =
-      'script:not([src="/app.js"]), iframe, img, style, svg, link:not([href="/app.css"], [href="/icon.svg"], [href="/app.webmanifest"]), base, object, embed, video, math, template, meta[http-equiv], [onerror], [onload], [onfocus], [ontoggle], form[action]';
+      'script:not([src="/app.js"]), iframe, img, style, svg:not(.icon), .icon > :not(path), link:not([href="/app.css"], [href="/icon.svg"], [href="/app.webmanifest"]), base, object, embed, video, math, template, meta[http-equiv], [onerror], [onload], [onfocus], [ontoggle], form[action]';
     expect(await page.locator(bad).count()).toBe(0);
     expect(await page.evaluate('window.pwn ?? null')).toBeNull();
     await page.getByRole('button', { name: 'Graph' }).press('Enter');

@@ -1,10 +1,12 @@
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 
-/** The state shown for a step: if the plan is paused or cancelled, its current step is not shown as running. */
-export type StepState = Step['status'] | 'paused' | 'cancelled';
+/** The state shown for a step: if the plan is not worked on, its current step is not shown as running. */
+export type StepState = Step['status'] | 'paused' | 'waiting' | 'cancelled';
 
-export const stepState = (plan: Pick<Plan, 'status'>, { status }: Step): StepState =>
-  status !== 'running' || plan.status === 'running' ? status : plan.status === 'cancelled' ? 'cancelled' : 'paused';
+export function stepState(plan: Pick<Plan, 'status'>, { status }: Step): StepState {
+  if (status !== 'running' || plan.status === 'running') return status;
+  return plan.status === 'cancelled' || plan.status === 'waiting' ? plan.status : 'paused';
+}
 
 /** The relations between steps that are drawn as lines. */
 export const EDGE_KINDS = ['needs', 'when', 'gather', 'order', 'rollback', 'child'] as const;

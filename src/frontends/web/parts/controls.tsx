@@ -4,10 +4,9 @@ import { useEffect } from 'preact/hooks';
 import { requestJson } from '../data/api.ts';
 import { hrefOf } from '../data/overview.ts';
 import { describeProblem } from '../data/session.ts';
-import type { Words } from '../text/english.ts';
 import { words } from '../text/wording.ts';
-
-export type State = keyof Words['states'];
+import { Icon } from './icons.tsx';
+import { FOCUSABLE } from './markdown.tsx';
 
 /** Returns a handler that sets a signal. */
 export const set =
@@ -45,10 +44,10 @@ export const onSubmit =
 export function PageHeader({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <header>
-      <a class="back" href="#/">
-        ‹ {words.value.back}
+      <a class="back" href="#/" aria-label={words.value.back}>
+        <Icon name="back" />
       </a>
-      <h1>{title}</h1>
+      <h1 title={title}>{title}</h1>
       {children}
     </header>
   );
@@ -83,7 +82,7 @@ type ButtonProps = {
   onClick: () => unknown;
   children: ComponentChildren;
   label?: string;
-  kind?: 'main' | 'danger' | 'plain' | 'pin';
+  kind?: 'main' | 'danger' | 'plain' | 'pin' | 'quiet-button';
   isPressed?: boolean;
   disabled?: boolean;
   hint?: string;
@@ -105,10 +104,48 @@ export function Button({ onClick, children, label, kind = 'plain', disabled = fa
   );
 }
 
+const TICK_MS = 1000;
+
+/** The current time, updated as long as `goesOn`. */
+export function useNow(goesOn: boolean): number {
+  const now = useSignal(Date.now());
+  useEffect(() => {
+    now.value = Date.now();
+    if (!goesOn) return;
+    const timer = setInterval(() => {
+      now.value = Date.now();
+    }, TICK_MS);
+    return () => clearInterval(timer);
+  }, [goesOn]);
+  return now.value;
+}
+
+/** Scrolls an element into view, and again as it grows, until the reader does something. Returns how to end it. */
+export function keepInView(element: HTMLElement | null, within: string): (() => void) | undefined {
+  if (!element) return undefined;
+  const ends = new AbortController();
+  const room = element.closest(within)?.clientHeight ?? innerHeight;
+  const observer = new ResizeObserver(() => {
+    element.scrollIntoView({ block: element.offsetHeight > 0.8 * room ? 'start' : 'nearest' });
+  });
+  observer.observe(element);
+  const end = () => {
+    ends.abort();
+    observer.disconnect();
+  };
+  for (const type of ['wheel', 'touchmove', 'pointerdown', 'keydown']) addEventListener(type, end, ends);
+  return end;
+}
+
 /** A button that asks for confirmation in place. */
-export function SureButton({ onClick, children, question }: ButtonProps & { question: string }) {
+export function SureButton({ onClick, children, question, kind, hint }: ButtonProps & { question: string }) {
   const isAsking = useSignal(false);
-  if (!isAsking.value) return <Button onClick={set(isAsking, true)}>{children}</Button>;
+  if (!isAsking.value)
+    return (
+      <Button kind={kind ?? 'plain'} {...(hint !== undefined && { hint })} onClick={set(isAsking, true)}>
+        {children}
+      </Button>
+    );
   const close = set(isAsking, false);
   return (
     <fieldset class="sure" aria-label={question}>
@@ -136,33 +173,6 @@ export function Notice({ children, isProblem = false }: { children: ComponentChi
   );
 }
 
-/** One symbol for each state, always shown with the word. */
-export const SIGNS: Readonly<Record<State, string>> = {
-  pending: '○',
-  none: '○',
-  running: '▶',
-  waiting: '?',
-  paused: '‖',
-  completed: '✓',
-  ok: '✓',
-  failed: '✗',
-  cancelled: '✗',
-  unreadable: '✗',
-  blocked: '!',
-  interrupted: '!',
-  denied: '✗',
-  skipped: '–',
-};
-
-/** A state as symbol, colour and word. */
-export function StateLabel({ state, text = words.value.states[state] }: { state: State; text?: string | undefined }) {
-  return (
-    <span class={`state ${state}`}>
-      <span aria-hidden="true">{SIGNS[state]}</span> {text}
-    </span>
-  );
-}
-
 type UnfoldProps = {
   summary: ComponentChildren;
   children: () => ComponentChildren;
@@ -176,16 +186,38 @@ export function Unfold({ summary, children, kind, id, label }: UnfoldProps) {
   const isOpen = useSignal(false);
   return (
     <details
-      class={kind}
+      class={kind ?? 'fold'}
       onToggle={({ currentTarget }) => {
         isOpen.value = currentTarget.open;
       }}
     >
-      <summary id={id} aria-label={label}>
+      <summary id={id} class={kind && `${kind}-line`} aria-label={label}>
         {summary}
       </summary>
       {isOpen.value && children()}
     </details>
+  );
+}
+
+/** More than this is folded: a box of its own to scroll in would catch the wheel. */
+const SHOWN = { lines: 20, characters: 3000 };
+
+/** A long text: its beginning, and all of it on request. `isOutput`: of a program, with its columns. */
+export function Folded({ text, isOutput = false }: { text: string; isOutput?: boolean }) {
+  const isWhole = useSignal(false);
+  const lines = text.split('\n');
+  const beginning = lines.slice(0, SHOWN.lines).join('\n').slice(0, SHOWN.characters);
+  const isFolded = !isWhole.value && beginning.length < text.length;
+  const shown = isFolded ? `${beginning}…` : text;
+  return (
+    <>
+      {isOutput ? <pre {...FOCUSABLE}>{shown}</pre> : shown}
+      {isFolded && (
+        <Button kind="quiet-button" onClick={set(isWhole, true)}>
+          {words.value.showAll(lines.length)}
+        </Button>
+      )}
+    </>
   );
 }
 

@@ -13,7 +13,8 @@ import {
   stepDraft,
 } from '../data/plan-edits.ts';
 import { openSession } from '../data/session.ts';
-import { Button, bound, onEnter, onSubmit, set } from '../parts/controls.tsx';
+import { Button, bound, keepInView, onEnter, onSubmit, set } from '../parts/controls.tsx';
+import { Icon } from '../parts/icons.tsx';
 import { words } from '../text/wording.ts';
 
 type StepProps = { session: string; plan: Plan; step: Step };
@@ -40,20 +41,38 @@ export function moveFocusedStep(by: -1 | 1): boolean {
 /** What a person can change about a step. */
 export function StepActions({ session, plan, step }: StepProps) {
   const { stepActions, move, notes } = words.value;
+  const quiet = 'quiet-button';
   const isClosed = step.status === 'completed' || step.status === 'skipped' || step.status === 'failed';
   return (
-    <div class="row">
+    <div class="row actions">
       {isClosed ? (
-        <Button onClick={() => reopenStep(session, plan, step.id)}>{stepActions.reopen}</Button>
+        <Button kind={quiet} onClick={() => reopenStep(session, plan, step.id)}>
+          {stepActions.reopen}
+        </Button>
       ) : (
         <>
-          <Button onClick={() => startDraft(session, plan, step, 'description')}>{stepActions.reword}</Button>
-          <Button onClick={() => moveAndFocus(session, plan, step.id, -1)}>{move.up}</Button>
-          <Button onClick={() => moveAndFocus(session, plan, step.id, 1)}>{move.down}</Button>
-          <Button onClick={() => skipStep(session, plan, step.id)}>{stepActions.skip}</Button>
+          <Button kind={quiet} onClick={() => startDraft(session, plan, step, 'description')}>
+            {stepActions.reword}
+          </Button>
+          <Button kind={quiet} label={move.up} hint={move.up} onClick={() => moveAndFocus(session, plan, step.id, -1)}>
+            <Icon name="up" />
+          </Button>
+          <Button
+            kind={quiet}
+            label={move.down}
+            hint={move.down}
+            onClick={() => moveAndFocus(session, plan, step.id, 1)}
+          >
+            <Icon name="down" />
+          </Button>
+          <Button kind={quiet} onClick={() => skipStep(session, plan, step.id)}>
+            {stepActions.skip}
+          </Button>
         </>
       )}
-      <Button onClick={() => startDraft(session, plan, step, 'notes')}>{notes}</Button>
+      <Button kind={quiet} onClick={() => startDraft(session, plan, step, 'notes')}>
+        {notes}
+      </Button>
     </div>
   );
 }
@@ -61,15 +80,19 @@ export function StepActions({ session, plan, step }: StepProps) {
 /** A form for the text or notes of a step. If the step changes meanwhile, that is shown beside the form. */
 export function StepForm({ now }: { now: Step | undefined }) {
   const { stepText, notes, forms, changedMeanwhile, goneMeanwhile } = words.value;
+  const form = useRef<HTMLFormElement>(null);
   const field = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  useEffect(() => {
+    field.current?.focus();
+    return keepInView(form.current, '.plan');
+  }, []);
   const draft = stepDraft.value;
   if (!draft) return null;
   const { step, field: name } = draft;
   const was = draft.base.steps.find(({ id }) => id === step)?.[name];
   const close = set(stepDraft, undefined);
   return (
-    <form class="reword" onSubmit={onSubmit(saveDraft)}>
+    <form class="reword" ref={form} onSubmit={onSubmit(saveDraft)}>
       <label>
         {name === 'notes' ? notes : stepText}
         <textarea

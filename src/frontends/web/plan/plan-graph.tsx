@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { isConnected } from '../data/api.ts';
 import { hrefOf, sessions } from '../data/overview.ts';
@@ -12,7 +12,8 @@ import {
   type PlanGraph,
   planGraph,
 } from '../data/plan-graph.ts';
-import { Notice, SIGNS, type State, useAnswer } from '../parts/controls.tsx';
+import { Notice, useAnswer } from '../parts/controls.tsx';
+import { SIGNS, type State } from '../parts/icons.tsx';
 import { words } from '../text/wording.ts';
 import type { DrawnGraph, drawGraph } from './graph-layout.ts';
 
@@ -20,8 +21,8 @@ const NODE = { width: 208, padding: 8, line: 16 };
 /** Of a larger graph only a part is drawn: its layout would block the page, and nobody could read it. */
 const MOST = { nodes: 120, edges: 300 };
 const PART = { nodes: 60, edges: 150 };
-/** Screens this wide have room for a graph from left to right. */
-const wideScreen = matchMedia('(min-width: 48rem)');
+/** Where the plan has the width of the page, a graph goes from left to right. */
+const wideScreen = matchMedia('(min-width: 48rem) and (max-width: 68.74rem)');
 const hasRoom = signal(wideScreen.matches);
 wideScreen.addEventListener('change', () => {
   hasRoom.value = wideScreen.matches;
@@ -54,16 +55,15 @@ type DrawingProps = GraphProps & { graph: PlanGraph; isPart: boolean; draw: type
  */
 function Drawing({ session, graph, isPart, selected, draw }: DrawingProps) {
   const isWide = hasRoom.value;
-  const scroller = useRef<HTMLDivElement>(null);
   const { nodes, edges } = graph;
   const shape = JSON.stringify([isWide, edges, nodes.map((node) => [node.id, node.group, nodeText(node)])]);
   const drawn = useMemo(() => draw(graph, isWide, nodeText, NODE), [shape]);
   const { width, height } = drawn;
   const first = nodes.find((one) => one.kind === 'step' && one.step.status === 'running') ?? nodes[0];
-  useEffect(() => scrollTo(scroller.current, selected || first?.id), [isWide, isPart && selected]);
+  useEffect(() => showNode(selected || first?.id), [isWide, isPart && selected]);
   return (
     <>
-      <div class="graph" ref={scroller}>
+      <div class="graph">
         {/* biome-ignore lint/a11y/useSemanticElements: a fieldset cannot contain a drawing. */}
         <svg
           role="group"
@@ -127,13 +127,8 @@ function Node({ session, node, graph, drawn, isSelected }: NodeProps) {
 }
 
 /** Scrolls a node to the middle, as far as possible. */
-function scrollTo(graph: HTMLElement | null, node: string | undefined): void {
-  const inner = document.getElementById(nodeElementId(node ?? ''))?.getBoundingClientRect();
-  if (!graph || !inner) return;
-  const outer = graph.getBoundingClientRect();
-  graph.scrollLeft += inner.x + inner.width / 2 - outer.x - outer.width / 2;
-  graph.scrollTop += inner.y + inner.height / 2 - outer.y - outer.height / 2;
-}
+const showNode = (node: string | undefined): void =>
+  document.getElementById(nodeElementId(node ?? ''))?.scrollIntoView({ block: 'center', inline: 'center' });
 
 const nodeElementId = (id: string): string => `node ${id}`;
 

@@ -1,4 +1,3 @@
-import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { Plan } from '../../../protocol/session/plan.ts';
 import { isConnected } from '../data/api.ts';
@@ -6,7 +5,8 @@ import { hasDaemon, hrefOf } from '../data/overview.ts';
 import { stepState } from '../data/plan-graph.ts';
 import { openSession, readEarlier, transcriptVersion } from '../data/session.ts';
 import { lengthOf, planTimes, type StepTimes, type TimeScale, timeScale, WAIT_KINDS } from '../data/timeline.ts';
-import { StateLabel, Table } from '../parts/controls.tsx';
+import { Table, useNow } from '../parts/controls.tsx';
+import { StateSign } from '../parts/icons.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatDuration, formatTime, words } from '../text/wording.ts';
 
@@ -76,7 +76,7 @@ function StepBar({ session, plan, scale, now, times: { step, place, tries, waits
   };
   return (
     <>
-      <span class="quiet">{place}</span> <StateLabel state={state} />{' '}
+      <span class="quiet">{place}</span> <StateSign state={state} />{' '}
       <a href={hrefOf(session, 'run', step.id)} aria-current={isSelected ? 'true' : undefined}>
         {step.description}
       </a>
@@ -107,20 +107,4 @@ function Waits({ times, now }: { times: StepTimes; now: number }) {
       })}
     </>
   );
-}
-
-const TICK_MS = 1000;
-
-/** The current time, updated as long as `goesOn`. */
-function useNow(goesOn: boolean): number {
-  const now = useSignal(Date.now());
-  useEffect(() => {
-    now.value = Date.now();
-    if (!goesOn) return;
-    const timer = setInterval(() => {
-      now.value = Date.now();
-    }, TICK_MS);
-    return () => clearInterval(timer);
-  }, [goesOn]);
-  return now.value;
 }

@@ -19,15 +19,11 @@ export function StepFiles({ session, step }: StepFilesProps) {
   const work = workOf(step);
   if (!work) return null;
   return (
-    <Unfold summary={stepFiles.count(work.changed)}>
-      {() => (
-        <>
-          <Changes session={session} step={step} />
-          <Unfold summary={stepFiles.before}>{() => <Restore session={session} at={work.before} />}</Unfold>
-          <Unfold summary={stepFiles.after}>{() => <Restore session={session} at={work.after} />}</Unfold>
-        </>
-      )}
-    </Unfold>
+    <>
+      <Changes session={session} step={step} />
+      <Unfold summary={stepFiles.before}>{() => <Restore session={session} at={work.before} />}</Unfold>
+      <Unfold summary={stepFiles.after}>{() => <Restore session={session} at={work.after} />}</Unfold>
+    </>
   );
 }
 

@@ -31,11 +31,12 @@ export function formatTime(at: string): string {
 }
 
 /** A duration in seconds, minutes or hours. */
-export function formatDuration(ms: number): string {
+export function formatDuration(ms: number, unitDisplay: 'short' | 'narrow' = 'short'): string {
   const [value, unit] =
     ms < 60_000 ? [ms / 1000, 'second'] : ms < 3_600_000 ? [ms / 60_000, 'minute'] : [ms / 3_600_000, 'hour'];
-  const maximumFractionDigits = value < 10 ? 1 : 0;
-  const format = { style: 'unit', unit, unitDisplay: 'short', maximumFractionDigits } as const;
+  // A clock that counts tenths would only flicker.
+  const maximumFractionDigits = value < 10 && (unit !== 'second' || unitDisplay === 'short') ? 1 : 0;
+  const format = { style: 'unit', unit, unitDisplay, maximumFractionDigits } as const;
   return new Intl.NumberFormat(words.value.tag, format).format(value);
 }
 

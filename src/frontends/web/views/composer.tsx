@@ -5,6 +5,7 @@ import { attachFiles, detachAll, detachFile, pendingFiles, uploadPending } from 
 import { hrefOf, sessions } from '../data/overview.ts';
 import { actionProblem, answerApproval, type SessionView, sendMessage, type WaitingCall } from '../data/session.ts';
 import { Button, bound, Notice, onEnter, onSubmit, PageHeader, set } from '../parts/controls.tsx';
+import { Icon } from '../parts/icons.tsx';
 import { FOCUSABLE, renderMarkdown } from '../parts/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
 
@@ -15,7 +16,7 @@ export function Composer({ view, approvals }: { view: SessionView; approvals: re
   const { question, name } = view;
   if (!question) return <MessageField session={name} label={words.value.message} />;
   return (
-    <section class="composer ask" aria-label={words.value.asksYou}>
+    <section class="ask" aria-label={words.value.asksYou}>
       <h2>{words.value.asksYou}</h2>
       {renderMarkdown(legible(question.text))}
       <div class="row">
@@ -39,7 +40,7 @@ function Approval(call: WaitingCall) {
     isSent.value = await answerApproval(call, decision);
   };
   return (
-    <section class="composer ask" aria-label={wantsApproval}>
+    <section class="ask" aria-label={wantsApproval}>
       <h2>{wantsApproval}</h2>
       <p>
         <code>{call.tool}</code> {call.why}
@@ -99,27 +100,26 @@ export function MessageField({ session, label, to = () => session, onSent }: Fie
   };
   return (
     <form class="composer" onSubmit={onSubmit(submit)}>
-      <label>
-        {label}
-        <textarea
-          id="message"
-          rows={2}
-          value={text.value}
-          readOnly={isSending.value}
-          onInput={({ currentTarget }) => write(currentTarget.value)}
-          onPaste={(event) => {
-            if (event.clipboardData?.files.length) attachFiles(session, event.clipboardData.files);
-          }}
-          onKeyDown={onEnter(submit)}
-        />
-      </label>
+      <textarea
+        id="message"
+        aria-label={label}
+        placeholder={label}
+        rows={1}
+        value={text.value}
+        readOnly={isSending.value}
+        onInput={({ currentTarget }) => write(currentTarget.value)}
+        onPaste={(event) => {
+          if (event.clipboardData?.files.length) attachFiles(session, event.clipboardData.files);
+        }}
+        onKeyDown={onEnter(submit)}
+      />
       <AttachedFiles session={session} />
-      <div class="row">
+      <div class="row bar-row">
+        <span class="quiet hint">{words.value.messageHint}</span>
+        <AttachButton session={session} />
         <button type="submit" class="main" disabled={isSending.value || (text.value.trim() === '' && !hasFiles)}>
           {isSending.value ? words.value.sending : words.value.send}
         </button>
-        <AttachButton session={session} />
-        <span class="quiet hint">{words.value.messageHint}</span>
       </div>
     </form>
   );
@@ -148,8 +148,8 @@ function AttachButton({ session }: { session: string }) {
   }, [session]);
   return (
     <>
-      <Button hint={dropHere} onClick={() => chooser.current?.click()}>
-        {attaching.attach}
+      <Button kind="quiet-button" label={attaching.attach} hint={dropHere} onClick={() => chooser.current?.click()}>
+        <Icon name="clip" />
       </Button>
       <input
         ref={chooser}

@@ -3,7 +3,8 @@ import type { SessionOverview } from '../../../client/inspect/session-overview.t
 import { logOut } from '../data/api.ts';
 import { notificationState, toggleNotifications } from '../data/notifications.ts';
 import { filter, groups, hasDaemon, hrefOf, isUnread, pins, route, sessions, togglePin } from '../data/overview.ts';
-import { Button, bound, Notice, StateLabel } from '../parts/controls.tsx';
+import { Button, bound, Notice } from '../parts/controls.tsx';
+import { Icon, StateSign } from '../parts/icons.tsx';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
 import { KeyboardButton } from './keyboard.tsx';
 
@@ -47,20 +48,26 @@ export function SessionList() {
 function Entry(entry: SessionOverview) {
   const { name, label, title, standing, plan, asks, changed, inbox, problem, settings, plan_problem, unserved } = entry;
   const isOpen = route.value.page === 'session' && route.value.name === name;
-  const line = problem ?? unserved ?? settings ?? asks?.text ?? plan_problem ?? title;
+  const matter = problem ?? unserved ?? settings ?? asks?.text ?? plan_problem;
+  const wait = waitText(entry);
   return (
     <a class="entry" href={hrefOf(name)} aria-current={isOpen ? 'page' : undefined}>
-      <span class="row">
-        <strong>{label}</strong>
-        {!isOpen && isUnread(entry) && <span class="unread">{words.value.unread}</span>}
+      <StateSign state={standing} />
+      <strong class="line">{legible(title ?? label)}</strong>
+      <span class="quiet about">
+        {matter && <span class="line matter">{legible(matter)}</span>}
+        {wait && <span class="line">{wait}</span>}
+        {inbox > 0 && <span class="line">{words.value.waitingMessages(inbox)}</span>}
+        <span class="line">
+          {plan && plan.total > 0 && `${plan.completed}/${plan.total} · `}
+          {changed !== null && <time dateTime={changed}>{formatTime(changed)}</time>} {title !== null && label}
+        </span>
       </span>
-      <span class="row quiet">
-        <StateLabel state={standing} text={waitText(entry)} />
-        {plan && plan.total > 0 && <span>{`${plan.completed}/${plan.total}`}</span>}
-        {changed !== null && <time dateTime={changed}>{formatTime(changed)}</time>}
-      </span>
-      {inbox > 0 && <span class="quiet">{words.value.waitingMessages(inbox)}</span>}
-      {line && <span class="line">{legible(line)}</span>}
+      {!isOpen && isUnread(entry) && (
+        <span class="unread">
+          <span class="unseen">{words.value.unread}</span>
+        </span>
+      )}
     </a>
   );
 }
@@ -69,7 +76,7 @@ function Pin({ name }: { name: string }) {
   const isPinned = pins.value.has(name);
   return (
     <Button kind="pin" label={words.value.pin(name)} isPressed={isPinned} onClick={() => togglePin(name)}>
-      <span aria-hidden="true">{isPinned ? '★' : '☆'}</span>
+      <Icon name="star" />
     </Button>
   );
 }

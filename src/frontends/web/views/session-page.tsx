@@ -1,9 +1,9 @@
 import { isConnected } from '../data/api.ts';
-import { hrefOf, labelOf, route, TABS } from '../data/overview.ts';
+import { hrefOf, labelOf, route, type SessionTab, TABS } from '../data/overview.ts';
 import { actionProblem, openSession, type SessionView, sendCommand } from '../data/session.ts';
-import { Button, Notice, PageHeader, StateLabel, SureButton, Unfold } from '../parts/controls.tsx';
-import { FOCUSABLE } from '../parts/markdown.tsx';
-import { PlanPanel } from '../plan/plan-list.tsx';
+import { Button, Notice, PageHeader, SureButton, set, Unfold } from '../parts/controls.tsx';
+import { StateLabel } from '../parts/icons.tsx';
+import { PlanLine, PlanPanel, planInFront, planView } from '../plan/plan-panel.tsx';
 import { formatCost, formatDuration, formatNumber, formatTime, words } from '../text/wording.ts';
 import { BrowserView } from './browser-view.tsx';
 import { Composer } from './composer.tsx';
@@ -12,44 +12,76 @@ import { FilesView } from './files-view.tsx';
 import { TranscriptLog } from './transcript-log.tsx';
 import { VersionsView } from './versions-view.tsx';
 
-/** One session: its state, plan and transcript, and the composer. */
+/** One session: its state, and its plan beside the conversation or in front of it; and the composer. */
 export function SessionPage({ name }: { name: string }) {
-  const { gone, lost, periods, tabs } = words.value;
-  const { tab, path } = route.value.page === 'session' ? route.value : { tab: 'run', path: '' };
+  const { tab, path } = route.value.page === 'session' ? route.value : ({ tab: 'run', path: '' } as const);
   const shown = openSession.value;
   const view = shown?.view;
-  const problem = shown?.problem;
-  const hasBrowser = view !== undefined && (view.browser.open || view.browser.taken !== null);
+  const isPlanInFront = view?.plan !== null && planInFront.value === name;
+  const kinds = ['session', view?.plan && `has-plan plan-as-${planView.value}`, isPlanInFront && 'plan-in-front'];
   return (
-    <main class="session" aria-label={labelOf(name)}>
-      <PageHeader title={view?.title ?? labelOf(name)}>{view && <RunState {...view} />}</PageHeader>
-      <nav class="tabs" aria-label={periods.session}>
-        {TABS.filter((one) => one !== 'browser' || tab === one || hasBrowser).map((one) => (
-          <a key={one} href={hrefOf(name, one)} aria-current={one === tab ? 'page' : undefined}>
-            {tabs[one]}
-          </a>
-        ))}
-      </nav>
+    <main class={kinds.filter(Boolean).join(' ')} aria-label={labelOf(name)}>
+      <PageHeader title={view?.plan?.title ?? view?.plan?.goal ?? view?.title ?? labelOf(name)}>
+        {view && <RunState view={view} waits={view.question !== null || (shown?.approvals.length ?? 0) > 0} />}
+        {view && <PlanLine view={view} />}
+      </PageHeader>
+      <Tabs name={name} shown={tab} />
+      <Problems />
+      {view && <PlanPanel key={`plan ${name}`} view={view} />}
+      <div class="content">
+        {tab === 'run' && <TranscriptLog key={name} />}
+        {tab === 'files' && <FilesView session={name} path={path} />}
+        {tab === 'versions' && view && <VersionsView view={view} />}
+        {tab === 'browser' && view && <BrowserView view={view} />}
+        {tab === 'details' && <DetailsView session={name} />}
+      </div>
+      <div class="foot">
+        {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
+        {view && <Composer key={`composer ${name}`} view={view} approvals={shown?.approvals ?? []} />}
+      </div>
+    </main>
+  );
+}
+
+function Tabs({ name, shown }: { name: string; shown: SessionTab }) {
+  const { periods, tabs } = words.value;
+  const { browser } = openSession.value?.view ?? {};
+  const hasBrowser = browser !== undefined && (browser.open || browser.taken !== null);
+  return (
+    <nav class="tabs" aria-label={periods.session}>
+      {TABS.filter((one) => one !== 'browser' || shown === one || hasBrowser).map((one) => (
+        <a
+          key={one}
+          href={hrefOf(name, one)}
+          aria-current={one === shown ? 'page' : undefined}
+          onClick={set(planInFront, undefined)}
+        >
+          {tabs[one]}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** What keeps the session, or the page, from working. */
+function Problems() {
+  const { gone, lost } = words.value;
+  const { view, problem } = openSession.value ?? {};
+  const { unserved, settings_problem, workspace_problem, plan_problem, folder_problems = [] } = view ?? {};
+  return (
+    <div class="problems">
       {!isConnected.value && <Notice>{lost}</Notice>}
       {problem && <Notice isProblem>{problem.status === 404 ? gone : problem.message}</Notice>}
-      {view?.unserved && <Notice isProblem>{view.unserved}</Notice>}
-      {view?.settings_problem && <Notice isProblem>{view.settings_problem}</Notice>}
-      {view?.workspace_problem && <Notice isProblem>{view.workspace_problem}</Notice>}
-      {view?.plan_problem && <Notice isProblem>{view.plan_problem}</Notice>}
-      {view?.folder_problems.map((problem) => (
-        <Notice key={problem} isProblem>
-          {problem}
-        </Notice>
-      ))}
+      {[unserved, settings_problem, workspace_problem, plan_problem, ...folder_problems].map(
+        (text) =>
+          text && (
+            <Notice key={text} isProblem>
+              {text}
+            </Notice>
+          ),
+      )}
       {view && view.rejected.total > 0 && <RejectedFiles {...view.rejected} />}
-      {tab === 'run' && <TranscriptLog key={name}>{view && <PlanPanel view={view} />}</TranscriptLog>}
-      {tab === 'files' && <FilesView session={name} path={path} />}
-      {tab === 'versions' && view && <VersionsView view={view} />}
-      {tab === 'browser' && view && <BrowserView view={view} />}
-      {tab === 'details' && <DetailsView session={name} />}
-      {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
-      {view && <Composer key={`composer ${name}`} view={view} approvals={shown?.approvals ?? []} />}
-    </main>
+    </div>
   );
 }
 
@@ -65,9 +97,9 @@ function RejectedFiles({ total, newest }: SessionView['rejected']) {
   );
   return (
     <section class="rejected-files" aria-label={title}>
-      <Unfold kind="notice" summary={summary}>
+      <Unfold kind="refused" summary={summary}>
         {() => (
-          <div class="scrolled" {...FOCUSABLE}>
+          <div>
             {total > newest.length && newest.length > 0 && <p>{listed(newest.length)}</p>}
             <ul>
               {newest.map(({ file, why, at }) => (
@@ -87,58 +119,57 @@ function RejectedFiles({ total, newest }: SessionView['rejected']) {
   );
 }
 
-function RunState(view: SessionView) {
-  const { tabs, stepOf, calls, tokens, waitingMessages } = words.value;
+/** `waits`: for an answer, which is given at the composer. */
+function RunState({ view, waits }: { view: SessionView; waits: boolean }) {
+  const { stepOf, calls, tokens, waitingMessages, usageColumns } = words.value;
   const { standing, plan, run, run_end: runEnd, inbox } = view;
   const spent = run?.spent ?? runEnd?.spent;
   const completed = plan?.steps.filter(({ status }) => status === 'completed').length ?? 0;
+  const facts = [
+    spent && run && calls(spent.iterations, run.limits.iterations),
+    spent && tokens(formatNumber(spent.tokens)),
+    spent && spent.cost !== null && `${usageColumns.cost} ${formatCost(spent.cost)}`,
+    spent?.ms !== undefined && formatDuration(spent.ms),
+    inbox > 0 && waitingMessages(inbox),
+  ];
   return (
     <div class="row run-state">
       <p role="status" class="row">
         <StateLabel state={standing} />
-        {plan && plan.steps.length > 0 && (
-          <>
-            <span>{stepOf(completed, plan.steps.length)}</span>
-            <progress max={plan.steps.length} value={completed} aria-label={tabs.run} />
-          </>
-        )}
+        {plan && plan.steps.length > 0 && <span class="unseen">{stepOf(completed, plan.steps.length)}</span>}
       </p>
-      {spent && (
-        <span class="quiet">
-          {[
-            run && calls(spent.iterations, run.limits.iterations),
-            tokens(formatNumber(spent.tokens)),
-            spent.cost !== null && `${words.value.usageColumns.cost} ${formatCost(spent.cost)}`,
-            spent.ms !== undefined && formatDuration(spent.ms),
-          ]
-            .filter(Boolean)
-            .join(' · ')}
-        </span>
-      )}
-      {inbox > 0 && <span class="quiet">{waitingMessages(inbox)}</span>}
-      <RunControls {...view} />
+      <span class="quiet line spent">{facts.filter(Boolean).join(' · ')}</span>
+      <RunControls view={view} waits={waits} />
     </div>
   );
 }
 
 /** Buttons for the run; those without effect now are not shown. */
-function RunControls({ name, standing, plan }: SessionView) {
-  const { runActions, sure } = words.value;
+function RunControls({ view: { name, standing, plan }, waits }: { view: SessionView; waits: boolean }) {
+  const { runActions, runHints, sure } = words.value;
   const isRunning = standing === 'running';
   const isOpen = plan !== null && (plan.status === 'paused' || plan.status === 'waiting' || plan.status === 'failed');
   // A run that failed before it had a plan can be resumed too.
-  const canResume = isOpen || standing === 'failed';
+  const canResume = !waits && (isOpen || standing === 'failed');
   return (
     <span class="row controls">
       {!isRunning && canResume && (
-        <Button kind="main" onClick={() => sendCommand(name, 'continue')}>
+        <Button kind="main" hint={runHints.resume} onClick={() => sendCommand(name, 'continue')}>
           {runActions.resume}
         </Button>
       )}
-      {isRunning && <Button onClick={() => sendCommand(name, 'pause')}>{runActions.pause}</Button>}
-      {isRunning && <Button onClick={() => sendCommand(name, 'stop')}>{runActions.stop}</Button>}
+      {isRunning && (
+        <Button hint={runHints.pause} onClick={() => sendCommand(name, 'pause')}>
+          {runActions.pause}
+        </Button>
+      )}
+      {isRunning && (
+        <Button hint={runHints.stop} onClick={() => sendCommand(name, 'stop')}>
+          {runActions.stop}
+        </Button>
+      )}
       {(isRunning || (isOpen && plan.status !== 'failed')) && (
-        <SureButton question={sure.question} onClick={() => sendCommand(name, 'cancel')}>
+        <SureButton hint={runHints.cancel} question={sure.question} onClick={() => sendCommand(name, 'cancel')}>
           {runActions.cancel}
         </SureButton>
       )}

@@ -1,10 +1,11 @@
 import { useSignal } from '@preact/signals';
-import type { ComponentChildren, VNode } from 'preact';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import type { VNode } from 'preact';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { legible } from '../../../base/strings.ts';
 import { openSession, readEarlier, transcriptVersion } from '../data/session.ts';
 import type { CallItem, TranscriptItem } from '../data/transcript.ts';
-import { Button, FileLinks, StateLabel, Unfold } from '../parts/controls.tsx';
+import { Button, FileLinks, Folded, Unfold } from '../parts/controls.tsx';
+import { StateSign } from '../parts/icons.tsx';
 import { FOCUSABLE, renderMarkdown } from '../parts/markdown.tsx';
 import { formatDuration, formatTime, words } from '../text/wording.ts';
 
@@ -15,9 +16,9 @@ const NEAR_END = 80;
 
 /**
  * The transcript, of which the last entries are rendered first, and what the model is writing. Scrolling up adds
- * earlier entries without moving those in view. `children` are above it and scroll along on a narrow screen.
+ * earlier entries without moving those in view.
  */
-export function TranscriptLog({ children }: { children: ComponentChildren }) {
+export function TranscriptLog() {
   const { history, earlier, removed, who } = words.value;
   const shown = useSignal(WINDOW);
   const log = useRef<HTMLElement>(null);
@@ -30,16 +31,25 @@ export function TranscriptLog({ children }: { children: ComponentChildren }) {
   const items = transcript?.items ?? [];
   const hidden = Math.max(0, items.length - shown.value);
   const first = items[hidden]?.seq ?? 0;
-  const before = first < firstShown.current ? scrollerOf(log.current) : null;
+  const before = first < firstShown.current ? log.current : null;
   firstShown.current = first;
   /** Distance from the view to the end, in pixels, if earlier entries are being added. */
   const fromEnd = before ? before.scrollHeight - before.scrollTop : undefined;
   useLayoutEffect(() => {
-    const scroller = scrollerOf(log.current);
+    const scroller = log.current;
     if (!scroller) return;
     if (fromEnd !== undefined) scroller.scrollTop = scroller.scrollHeight - fromEnd;
     else if (isAtEnd.current) scroller.scrollTop = scroller.scrollHeight;
   });
+  // With less room, the end stays in view.
+  useEffect(() => {
+    const { current: scroller } = log;
+    const observer = new ResizeObserver(() => {
+      if (scroller && isAtEnd.current) scroller.scrollTop = scroller.scrollHeight;
+    });
+    if (scroller) observer.observe(scroller);
+    return () => observer.disconnect();
+  }, []);
   const hasEarlier = hidden > 0 || transcript?.first !== undefined;
   const showEarlier = async () => {
     if (isReading.current) return;
@@ -49,37 +59,32 @@ export function TranscriptLog({ children }: { children: ComponentChildren }) {
     isReading.current = false;
   };
   return (
-    <div
-      class="content"
-      onScrollCapture={() => {
-        const scroller = scrollerOf(log.current);
-        if (!scroller) return;
+    <section
+      class="transcript"
+      ref={log}
+      role="log"
+      aria-label={history}
+      {...FOCUSABLE}
+      onScroll={({ currentTarget: scroller }) => {
         isAtEnd.current = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END;
-        const [seen, button] = [scroller, log.current?.querySelector(':scope > button')].map((it) =>
+        const [seen, button] = [scroller, scroller.querySelector(':scope > button')].map((it) =>
           it?.getBoundingClientRect(),
         );
         if (seen && button && button.bottom > seen.top && button.top < seen.bottom) void showEarlier();
       }}
     >
-      {children}
-      <section class="transcript" ref={log} role="log" aria-label={history} {...FOCUSABLE}>
-        {transcript?.isCut && hidden === 0 && <p class="quiet">{removed}</p>}
-        {hasEarlier && <Button onClick={showEarlier}>{earlier}</Button>}
-        {items.slice(hidden).map(renderItem)}
-        {transcript && transcript.live !== '' && (
-          <article class="answer live" aria-busy="true">
-            <p class="who">{`${who.agent} ${who.writing}`}</p>
-            {renderMarkdown(transcript.live)}
-          </article>
-        )}
-      </section>
-    </div>
+      {transcript?.isCut && hidden === 0 && <p class="quiet">{removed}</p>}
+      {hasEarlier && <Button onClick={showEarlier}>{earlier}</Button>}
+      {items.slice(hidden).map(renderItem)}
+      {transcript && transcript.live !== '' && (
+        <article class="answer live" aria-busy="true">
+          <p class="who">{`${who.agent} ${who.writing}`}</p>
+          {renderMarkdown(transcript.live)}
+        </article>
+      )}
+    </section>
   );
 }
-
-/** The element that scrolls: the log, or its parent if both scroll together. */
-const scrollerOf = (log: HTMLElement | null): HTMLElement | null =>
-  log && log.scrollHeight > log.clientHeight ? log : (log?.parentElement ?? null);
 
 let rendered = { tag: '', nodes: new WeakMap<TranscriptItem, VNode>() };
 
@@ -154,7 +159,7 @@ function Call({ name, args, state, output, ms }: CallItem) {
   const { callParts, waitsForApproval } = words.value;
   const summary = (
     <>
-      <StateLabel state={state} text={state === 'waiting' ? waitsForApproval : undefined} />
+      <StateSign state={state} text={state === 'waiting' ? waitsForApproval : undefined} />
       <code>{legible(name)}</code> <span class="line">{legible(args)}</span>
       {ms !== undefined && <span class="quiet">{formatDuration(ms)}</span>}
     </>
@@ -164,9 +169,9 @@ function Call({ name, args, state, output, ms }: CallItem) {
       {() => (
         <>
           <p class="who">{callParts.args}</p>
-          <pre {...FOCUSABLE}>{legible(indentJson(args))}</pre>
+          <Folded isOutput text={legible(indentJson(args))} />
           <p class="who">{callParts.output}</p>
-          <pre {...FOCUSABLE}>{output}</pre>
+          <Folded isOutput text={output} />
         </>
       )}
     </Unfold>
