@@ -14,8 +14,7 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { DroppedFile, SessionStore } from '../ports/store-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { spillToBlob } from '../state/session-log.ts';
-import { editOrderEvent } from './edit-orders.ts';
-import { planTimedOrder, resolveTemplate } from './outside-orders.ts';
+import { editOrderEvent, planTimedOrder, resolveTemplate } from './message-orders.ts';
 import { dataFlagOf, isSenderKnown, optionsFault } from './sender-rules.ts';
 
 /** Longest message kept inline in a log line, in code points. */

@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 import type { Blobs, SessionStore } from '../../engine/ports/store-ports.ts';
 import { type EventLogOptions, openEventLog } from '../event-log/event-log.ts';
 import type { SessionToken } from '../event-log/log-writers.ts';
-import { openSnapshotStore } from '../event-log/snapshot-file.ts';
+import { openSnapshotStore } from '../event-log/snapshots.ts';
 import {
   ensureFolder,
   placeNewFile,
