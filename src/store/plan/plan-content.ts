@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { UserError } from '../../base/user-error.ts';
+import { errorCode, UserError } from '../../base/user-error.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
 import { createFile, linkIfFree } from '../fs/durable-write.ts';
 import { contentKeyOf, decodeLossless, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
@@ -133,7 +133,7 @@ async function createIfFree(path: string, content: string): Promise<fs.BigIntSta
   try {
     return await createFile(path, content);
   } catch (error) {
-    if (isTaken(path)) return undefined;
+    if (errorCode(error) === 'EEXIST') return undefined;
     throw error;
   }
 }
