@@ -42,3 +42,13 @@ test('/status names the call that waits, and how to answer it', async () => {
   expect(status).toContain('curl example.com');
   expect(status).toContain('/approve 1 or /deny 1');
 });
+
+test.each(['/status', '/plan'])(
+  '%s says that a plan.json saved just before cannot be read, and where',
+  async (command) => {
+    const it = await rig({ script: moves(...BLOCKED) });
+    await say(it, '1.md', 'Read my mail');
+    it.store.hands.edit((it.store.hands.planText() ?? '').slice(0, -5));
+    expect(await say(it, 's.md', command)).toMatch(/plan\.json.*line \d+, column \d+/);
+  },
+);
