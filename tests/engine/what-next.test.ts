@@ -52,3 +52,11 @@ test.each(['/status', '/plan'])(
     expect(await say(it, 's.md', command)).toMatch(/plan\.json.*line \d+, column \d+/);
   },
 );
+
+test('a plan that begins only after a stop has the request as its goal, not the "continue"', async () => {
+  const it = await rig({ script: moves({ hold: true }, { text: '[Step] Numbers', calls: [shell()] }, { hold: true }) });
+  await say(it, '1.md', 'Make the yearly report');
+  await say(it, 's.md', '/stop');
+  await say(it, 'c.md', 'continue');
+  expect(it.plan()).toMatchObject({ goal: 'Make the yearly report', status: 'running' });
+});
