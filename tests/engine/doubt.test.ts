@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { explainMessages } from '../../src/client/inspect/explain-messages.ts';
 import { givenRecord } from '../support/given.ts';
 import { type Move, moves, type Rig, rig, shell } from '../support/rig.ts';
 
@@ -192,4 +193,35 @@ test('an amount beside "continue" is the limit of what follows, and the reply sa
   expect(statusOf(reply)).toBe('paused');
   expect(reply).toContain('limits.iterations = 2');
   expect(reply).toContain('as you said: iterations = 2');
+});
+
+test('what each message was taken to mean, and who said so, can be explained from the log alone', async () => {
+  const it = await standing('running', { hold: true }, { text: 'stop' }, { hold: true }, { text: 'no idea' });
+  await say(it, 'd.md', 'stop deleting my files');
+  await say(it, 'c.md', 'please go on');
+  await say(it, 'w.md', 'Stop!');
+  await say(it, 'u.md', 'continue the fence to the left edge');
+  const told = explainMessages('demo', it.events(), (at) => at);
+  expect(told.map(({ id, meaning, by }) => [id, meaning, by])).toEqual([
+    ['d.md', 'stop', 'model'],
+    ['c.md', 'continue', 'rules'],
+    ['w.md', 'stop', 'rules'],
+    ['u.md', 'unclear', 'nobody'],
+  ]);
+  expect(told[0]?.text).toMatch(/^"stop deleting my files" was taken as "stop", by what the model said, at event \d+/);
+});
+
+test.each([
+  ['a sender below an admin gets no more than the settings allow, and is told', 'send', 5, '5, the most that the'],
+  ['an admin gets all of it', 'admin', 40, 'as you said: iterations = 40'],
+])('of an amount granted in words %s', async (_, role, most, said) => {
+  const it = await rig({
+    before: givenRecord({ plan: { id: 'plan_1', goal: 'Report', status: 'paused', steps: STEPS } }),
+    script: () => ({ text: 'x', calls: [shell()] }),
+    config: { limits: { iterations: 5 } },
+  });
+  it.worker.wake();
+  const reply = await say(it, 'c.json', JSON.stringify({ text: 'give it 40 more', rights: { role } }));
+  expect(it.events().find((event) => event.type === 'run.resumed')?.limits.iterations).toBe(most);
+  expect(reply).toContain(said);
 });

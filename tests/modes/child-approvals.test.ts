@@ -117,6 +117,23 @@ test('a no with other words denies, and they are passed on to each child and to 
   }
 });
 
+test.each([
+  ['/deny use the mirror on the intranet', ['deny', 'deny']],
+  ['/deny two use the mirror on the intranet', ['allow', 'deny']],
+  ['/deny two 1 use the mirror on the intranet', ['allow', 'deny']],
+  ['/deny demo~two 1 use the mirror on the intranet', ['allow', 'deny']],
+])('what follows the names in "%s" is passed on to each child whose call it denies', async (words, decisions) => {
+  const on = asking();
+  await say(on, 'go');
+  const reply = await say(on, words);
+  if (statusOf(reply) === 'waiting') expect(statusOf(await say(on, 'yes'))).toBe('done');
+  for (const [place, child] of CHILDREN.entries()) {
+    expect(answers(on, child)).toEqual([[decisions[place], 'person']]);
+    const heard = JSON.stringify(on.session(child).conversation).includes('use the mirror on the intranet');
+    expect(heard).toBe(decisions[place] === 'deny');
+  }
+});
+
 test('words that are no answer leave the calls waiting, and the model gets them once each has its answer', async () => {
   const on = asking();
   await say(on, 'go');

@@ -57,14 +57,12 @@ function readAnswer(
   switch (kind) {
     case 'approve':
     case 'deny': {
-      const words = (parseCommand(message)?.rest ?? '').split(/\s+/).filter(Boolean);
-      const names = words.filter((word) => word.toLowerCase() !== 'always');
+      const { names, isAlways, said } = readCommand(session, message, kind);
       const calls = names.length === 0 ? asked : namedCalls(open, names);
       // Once it has its answer, a call is known no more by its name.
       if (calls.length === 0 && names.length > 0 && namedCalls(session.childCalls.calls, names).length === 0)
         return { unknown: names.join(' ') };
-      const isAlways = names.length < words.length;
-      return { calls, decision: kind === 'deny' ? 'deny' : isAlways ? 'always' : 'allow', words: '' };
+      return { calls, decision: kind === 'deny' ? 'deny' : isAlways ? 'always' : 'allow', words: said };
     }
     case 'run':
       return { calls: open, decision: 'deny', words: '' };
@@ -80,6 +78,21 @@ function readAnswer(
     default:
       return null;
   }
+}
+
+/** The calls that a command names, and what else is in it: "always", or of a denial what the model is to hear. */
+function readCommand({ childCalls }: Session, message: Message, kind: 'approve' | 'deny') {
+  const rest = (parseCommand(message)?.rest ?? '').trim();
+  const words = rest.split(/\s+/).filter(Boolean);
+  if (kind === 'approve') {
+    const names = words.filter((word) => word.toLowerCase() !== 'always');
+    return { names, isAlways: names.length < words.length, said: '' };
+  }
+  const isName = (word: string): boolean =>
+    /^\d+$/.test(word) || word.includes('~') || childCalls.calls.some(({ session }) => session.endsWith(`~${word}`));
+  const other = words.findIndex((word) => !isName(word));
+  const names = words.slice(0, Math.min(2, other === -1 ? words.length : other));
+  return { names, isAlways: false, said: rest.replace(new RegExp(`^(?:\\S+\\s*){${names.length}}`), '') };
 }
 
 /** `demo~one 1`, `demo~one`, `one`; and `1`, if only one of the calls has that number. */

@@ -4,7 +4,7 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { decideDelegation } from '../children/delegate.ts';
 import { nextClaimAction } from '../detect/step-claims.ts';
 import { parseStepDeclarations } from '../detect/step-tags.ts';
-import { textWithoutCommand } from '../messages/commands.ts';
+import { requestOfRun } from '../messages/commands.ts';
 import { isQuestion, mayRunShelve, shelvingQuestion } from '../messages/message-meaning.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy, MODE_POLICIES } from '../modes/mode-choice.ts';
@@ -29,7 +29,7 @@ export function planEventsOf(session: Session): EventBody[] {
   if (!activePlan(session)) {
     if (!beginsPlan(session) || !mayRunShelve(session)) return [];
     const limits = { iterations: run.limits.iterations, step_iterations: run.limits.step_iterations };
-    const goal = textWithoutCommand(mapGet(session.messages, run.message) ?? { text: '' }).trim();
+    const goal = requestOfRun(session);
     return [
       ...(run.besidePlan ? [shelvePlanEvent(run.besidePlan)] : []),
       { type: 'plan.started', id: newPlanId(session), goal, mode: run.mode, limits },

@@ -12,7 +12,10 @@ export interface Intent {
   readonly about?: 'question' | 'nothing' | 'work' | 'new';
   /** It brings back the plan that was put aside. */
   readonly isBack?: true;
-  /** The text beside the order, as typed: an instruction to continue with, or a command without its slash. */
+  /**
+   * The text beside the order, as typed: an instruction to continue with, why it is to stop, or a command without its
+   * slash.
+   */
   readonly rest?: string;
   /** The amount that a "continue" grants. */
   readonly amount?: Amount;
@@ -96,7 +99,7 @@ function interpret(read: readonly ClauseAct[], text: string, context: IntentCont
   if (isResumable && context.isAsked && isShortAnswer(acts)) return { kind: 'continue', certainty: 'clear' };
   const undo = acts.find(({ act }) => act === 'undo');
   if (undo && !acts.some(({ act }) => act === 'question')) return withRest('undo', acts, undo, text);
-  if (turn && HALTS.has(turn.act)) return halting(acts);
+  if (turn && HALTS.has(turn.act)) return halting(acts, text);
   if (turn && GOES.has(turn.act) && acts.some(({ act }) => HALTS.has(act)))
     return { kind: 'correction', certainty: 'unclear' };
   return working(acts, isResumable);
@@ -143,17 +146,20 @@ function withRest(kind: IntentKind, acts: readonly ClauseAct[], order: ClauseAct
   return { kind, certainty: 'clear', rest };
 }
 
-function halting(acts: readonly ClauseAct[]): Intent {
+function halting(acts: readonly ClauseAct[], text: string): Intent {
   const halts = acts.filter(({ act }) => HALTS.has(act));
   const place = acts.indexOf(halts[0] as ClauseAct);
   const after = acts.slice(place + 1).map(({ act }) => act);
   if (after.includes('rather')) return { kind: 'correction', certainty: 'clear' };
   if (after.some((act) => act === 'order' || act === 'also')) return { kind: 'correction', certainty: 'unclear' };
   const isStop = halts.some(({ act }) => act === 'stop' || act === 'dontGo');
-  if (isStop) return { kind: 'stop', certainty: 'clear' };
   const isAlarm = halts.some(({ act, clause, tags }) => act === 'wait' && (clause.isExclaimed || /w.*w/.test(tags)));
-  return { kind: isAlarm ? 'stop' : 'pause', certainty: 'clear' };
+  const saysWhy = acts.some(({ act, tags }) => (HALTS.has(act) ? GIVES_REASON.test(tags) : !SAYS_NOTHING.has(act)));
+  return { kind: isStop || isAlarm ? 'stop' : 'pause', certainty: 'clear', ...(saysWhy && { rest: text }) };
 }
+
+const GIVES_REASON = /[swp].*[rRnT]/;
+const SAYS_NOTHING: ReadonlySet<Act> = new Set<Act>(['filler', 'yes', 'no', 'weakGo']);
 
 function working(acts: readonly ClauseAct[], isResumable: boolean): Intent {
   const kinds = acts.map(({ act }) => act);

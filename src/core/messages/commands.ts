@@ -1,5 +1,7 @@
+import { mapGet } from '../../base/collections.ts';
 import { MODES, type Mode } from '../../protocol/settings/run-options.ts';
 import type { Message } from '../session/session-messages.ts';
+import type { Session } from '../session/session-state.ts';
 
 /**
  * What a message asks for: the rows of the table in `message-actions.ts`. `unclear`: a person's words that may be an
@@ -195,3 +197,7 @@ export function parseRunCommand(message: Pick<Message, 'text' | 'command'>): Run
   const [, name = '', args = ''] = /^\s*(\S*)\s*([\s\S]*)$/.exec(command.rest) ?? [];
   return { name, args: args.trim() };
 }
+
+/** What the current run was asked for, as typed; a run that resumed before it had a plan keeps what began it. */
+export const requestOfRun = ({ run, messages }: Pick<Session, 'run' | 'messages'>): string =>
+  run?.request ?? textWithoutCommand(mapGet(messages, run?.message ?? '') ?? { text: '' }).trim();

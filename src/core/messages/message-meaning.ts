@@ -91,6 +91,14 @@ export const namesOtherWork = ({ options, text }: Pick<Message, 'options' | 'tex
 export const isQuestion = ({ meaning, text }: Pick<Message, 'meaning' | 'text'>): boolean =>
   meaning === 'question' || (meaning === undefined && classifyIntent(text).about === 'question');
 
+/** Whether a person's stop or pause says more than that: why, or what is wrong. */
+export function saysWhyItHalts(message: Message): boolean {
+  if (parseCommand(message) !== null || message.template || message.as === 'data') return false;
+  if (message.meaning !== undefined) return message.meaning === 'stop' || message.meaning === 'pause';
+  const { kind, rest } = classifyIntent(message.text);
+  return (kind === 'stop' || kind === 'pause') && rest !== undefined;
+}
+
 /** What the answer to "go on, or a new task?" says; undefined if it says neither. */
 export function doubtAnswer(session: Session, message: Message): 'continue' | 'task' | undefined {
   const isPlain = parseCommand(message) === null && message.template === undefined && message.as === undefined;

@@ -51,6 +51,9 @@ export const ENGLISH_REPLIES = {
     `Paused: the model was unreachable for ${minutes} minutes (limits.outage_minutes). Last error: ${why}`,
   failed: (why: string) => `The model gave no answer: ${why}`,
   again: 'Say "continue" to try again.',
+  whenSupplied: 'To go on: send what is missing, or say "continue" once the obstacle is gone. To end it: /cancel',
+  yourAnswer: (step: string | null) =>
+    `To go on: send your answer, or say "continue".${step === null ? '' : ` If the step is done: /plan done ${step}`}`,
   repeats: (call: string, times: number, output: string) =>
     `Paused: the same call returned the same result ${times} times in a row, even after the model was asked for another approach.\nCall: ${call}\nResult: ${output}`,
   stagnation: (rounds: number) =>

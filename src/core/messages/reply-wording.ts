@@ -49,6 +49,8 @@ const CHINESE_REPLIES: ReplyWording = {
   outage: (minutes, why) => `已暂停：模型连续 ${minutes} 分钟无法连接（limits.outage_minutes）。最后的错误：${why}`,
   failed: (why) => `模型没有回答：${why}`,
   again: '回复“继续”（continue）可以重试。',
+  whenSupplied: '要继续：请发来所缺的内容，或在障碍消除后回复“继续”。要结束：/cancel',
+  yourAnswer: (step) => `要继续：请回答，或回复“继续”。${step === null ? '' : `如果这一步已完成：/plan done ${step}`}`,
   repeats: (call, times, output) =>
     `已暂停：同样的调用连续 ${times} 次得到同样的结果，要求换方法后仍然如此。\n调用：${call}\n结果：${output}`,
   stagnation: (rounds) => `已暂停：连续 ${rounds} 轮工作没有完成任何事项。给出提示并回复“继续”即可。未完成的事项：`,

@@ -2,6 +2,7 @@ import { mapGet } from '../../base/collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { isByHand } from '../../protocol/session/plan.ts';
+import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { stepsToShow } from '../plan/fan-out.ts';
 import { executorOf, isLeftOutByModel, rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
@@ -166,7 +167,7 @@ function runningLines(session: Session, language: Language): string[] {
 
 function restingLines(session: Session, language: Language): string[] {
   const words = REPLY_WORDING[language];
-  const { plan, runEnd, question } = session;
+  const { plan, runEnd } = session;
   const standing = sessionStanding(session);
   const isOfRun =
     !runEnd || standing === 'none' || standing === (runEnd.status === 'done' ? 'completed' : runEnd.status);
@@ -176,8 +177,16 @@ function restingLines(session: Session, language: Language): string[] {
     words.idle,
     ...(runEnd && !isOver ? [words.lastRun(runEnd.status, runEnd.reason)] : []),
     ...(plan && !isOfRun ? [words.planIs(plan.status, plan.reason ?? '')] : []),
-    ...(question && standing === 'waiting' ? [`\n${formatQuestion(question.text, question.choices)}`] : []),
+    ...(standing === 'waiting' ? waitingFor(session) : []),
   ];
+}
+
+/** What a session waits for and what answers it, as its reply said. */
+function waitingFor({ question, runEnd, doubt }: Session): string[] {
+  if (question) return [`\n${formatQuestion(question.text, question.choices)}`];
+  // What is wrong with settings is said where it is checked again.
+  const isSaid = runEnd?.status === 'waiting' && runEnd.reason !== RUN_END.settings && doubt === null;
+  return isSaid ? [`\n${runEnd.text}`] : [];
 }
 
 /** What a step changed in `work/`, by its checkpoints: "report.md, data.csv (removed), and 3 more". */

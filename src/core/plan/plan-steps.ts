@@ -13,6 +13,10 @@ export function openSteps(plan: Plan): Step[] {
   return plan.steps.filter((step) => step.status === 'pending' || step.status === 'running');
 }
 
+/** Whether a step is in the plan and open. */
+export const isOpenStep = (plan: Plan | null, id: string): boolean =>
+  plan !== null && openSteps(plan).some((step) => step.id === id);
+
 /**
  * Steps that may start now: pending, everything that they and their groups need is completed, and their conditions
  * hold. A rollback step is ready only once its step has failed, and then nothing else is. Groups are never worked on

@@ -1,4 +1,3 @@
-import { mapGet } from '../../base/collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody, PlannerQuery } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
@@ -6,7 +5,7 @@ import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerForPeople } from '../detect/answer-reading.ts';
 import { withoutDoneMarkers } from '../detect/done-markers.ts';
-import { textWithoutCommand } from '../messages/commands.ts';
+import { requestOfRun } from '../messages/commands.ts';
 import { shelvingQuestion } from '../messages/message-meaning.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
@@ -88,20 +87,15 @@ function firstPlanFrom(session: Session, rules: Rules, firstPlan: FirstPlanRules
     const by = `planner; the first ${firstPlan.maxSteps} of ${whole.steps.length} steps`;
     return { title: whole.title, steps: firstIndependentSteps(whole.steps, firstPlan.maxSteps), by };
   }
-  const steps = firstPlan.fallback(sessionLanguage(session, rules), runGoal(session));
+  const steps = firstPlan.fallback(sessionLanguage(session, rules), requestOfRun(session));
   return { title: undefined, steps, by: `fallback: ${read.why}` };
-}
-
-/** The person's request, as typed. */
-function runGoal({ run, messages }: Session): string {
-  return textWithoutCommand(mapGet(messages, run?.message ?? '') ?? { text: '' }).trim();
 }
 
 /** A plan with its steps, in one event: a power cut must not leave half a plan. */
 function startPlanEvents(session: Session, { title, steps, by }: FirstPlan): EventBody[] {
   const { run } = session;
   if (!run) return [];
-  const goal = runGoal(session);
+  const goal = requestOfRun(session);
   const limits = { iterations: run.limits.iterations, step_iterations: run.limits.step_iterations };
   return [
     ...(run.besidePlan ? [shelvePlanEvent(run.besidePlan)] : []),

@@ -4,7 +4,7 @@ import { indentContinuation } from '../../protocol/session/prompt-tags.ts';
 import { parseStepDeclarations } from '../detect/step-tags.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
 import { stepsToShow } from '../plan/fan-out.ts';
-import { openSteps, runningStep } from '../plan/plan-steps.ts';
+import { isOpenStep, openSteps, runningStep } from '../plan/plan-steps.ts';
 import { countCompletedSteps } from '../plan/step-graph.ts';
 import { describeBrokenNeeds } from '../plan/step-readiness.ts';
 import { isAboutPlan } from '../session/run-state.ts';
@@ -128,7 +128,11 @@ function currentStepLine(plan: Plan, step: Step, words: ModelWording): string {
 
 function noticeLines(session: Session, words: ModelWording): string[] {
   const named = (id: string) => session.plan?.steps.find((step) => step.id === id)?.description ?? id;
-  const due = session.run?.besidePlan ? session.notices.filter((notice) => !isAboutPlan(notice)) : session.notices;
+  const due = session.notices.filter((notice) =>
+    session.run?.besidePlan
+      ? !isAboutPlan(notice)
+      : notice.about !== 'reopened' || isOpenStep(session.plan, notice.step),
+  );
   return due.map((notice) => {
     switch (notice.about) {
       case 'edit':

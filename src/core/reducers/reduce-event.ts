@@ -1,7 +1,6 @@
 import { appendList, listItems, mapGet, mapSet, omitKey } from '../../base/collections.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
-import { RUN_END } from '../../protocol/session/reply.ts';
 import { toDaemonMessage } from '../messages/chat-messages.ts';
 import { giveTimeAgain } from '../session/child-session.ts';
 import type { Run } from '../session/run-state.ts';
@@ -12,7 +11,7 @@ import { titleFromMessage } from '../text/prose.ts';
 import { markApprovalSeen, reduceApproval, reduceBrowserHold, reduceChildCalls } from './reduce-approval.ts';
 import { reduceChild } from './reduce-child.ts';
 import { reduceCrashCounts } from './reduce-crash-counts.ts';
-import { reduceMeaning } from './reduce-meaning.ts';
+import { isKeptForModel, keepForLater, reduceMeaning } from './reduce-meaning.ts';
 import { reducePlan } from './reduce-plan.ts';
 import { reduceMode, reduceRunEnd, reduceRunResumed, reduceRunStarted } from './reduce-run.ts';
 import { reduceStep } from './reduce-step.ts';
@@ -207,10 +206,7 @@ function editOrderTaken(session: Session, { seq, at, order, file }: EventOf<'pla
 
 function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Session {
   const message = mapGet(session.messages, event.message);
-  const isKept =
-    message !== undefined &&
-    session.queue.includes(message.id) &&
-    ((message.as === 'data' && event.reply.status === 'joined') || isKeptForCall(event));
+  const isKept = message !== undefined && session.queue.includes(message.id) && isKeptForModel(session, event, message);
   const { undelivered, messages } = isKept ? keepForLater(session, message) : session;
   return {
     ...session,
@@ -228,10 +224,6 @@ function replyCommitted(session: Session, event: EventOf<'reply.committed'>): Se
     unreportedCuts: event.reply.status === 'rejected' ? session.unreportedCuts : [],
   };
 }
-
-/** Words beside a waiting call that do not answer it: the model receives them when the call is decided. */
-const isKeptForCall = ({ reply }: EventOf<'reply.committed'>): boolean =>
-  reply.status === 'waiting' && reply.reason === RUN_END.unclear && reply.question === undefined;
 
 /** A message not yet delivered to the model keeps its text, even if it has been answered. */
 function answeredMessage(undelivered: readonly string[], message: Message): Message {
@@ -265,30 +257,4 @@ function outageDuration(before: Run['failure'], event: EventOf<'model.failed'>):
 /** A budget that is used up says nothing about the endpoint, and waiting for it costs the run no time. */
 function retryDelay({ at, retry_at, kind }: EventOf<'model.failed'>): number {
   return retry_at === null || kind === 'budget' ? 0 : Math.max(0, Date.parse(retry_at) - Date.parse(at));
-}
-
-/** Messages kept for the next task: the newest, and at most a few pages of text. */
-const MAX_KEPT_MESSAGES = 20;
-const MAX_KEPT_CHARACTERS = 20_000;
-
-/**
- * A message that arrived while nothing was running and gives no order is kept for the next task; the oldest are dropped
- * when they no longer fit.
- */
-function keepForLater(session: Session, { id }: Message): Pick<Session, 'undelivered' | 'messages'> {
-  const all = [...session.undelivered, id];
-  const isData = (one: string) => mapGet(session.messages, one)?.as === 'data';
-  let room = MAX_KEPT_CHARACTERS;
-  const fits = all
-    .filter(isData)
-    .reverse()
-    .filter((one, place) => {
-      room -= mapGet(session.messages, one)?.text.length ?? 0;
-      return place === 0 || (place < MAX_KEPT_MESSAGES && room >= 0);
-    });
-  const gone = all.filter((one) => isData(one) && !fits.includes(one));
-  return {
-    undelivered: all.filter((one) => !gone.includes(one)),
-    messages: discardAnsweredTexts(session.messages, gone),
-  };
 }

@@ -4,7 +4,7 @@ import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { type Limits, resolveLimits } from '../../protocol/settings/run-options.ts';
 import { commonReach, type SessionReach } from '../../protocol/workspace/daemon-files.ts';
-import { textWithoutCommand } from '../messages/commands.ts';
+import { requestOfRun, textWithoutCommand } from '../messages/commands.ts';
 import { grantedLimits } from '../messages/message-meaning.ts';
 import {
   bumpRevision,
@@ -75,6 +75,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
     // A run that ended before it had a plan continues in its mode.
     ...newRun(event, plan?.mode ?? session.runEnd?.mode ?? 'linear', event.paused_plan),
     isResumed: true as const,
+    ...(!plan && session.runEnd?.request !== undefined && { request: session.runEnd.request }),
     modeReason: session.runEnd?.modeReason,
     ownModel: mapGet(session.messages, event.message)?.options?.model ?? (back ? undefined : session.runEnd?.ownModel),
     ownLimits: {
@@ -130,6 +131,7 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     wasBeside: run ? run.besidePlan !== undefined : planLeftPaused(session) !== undefined,
     plan: run ? (activePlan(session)?.id ?? null) : restingPlanId(session),
     spent: event.spent,
+    ...requestLeft(session),
     mode: run ? run.mode : session.runEnd?.mode,
     modeReason: run ? run.modeReason : session.runEnd?.modeReason,
     ownModel: run ? run.ownModel : session.runEnd?.ownModel,
@@ -209,6 +211,12 @@ function newRun(
     plannerQuery: null,
     exitStatus: null,
   };
+}
+
+/** The request of a run that ended before it had a plan: its message's words go once it has been answered. */
+function requestLeft(session: Session): Pick<RunEnd, 'request'> {
+  if (!session.run) return session.runEnd?.request === undefined ? {} : { request: session.runEnd.request };
+  return activePlan(session) ? {} : { request: requestOfRun(session) };
 }
 
 /** The limits that the words of the message granted, as high as its sender may set them. */

@@ -10,7 +10,6 @@ import { isAskUserCall, isCheckKey, isListingKey, isSpawnCall } from '../session
 import {
   addUsage,
   continueRound,
-  isAboutPlan,
   type Run,
   standInsAfter,
   type Turn,
@@ -21,6 +20,7 @@ import { type ChatMessage, discardAnsweredTexts } from '../session/session-messa
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { reduceListing } from './reduce-child.ts';
+import { isStillDue } from './reduce-meaning.ts';
 import { reduceCheck } from './reduce-step.ts';
 
 /**
@@ -63,9 +63,7 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
       stepHistory: appendStepHistory(session),
       ...withoutDelivered(session, event),
       notices: [
-        ...session.notices.filter(
-          (notice) => notice.seq > event.seen || (session.run?.besidePlan && isAboutPlan(notice)),
-        ),
+        ...session.notices.filter((notice) => notice.seq > event.seen || isStillDue(session, notice)),
         ...(event.truncated ? [{ seq: event.seq, about: 'truncated' as const }] : []),
         ...(event.unfinished ? [{ seq: event.seq, about: 'unfinished' as const, finish: event.unfinished }] : []),
       ],

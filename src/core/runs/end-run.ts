@@ -8,6 +8,7 @@ import { readStatusTags } from '../detect/step-tags.ts';
 import { grantedLimits } from '../messages/message-meaning.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
+import type { ReplyWording } from '../messages/reply-wording-english.ts';
 import { formatPlanSummary, MAX_NAMED_CHARS, planNotes, stepsBlockedByPerson } from '../messages/status-report.ts';
 import { openSteps, runningStep, unreachedStepIds } from '../plan/plan-steps.ts';
 import { explainNothingReady } from '../plan/step-readiness.ts';
@@ -102,12 +103,7 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
   const { status } = why;
   const summary =
     plan && status !== 'done' && status !== 'waiting' ? [formatPlanSummary({ ...plan, status }, language)] : [];
-  const how =
-    why.status === 'paused'
-      ? [words.goOn]
-      : why.status === 'failed' && why.reason !== RUN_END.ceiling
-        ? [words.again]
-        : [];
+  const how = waysOn(session, why, words);
   const needsApproval =
     plan && why.status !== 'done' && why.status !== 'cancelled'
       ? stepsBlockedByPerson(plan, session.editedByPerson)
@@ -141,6 +137,20 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
     ...shelved,
     ...settings,
   ].join('\n\n');
+}
+
+/** What a person can say or do next; none where the text of the end says it. */
+function waysOn(session: Session, { status, reason, question }: RunEndReason, words: ReplyWording): string[] {
+  if (status === 'paused') return [words.goOn];
+  if (status === 'failed') return reason === RUN_END.ceiling ? [] : [words.again];
+  // A parent reads the replies of its children, and asks for them.
+  if (status !== 'waiting' || question || sessionDepth(session.name) > 0) return [];
+  if (reason === RUN_END.blocked) return [words.whenSupplied];
+  if (reason !== RUN_END.question) return [];
+  const plan = activePlan(session);
+  const step = plan && (runningStep(plan) ?? openSteps(plan)[0]);
+  const isOwn = step && Object.keys(session.children).length === 0;
+  return [words.yourAnswer(isOwn ? `${plan.steps.indexOf(step) + 1}` : null)];
 }
 
 /** The reason to stop before another model call, if there is one. */

@@ -8,6 +8,8 @@ import type { Limits, Mode, ResolvedLimits } from '../../protocol/settings/run-o
 import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 
 export type Run = {
+  /** What began it, where it resumed before it had a plan: `message` is then the \"continue\". */
+  request?: string;
   message: string;
   startedAt: string;
   /** It was stopped before, and a "continue" or an answer resumed it. */
@@ -64,6 +66,7 @@ export function standInsAfter({ standIns = [] }: Run, answer: EventOf<'model.ans
 }
 
 export type RunEnd = {
+  request?: string;
   message: string;
   status: RunEndStatus;
   reason: string;
@@ -136,10 +139,7 @@ export type TurnTrace = {
   files: string[];
 };
 
-/**
- * A step claimed as done, and the results of its checks so far, in the order of its `done_when`. `isOutdated`: a person
- * has changed the checks while it runs.
- */
+/** A step claimed as done, and its checks in the order of `done_when`; outdated: a person changed them meanwhile. */
 export type StepClaim = {
   /** Base of the keys of its checks; never reused. */
   seq: number;

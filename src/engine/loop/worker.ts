@@ -184,7 +184,8 @@ async function iterate(
   )
     return iterate(loop, rules);
   if (decision.do === 'record') {
-    if (!areEditsIn && !loop.isShelvingFirst && endsRun(decision) && (await takeInLastEdits(loop)))
+    const isLastWord = endsRun(decision) || (!sessionLog.session.run && replies(decision));
+    if (!areEditsIn && !loop.isShelvingFirst && isLastWord && (await takeInLastEdits(loop)))
       return iterate(loop, rules, true);
     await recordDecision(loop, decision.events, rules);
   } else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
@@ -259,7 +260,7 @@ function waitIfNotDue({ pauses, deadlines, alarm, sessionLog }: SessionLoop, dec
   return decision;
 }
 
-/** Saves made until now belong to this run, and their faults into its reply. */
+/** Saves made until now belong to this run, and their faults into its reply, or into one about the plan. */
 async function takeInLastEdits({ sessionLog, planSync }: SessionLoop): Promise<boolean> {
   const before = sessionLog.session.seq;
   await planSync.readEdits({ final: true });
@@ -287,3 +288,6 @@ function isShelving(session: Session, rules: Rules): boolean {
 
 const endsRun = (decision: Decision): boolean =>
   decision.do === 'record' && decision.events.some((event) => event.type === 'run.ended');
+
+const replies = (decision: Decision): boolean =>
+  decision.do === 'record' && decision.events.some((event) => event.type === 'reply.committed');

@@ -234,24 +234,34 @@ export const why = defineCommand({
       .example('$0 why demo step_2', ''),
   async run(args) {
     const { client, session } = await openSession(args);
-    const { steps, text, hasPlan } = await explainPlan(client, session, args.step);
+    const { steps, text, messages, hasPlan } = await explainPlan(client, session, args.step);
     if (args.json) printJson(steps);
     else if (steps.length > 0) print(text);
     else printNote(hasPlan ? 'The plan has no steps yet.' : 'There is no plan.');
+    if (!args.json && args.step === undefined && messages !== '') print(messages);
     return 'ok';
   },
 });
 
-/** Why each step is closed, or one of them. Throws UserError if there is no such step. */
+/** The last ones matter to whoever asks why the session stands as it does. */
+const MAX_MESSAGES_EXPLAINED = 5;
+
+/**
+ * Why each step is closed, or one of them, and what the last messages were taken to mean. Throws UserError if there is
+ * no such step.
+ */
 export async function explainPlan(client: Client, session: string, step: string | undefined) {
   const { findStepExplanation, explainSteps } = await import('../../../client/inspect/explain-steps.ts');
   const { formatStepFiles } = await import('../../../client/inspect/session-details.ts');
+  const { explainMessages } = await import('../../../client/inspect/explain-messages.ts');
   const { name, events } = await loadEvents(client, session);
+  const messages = explainMessages(name, events, formatLocalTime).slice(-MAX_MESSAGES_EXPLAINED);
   const found = explainSteps(name, events, formatLocalTime);
   const steps = step === undefined ? found.steps : [findStepExplanation(found, step)];
   return {
     steps,
     text: steps.map((one) => formatExplanation(one, formatStepFiles)).join('\n'),
+    messages: messages.map((one) => stripControls(one.text)).join('\n'),
     hasPlan: found.plan !== null,
   };
 }

@@ -70,11 +70,6 @@ async function formatDetails(
   isServed: boolean,
   place: GlobalOptions,
 ): Promise<string> {
-  // A question of `ask_user` is already in the summary.
-  const asked =
-    standing === 'waiting' && session.runEnd && session.runEnd.reason !== RUN_END.settings && !session.question
-      ? session.runEnd.text
-      : null;
   const hasFailed = standing === 'failed' && session.runEnd?.status === 'failed';
   const failure = hasFailed ? await withoutPlan(session.runEnd?.text ?? '', session.plan) : null;
   return [
@@ -84,7 +79,6 @@ async function formatDetails(
     stripControls(summary),
     ...(await formatChangedFiles(session.stepCheckpoints)),
     ...(await formatChildren(children, place)),
-    ...(asked ? ['', 'Waiting for an answer to:', stripControls(asked)] : []),
     ...(failure ? ['', 'Why it failed:', stripControls(failure)] : []),
     ...(approval?.problem ? ['', colorize('yellow', stripControls(approval.problem))] : []),
     ...(planProblem ? ['', colorize('yellow', stripControls(planProblem))] : []),

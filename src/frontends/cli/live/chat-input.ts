@@ -115,8 +115,10 @@ export async function answerHere(
     const { plan } = (await client.show(session)).session;
     return plan ? formatPlanSummary(plan, words.language, Number.POSITIVE_INFINITY) : words.noPlan;
   }
-  const { text, hasPlan } = await explainPlan(client, session, input.step === '' ? undefined : input.step);
-  return text || (hasPlan ? words.noSteps : words.noPlan);
+  const isWhole = input.step === '';
+  const { text, messages, hasPlan } = await explainPlan(client, session, isWhole ? undefined : input.step);
+  const steps = text || (hasPlan ? words.noSteps : words.noPlan);
+  return isWhole && messages !== '' ? `${steps}\n${messages}` : steps;
 }
 
 function formatHelp(words: LiveWording): string {
