@@ -27,7 +27,7 @@ function offeredTools(): Spec[] {
   const notes = {
     remember: async () => ({ line: '', known: false }),
     recall: async () => ({ found: [], sessions: 0, read: 0, whole: true }),
-    skills: openSkillStore('/nowhere'),
+    skills: openSkillStore([]),
   };
   const schedules = { list: () => [], add: async () => '', remove: async () => {} };
   const builtin = builtinTools({ readAlso: [], env: {}, notes, schedules, jobs: openJobStore('/nowhere') });

@@ -11,6 +11,7 @@ import type { Checkpoints, SessionStore } from '../engine/ports/store-ports.ts';
 import type { CheckpointLimits } from '../protocol/settings/checkpoint-limits.ts';
 import type { Config } from '../protocol/settings/config.ts';
 import type { EffectiveModel } from '../protocol/settings/effective-settings.ts';
+import { sessionVariables } from '../protocol/workspace/session-names.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import {
   existingRootOf,
@@ -69,10 +70,11 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   const readAlso = [...effective().readAlso, ...shared];
   const web = () => ({ network: config().network, search: config().search });
   const sandbox = { of: deps.sandbox, settings: () => effective().sandbox };
+  const env = { ...deps.env, ...sessionVariables(name, workspace.paths.session(name)) };
   const notes = openSessionNotes(name, { ...deps, effective, clock: realClock });
   const jobs = openJobStore(sessionPaths(workspace.paths.session(name)).jobs);
   const schedules = openOwnSchedules(name, workspace.paths.schedules);
-  const builtin = builtinTools({ readAlso, env: deps.env, web, sandbox, jobs, notes: notes.tools, schedules });
+  const builtin = builtinTools({ readAlso, env, web, sandbox, jobs, notes: notes.tools, schedules });
   const profile = {
     folder: sessionPaths(workspace.paths.session(name)).browser,
     settings: () => ({ network: config().network, browser: config().browser }),
@@ -80,6 +82,7 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   const browser = deps.browsers.toolFor(profile.folder, profile.settings);
   const servers = deps.mcp.toolsFor(name, () => effective().mcpServers, sandbox.settings);
   const tools = deps.secrets.tools(createToolbox([...builtin, browser], servers, () => effective().permissions));
+  const ownInstructions = workspace.instructionsReader(existingRootOf(name, workspace.has));
   const runGuarded: RunGuarded = (what, run) => deps.hands().runGuarded(name, what, run);
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const store = openStore(name, epoch, runGuarded, deps);
@@ -115,10 +118,8 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
     ports: world,
     async rules() {
       const { rules } = effective();
-      return {
-        ...rules,
-        instructions: [workspace.instructionsText(), rules.instructions].filter(Boolean).join('\n\n'),
-      };
+      const parts = [workspace.instructionsText(), rules.instructions, ownInstructions()];
+      return { ...rules, instructions: parts.filter(Boolean).join('\n\n') };
     },
   };
 }

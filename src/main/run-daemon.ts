@@ -16,6 +16,7 @@ import {
   type EffectiveSettings,
   resolveSettings,
 } from '../protocol/settings/effective-settings.ts';
+import { settingsFromEnvironment } from '../protocol/settings/environment-settings.ts';
 import type { ModelSettings } from '../protocol/settings/model-settings.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import { replaceFile } from '../store/fs/replace-file.ts';
@@ -72,6 +73,7 @@ const NO_HOOKS: DaemonHooks = {
 export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace> {
   const secrets = openSecretRedaction(options.env);
   secrets.learn({ model: options.flags });
+  secrets.learn(settingsFromEnvironment(options.env));
   const log = secrets.log(createLogger(options.logLevel, options.writeLog));
   const workspace = openWorkspace(options.root, {
     now: realClock.now,
@@ -97,7 +99,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const parents = new Map<string, string>();
   const pool = openBrowsers({ env, log });
   const sandbox = openSandbox({ env, hidden: [workspace.paths.root], warn: (text) => log('warn', text) });
-  const mcp = openMcpPool({ env, sandbox, log });
+  const mcp = openMcpPool({ env, sandbox, log, folderOf: workspace.paths.session });
   const skills = openSkillStore(workspace.paths.skills);
   const spending = openSpendingBook({
     ...{ folder: workspace.paths.usage, clock: realClock, log },

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { errorText, UserError } from '../base/user-error.ts';
 import { createSearchRanking } from '../core/text/content-words.ts';
 import type { SessionPorts } from '../engine/ports/session-ports.ts';
@@ -8,7 +9,9 @@ import type { Notes } from '../protocol/workspace/memory-notes.ts';
 import {
   checkSettings,
   existingRootOf,
+  instructionFiles,
   openMemoryFile,
+  readInstructions,
   readSearchCorpus,
   rootSessionOf,
   type SkillStore,
@@ -43,12 +46,13 @@ export function openSessionNotes(
   const root = existingRootOf(name, workspace.has);
   const own = openMemoryFile(sessionPaths(workspace.paths.session(root)).memory, clock.now);
   const shared = openMemoryFile(workspace.paths.memory, clock.now);
+  const { work } = sessionPaths(workspace.paths.session(root));
   const reach = (topic: ScopedSetting): SharingScope => effective().settings[topic] ?? 'workspace';
 
-  /** An unreadable memory file does not stop a run. */
-  const read = (file: typeof own): string => {
+  /** An unreadable file does not stop a run. */
+  const read = (ask: () => string | undefined): string => {
     try {
-      return file.read();
+      return ask() ?? '';
     } catch (error) {
       complain(`left out of the prompt: ${errorText(error)}`);
       return '';
@@ -62,9 +66,11 @@ export function openSessionNotes(
       for (const why of broken) complain(why);
       return {
         memory: {
-          workspace: memory === 'workspace' ? read(shared) : '',
-          session: memory === 'off' ? '' : read(own),
+          workspace: memory === 'workspace' ? read(shared.read) : '',
+          session: memory === 'off' ? '' : read(own.read),
         },
+        user: memory === 'workspace' ? read(() => readInstructions(workspace.paths.user, 'follow')) : '',
+        project: projectIn(work, read),
         skills: found,
         withheldTools: [
           ...(memory === 'off' ? ['remember'] : []),
@@ -107,6 +113,13 @@ export function openSessionNotes(
       },
     },
   };
+}
+
+/** Whoever works there may have put something else in its place: no link leads out of the folder. */
+function projectIn(folder: string, read: (ask: () => string | undefined) => string): Notes['project'] {
+  const files = Object.values(instructionFiles(folder));
+  const texts = files.map((path) => ({ file: basename(path), text: read(() => readInstructions(path, 'refuse')) }));
+  return texts.find(({ text }) => text.trim() !== '');
 }
 
 /** What the settings of another session say about a topic. Unreadable settings may have forbidden everything. */

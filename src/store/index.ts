@@ -8,6 +8,7 @@ export { CorruptLogError, FencedError } from './fs/store-errors.ts';
 export { createUlidGenerator, dropMessage } from './inbox/sender.ts';
 export {
   existingRootOf,
+  instructionFiles,
   parentSessionOf,
   rootSessionOf,
   type SessionPaths,
@@ -26,4 +27,4 @@ export {
 } from './settings/hot-reload.ts';
 export { checkConfig, checkSettings } from './settings/settings-check.ts';
 export { openChildSessions } from './workspace/child-sessions.ts';
-export { openWorkspace, type Workspace } from './workspace/workspace.ts';
+export { openWorkspace, readInstructions, type Workspace } from './workspace/workspace.ts';

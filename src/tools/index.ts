@@ -69,7 +69,7 @@ export function builtinTools(options: BuiltinOptions): Tool[] {
   const relative = readAlso.find((folder) => !isAbsolute(folder));
   if (relative !== undefined) throw new UserError(`Expected absolute folders in \`read_also\`, got \`${relative}\`.`);
   // The files of skills can be read and run.
-  const readable = [...readAlso, ...(notes ? [notes.skills.folder] : [])];
+  const readable = [...readAlso, ...(notes ? notes.skills.folders : [])];
   const commands = shellTool({
     env,
     timeoutMs: shellTimeoutMs,

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { Permission, ToolContext } from '../../src/engine/ports/tool-ports.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
+import { NO_NOTES } from '../../src/protocol/workspace/memory-notes.ts';
 import { type Move, moves, type Rig, type RigOptions, rig } from '../support/rig.ts';
 
 const ALLOW: Permission = { is: 'allow' };
@@ -134,7 +135,7 @@ test('a tool that the profile of an agent does not name is not run, and the mode
 });
 
 test('a tool that settings withhold, and those of the daemon itself, are not run where a model names them', async () => {
-  const withheld = { memory: { workspace: '', session: '' }, skills: [], withheldTools: ['recall'] };
+  const withheld = { ...NO_NOTES, withheldTools: ['recall'] };
   for (const name of ['recall', 'check', 'parts']) {
     const it = await reported({
       tools: ['shell', 'recall'],

@@ -102,3 +102,24 @@ test('read_also of session.json holds from the first message on', async () => {
   expect(await say('ann', '1.md', 'read it')).toContain('It said: from elsewhere');
   await server.close();
 });
+
+test('SOUL.md and AGENTS.md of workspace and session are instructions, work/ has its say, and a command knows its session', async () => {
+  const { server, on, put, say, asked } = await obedient(
+    { where: { name: 'shell', args: { command: 'echo "$AGENTD_SESSION in $AGENTD_SESSION_FOLDER"' } } },
+    { sandbox: 'none', approvals: 'auto' },
+  );
+  put('SOUL.md', 'You are Hal.');
+  put('CLAUDE.md', 'Write to out/.');
+  put('.sessions/ann/AGENTS.md', 'Only in French.');
+  put('.sessions/ann/work/AGENTS.md', 'Tests first.');
+  await on.serve();
+  expect(await say('ann', '1.md', 'say where you are')).toContain(`ann in ${join(on.root, '.sessions/ann')}`);
+  expect(asked('where you are').system).toMatch(
+    /Instructions\nYou are Hal\.\n\nWrite to out\/\.\n\nOnly in French\.[\s\S]*<project file="AGENTS.md">\nTests first\.\n<\/project>/,
+  );
+  put('AGENTS.md', 'Write to in/.');
+  await say('bob', '1.md', 'hello');
+  expect(asked('hello').system).toContain('You are Hal.\n\nWrite to in/.');
+  expect(asked('hello').system).not.toMatch(/French|Tests first|out\//);
+  await server.close();
+});

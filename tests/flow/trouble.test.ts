@@ -97,6 +97,7 @@ test('what keeps a session from being served is said by list, show, status and -
 test.each([
   ['plan.json becomes a link', 'ln -sf /etc/hostname plan.json', 'rm plan.json', false],
   ['AGENTS.md grows beyond 1 MiB', 'head -c 1100000 /dev/zero > ../../AGENTS.md', 'rm ../../AGENTS.md', true],
+  ['AGENTS.md of the session grows too', 'head -c 1100000 /dev/zero > AGENTS.md', 'rm AGENTS.md', true],
 ])('%s beside a command: the command ends by itself, and the record says so', async (_what, harm, fix, blocks) => {
   const command = 'touch begun; until test -e go; do sleep 0.05; done; echo over >> log';
   const server = await startOpenAI([

@@ -50,7 +50,7 @@ test('skills that hold are listed by name, and each that does not is named with 
   on.put('skills/huge/SKILL.md', skill('huge', 'x', 'x'.repeat(300_000)));
   mkdirSync(join(on.root, 'skills/folder/SKILL.md'), { recursive: true });
   symlinkSync(join(on.root, 'skills/report'), join(on.root, 'skills/linked'));
-  const { skills, broken } = openSkillStore(join(on.root, 'skills')).list();
+  const { skills, broken } = openSkillStore([join(on.root, 'skills')]).list();
   expect(skills.map(({ name }) => name)).toEqual(['report', '报税']);
   const why = (name: string) => broken.find((text) => text.includes(`skills/${name} `));
   expect(why('empty')).toContain('no SKILL.md');
@@ -68,13 +68,13 @@ test.skipIf(process.getuid?.() === 0)('a skill that may not be read is named, an
   const on = setup();
   on.put('skills/good/SKILL.md', skill('good'));
   chmodSync(on.put('skills/closed/SKILL.md', skill('closed')), 0o000);
-  const { skills, broken } = openSkillStore(join(on.root, 'skills')).list();
+  const { skills, broken } = openSkillStore([join(on.root, 'skills')]).list();
   expect([skills.length, broken.length]).toEqual([1, 1]);
 });
 
 test('a workspace without skills has none and complains of nothing; a file in their place is reported', () => {
   const on = setup();
-  const skills = openSkillStore(join(on.root, 'skills'));
+  const skills = openSkillStore([join(on.root, 'skills')]);
   expect(skills.list()).toEqual({ skills: [], broken: [] });
   on.put('skills', 'a file');
   expect(skills.list()).toMatchObject({ skills: [], broken: [expect.stringContaining('cannot be read')] });
@@ -82,15 +82,27 @@ test('a workspace without skills has none and complains of nothing; a file in th
 
 test('a skill that is changed, added or removed is noticed at the next look', () => {
   const on = setup();
-  const skills = openSkillStore(join(on.root, 'skills'));
+  const skills = openSkillStore([join(on.root, 'skills')]);
   const file = on.put('skills/a/SKILL.md', skill('a', 'one'));
   utimesSync(file, 1, 1);
-  expect(skills.list().skills).toEqual([{ name: 'a', description: 'one' }]);
+  expect(skills.list().skills).toMatchObject([{ name: 'a', description: 'one' }]);
   on.put('skills/a/SKILL.md', skill('a', 'two'));
   on.put('skills/b/SKILL.md', skill('b', 'new'));
   expect(skills.list().skills.map(({ description }) => description)).toEqual(['two', 'new']);
   rmSync(join(on.root, 'skills/a'), { recursive: true });
   expect(skills.list().skills.map(({ name }) => name)).toEqual(['b']);
+});
+
+test('skills of .agents/skills are there too, and of two with one name that of skills/ counts', async () => {
+  const on = setup();
+  on.put('skills/a/SKILL.md', skill('a', 'mine'));
+  on.put('.agents/skills/a/SKILL.md', skill('a', 'theirs'));
+  on.put('.agents/skills/b/SKILL.md', skill('b', 'added'));
+  const { reported, use } = on.session('demo');
+  expect(reported().skills).toMatchObject([{ description: 'mine' }, { description: 'added' }]);
+  expect(on.complaints).toEqual([expect.stringContaining('.agents/skills/a is left out')]);
+  expect((await use('skill', { name: 'b' })).text).toContain(`in ${on.root}/.agents/skills/b:`);
+  expect((await use('read_file', { path: join(on.root, '.agents/skills/b/SKILL.md') })).text).toContain('added');
 });
 
 const listed = (skills: Array<{ name: string; description: string }>, tools?: string[]) =>

@@ -413,3 +413,44 @@ test('where nothing is said, the defaults hold', () => {
     retention: { recordDays: 90, filesDays: 30 },
   });
 });
+
+test('the environment sets model and language before files, and lowers limits but raises none that a file sets', () => {
+  const env = {
+    AGENTD_MODEL_NAME: 'small',
+    AGENTD_MODEL_MAX_TOKENS: '500',
+    AGENTD_MODEL_IMAGES: 'false',
+    AGENTD_MODEL_BODY: '{"temperature":0}',
+    AGENTD_LIMITS_ITERATIONS: '20',
+    AGENTD_LIMITS_TOKENS: 'null',
+    AGENTD_LIMITS_REPEATS: '0',
+    AGENTD_LIMITS_MINUTES: '5',
+    AGENTD_LANGUAGE: 'zh',
+    AGENTD_SESSION: 'outer',
+    OPENAI_MODEL: 'other',
+  };
+  const { model, settings, rules } = resolveSettings({
+    ...{ env, workspace: { limits: { iterations: 30, tokens: 1000, repeats: 4 }, model: { body: { top_p: 1 } } } },
+    session: { language: 'en', model: { name: 'large' } },
+  });
+  expect(model).toEqual({ name: 'small', max_tokens: 500, images: false, body: { top_p: 1, temperature: 0 } });
+  expect(settings.limits).toEqual({ iterations: 20, tokens: 1000, repeats: 4, minutes: 5 });
+  expect(rules.language).toBe('zh');
+});
+
+test.each([
+  ['AGENTD_MODEL_NAME', '', 'AGENTD_MODEL_NAME is empty'],
+  ['AGENTD_MODEL_NAMES', 'x', 'Expected a name such as AGENTD_MODEL_NAME'],
+  ['AGENTD_MODEL', 'x', 'AGENTD_MODEL is no setting'],
+  ['AGENTD_MODEL_PRICES', '{}', 'AGENTD_MODEL_PRICES is not read: `model.prices`'],
+  ['AGENTD_LIMITS_ITERATIONS', 'many', 'AGENTD_LIMITS_ITERATIONS: '],
+  ['AGENTD_LIMITS_ITERATIONS', '9000000', 'AGENTD_LIMITS_ITERATIONS: expected at most 1000000'],
+  ['AGENTD_MODEL_API_KEY_ENV', 'sk-1234567890abcdef', 'expected the name of an environment variable'],
+  ['AGENTD_MODEL_HEADERS', '{"X":"a\\nb"}', 'AGENTD_MODEL_HEADERS: expected one line'],
+  ['AGENTD_SANDBOX', 'none', 'AGENTD_SANDBOX is not read: `sandbox` is set in agentd.json'],
+  ['AGENTD_APPROVALS', 'auto', 'AGENTD_APPROVALS is not read'],
+  ['AGENTD_BUDGETS', '{}', 'AGENTD_BUDGETS is not read'],
+])('the environment with %s=%s is refused in words that repeat no value', (name, text, words) => {
+  const refused = () => resolveSettings({ env: { [name]: text } });
+  expect(refused).toThrow(words);
+  if (name.endsWith('KEY_ENV')) expect(refused).not.toThrow(text);
+});

@@ -44,7 +44,7 @@ function allTools(): Tool[] {
   const notes = {
     remember: async () => ({ line: '', known: false }),
     recall: async () => ({ found: [], sessions: 0, read: 0, whole: true }),
-    skills: { folder, list: () => ({ skills: [] }) },
+    skills: { folders: [folder], list: () => ({ skills: [] }) },
   };
   const schedules = { list: () => [], add: async () => '', remove: async () => {} };
   const search = { engine: 'searxng' as const, base_url: 'https://example.com/' };

@@ -95,3 +95,27 @@ test('a session that is opened again has its servers started by the sandbox sett
   await open('require');
   expect(modes).toEqual(['auto', 'require']);
 });
+
+test('a server knows its session, also outside the sandbox, where nothing else may lead to a session', async () => {
+  const started: Array<Record<string, string>> = [];
+  const folderOf = (name: string) => join(tmpdir(), 'ws/.sessions', name);
+  const pool = openMcpPool({
+    ...{ env: { PATH: process.env['PATH'], HOME: '/nowhere', AGENTD_SESSION: 'outer' }, log: () => {}, folderOf },
+    sandbox: {
+      statusFor: () => ({ is: 'off' }) as never,
+      wrapCommand: async () => null,
+      async prepareServer({ env }) {
+        started.push(env);
+        throw new UserError('not started');
+      },
+    },
+  });
+  onTestFinished(pool.close);
+  const ready = async (args: string[]) => {
+    const tools = pool.toolsFor('a', () => ({ odd: { ...odd(), read: undefined, sandbox: 'none', args } }));
+    return tools.ready({ work: async () => tmpdir(), signal: new AbortController().signal });
+  };
+  expect(await ready([])).toEqual([expect.stringContaining('not started')]);
+  expect(started).toMatchObject([{ AGENTD_SESSION: 'a', AGENTD_SESSION_FOLDER: folderOf('a') }]);
+  expect(await ready(['$AGENTD_SESSION_FOLDER/work/run.js'])).toEqual([expect.stringContaining("a session's folder")]);
+});

@@ -245,7 +245,7 @@ test('the names that settings may use are those of all tools', () => {
   const notes = {
     remember: async () => ({ line: '', known: false }),
     recall: async () => ({ found: [], sessions: 0, read: 0, whole: true }),
-    skills: openSkillStore('/nowhere'),
+    skills: openSkillStore([]),
   };
   const schedules = { list: () => [], add: async () => '', remove: async () => {} };
   const all = builtinTools({ readAlso: [], notes, jobs: openJobStore('/nowhere'), schedules }).map(

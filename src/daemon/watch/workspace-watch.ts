@@ -141,11 +141,11 @@ const READY_MS = 5000;
 
 /** Reports changes of the workspace's settings and instructions. */
 async function watchSettings(
-  { config, instructions }: WorkspacePaths,
+  { config, instructions, otherInstructions, soul }: WorkspacePaths,
   changed: () => void,
   log: SessionPorts['log'],
 ): Promise<{ close(): Promise<void> }> {
-  const settings = await whenReady(watch([config, instructions], { ignoreInitial: true }));
+  const settings = await whenReady(watch([config, instructions, otherInstructions, soul], { ignoreInitial: true }));
   settings.on('all', changed);
   settings.on('error', (error) => log('warn', `watching the settings: ${errorText(error)}`));
   return settings;

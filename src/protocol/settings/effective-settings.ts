@@ -3,6 +3,12 @@ import { NO_NOTES, type Notes } from '../workspace/memory-notes.ts';
 import type { PeriodBudgets } from './budgets.ts';
 import { type CheckpointLimits, resolveCheckpoints } from './checkpoint-limits.ts';
 import type { AgentProfile, Config, Settings, sharedSettings } from './config.ts';
+import {
+  type EnvironmentSettings,
+  limitsWithEnvironment,
+  modelFromEnvironment,
+  settingsFromEnvironment,
+} from './environment-settings.ts';
 import type { McpServers } from './mcp-config.ts';
 import type { ModelRoles, ModelSettings } from './model-settings.ts';
 import type { Permissions } from './permissions.ts';
@@ -37,10 +43,10 @@ export type EffectiveSettings = {
   readAlso: readonly string[];
 };
 
-/** The only place where settings are merged. Pure. */
+/** The only place where settings are merged. Pure. Throws UserError for a variable that is wrong. */
 export function resolveSettings({ flags, env = {}, workspace = {}, session = {} }: SettingsSources): EffectiveSettings {
   const model = resolveModel({ flags, env, workspace, session });
-  const settings = overlaySettings(workspace, session, model);
+  const settings = overlaySettings(workspace, session, { ...settingsFromEnvironment(env), model });
   const home = env['HOME'];
   return {
     settings,
@@ -60,17 +66,19 @@ export function resolveSettings({ flags, env = {}, workspace = {}, session = {} 
   };
 }
 
+type GivenSettings = EnvironmentSettings & { model: EffectiveModel };
+
 /** The workspace's settings with those of a session merged over them. */
-function overlaySettings(workspace: Config, session: Settings, model: EffectiveModel): LayeredSettings {
+function overlaySettings(workspace: Config, session: Settings, given: GivenSettings): LayeredSettings {
   return {
     $schema: session.$schema ?? workspace.$schema,
     version: session.version ?? workspace.version,
     title: session.title,
-    model,
+    model: given.model,
     models: workspace.models,
     model_for: { ...workspace.model_for, ...session.model_for },
     mode: session.mode ?? workspace.mode,
-    limits: { ...workspace.limits, ...session.limits },
+    limits: limitsWithEnvironment({ ...workspace.limits, ...session.limits }, given.limits),
     agents: mergeByName<AgentProfile>(workspace.agents, session.agents),
     unknown_agent: session.unknown_agent ?? workspace.unknown_agent,
     on_limit: session.on_limit ?? workspace.on_limit,
@@ -78,8 +86,8 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     approvals: session.approvals ?? workspace.approvals,
     permissions: session.permissions,
     network: { ...workspace.network, ...session.network },
-    language: session.language ?? workspace.language,
-    instructions: joinParagraphs(workspace.instructions, session.instructions),
+    language: given.language ?? session.language ?? workspace.language,
+    instructions: [workspace.instructions, session.instructions].filter(Boolean).join('\n\n'),
     read_also: [...(workspace.read_also ?? []), ...(session.read_also ?? [])],
     senders: session.senders ?? workspace.senders,
     secrets: [...(workspace.secrets ?? []), ...(session.secrets ?? [])],
@@ -99,8 +107,6 @@ function overlaySettings(workspace: Config, session: Settings, model: EffectiveM
     budgets: { ...workspace.budgets, ...session.budgets },
   };
 }
-
-const joinParagraphs = (...texts: Array<string | undefined>): string => texts.filter(Boolean).join('\n\n');
 
 /** Later ones win. Names come from outside: none is looked up in `Object.prototype`. */
 function mergeByName<T>(...layers: Array<Readonly<Record<string, T>> | undefined>): Record<string, T> {
@@ -177,6 +183,7 @@ function resolveExtras(
   const layers = [
     { settings: workspace?.model, for: workspace?.model?.base_url ?? common },
     { settings: session?.model, for: session?.model?.base_url ?? common },
+    { settings: modelFromEnvironment(env), for: common },
   ].filter((layer) => layer.settings && isSameOrigin(layer.for ?? OPENAI_URL, at));
   const merged = <T>(of: (settings: ModelSettings) => T | undefined): T | undefined => {
     const all = layers.flatMap(({ settings }) => (settings && of(settings)) ?? []);
@@ -217,11 +224,6 @@ function mergeModelSettings(layers: ReadonlyArray<ModelSettings | undefined>): M
 
 const isSameOrigin = (one: string, other: string): boolean =>
   one === other || (URL.canParse(one) && URL.canParse(other) && new URL(one).origin === new URL(other).origin);
-
-function modelFromEnvironment(env: NonNullable<SettingsSources['env']>): ModelSettings {
-  const { OPENAI_BASE_URL: url, OPENAI_MODEL: name } = env;
-  return { ...(url && { base_url: url }), ...(name && { name }) };
-}
 
 /** How many days things are kept; 0: forever. */
 export function resolveRetention({ retention }: Pick<Config, 'retention'>): { recordDays: number; filesDays: number } {

@@ -115,3 +115,9 @@ export function withTrustedPath<Env extends Readonly<Record<string, string | und
   const path = env['PATH'];
   return path === undefined ? env : { ...env, PATH: trustedPathFolders(path).join(':') };
 }
+
+/** What a program that works for a session finds in its environment. `folder`: the session's. */
+export const sessionVariables = (name: string, folder: string): Record<string, string> => ({
+  AGENTD_SESSION: name,
+  AGENTD_SESSION_FOLDER: folder,
+});

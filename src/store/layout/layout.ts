@@ -2,14 +2,24 @@ import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import { sha256 } from '../../base/sha256.ts';
 
+/** Instructions for agents in a folder: `CLAUDE.md` counts where there is no `AGENTS.md`. */
+export const instructionFiles = (folder: string) => ({
+  instructions: `${folder}/AGENTS.md`,
+  otherInstructions: `${folder}/CLAUDE.md`,
+});
+
 /** Every path of a workspace. Pure: nothing is read or created. */
 export const workspacePaths = (root: string) => ({
   root,
   config: join(root, 'agentd.json'),
-  instructions: join(root, 'AGENTS.md'),
+  ...instructionFiles(root),
+  /** Who the agent is, and who it works for. */
+  soul: join(root, 'SOUL.md'),
+  user: join(root, 'USER.md'),
   templates: join(root, 'templates'),
   memory: join(root, 'MEMORY.md'),
-  skills: join(root, 'skills'),
+  /** Folders with skills; of two with one name the first counts. */
+  skills: [join(root, 'skills'), join(root, '.agents', 'skills')],
   schedules: join(root, 'schedules'),
   usage: join(root, 'usage'),
   /** Session folders a person archived. */

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseFrontMatter } from '../../base/front-matter.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
-import type { Skill } from '../../protocol/workspace/memory-notes.ts';
+import type { FoundSkill, Skill } from '../../protocol/workspace/memory-notes.ts';
 import { syncFolder, writeAll } from '../fs/durable-write.ts';
 import { readFileBytes, useIfExists, withOpenFile } from '../fs/file-reads.ts';
 import { ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
@@ -141,33 +141,43 @@ const MAX_SKILL_BYTES = 256 * 1024;
 const MAX_SKILL_FOLDERS = 500;
 const SKILL_NAME = /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,63}$/u;
 
-/** `skills/` of a workspace: a folder for each skill, with a `SKILL.md` in it. */
+/** The skills of a workspace: a folder for each, with a `SKILL.md` in it. */
 export type SkillStore = {
-  folder: string;
+  /** The folders that have them, which need not exist. */
+  folders: readonly string[];
   /**
    * The valid skills by name, and why each of the others is invalid. Costs one lstat per skill if nothing changed.
    * Never throws.
    */
-  list(): { skills: Skill[]; broken: string[] };
+  list(): { skills: FoundSkill[]; broken: string[] };
 };
 
-type SkillRead = { key: string; skill: Skill } | { key: string; why: string };
+type SkillRead = { key: string; skill: FoundSkill } | { key: string; why: string };
 
-/** The skills in `folder`, which need not exist. */
-export function openSkillStore(folder: string): SkillStore {
+/** The skills in these folders; of two with one name that in the first folder counts. */
+export function openSkillStore(folders: readonly string[]): SkillStore {
   let known = new Map<string, SkillRead>();
   return {
-    folder,
+    folders,
     list() {
-      const { names, broken } = listSkillFolders(folder);
-      const read = new Map(names.map((name) => [name, readSkill(folder, name, known.get(name))]));
-      known = read;
-      const skills: Skill[] = [];
-      for (const [name, found] of read) {
-        if ('skill' in found) skills.push(found.skill);
-        else broken.push(`the skill ${join(folder, name)} is left out: ${found.why}`);
+      const read = new Map<string, SkillRead>();
+      const skills = new Map<string, FoundSkill>();
+      const broken: string[] = [];
+      for (const parent of folders) {
+        const listed = listSkillFolders(parent);
+        broken.push(...listed.broken);
+        for (const name of listed.names) {
+          const folder = join(parent, name);
+          const found = readSkill(folder, name, known.get(folder));
+          read.set(folder, found);
+          const taken = skills.get(name);
+          if ('why' in found) broken.push(`the skill ${folder} is left out: ${found.why}`);
+          else if (taken) broken.push(`the skill ${folder} is left out: ${taken.folder} has the same name`);
+          else skills.set(name, found.skill);
+        }
       }
-      return { skills, broken };
+      known = read;
+      return { skills: [...skills.values()].sort((a, b) => (a.name < b.name ? -1 : 1)), broken };
     },
   };
 }
@@ -187,16 +197,15 @@ function listSkillFolders(folder: string): { names: string[]; broken: string[] }
   }
 }
 
-function readSkill(parent: string, name: string, known: SkillRead | undefined): SkillRead {
-  const file = join(parent, name, 'SKILL.md');
+function readSkill(folder: string, name: string, known: SkillRead | undefined): SkillRead {
+  const file = join(folder, 'SKILL.md');
   let key = '';
   try {
-    if (fs.lstatSync(join(parent, name)).isSymbolicLink())
-      throw new UserError('it is a link. Replace it by the folder itself');
+    if (fs.lstatSync(folder).isSymbolicLink()) throw new UserError('it is a link. Replace it by the folder itself');
     const stat = fs.lstatSync(file, { bigint: true });
     key = `${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}`;
     if (known?.key === key) return known;
-    return { key, skill: parseSkill(name, readSkillText(file, stat)) };
+    return { key, skill: { ...parseSkill(name, readSkillText(file, stat)), folder } };
   } catch (error) {
     const missing = errorCode(error) === 'ENOENT';
     return { key, why: missing ? 'it has no SKILL.md' : errorText(error) };

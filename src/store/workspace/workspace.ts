@@ -8,11 +8,12 @@ import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
 import { readEventLog, readLastEvent } from '../event-log/log-reader.ts';
 import { sessionTokens } from '../event-log/log-writers.ts';
 import { ensureFolder, ensureFolderDurably, STAGING_MAX_AGE_MS, stagingName, syncFolder } from '../fs/durable-write.ts';
-import { cachedRead, readTextOrThrow, statIfExists } from '../fs/file-reads.ts';
+import { type Clocks, cachedRead, readTextOrThrow, statIfExists } from '../fs/file-reads.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';
 import {
   existingRootOf,
   freeName,
+  instructionFiles,
   type SessionPaths,
   sessionPaths,
   type WorkspacePaths,
@@ -41,12 +42,14 @@ export type Workspace = {
   readEvents(name: string, each: (event: Event) => void): Promise<void>;
   /** Text of `agentd.json`, undefined if there is none; like those below, read again only if the file changed. */
   configText(): string | undefined;
-  /** Text of the workspace's `AGENTS.md`. */
-  instructionsText(): string | undefined;
+  /** What `SOUL.md` and `AGENTS.md` (else `CLAUDE.md`) of the workspace say; '' if there is none. */
+  instructionsText(): string;
   /** Text of a session's `session.json`; throws UserError if there is no such session. */
   settingsText(name: string): string | undefined;
   /** The same for repeated reads; undefined too if there is no such session. */
   settingsReader(name: string): () => string | undefined;
+  /** Reads the `AGENTS.md` (else `CLAUDE.md`) in a session's folder; '' if there is none. */
+  instructionsReader(name: string): () => string;
   /**
    * Creates a session, atomically: empty, or with what `fill` puts into its folder durably. Throws UserError if the
    * name is taken, and what `fill` throws; then nothing is left.
@@ -90,9 +93,7 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
       await readEventLog(sessionPaths(existing(name)), each);
     },
     configText: cachedRead(paths.config, clocks, () => readTextOrThrow(paths.config, 'settings as JSON', 'follow')),
-    instructionsText: cachedRead(paths.instructions, clocks, () =>
-      readTextOrThrow(paths.instructions, 'instructions for the model as text', 'follow'),
-    ),
+    ...instructionReaders(paths, clocks),
     settingsText: (name) => readTextOrThrow(sessionPaths(existing(name)).settings, 'settings as JSON', 'refuse'),
     settingsReader(name) {
       const path = sessionPaths(paths.session(name)).settings;
@@ -166,6 +167,24 @@ function sessionFolders(paths: WorkspacePaths) {
       }
       return paths.session(name);
     },
+  };
+}
+
+/** Text of a file with instructions for the model; undefined if there is none. Throws UserError. */
+export const readInstructions = (path: string, links: 'follow' | 'refuse'): string | undefined =>
+  readTextOrThrow(path, 'instructions for the model as text', links);
+
+function instructionReaders(paths: WorkspacePaths, clocks: Clocks) {
+  const reader = (path: string, links: 'follow' | 'refuse') =>
+    cachedRead(path, clocks, () => readInstructions(path, links) ?? '');
+  const firstIn = (folder: string, links: 'follow' | 'refuse') => {
+    const [agents, claude] = Object.values(instructionFiles(folder)).map((path) => reader(path, links));
+    return () => agents?.() || claude?.() || '';
+  };
+  const [soul, own] = [reader(paths.soul, 'follow'), firstIn(paths.root, 'follow')];
+  return {
+    instructionsText: () => [soul(), own()].filter((text) => text.trim() !== '').join('\n\n'),
+    instructionsReader: (name: string) => firstIn(paths.session(name), 'refuse'),
   };
 }
 

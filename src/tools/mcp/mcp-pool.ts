@@ -3,6 +3,7 @@ import { truncate } from '../../base/strings.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import type { SandboxSettings } from '../../protocol/settings/effective-settings.ts';
 import type { McpServers } from '../../protocol/settings/mcp-config.ts';
+import { sessionVariables } from '../../protocol/workspace/session-names.ts';
 import type { DynamicTools, Tool } from '../common/define-tool.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { type CallOrigin, type ManagedServer, type ManagedServerOptions, manageServer } from './mcp-server.ts';
@@ -30,8 +31,11 @@ export function openMcpPool({
   log,
   sandbox,
   most = MAX_SESSIONS,
+  folderOf,
 }: {
   env: NodeJS.ProcessEnv;
+  /** The folder of a session, for the environment of its servers. */
+  folderOf?: (session: string) => string;
   sandbox?: Sandbox;
   log: SessionPorts['log'];
   most?: number;
@@ -60,7 +64,7 @@ export function openMcpPool({
         sandboxSettings,
         servers: openSessionServers({
           settings: () => session.settings(),
-          env,
+          env: folderOf ? { ...env, ...sessionVariables(name, folderOf(name)) } : env,
           sandbox: sandbox && { of: sandbox, settings: () => session.sandboxSettings() },
           log: (level, text) => log(level, `${name}: ${text}`),
           onUse: () => used(name, session),

@@ -91,13 +91,16 @@ function namedBy({ command, args, own, env }: OutsideProgram, cwd: string): Name
     // A plain name is searched for in the folders of PATH, never in the server's own folder.
     { key: 'command', text: command.includes('/') ? command : (found ?? ''), has: 'path' },
     ...args.map((text, n): NamedText => ({ key: `args.${n}`, text, has: 'code' })),
-    ...Object.entries(env).map(
-      ([key, text]): NamedText => ({
-        key: `env.${key}${key in own ? '' : " (the daemon's)"}`,
-        text,
-        has: LEADS_TO_CODE.test(key) ? 'code' : 'data',
-      }),
-    ),
+    // The session's folder, which agentd names itself, is no place that anything is run from.
+    ...Object.entries(env)
+      .filter(([key]) => key !== 'AGENTD_SESSION_FOLDER' || key in own)
+      .map(
+        ([key, text]): NamedText => ({
+          key: `env.${key}${key in own ? '' : " (the daemon's)"}`,
+          text,
+          has: LEADS_TO_CODE.test(key) ? 'code' : 'data',
+        }),
+      ),
   ];
 }
 

@@ -25,7 +25,7 @@ export type ResolvedEntry = {
 const REDACTED = '[hidden]';
 /** Shorter values are not treated as secrets, since they would match in any text. */
 const MIN_SECRET_CHARS = 6;
-const INHERITED_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|LC_\w+)$/;
+const INHERITED_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|LC_\w+|AGENTD_SESSION(?:_FOLDER)?)$/;
 
 /**
  * Resolves the environment variables in an entry. Throws UserError naming the server and the missing variable, the
@@ -110,7 +110,7 @@ function resolveTarget(
   return { by: 'program', server: { command, args, env: environment, network: server.network === true, ...bounds } };
 }
 
-/** Program paths, language and temporary folder. None of the daemon's keys. */
+/** Program paths, language, temporary folder and the session. None of the daemon's keys. */
 function inheritedEnv(env: NodeJS.ProcessEnv): Record<string, string> {
   const kept = Object.entries(withTrustedPath(env)).filter(([name]) => INHERITED_VARIABLES.test(name));
   return {

@@ -1,5 +1,5 @@
 import { realpath } from 'node:fs/promises';
-import { join, relative, resolve } from 'node:path';
+import { relative, resolve } from 'node:path';
 import { z } from 'zod';
 import { detectFileKind, SNIFF_BYTES } from '../../base/file-kind.ts';
 import { parseFrontMatter } from '../../base/front-matter.ts';
@@ -7,7 +7,7 @@ import { escapeControlChars, formatBytes } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { ToolContext } from '../../engine/ports/tool-ports.ts';
 import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
-import type { PlanSearchResult, Skill } from '../../protocol/workspace/memory-notes.ts';
+import type { FoundSkill, PlanSearchResult } from '../../protocol/workspace/memory-notes.ts';
 import { defineTool, optional, type Tool } from '../common/define-tool.ts';
 import { isInside } from '../common/path-lookup.ts';
 import { walkFolder } from '../files/list-files.ts';
@@ -101,8 +101,8 @@ const MAX_BYTES = 1024 * 1024;
 const MAX_LISTED = 100;
 const MAX_DEPTH = 4;
 
-/** The skills of a workspace: their folder, and the valid ones. */
-export type SkillSource = { folder: string; list(): { skills: readonly Skill[] } };
+/** The skills of a workspace: the folders that have them, and the valid ones. */
+export type SkillSource = { folders: readonly string[]; list(): { skills: readonly FoundSkill[] } };
 
 const ARGS = z.strictObject({
   name: z.string().describe('The name of the skill.'),
@@ -120,12 +120,13 @@ export function skillTool(skills: SkillSource): Tool {
     replay: 'safe',
     touches: [],
     async run({ name, file }, context) {
-      const known = skills.list().skills.map((skill) => skill.name);
-      if (!known.includes(name)) {
-        const shown = known.slice(0, MAX_LISTED).join(', ');
+      const known = skills.list().skills;
+      const folder = known.find((skill) => skill.name === name)?.folder;
+      if (folder === undefined) {
+        const names = known.map((skill) => skill.name);
+        const shown = names.slice(0, MAX_LISTED).join(', ');
         throw new UserError(`No skill \`${escapeControlChars(name)}\`. There are: ${shown || 'none'}.`);
       }
-      const folder = join(skills.folder, name);
       if (file !== undefined) return { ok: true, text: await readSkillFile(folder, file) };
       const text = await readSkillFile(folder, 'SKILL.md');
       return { ok: true, text: `${parseFrontMatter(text)?.body ?? text}\n\n${await listSkillFiles(folder, context)}` };

@@ -184,12 +184,13 @@ function leftBehindNotes(ending: CommandEnd): string[] {
 }
 
 /**
- * The part of the daemon's environment a command gets: program paths, language and temporary folder. A variable whose
- * name suggests a secret is never passed on.
+ * The part of the environment a command gets: program paths, language, temporary folder, and the session. A variable
+ * whose name suggests a secret is never passed on.
  */
 export function commandEnv(env: NodeJS.ProcessEnv, work: string): NodeJS.ProcessEnv & { PATH: string } {
   const kept = Object.entries(env).filter(
-    ([name]) => /^(?:PATH|LANG|LC_\w+|TMPDIR)$/.test(name) && !/KEY|TOKEN|SECRET|PASSWORD/i.test(name),
+    ([name]) =>
+      /^(?:PATH|LANG|LC_\w+|TMPDIR|AGENTD_SESSION(?:_FOLDER)?)$/.test(name) && !/KEY|TOKEN|SECRET|PASSWORD/i.test(name),
   );
   const path = env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
   return { ...Object.fromEntries(kept), PATH: trustedPathFolders(path).join(':'), HOME: work, TERM: 'dumb' };
