@@ -32,7 +32,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     packages: [
       '@duckduckgo/autoconsent',
       '@joplin/turndown-plugin-gfm',
-      '@modelcontextprotocol/sdk',
+      '@modelcontextprotocol/client',
       '@mozilla/readability',
       'ipaddr.js',
       'linkedom',

@@ -93,3 +93,19 @@ export async function settlesWithin(work: Promise<unknown>, ms: number): Promise
   const settled = () => true;
   return Promise.race([work.then(settled, settled), late]).finally(() => clearTimeout(timer));
 }
+
+/** Waits until it is done or `ms` have passed. Throws the signal's reason if that aborts. */
+export async function waitAtMost(done: Promise<void>, ms: number, signal: AbortSignal): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  let stop = () => {};
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, Math.max(0, ms));
+    stop = resolve;
+    signal.addEventListener('abort', stop, { once: true });
+  });
+  await Promise.race([done, over]).finally(() => {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', stop);
+  });
+  signal.throwIfAborted();
+}

@@ -20,7 +20,7 @@ import { checkConfig, checkSettings, existingRootOf, sessionPaths } from '../sto
 import type { WorkspacePaths } from '../store/layout/layout.ts';
 import { describeLock } from '../store/workspace/owner-file.ts';
 import { findBrowser, openSandbox, requirePlaywright, runEscapeAttempts } from '../tools/index.ts';
-import { resolveEntry } from '../tools/mcp/server-entry.ts';
+import { PLACEHOLDER_WORK, resolveEntry } from '../tools/mcp/server-entry.ts';
 
 const MIB = 2 ** 20;
 /** Enough for the logs and replies of a busy day; a tool may fill it in a moment. */
@@ -183,9 +183,6 @@ const ignoredFileFinding = (file: string, root: string): Finding => ({
   is: 'warning',
   text: `${file} is ignored: child sessions use the settings of ${root}`,
 });
-
-/** Placeholder for the `work/` of the session that starts the server. */
-const PLACEHOLDER_WORK = '/.sessions/any/work';
 
 /** Checks variables, programs and addresses of MCP servers. No server is started or contacted. */
 export function checkMcpServers(servers: McpServers | undefined, env: NodeJS.ProcessEnv): Finding[] {

@@ -6,8 +6,10 @@ import { commandLine } from '../client/sessions/client-errors.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
 import { versionWithCommit } from '../frontends/command-line.ts';
 import type { CheckpointLimits } from '../protocol/settings/checkpoint-limits.ts';
+import type { Config } from '../protocol/settings/config.ts';
 import { resolveSettings } from '../protocol/settings/effective-settings.ts';
 import { measureCheckpoints, openSkillStore, sessionPaths } from '../store/index.ts';
+import { parseJson } from '../store/settings/schema-errors.ts';
 import { inspectJobs } from '../tools/jobs/job-store.ts';
 import {
   checkBrowser,
@@ -38,6 +40,7 @@ export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
     ...checkDisk(client.paths),
     ...checkCheckpoints(client, effective.checkpoints),
     ...checkMcpServers(config.value.mcpServers, question.env),
+    ...checkMcpFile(client, config.value),
     ...checkSessionSettingsFiles(client, question, config.value),
     ...checkSkills(client),
     ...(await checkSessionLogs(client)),
@@ -101,6 +104,17 @@ function checkCheckpoints(client: Client, { maxWorkspaceBytes }: CheckpointLimit
   const isOver = total > maxWorkspaceBytes;
   const text = `those of work/ take ${megabytes(total)}, most in ${largest.name} (${megabytes(largest.bytes)})${isOver ? '; that is more than checkpoints.max_workspace_mb, so the oldest are removed while sessions are idle' : ''}`;
   return [{ what: 'checkpoints', is: isOver ? 'warning' : 'ok', text }];
+}
+
+/** Entries name programs to run, so they count only once a person has imported them. */
+function checkMcpFile({ paths }: Client, { mcpServers = {} }: Config): Finding[] {
+  const path = `${paths.root}/.mcp.json`;
+  if (!fs.existsSync(path)) return [];
+  const parsed = parseJson(fs.readFileSync(path, 'utf8'));
+  const names = Object.keys(Object(Object(parsed.ok && parsed.value)['mcpServers']));
+  const left = names.filter((name) => !Object.hasOwn(mcpServers, name));
+  const text = `${path} names servers that agentd.json has not: ${left.join(', ')}. To look at them and take them: ${commandLine(paths.root, ['mcp', 'import'])}`;
+  return left.length > 0 ? [{ what: 'mcp', is: 'note', text }] : [];
 }
 
 /** No finding for a workspace without skills. */

@@ -207,8 +207,8 @@ export function findSecrets(
     return name !== undefined && value ? [{ name, value }] : [];
   });
   const given = layers.flatMap((layer) => [
-    ...Object.entries(layer.mcpServers ?? {}).flatMap(([name, { env: own, headers }]) =>
-      secretsGivenTo(name, { ...own, ...headers }, env),
+    ...Object.entries(layer.mcpServers ?? {}).flatMap(([name, { env: own, headers, oauth }]) =>
+      secretsGivenTo(name, { ...own, ...headers, client_secret: oauth?.clientSecret ?? null }, env),
     ),
     ...modelsOf(layer).flatMap(({ headers = {} }) => secretsGivenTo('model', headers, env)),
   ]);

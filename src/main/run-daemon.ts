@@ -99,7 +99,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const parents = new Map<string, string>();
   const pool = openBrowsers({ env, log });
   const sandbox = openSandbox({ env, hidden: [workspace.paths.root], warn: (text) => log('warn', text) });
-  const mcp = openMcpPool({ env, sandbox, log, folderOf: workspace.paths.session });
+  const mcp = openMcpPool({ env, sandbox, log, folderOf: workspace.paths.session, logins: workspace.paths.logins });
   const skills = openSkillStore(workspace.paths.skills);
   const spending = openSpendingBook({
     ...{ folder: workspace.paths.usage, clock: realClock, log },

@@ -110,3 +110,54 @@ test('a wrong number of words ends with 2 and says what the action takes', async
   for (const words of [['set', 'mode'], ['unset'], ['path', 'x'], ['get', 'a', 'b']])
     expect(await at.ctl('config', ...words)).toMatchObject({ code: 2, err: expect.stringContaining('Usage: ') });
 });
+
+test('servers of a .mcp.json are taken only after they were shown, without the keys that are not known', async () => {
+  const at = bench();
+  at.write(
+    'agentd.json',
+    '{ "mcpServers": { "mine": { "command": "a" }, "same": { "url": "https://b.example/mcp" } } }',
+  );
+  const files = { command: 'npx', args: ['-y', 'files'], env: { TOKEN: '1' } };
+  const servers = {
+    files: { ...files, autoApprove: ['read'], sandbx: 'none' },
+    same: { url: 'https://b.example/mcp' },
+    old: { type: 'sse', url: 'https://c.example/sse' },
+  };
+  at.write('.mcp.json', JSON.stringify({ $schema: 'x', mcpServers: servers }));
+  const before = fs.readFileSync(at.path('agentd.json'), 'utf8');
+  expect((await at.ctl('doctor')).out).toMatch(
+    /mcp +.*\.mcp\.json names servers that agentd\.json has not: files, old\. .*agentctl mcp.* import/,
+  );
+  const refused = await at.ctl('mcp', 'import');
+  expect([refused.code, refused.out]).toEqual([2, `files: ${JSON.stringify(files)}\n`]);
+  expect(refused.err).toMatch(/without effect: autoApprove, sandbx\n.*Pass --yes/s);
+  expect(fs.readFileSync(at.path('agentd.json'), 'utf8')).toBe(before);
+  const taken = await at.ctl('mcp', 'import', '--yes');
+  expect([taken.code, taken.err]).toEqual([
+    0,
+    expect.stringMatching(/same is in agentd\.json as it is.*old cannot be used: SSE/s),
+  ]);
+  expect(JSON.parse(fs.readFileSync(at.path('agentd.json'), 'utf8')).mcpServers).toEqual({
+    ...{ mine: { command: 'a' }, same: { url: 'https://b.example/mcp' }, files },
+  });
+  expect((await at.ctl('mcp', 'import')).err).toContain('Nothing was imported.');
+});
+
+test('a .mcp.json that is none, and a login at what is no server, are refused in words', async () => {
+  const at = bench();
+  at.write('agentd.json', '{ "mcpServers": { "files": { "command": "a" } } }');
+  for (const text of ['no json', '[]', '{ "servers": {} }']) {
+    at.write('.mcp.json', text);
+    const { code, err } = await at.ctl('mcp', 'import', '--yes');
+    expect([code, err]).toEqual([1, expect.stringContaining('.mcp.json')]);
+  }
+  expect(await at.ctl('mcp', 'login', 'tickets')).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('There are: files'),
+  });
+  expect(await at.ctl('mcp', 'login', 'files')).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('is a program'),
+  });
+  expect((await at.ctl('mcp', 'login')).code).toBe(2);
+});

@@ -137,7 +137,7 @@ test('session names are completed', async () => {
 /** Reads a command line in this process, for a workspace that cannot be. */
 const read = async (argv: string[]) =>
   buildAgentctlParser(['--workspace', '/dev/null/none', ...argv], {
-    parts: { program: '', doctor: async () => [], jobs: async () => [] },
+    parts: { program: '', doctor: async () => [], jobs: async () => [], login: async () => '' },
     width: 80,
     ended: () => {},
     sessions: [],

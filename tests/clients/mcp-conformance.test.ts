@@ -1,4 +1,4 @@
-/** The conformance suite of MCP against the built server, by what each version requires: `npm run test:clients`. */
+/** The conformance suite of MCP against the built server and our client, by what each version requires: `npm run test:clients`. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,6 +8,7 @@ import { parse } from 'yaml';
 import { z } from 'zod';
 import { type Serving, serveWorkspace } from '../http/serving.ts';
 import { script, setup } from '../support/agentctl.ts';
+import { childProgram } from '../support/child-program.ts';
 import { foreign, LIMIT_MS, needNpm } from './foreign-programs.ts';
 
 const ask = (question: string) => ({ name: 'ask_user', args: { question } });
@@ -112,8 +113,36 @@ async function openProxy({ url, token }: Serving): Promise<string> {
 }
 
 /** Of each version, by scenario: `pass`; why it is not for this server; or why these checks of it are not. */
-const Baseline = z.record(z.string(), z.record(z.string(), z.union([z.string(), z.record(z.string(), z.string())])));
+const Wanted = z.record(z.string(), z.union([z.string(), z.record(z.string(), z.string())]));
+const Baseline = z.object({ server: z.record(z.string(), Wanted), client: z.record(z.string(), Wanted) });
 const Checks = z.array(z.looseObject({ id: z.string(), status: z.string() }));
+
+const readBaseline = () => Baseline.parse(parse(readFileSync('tests/clients/mcp-conformance.yaml', 'utf8')));
+
+const FINE = ['SUCCESS', 'INFO'];
+/** A client need not make every kind of request. */
+const FINE_IN_CLIENTS = [...FINE, 'SKIPPED'];
+
+/** Compares what the suite wrote about each scenario with what the baseline says of it. */
+function expectBaseline(results: string, wanted: z.infer<typeof Wanted>, said: string, fine = FINE): void {
+  const folders = readdirSync(results, { recursive: true, encoding: 'utf8' }).filter((path) =>
+    path.endsWith('checks.json'),
+  );
+  const found = folders.map((path) => {
+    const scenario = dirname(path)
+      .replace(/^server-/, '')
+      .replace(/-\d{4}-\d\d-\d\dT[\d-]+Z$/, '');
+    const checks = Checks.parse(JSON.parse(readFileSync(join(results, path), 'utf8')));
+    const others = checks.filter(({ status }) => !fine.includes(status)).map(({ id }) => id);
+    const isWhole = typeof wanted[scenario] === 'string';
+    return [scenario, others.length === 0 ? 'pass' : isWhole ? 'not for agentd' : others.sort()];
+  });
+  const expected = Object.entries(wanted).map(([scenario, is]) => [
+    scenario,
+    is === 'pass' ? is : typeof is === 'string' ? 'not for agentd' : Object.keys(is).sort(),
+  ]);
+  expect(Object.fromEntries(found), said).toEqual(Object.fromEntries(expected));
+}
 
 foreign(
   'the conformance suite of MCP finds what the baseline says, no more and no less, by what each version requires',
@@ -126,23 +155,28 @@ foreign(
     await place.serve('--model', script(place, MODEL));
     await place.ctl(['send', '123', 'Go, in steps: 123', '--wait']);
     const url = `${await openProxy(serving)}/mcp`;
-    const baseline = Baseline.parse(parse(readFileSync('tests/clients/mcp-conformance.yaml', 'utf8')));
+    const { server: baseline } = readBaseline();
     for (const [version, wanted] of Object.entries(baseline)) {
       const results = join(dirname(place.root), version);
       // Its exit status only says that something failed.
       const { err } = await conformance(['server', '--url', url, '--requirements', version, '--output-dir', results]);
-      const found = readdirSync(results).map((folder) => {
-        const scenario = folder.replace(/^server-/, '').replace(/-\d{4}-\d\d-\d\dT[\d-]+Z$/, '');
-        const checks = Checks.parse(JSON.parse(readFileSync(join(results, folder, 'checks.json'), 'utf8')));
-        const others = checks.filter(({ status }) => status !== 'SUCCESS' && status !== 'INFO').map(({ id }) => id);
-        const isWhole = typeof wanted[scenario] === 'string';
-        return [scenario, others.length === 0 ? 'pass' : isWhole ? 'not for this server' : others.sort()];
-      });
-      const expected = Object.entries(wanted).map(([scenario, is]) => [
-        scenario,
-        is === 'pass' ? is : typeof is === 'string' ? 'not for this server' : Object.keys(is).sort(),
-      ]);
-      expect(Object.fromEntries(found), `${version}: ${err}`).toEqual(Object.fromEntries(expected));
+      expectBaseline(results, wanted, `${version}: ${err}`);
+    }
+  },
+  LIMIT_MS,
+);
+
+foreign(
+  'the same suite finds what the baseline says of our client of servers',
+  async (context) => {
+    const conformance = needNpm(context, '@modelcontextprotocol/conformance/dist/index.js');
+    const command = `${process.execPath} ${await childProgram('tests/clients/mcp-client.child.ts')}`;
+    const place = setup();
+    for (const [version, wanted] of Object.entries(readBaseline().client)) {
+      const results = join(dirname(place.root), version);
+      const words = ['client', '--command', command, '--requirements', version, '--output-dir', results];
+      const { err } = await conformance(words);
+      expectBaseline(results, wanted, `${version}: ${err}`, FINE_IN_CLIENTS);
     }
   },
   LIMIT_MS,

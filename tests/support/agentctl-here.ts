@@ -36,7 +36,8 @@ export function bench(): Bench {
 const SERVICES: CliServices = {
   program: resolve('dist/agentd.js'),
   doctor: async (question) => (await import('../../src/main/doctor.ts')).runDoctor(question),
-  jobs: async (folder, stop) => (await import('../../src/main/session-jobs.ts')).listJobs(folder, stop),
+  jobs: async (folder, stop) => (await import('../../src/main/command-services.ts')).listJobs(folder, stop),
+  login: async (question) => (await import('../../src/main/command-services.ts')).logInAtServer(question),
 };
 
 /** Runs one command line with what it prints caught. */

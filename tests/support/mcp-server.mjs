@@ -18,6 +18,8 @@ const { values: flags } = parseArgs({
     large: { type: 'boolean' },
     stubborn: { type: 'boolean' },
     frozen: { type: 'boolean' },
+    stateless: { type: 'boolean' },
+    wordless: { type: 'boolean' },
   },
 });
 
@@ -123,13 +125,26 @@ const tools = {
       structuredContent: { degrees: 21 },
     }),
   },
+  ask: {
+    run(_, { request }) {
+      const { inputResponses, requestState } = request;
+      if (inputResponses) return text(`${JSON.stringify(inputResponses)} after ${requestState}`);
+      const requestedSchema = object({ name: { type: 'string' } }, ['name']);
+      const params = { mode: 'form', message: 'Who are you?', requestedSchema };
+      return {
+        resultType: 'input_required',
+        inputRequests: { who: { method: 'elicitation/create', params } },
+        requestState: 'state-1',
+      };
+    },
+  },
   odd: {
     run: () => ({ content: [{ type: 'hologram' }, 5] }),
   },
   grow: {
     run() {
       tools.grown = { run: () => text('new') };
-      send({ method: 'notifications/tools/list_changed' });
+      send({ method: 'notifications/tools/list_changed', params: { _meta: { [SUBSCRIPTION]: subscription } } });
       return text('there is another tool now');
     },
   },
@@ -137,6 +152,11 @@ const tools = {
 if (flags.many) {
   for (let n = 0; n < Number(flags.many); n++) tools[`tool_${n}`] = { run: () => text(`tool ${n}`) };
 }
+
+/** The stateless version: every request says who asks, and a change is reported where somebody listens. */
+const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId';
+const VERSION = 'io.modelcontextprotocol/protocolVersion';
+let subscription;
 
 const listed = flags.list ? JSON.parse(readFileSync(flags.list, 'utf8')) : undefined;
 const PAGE = 40;
@@ -147,6 +167,17 @@ const methods = {
     capabilities: { tools: { listChanged: true } },
     serverInfo: { name: 'odd', version: '1' },
   }),
+  ...(flags.stateless && {
+    initialize: undefined,
+    'server/discover': () => ({ supportedVersions: ['2026-07-28'], capabilities: { tools: { listChanged: true } } }),
+    'subscriptions/listen': ({ notifications }, id) => {
+      subscription = id;
+      const params = { _meta: { [SUBSCRIPTION]: id }, notifications };
+      send({ method: 'notifications/subscriptions/acknowledged', params });
+      return new Promise(() => {});
+    },
+  }),
+  ...(flags.wordless && { initialize: undefined }),
   ping: () => ({}),
   'tools/list': ({ cursor = 0 }) => {
     if (listed) return { tools: listed };
@@ -160,9 +191,10 @@ const methods = {
     const isMore = from + PAGE < all.length;
     return { tools: all.slice(from, from + PAGE), ...(isMore && { nextCursor: String(from + PAGE) }) };
   },
-  'tools/call': ({ name, arguments: args = {}, _meta }) => {
+  'tools/call': (request) => {
+    const { name, arguments: args = {}, _meta } = request;
     if (flags.pids && name === 'hang') writeFileSync(`${flags.pids}.called`, '');
-    return tools[name].run(args, { progressToken: _meta?.progressToken });
+    return tools[name].run(args, { progressToken: _meta?.progressToken, request });
   },
 };
 /** Calls that the client has given up get no answer. */
@@ -177,7 +209,12 @@ for await (const line of createInterface({ input: process.stdin })) {
 async function answer(id, method, params) {
   try {
     if (!methods[method]) throw Object.assign(new Error('Method not found'), { code: -32601 });
-    const result = await methods[method](params);
+    if (flags.stateless && params._meta?.[VERSION] !== '2026-07-28')
+      throw Object.assign(new Error('who asks?'), { code: -32602 });
+    const result = {
+      ...(flags.stateless && { resultType: 'complete', ttlMs: 0, cacheScope: 'private' }),
+      ...(await methods[method](params, id)),
+    };
     if (!cancelled.has(id)) send({ id, result });
   } catch ({ code = -32603, message, data }) {
     if (!cancelled.has(id)) send({ id, error: { code, message, data } });

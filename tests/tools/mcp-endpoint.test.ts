@@ -140,6 +140,55 @@ test('an endpoint that wants a token says so, and one that is away is named', as
   expect(notices).toMatch(/`odd` is not connected.*mcpServers\.odd\.url/);
 });
 
+test('an endpoint of the stateless version is asked without a session, and gets the headers that a tool declares', async () => {
+  const seen: Array<Record<string, unknown>> = [];
+  const city = { type: 'string', 'x-mcp-header': 'City' };
+  const tools = [
+    { name: 'peek', inputSchema: { type: 'object', properties: { city } } },
+    { name: 'bad', inputSchema: { type: 'object', properties: { city: { ...city, 'x-mcp-header': 'a b' } } } },
+  ];
+  const complete = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
+  const url = await endpoint((message, to, { headers }) => {
+    seen.push({ method: message.method, ...headers });
+    if (message.method === 'server/discover')
+      json(to, message.id, { ...complete, supportedVersions: ['2026-07-28'], capabilities: { tools: {} } });
+    else if (message.method === 'tools/list') json(to, message.id, { ...complete, tools });
+    else if (message.method === 'tools/call')
+      json(to, message.id, { ...complete, content: [{ type: 'text', text: 'here' }] });
+    else to.writeHead(404).end();
+  });
+  const at = mcpSetup({ web: { url } });
+  expect(await at.use('mcp__web__peek', { city: 'Oslo' })).toEqual({ ok: true, text: 'here' });
+  expect(at.offered()).toEqual(['mcp__web__peek']);
+  expect(seen.map(({ method }) => method)).toEqual(['server/discover', 'tools/list', 'tools/call']);
+  expect(seen[2]).toMatchObject({
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': 'tools/call',
+    'mcp-param-city': 'Oslo',
+  });
+  expect(seen.some((one) => 'mcp-session-id' in one)).toBe(false);
+});
+
+test('an endpoint that answers 500 to what it does not know is greeted as before', async () => {
+  const url = await endpoint((message, to) => {
+    if (message.method === 'initialize') json(to, message.id, WELCOME);
+    else if (message.method === 'tools/list') json(to, message.id, { tools: [{ name: 'a' }] });
+    else to.writeHead(message.id === undefined ? 202 : 500).end();
+  });
+  const at = mcpSetup({ web: { url } });
+  await at.ready();
+  expect(at.offered()).toEqual(['mcp__web__a']);
+});
+
+test('an endpoint that speaks neither version says so', async () => {
+  const url = await endpoint(({ id }, to) =>
+    to
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32601, message: 'I know nothing' } })),
+  );
+  expect((await mcpSetup({ web: { url } }).ready()).join()).toMatch(/`web` is not connected.*I know nothing/);
+});
+
 test('an excessively large answer fails the call, not the daemon', async () => {
   const url = await endpoint((message, to) => {
     if (message.method === 'initialize') json(to, message.id, WELCOME);
@@ -171,7 +220,7 @@ test('an endpoint that redirects elsewhere gets no second request, and its heade
   for (const status of [302, 307]) {
     const front = await endpoint((_, to) => to.writeHead(status, { location: elsewhere }).end());
     const at = mcpSetup({ web: { url: front, headers: { Authorization: 'Bearer swordfish-77' } } });
-    expect((await at.ready()).join()).toContain(`redirects to ${elsewhere}, which is not followed`);
+    expect((await at.ready()).join()).toContain(`Redirect to ${elsewhere} not followed`);
   }
   expect(seen).toEqual([]);
 });

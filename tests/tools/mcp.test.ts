@@ -303,3 +303,51 @@ test('doctor names what is missing, starts nothing and tells no secret', () => {
   expect(found[5]?.text).toContain('mcpServers.shell.args.0: it makes the next argument code');
   expect(JSON.stringify(found)).not.toMatch(/sunflower|swordfish|starfish/);
 });
+
+test('a program of the stateless version alone is spoken to in that: its tools, their changes, its files', async () => {
+  const at = mcpSetup({});
+  at.wanted.servers = { odd: { ...odd('--stateless', '--pids', join(at.root, 'pids')), tools: undefined } };
+  expect(await at.use('mcp__odd__echo', { text: 'x' })).toEqual({ ok: true, text: 'received x' });
+  // It refused the greeting of the earlier version, and was started again.
+  expect(at.pids()).toHaveLength(2);
+  expect(await at.use('mcp__odd__image')).toMatchObject({ ok: true, images: [{ type: 'image/png' }] });
+  await at.use('mcp__odd__grow');
+  await expect.poll(async () => [await at.ready(), at.offered().includes('mcp__odd__grown')]).toEqual([[], true]);
+  expect(await at.use('mcp__odd__fail')).toMatchObject({ ok: false, text: 'the printer is on fire' });
+  expect(await at.use('mcp__odd__refuse')).toMatchObject({
+    text: expect.stringMatching(/refused the call: no such city/),
+  });
+  expect(await at.use('mcp__odd__die')).toMatchObject({ text: expect.stringMatching(/may or may not have run/) });
+  expect(await at.use('mcp__odd__echo', { text: 'y' })).toEqual({ ok: true, text: 'received y' });
+});
+
+test('a program that speaks neither version says so, and what it answered', async () => {
+  const at = mcpSetup({ mute: odd('--wordless') });
+  expect((await at.ready()).join()).toMatch(
+    /speaks neither version.*2025-11-25 and before, 2026-07-28.*Method not found/,
+  );
+});
+
+test('what a server asks before it goes on is the result; the answers are sent with the same call, once allowed', async () => {
+  const rules = { mode: 'auto' as const, session: [], workspace: [] };
+  const at = mcpSetup({ odd: odd('--stateless') }, { permissions: () => rules });
+  const { ok, text } = await at.use('mcp__odd__ask', { n: 1 });
+  expect(ok).toBe(false);
+  expect(text).toMatch(/asks the person.*"who": Who are you\? Fields: .*"name".*"mcp_answers": \{"who": \{…\}\}/s);
+  const answered = { n: 1, mcp_answers: { who: { name: 'Ada' } } };
+  expect(await at.permit('mcp__odd__ask', { n: 1 })).toEqual({ is: 'allow' });
+  expect(await at.permit('mcp__odd__ask', answered)).toMatchObject({
+    is: 'ask',
+    why: expect.stringContaining('it answers what the server asks you: Who are you?'),
+  });
+  expect((await at.use('mcp__odd__ask', answered)).text).toBe(
+    '{"who":{"action":"accept","content":{"name":"Ada"}}} after state-1',
+  );
+  // An answer to nothing that is open is none, and so the server asks.
+  expect((await at.use('mcp__odd__ask', { n: 2, mcp_answers: { who: { name: 'Ada' } } })).text).toContain(
+    'Who are you?',
+  );
+  expect((await at.use('mcp__odd__ask', { n: 2, mcp_answers: { who: null } })).text).toBe(
+    '{"who":{"action":"decline"}} after state-1',
+  );
+});

@@ -7,6 +7,15 @@ const PathList = z.array(z.string().min(1));
 export const WITHOUT_SSE =
   'let `url` name its streamable HTTP endpoint (often /mcp where SSE has /sse), or start a bridge to it with `command`';
 
+/** How agentd is known to the authorization server of an endpoint, with the names that other programs use. */
+const McpOAuth = z.strictObject({
+  clientId: z.string().min(1).optional().describe('The id agentd is registered with; by default it registers itself.'),
+  clientSecret: z.string().min(1).optional().describe('The secret that belongs to it, which a variable should hold.'),
+  scope: z.string().min(1).optional().describe('The scopes to ask for; by default those the server names.'),
+  callbackPort: z.int().min(1).max(65_535).optional().describe('The port that the browser comes back to.'),
+});
+export type McpOAuth = z.infer<typeof McpOAuth>;
+
 /** One MCP server, with the keys other programs use: a program (`command`) or an endpoint (`url`). */
 export const McpServer = z
   .strictObject({
@@ -39,6 +48,7 @@ export const McpServer = z
     headers: StringMap.optional().describe(
       'Sent with each request. Environment variables are expanded here and in all other texts.',
     ),
+    oauth: McpOAuth.optional().describe('For a login with `agentctl mcp login`.'),
     timeout_s: z
       .number()
       .positive()
@@ -63,12 +73,13 @@ export type McpServers = z.infer<typeof McpServers>;
 const PROGRAM_ONLY_KEYS = ['args', 'env', 'cwd', 'sandbox', 'network', 'read', 'write'];
 
 function mcpServerProblem(server: Record<string, unknown>): string | undefined {
-  const { command, url, headers, type, disabled } = server;
+  const { command, url, headers, oauth, type, disabled } = server;
   if (disabled === true) return undefined;
   if (command === undefined && url === undefined) return 'expected a `command` (a program) or a `url` (an endpoint)';
   if (command !== undefined && url !== undefined) return 'expected one of `command` and `url`, not both';
   if (url === undefined && headers !== undefined)
     return '`headers` belong to a server with `url`; a program takes `env`';
+  if (url === undefined && oauth !== undefined) return '`oauth` belongs to a server with `url`';
   const misplaced = url === undefined ? [] : PROGRAM_ONLY_KEYS.filter((key) => server[key] !== undefined);
   if (misplaced.length > 0)
     return `${misplaced.map((key) => `\`${key}\``).join(', ')}: only for a server with \`command\`; a server with \`url\` is not started by agentd`;

@@ -40,6 +40,8 @@ export const workspacePaths = (root: string) => ({
   /** What is owed and not happening, for other programs. */
   owed: join(root, '.agentd', 'owed.json'),
   /** Notices that are still to be delivered, and up to where event logs were read for them. */
+  /** Logins at MCP servers: their tokens. */
+  logins: join(root, '.agentd', 'logins'),
   notices: join(root, '.agentd', 'notices'),
   /** Crashed daemons and the sessions that may have caused it. */
   crashes: join(root, '.agentd', 'crashes.json'),

@@ -48,12 +48,19 @@ export class CallFault extends Error {
   }
 }
 
+/** A call of a server's tool. `reply`: to what it asked before. */
+export type ServerCall = {
+  tool: ListedTool;
+  args: Record<string, unknown>;
+  reply?: { inputResponses: Record<string, object>; requestState?: string } | undefined;
+};
+
 /** A connection to a server. */
 export type McpConnection = {
   /** All its tools, across all pages; invalid entries are skipped. */
   list(): Promise<ListedTool[]>;
-  /** Throws CallFault, or the signal's reason if that aborts. */
-  call(name: string, args: Record<string, unknown>, signal: AbortSignal): Promise<ServerResult>;
+  /** The result, or what the server wants to know first. Throws CallFault, or the signal's reason if that aborts. */
+  call(call: ServerCall, signal: AbortSignal): Promise<ServerResult>;
   close(): Promise<void>;
 };
 

@@ -32,10 +32,13 @@ export function openMcpPool({
   sandbox,
   most = MAX_SESSIONS,
   folderOf,
+  logins,
 }: {
   env: NodeJS.ProcessEnv;
   /** The folder of a session, for the environment of its servers. */
   folderOf?: (session: string) => string;
+  /** The folder with the logins at servers. */
+  logins?: string;
   sandbox?: Sandbox;
   log: SessionPorts['log'];
   most?: number;
@@ -66,6 +69,7 @@ export function openMcpPool({
           settings: () => session.settings(),
           env: folderOf ? { ...env, ...sessionVariables(name, folderOf(name)) } : env,
           sandbox: sandbox && { of: sandbox, settings: () => session.sandboxSettings() },
+          logins,
           log: (level, text) => log(level, `${name}: ${text}`),
           onUse: () => used(name, session),
         }),

@@ -1,13 +1,21 @@
 import { performance } from 'node:perf_hooks';
+import { waitAtMost } from '../../base/async.ts';
 import { truncate } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import type { McpServer, McpServers } from '../../protocol/settings/mcp-config.ts';
 import { launchUnsandboxed, type SandboxStatus } from '../sandbox/sandbox.ts';
 import type { ConnectTarget } from './connect-server.ts';
-import { CallFault, type ListedTool, type McpConnection, type ServerResult } from './mcp-connection.ts';
+import {
+  CallFault,
+  type ListedTool,
+  type McpConnection,
+  type ServerCall,
+  type ServerResult,
+} from './mcp-connection.ts';
 import { type ServerSandbox, sandboxMode } from './outside-sandbox.ts';
 import { resolveEntry, type ServerTarget } from './server-entry.ts';
+import type { OpenQuestions } from './server-questions.ts';
 
 /** How long a model call waits for a starting server, in ms, from its start. */
 const START_WAIT_MS = 10_000;
@@ -37,7 +45,9 @@ export type ManagedServer = {
   /** A call is in progress. */
   readonly isBusy: boolean;
   /** Throws CallFault, or the signal's reason. */
-  call(tool: string, args: Record<string, unknown>, caller: CallOrigin): Promise<ServerResult>;
+  call(call: ServerCall, caller: CallOrigin): Promise<ServerResult>;
+  /** What it asked before it gave a result. */
+  readonly questions: OpenQuestions;
   close(): Promise<void>;
 };
 
@@ -47,6 +57,8 @@ export type ManagedServerOptions = {
   sandbox?: ServerSandbox | undefined;
   /** All currently configured servers. */
   settings?: () => McpServers;
+  /** The folder with the logins at servers; without it nobody is logged in. */
+  logins?: string | undefined;
   log: SessionPorts['log'];
   /** Called at each use. */
   onUse?: () => void;
@@ -83,8 +95,9 @@ export function manageServer(name: string, entry: McpServer, options: ManagedSer
     get isBusy() {
       return it.calls > 0;
     },
-    async call(tool, args, caller) {
-      const result = await call(it, tool, args, caller);
+    questions: new Map(),
+    async call(wanted, caller) {
+      const result = await call(it, wanted, caller);
       it.failures = 0;
       return result;
     },
@@ -127,13 +140,13 @@ async function open(it: ServerState, work: string): Promise<void> {
   let made: McpConnection | null = null;
   let isSandboxed = false;
   try {
-    const { target, warnings, scrub } = resolveEntry(name, entry, options.env, work, options.settings?.());
+    const { target, warnings, scrub, hide } = resolveEntry(name, entry, options.env, work, options.settings?.());
     if (!it.isWarned) for (const text of warnings) log('warn', text);
     it.isWarned = true;
     isSandboxed = target.by === 'program' && sandboxStatus(it)?.isSandboxed === true;
     // Loaded only if a server is configured: the SDK is large.
     const { connectServer } = await import('./connect-server.ts');
-    made = await connectServer(await connectTarget(it, target), scrub, {
+    made = await connectServer(await connectTarget(it, target, hide), scrub, {
       timeoutMs: entry.timeout_s === undefined ? TIMEOUT_MS : entry.timeout_s * 1000,
       signal: closed.signal,
       onChanged: () => {
@@ -165,12 +178,20 @@ function sandboxStatus({ entry, options: { sandbox } }: ServerState): SandboxSta
     : undefined;
 }
 
-async function connectTarget({ entry, options }: ServerState, target: ServerTarget): Promise<ConnectTarget> {
-  if (target.by === 'endpoint') return target;
-  const { sandbox } = options;
-  const start = sandbox
-    ? await sandbox.of.prepareServer(target.server, sandboxMode(entry, sandbox))
-    : launchUnsandboxed(target.server);
+async function connectTarget(
+  { name, entry, options: { sandbox, logins } }: ServerState,
+  target: ServerTarget,
+  hide: (secret: string) => void,
+): Promise<ConnectTarget> {
+  if (target.by === 'endpoint') {
+    const hasOwn = Object.keys(target.headers).some((header) => header.toLowerCase() === 'authorization');
+    if (hasOwn || logins === undefined) return target;
+    const { storedLogin } = await import('./mcp-login.ts');
+    return { ...target, login: storedLogin({ ...target, name, folder: logins }, hide) };
+  }
+  const { server } = target;
+  const start = async () =>
+    sandbox ? sandbox.of.prepareServer(server, sandboxMode(entry, sandbox)) : launchUnsandboxed(server);
   return { by: 'program', start };
 }
 
@@ -258,42 +279,21 @@ async function connected(it: ServerState, caller: CallOrigin): Promise<McpConnec
   throw new CallFault(it.problem ?? 'it is still starting', 'no');
 }
 
-async function call(
-  it: ServerState,
-  tool: string,
-  args: Record<string, unknown>,
-  caller: CallOrigin,
-): Promise<ServerResult> {
+async function call(it: ServerState, wanted: ServerCall, caller: CallOrigin): Promise<ServerResult> {
   it.calls += 1;
   try {
     const at = await connected(it, caller);
     try {
-      return await at.call(tool, args, caller.signal);
+      return await at.call(wanted, caller.signal);
     } catch (error) {
       if (!(error instanceof CallFault) || !error.isLost) throw error;
       if (it.connection === at) await disconnect(it);
       // A request that never reached the server, for instance in a session it no longer knows, is sent once more.
       if (error.ran !== 'no') throw error;
-      return await (await connected(it, caller)).call(tool, args, caller.signal);
+      return await (await connected(it, caller)).call(wanted, caller.signal);
     }
   } finally {
     it.calls -= 1;
     noteUse(it);
   }
-}
-
-/** Waits until it is done or `ms` have passed. Throws the signal's reason if that aborts. */
-async function waitAtMost(done: Promise<void>, ms: number, signal: AbortSignal): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  let stop = () => {};
-  const over = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, Math.max(0, ms));
-    stop = resolve;
-    signal.addEventListener('abort', stop, { once: true });
-  });
-  await Promise.race([done, over]).finally(() => {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', stop);
-  });
-  signal.throwIfAborted();
 }

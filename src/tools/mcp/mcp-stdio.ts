@@ -1,9 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync } from 'node:fs';
-import { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import {
+  deserializeMessage,
+  type JSONRPCMessage,
+  serializeMessage,
+  type Transport,
+} from '@modelcontextprotocol/client';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { endGroup, isGroupRunning, settlesWithinLinger, startedChild, waitUntil } from '../process/process-group.ts';
 import { coverInheritedDescriptors } from '../process/supervisor.ts';

@@ -6,8 +6,9 @@ import type { ToolResult } from '../../engine/ports/tool-ports.ts';
 import type { McpServer } from '../../protocol/settings/mcp-config.ts';
 import { parseToolArgs } from '../../protocol/tool-calls/tool-args.ts';
 import type { Tool } from '../common/define-tool.ts';
-import { CallFault, type ListedTool, type ServerResult, toSafeName, toToolResult } from './mcp-connection.ts';
+import { CallFault, type ListedTool, toSafeName, toToolResult } from './mcp-connection.ts';
 import type { ManagedServer } from './mcp-server.ts';
+import { answersReason, callWithAnswers } from './server-questions.ts';
 
 /** Code points of a description; servers write them for context windows of all sizes. */
 const MAX_DESCRIPTION_CHARS = 2000;
@@ -22,7 +23,7 @@ export function toMcpTool(listed: ListedTool, name: string, { server, settings, 
     spec: { name, description: description || `The tool ${stripControlChars(listed.name)} of ${of}.`, parameters },
     replay: isReplaySafe(listed, settings) ? 'safe' : 'never',
     describeCall(text) {
-      parseToolArgs(name, args, text);
+      const values = withoutNulls(parseToolArgs(name, args, text), parameters);
       return {
         tool: name,
         text,
@@ -30,19 +31,20 @@ export function toMcpTool(listed: ListedTool, name: string, { server, settings, 
         display: `${name} ${text}`,
         always: name,
         touches: ['outside'],
-        askReason: server.askReason,
+        askReason: server.askReason ?? answersReason(listed.name, values, server.questions),
       };
     },
     async call(text, context) {
       const values = withoutNulls(parseToolArgs(name, args, text), parameters);
-      let result: ServerResult;
+      const caller = { work: async () => context.work, signal: context.signal };
       try {
-        result = await server.call(listed.name, values, { work: async () => context.work, signal: context.signal });
+        const call = { tool: listed, args: values, of };
+        const result = await callWithAnswers(call, server.questions, (one) => server.call(one, caller));
+        return 'content' in result ? await toToolResult(result, name, context.work) : result;
       } catch (error) {
         if (error instanceof CallFault) return callFaultResult(error, of);
         throw error;
       }
-      return toToolResult(result, name, context.work);
     },
   };
 }

@@ -3,13 +3,18 @@ import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { SECRET_NAME_PATTERN, VARIABLE_REFERENCE } from '../../protocol/settings/env-variable.ts';
-import type { McpServer, McpServers } from '../../protocol/settings/mcp-config.ts';
+import type { McpOAuth, McpServer, McpServers } from '../../protocol/settings/mcp-config.ts';
 import { isInSessionFolder, withTrustedPath } from '../../protocol/workspace/session-names.ts';
 import { isInside, realPathOrNone } from '../common/path-lookup.ts';
 import type { ServerProgram } from '../sandbox/sandbox-backend.ts';
 import { checkOutsideSandbox, LEADS_TO_CODE, writablePaths } from './outside-sandbox.ts';
 
-export type HttpEndpoint = { by: 'endpoint'; url: URL; headers: Record<string, string> };
+export type HttpEndpoint = {
+  by: 'endpoint';
+  url: URL;
+  headers: Record<string, string>;
+  oauth?: McpOAuth | undefined;
+};
 
 /** How a server is reached, every `${VAR}` resolved. */
 export type ServerTarget = HttpEndpoint | { by: 'program'; server: ServerProgram };
@@ -18,6 +23,8 @@ export type ResolvedEntry = {
   target: ServerTarget;
   /** What could not be checked, for a person. */
   warnings: string[];
+  /** Treats a text as a secret of this server from now on. */
+  hide(text: string): void;
   /** Removes every secret of this server from a text that people or the model see. */
   scrub(text: string): string;
 };
@@ -61,6 +68,7 @@ export function resolveEntry(
   return {
     target,
     warnings,
+    hide: addSecret,
     scrub: (text) => longest().reduce((left, secret) => left.replaceAll(secret, REDACTED), text),
   };
 }
@@ -85,7 +93,9 @@ function resolveTarget(
     Object.values(headers).forEach(addSecret);
     const url = parseEndpointUrl(name, fillIn('url', server.url));
     [...url.searchParams.values()].forEach(addSecret);
-    return { by: 'endpoint', url, headers };
+    const secret = server.oauth?.clientSecret && fillIn('oauth.clientSecret', server.oauth.clientSecret);
+    if (secret) addSecret(secret);
+    return { by: 'endpoint', url, headers, oauth: { ...server.oauth, ...(secret && { clientSecret: secret }) } };
   }
   const own = fillAll('env', server.env);
   for (const [key, value] of Object.entries(own)) if (SECRET_NAME_PATTERN.test(key)) addSecret(value);
@@ -134,6 +144,9 @@ function parseEndpointUrl(name: string, text: string): URL {
     throw new UserError(`mcpServers.${name}.url: a name and a password in it are not sent; put them into \`headers\`.`);
   return url;
 }
+
+/** Placeholder for the `work/` of a session where none starts the server. */
+export const PLACEHOLDER_WORK = '/.sessions/any/work';
 
 /** The variable for the session's `work/` in an entry's texts. */
 const WORK_VARIABLE = 'AGENTD_WORK';

@@ -253,24 +253,3 @@ export const acp = defineCommand({
     return 'ok';
   },
 });
-
-export const mcp = defineCommand({
-  usage: 'mcp',
-  describe: 'Offer the sessions to another agent as tools, over stdin and stdout (MCP)',
-  builder: (cli) =>
-    cli
-      .option('from', { type: 'string', requiresArg: true, describe: 'Sender of the messages of that agent' })
-      .option('answer-approvals', {
-        type: 'boolean',
-        describe: 'Let the model of that agent allow and deny calls that wait for a person',
-      })
-      .example('claude mcp add agentd -- $0 mcp', 'for Claude Code')
-      .example('codex mcp add agentd -- $0 mcp', 'for Codex'),
-  async run(args) {
-    const client = await openWorkspaceClient(args);
-    const { serveMcp } = await import('../../mcp/index.ts');
-    const context = { client, from: args.from, answersApprovals: args.answerApprovals === true };
-    await serveMcp(context, { input: process.stdin, output: process.stdout, complain: printNote });
-    return 'ok';
-  },
-});

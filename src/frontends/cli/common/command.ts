@@ -18,10 +18,22 @@ export type CliServices = {
   doctor: (question: DoctorOptions) => Promise<Finding[]>;
   /** Jobs of the session in a folder; `stop` names one that is ended first. */
   jobs: (folder: string, stop?: string) => Promise<JobListing[]>;
+  /** Logs in at an MCP server; returns the file with the tokens. */
+  login: (question: LoginQuestion) => Promise<string>;
 };
 
 /** A background command. `for_s`: seconds it has run, or seconds since its end if known. */
 export type JobListing = { id: string; command: string; running: boolean; how: string; for_s: number | null };
+
+/** `show` receives the address to open; `pasted` is the address a browser on another machine ended at. */
+export type LoginQuestion = {
+  root: string;
+  name: string;
+  session?: string | undefined;
+  env: NodeJS.ProcessEnv;
+  show(url: string): void;
+  pasted: Promise<string>;
+};
 
 export type DoctorOptions = {
   root: string;

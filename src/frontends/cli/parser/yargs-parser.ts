@@ -16,9 +16,10 @@ import { config } from '../admin/config-file.ts';
 import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
 import { help, PAGES } from '../admin/help-pages.ts';
 import { acceptLog, archive, doctor, rebuild, remove, rename, settings } from '../admin/maintenance.ts';
+import { mcp } from '../admin/mcp-command.ts';
 import { service } from '../admin/service-command.ts';
 import { usage } from '../admin/usage-report.ts';
-import { acp, mcp, open, restart, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
+import { acp, open, restart, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
 import { plan } from '../commands/plan-actions.ts';
 import {
@@ -256,7 +257,7 @@ function suggestChoice(message: string, argv: readonly string[]): string {
  */
 export async function renderCommandHelp(width = DOCS_WIDTH): Promise<Array<{ command: string; help: string }>> {
   const setting = {
-    parts: { program: '', doctor: async () => [], jobs: async () => [] },
+    parts: { program: '', doctor: async () => [], jobs: async () => [], login: async () => '' },
     width,
     ended: () => {},
     sessions: [],
