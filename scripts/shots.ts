@@ -40,7 +40,7 @@ try {
   await list.getByRole('link', { name: 'demo' }).waitFor();
   // Only the last entry is compared: earlier ones are not visible, and concurrent steps come in any order.
   const reply = page.getByRole('log').getByRole('article').last();
-  await reply.getByText('Reply: ').waitFor();
+  await reply.locator('time').waitFor();
   await plan.locator('summary').first().click();
   await plan.getByText('…', { exact: true }).waitFor({ state: 'detached' });
   await take(page, 'page', [

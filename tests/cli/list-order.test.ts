@@ -181,6 +181,7 @@ function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Pa
     unserved: null,
     folderProblems: [],
     inbox: 0,
+    waiting: [],
     ignored: [],
     rejected: { total: 0, newest: [] },
     isBrowserOpen: false,

@@ -13,6 +13,7 @@ test('the page has at most 60 KB of compressed script, requests nothing from oth
       'app.js',
       'app.webmanifest',
       'browser-remote.js',
+      'chinese.js',
       'graph-layout.js',
       'icon.svg',
       'index.html',

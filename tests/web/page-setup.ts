@@ -119,6 +119,12 @@ export async function openSession({ on, url, token }: PageSetup, events: EventBo
   await record(sessionPaths(on.session('demo')), events);
 }
 
+/** Names the session to create. */
+export async function nameSession(page: Page, name: string): Promise<void> {
+  await page.locator('summary', { hasText: 'Name, mode and limits' }).press('Enter');
+  await page.getByLabel('Name of the session').fill(name);
+}
+
 /** Shows the transcript from its beginning. */
 export async function showAllEntries(page: Page): Promise<void> {
   const earlier = page.getByRole('log').getByRole('button', { name: 'Show earlier' });

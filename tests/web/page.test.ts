@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { ask } from '../http/serving.ts';
-import { ALL_LOOKS, eventually, expectAccessible, useBrowser } from './page-setup.ts';
+import { ALL_LOOKS, eventually, expectAccessible, nameSession, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
@@ -70,6 +70,7 @@ webTest('the files of the page need no token, and their policy forbids everythin
     '/app.js',
     '/graph-layout.js',
     '/browser-remote.js',
+    '/chinese.js',
     '/notification-worker.js',
     '/app.css',
     '/icon.svg',
@@ -108,11 +109,11 @@ webTest(
     await setup.startDaemon();
     const page = await setup.open();
     await page.getByRole('link', { name: 'New session' }).press('Enter');
-    await page.getByLabel('Name of the session').fill('demo');
+    await nameSession(page, 'demo');
     await page.getByLabel('Task').fill('Count and report');
     await page.keyboard.press('Enter');
     const log = page.getByRole('log');
-    await log.getByText('Agent is writing').waitFor();
+    await log.getByText('The agent is writing').waitFor();
 
     await log.getByText('Writing', { exact: true }).waitFor();
     await log.locator('strong', { hasText: 'three' }).waitFor();
@@ -134,7 +135,8 @@ webTest(
       .getByText(/\[Done\]$/)
       .waitFor();
     await steps.getByText(/^step_1 "Count" .*\[Done\]/).waitFor();
-    await log.locator('.note', { hasText: 'there are **three**.' }).waitFor();
+    await log.getByRole('heading', { name: 'completed Count' }).waitFor();
+    expect(await log.textContent()).not.toContain('[Step]');
     expect(await log.textContent()).not.toContain('[Done]');
     expect(await page.locator('[aria-current=step]').textContent()).toContain('Report');
 
@@ -184,7 +186,8 @@ webTest(
     await page.getByRole('button', { name: 'Yes, end it' }).press('Enter');
     await header.getByText('cancelled').waitFor();
 
-    await log.getByText('Reply: Cancelled').first().waitFor();
+    await log.locator('.reply.cancelled').first().waitFor();
+    await log.getByRole('heading', { name: 'cancelled Report' }).waitFor();
     await steps.locator('summary', { hasText: 'Report' }).getByText('cancelled').waitFor();
   },
 );
@@ -248,12 +251,13 @@ webTest(
     await expectAccessible(page);
     await page.goto(`${setup.url}/#/new`);
     await expectAccessible(page);
-    await page.getByLabel('Name of the session').fill('demo');
+    await nameSession(page, 'demo');
     await page.getByLabel('Task').fill('Export it');
     await page.getByRole('button', { name: 'Send' }).click();
 
     const asked = page.getByRole('region', { name: 'The agent asks you' });
     await asked.getByText('format').waitFor();
+    expect(await page.getByRole('log').textContent()).not.toContain('format');
     await page.getByRole('navigation').getByRole('heading', { name: 'Needs you' }).waitFor();
     await eventually(() => page.title()).toBe('(1) demo – agentd');
     await eventually(notifications.shown).toEqual([['demo', 'Export it: waits for you', 'Which **format**?']]);
@@ -267,9 +271,16 @@ webTest(
     await eventually(() => page.url()).toBe(`${setup.url}/#/s/demo`);
     expect(await notifications.shown()).toHaveLength(1);
     await notifications.inFront();
+    // Nothing else resumes the run.
+    expect(await page.getByRole('button', { name: 'Continue' }).count()).toBe(0);
+    await page.locator('h1').first().click();
+    await page.keyboard.press('c');
     await asked.getByRole('button', { name: 'JSON' }).press('Enter');
 
     const approval = page.getByRole('region', { name: 'This call needs your approval' });
+    await approval.getByRole('heading', { name: 'The agent wants to run' }).waitFor();
+    const answered = page.getByRole('log').locator('summary', { hasText: 'ask Which' });
+    expect(await answered.getByText('done').count()).toBe(1);
     expect(await approval.locator('pre').textContent()).toContain('printf "%s" "<b>$HOME</b>" > out.json');
     expect(await page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
     await expectAccessible(page, ALL_LOOKS);
@@ -286,7 +297,8 @@ webTest(
     };
     await say('Remove it');
     const call = page.getByRole('log').locator('summary', { hasText: 'rm out.json' });
-    await call.getByText('waits for approval').waitFor();
+    await approval.getByText('$ rm out.json').waitFor();
+    expect(await call.count()).toBe(0);
     await approval.getByRole('button', { name: 'Deny', exact: true }).press('Enter');
     await page.getByText('It stays.').first().waitFor();
     expect(await call.textContent()).toContain('denied');

@@ -147,6 +147,8 @@ webTest('a call that waits is shown with each mark that nobody sees written out'
   const args = JSON.stringify({ command: MISLEADING });
   await openSession(setup, [
     ...[opened, received('1.md'), started('1.md')],
+    { type: 'tool.started', call: '3.0', name: 'shell', args, replay: 'safe' },
+    { type: 'tool.finished', call: '3.0', ok: true, output: { text: MISLEADING }, ms: 1 },
     {
       ...{ type: 'approval.asked', call: '6.0', name: 'shell', args, id: 1, hash: 'x', display: MISLEADING },
       ...{ why: `a rule: ${MISLEADING}`, always: `shell(${MISLEADING})`, expires_at: '2099-01-03T00:00:00.000Z' },
@@ -155,8 +157,8 @@ webTest('a call that waits is shown with each mark that nobody sees written out'
   ]);
   const page = await setup.open({ hash: '#/s/demo' });
   const approval = page.getByRole('region', { name: 'This call needs your approval' });
-  expect(await approval.locator('pre').textContent()).toBe(WRITTEN_OUT);
-  expect(await approval.locator('p').first().textContent()).toBe(`shell a rule: ${WRITTEN_OUT}`);
+  expect(await approval.locator('pre').textContent()).toBe(`$ ${WRITTEN_OUT}`);
+  expect(await approval.locator('p').first().textContent()).toBe(`You are asked because a rule: ${WRITTEN_OUT}`);
   expect(await approval.getByRole('button').last().textContent()).toContain(`shell(${WRITTEN_OUT})`);
   await page.getByRole('log').locator('summary', { hasText: 'txt.exe' }).click();
   expect(await page.getByRole('log').locator('pre').first().textContent()).toContain(WRITTEN_OUT);

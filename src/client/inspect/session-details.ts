@@ -1,5 +1,6 @@
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { truncate } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';
 import { formatStatus } from '../../core/messages/status-report.ts';
 import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
@@ -11,7 +12,8 @@ import { readableName } from '../../protocol/workspace/session-names.ts';
 import { listCuts } from '../../store/event-log/torn-tail.ts';
 import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
-import type { IgnoredFile, SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
+import { parseMessage } from '../../store/inbox/dropped-file.ts';
+import { type IgnoredFile, isIgnoredName, type SessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
 import { readSession } from '../sessions/session-folders.ts';
@@ -51,6 +53,8 @@ export type SessionDetails = {
   /** Why its folders, besides the inbox, cannot be read: what else is in their place, and what to do. */
   folderProblems: string[];
   inbox: number;
+  /** The first of these messages. */
+  waiting: WaitingMessage[];
   /** Files in the inbox that are no messages by their names, and what each looks like. */
   ignored: IgnoredFile[];
   /** Files in `rejected/`: how many, and the last ones, newest first. */
@@ -94,6 +98,7 @@ export async function readSessionDetails(
     unserved: whyUnserved(paths, readUnservedReasons(workspace)),
     folderProblems: findFolderProblems(paths),
     inbox: countWaitingMessages(paths),
+    waiting: readWaitingMessages(paths),
     ignored: readIgnoredFiles(paths),
     rejected: readRejectedFiles(paths.rejected),
     isBrowserOpen: isBrowserOpen(paths.browserRunning),
@@ -127,6 +132,32 @@ const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: fal
 function isBrowserOpen(running: string): boolean {
   const pid = Number.parseInt(readTextFile(running) ?? '', 10);
   return pid > 0 && isProcessRunning(pid);
+}
+
+/** A message that has not been taken yet, as far as it is shown. */
+type WaitingMessage = { text: string; from: string | null };
+const MAX_SHOWN = { messages: 10, bytes: 65_536, chars: 2000 };
+
+/** The first messages that wait, in the order of their names; files that are no messages are left out. */
+function readWaitingMessages({ inbox }: SessionPaths): WaitingMessage[] {
+  const names = listNames(inbox).filter((name) => !isIgnoredName(Buffer.from(name)));
+  return names
+    .sort()
+    .slice(0, MAX_SHOWN.messages)
+    .flatMap((name) => messageIn(name, `${inbox}/${name}`) ?? []);
+}
+
+/** Undefined if it is none, or was taken meanwhile. */
+function messageIn(name: string, path: string): WaitingMessage | undefined {
+  try {
+    const stat = statSync(path);
+    const read = stat.isFile() && stat.size <= MAX_SHOWN.bytes ? parseMessage(name, readFileSync(path)) : null;
+    if (!read?.ok) return undefined;
+    const { text = '', command, from = null } = read.message;
+    return { text: truncate([command && `/${command}`, text].filter(Boolean).join(' '), MAX_SHOWN.chars), from };
+  } catch {
+    return undefined;
+  }
 }
 
 const REASON_ENDING = '.why.json';
@@ -185,6 +216,7 @@ export function detailsAsJson({
   unserved,
   folderProblems,
   inbox,
+  waiting,
   ignored,
   rejected,
   isBrowserOpen,
@@ -232,6 +264,7 @@ export function detailsAsJson({
     approval: asked,
     unanswered,
     inbox,
+    waiting,
     ignored,
     rejected,
     children: children.map((one) => ({

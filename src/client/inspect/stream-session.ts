@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { showWhileWritten, withoutDoneMarkers } from '../../core/detect/done-markers.ts';
+import { showWhileWritten, withoutMarkers } from '../../core/detect/shown-text.ts';
 import { reduceEvent } from '../../core/reducers/reduce-event.ts';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
 import type { Event } from '../../protocol/session/event.ts';
@@ -24,7 +24,7 @@ export type StreamOptions = {
 };
 
 /**
- * `text`: output of the model in the call in flight, without done markers; `from` is its position in that call's text
+ * `text`: output of the model in the call in flight, as people read it; `from` is its position in that call's text
  * so far, in UTF-16 units, and 0 when another call begins. `void`: a later daemon did not see the events from this seq
  * on, and others replace them. `removed`: retention removed the events before `first`.
  */
@@ -93,7 +93,8 @@ export async function* streamSession(
 /** Adds the text for people to an answer of the model if it differs from the original. */
 function withShownText(event: Event): ShownEvent {
   if (event.type !== 'model.answered') return event;
-  const shown = withoutDoneMarkers(event.text);
+  // Beside calls, an answer need not say anything.
+  const shown = withoutMarkers(event.text, event.calls.length > 0 ? '' : event.text);
   return shown === event.text ? event : { ...event, shown };
 }
 

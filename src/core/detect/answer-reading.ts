@@ -3,7 +3,6 @@ import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import type { Turn } from '../session/run-state.ts';
 import { readTags } from '../text/bracket-tags.ts';
 import { contentWords } from '../text/content-words.ts';
-import { withoutDoneMarkers } from './done-markers.ts';
 import {
   argumentWords,
   filesInArguments,
@@ -15,6 +14,7 @@ import {
   type WordOverlap,
   wordOverlap,
 } from './plan-vocabulary.ts';
+import { withoutDoneMarkers } from './shown-text.ts';
 import {
   isDenied,
   isForNow,

@@ -6,7 +6,8 @@ import type { StepClaim, Turn, TurnCall } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
 import { isPlainTag, readTags, stepDeclarationOf } from '../text/bracket-tags.ts';
 import { textOfJsonAnswer } from './answer-reading.ts';
-import { cutTag, parseDoneTag } from './done-markers.ts';
+import { parseDoneTag } from './done-markers.ts';
+import { cutTag } from './shown-text.ts';
 
 export type ClaimAction =
   | { need: 'try'; call: TurnCall }

@@ -4,7 +4,7 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerForPeople } from '../detect/answer-reading.ts';
-import { withoutDoneMarkers } from '../detect/done-markers.ts';
+import { withoutDoneMarkers } from '../detect/shown-text.ts';
 import { requestOfRun } from '../messages/commands.ts';
 import { shelvingQuestion } from '../messages/message-meaning.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';

@@ -5,10 +5,10 @@ import { startNotifications } from './data/notifications.ts';
 import { labelOf, route, startOverview, waitingCount } from './data/overview.ts';
 import { showSession } from './data/session.ts';
 import { bound, Notice, onSubmit } from './parts/controls.tsx';
-import { words } from './text/wording.ts';
-import { NewSession } from './views/composer.tsx';
+import { loadWords, words } from './text/wording.ts';
 import { DetailsPage } from './views/details-view.tsx';
 import { KeyboardHelp, startKeyboard } from './views/keyboard.tsx';
+import { NewSession } from './views/new-session.tsx';
 import { SessionList } from './views/session-list.tsx';
 import { SessionPage } from './views/session-page.tsx';
 
@@ -61,7 +61,7 @@ function Login() {
   );
 }
 
-await logInFromAddress();
+await Promise.all([loadWords(), logInFromAddress()]);
 effect(() => {
   document.documentElement.lang = words.value.tag;
 });

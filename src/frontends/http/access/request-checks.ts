@@ -18,6 +18,7 @@ const OPEN_PATHS = new Set([
     '/app.js',
     '/graph-layout.js',
     '/browser-remote.js',
+    '/chinese.js',
     '/notification-worker.js',
     '/app.css',
     '/icon.svg',

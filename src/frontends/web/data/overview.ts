@@ -1,6 +1,6 @@
 import { computed, effect, signal } from '@preact/signals';
 import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
-import { words } from '../text/wording.ts';
+import { formatDay, words } from '../text/wording.ts';
 import { isLoggedIn, requestJson } from './api.ts';
 import { openSession } from './session.ts';
 
@@ -36,18 +36,28 @@ export function togglePin(name: string): void {
   localStorage.setItem(STORED_PINS, JSON.stringify([...all]));
 }
 
-export type SessionGroup = 'needsYou' | 'pinned' | 'running' | 'others';
+const GROUPS = ['needsYou', 'pinned', 'running'] as const;
+type SessionGroup = (typeof GROUPS)[number];
 
-/** The sessions grouped by what they need from a person, last changed first; child sessions only if they wait. */
-export const groups = computed<ReadonlyArray<readonly [SessionGroup, readonly SessionOverview[]]>>(() => {
+/**
+ * The sessions by what they need from a person, then by the day of their last change, newest first; child sessions only
+ * if they wait. Each group with its title.
+ */
+export const groups = computed<ReadonlyArray<readonly [title: string, readonly SessionOverview[]]>>(() => {
   const wanted = filter.value.toLowerCase().split(/\s+/);
   const listed = (sessions.value ?? [])
     .filter((one) => one.parent === null || groupOf(one) === 'needsYou')
     .filter((one) => wanted.every((word) => searchText(one).includes(word)))
     .sort((a, b) => (b.changed ?? '').localeCompare(a.changed ?? ''));
-  return (['needsYou', 'pinned', 'running', 'others'] as const)
-    .map((group) => [group, listed.filter((one) => groupOf(one) === group)] as const)
-    .filter(([, entries]) => entries.length > 0);
+  const found = new Map<string, SessionOverview[]>(GROUPS.map((group) => [words.value[group], []]));
+  for (const one of listed) {
+    const group = groupOf(one);
+    const title = group ? words.value[group] : one.changed === null ? words.value.states.none : formatDay(one.changed);
+    const entries = found.get(title) ?? [];
+    entries.push(one);
+    found.set(title, entries);
+  }
+  return [...found].filter(([, entries]) => entries.length > 0);
 });
 
 /** How many sessions wait for a person. */
@@ -68,11 +78,11 @@ const searchText = ({
     .join('\n')
     .toLowerCase();
 
-function groupOf({ name, standing, settings, plan_problem, unserved }: SessionOverview): SessionGroup {
+function groupOf({ name, standing, settings, plan_problem, unserved }: SessionOverview): SessionGroup | undefined {
   const isHeldUp = [settings, plan_problem, unserved].some((fault) => fault !== null);
   if (standing === 'waiting' || standing === 'unreadable' || isHeldUp) return 'needsYou';
   if (pins.value.has(name)) return 'pinned';
-  return standing === 'running' ? 'running' : 'others';
+  return standing === 'running' ? 'running' : undefined;
 }
 
 export const isUnread = ({ name, changed }: SessionOverview): boolean =>

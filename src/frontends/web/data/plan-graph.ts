@@ -3,7 +3,7 @@ import type { Plan, Step } from '../../../protocol/session/plan.ts';
 /** The state shown for a step: if the plan is not worked on, its current step is not shown as running. */
 export type StepState = Step['status'] | 'paused' | 'waiting' | 'cancelled';
 
-export function stepState(plan: Pick<Plan, 'status'>, { status }: Step): StepState {
+export function stepState(plan: Pick<Plan, 'status'>, { status }: Pick<Step, 'status'>): StepState {
   if (status !== 'running' || plan.status === 'running') return status;
   return plan.status === 'cancelled' || plan.status === 'waiting' ? plan.status : 'paused';
 }

@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals';
 import type { ApprovalRequest } from '../../../client/inspect/approval-requests.ts';
 import type { SessionDetails } from '../../../client/inspect/session-details.ts';
+import type { MessageOptions } from '../../../protocol/session/message.ts';
 import type { Plan } from '../../../protocol/session/plan.ts';
 import type { SessionStanding, Usage, UserQuestion } from '../../../protocol/session/reply.ts';
 import { words } from '../text/wording.ts';
@@ -17,7 +18,7 @@ import {
 import { createTranscript, type Transcript } from './transcript.ts';
 
 /** The fields of `GET /api/sessions/{session}` that the page uses. */
-export type SessionView = Pick<SessionDetails, 'name' | 'title' | 'unserved' | 'inbox' | 'rejected'> & {
+export type SessionView = Pick<SessionDetails, 'name' | 'title' | 'unserved' | 'inbox' | 'waiting' | 'rejected'> & {
   standing: SessionStanding;
   plan: Plan | null;
   plan_problem: string | null;
@@ -194,6 +195,13 @@ export function describeProblem(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** Whether "continue" resumes a run: while a question or a call waits, an answer does. */
+export function canResume({ view, approvals }: OpenSession): boolean {
+  if (!view || view.standing === 'running' || view.question !== null || approvals.length > 0) return false;
+  const status = view.plan?.status;
+  return status === 'paused' || status === 'waiting' || status === 'failed' || view.standing === 'failed';
+}
+
 type PageCommand = 'continue' | 'pause' | 'stop' | 'cancel' | 'undo' | 'undo-files';
 
 export const sendCommand = (session: string, command: PageCommand): Promise<boolean> =>
@@ -210,11 +218,16 @@ export const orderBrowser = (session: string, order: 'take' | 'return'): Promise
   });
 
 /** Uploads any files and sends the message with them. False if it was refused. */
-export const sendMessage = (session: string, text: string, files?: () => Promise<string[]>): Promise<boolean> =>
+export const sendMessage = (
+  session: string,
+  text: string,
+  { files, options }: { files?: () => Promise<string[]>; options?: MessageOptions | undefined } = {},
+): Promise<boolean> =>
   act(async () => {
     const attachments = (await files?.()) ?? [];
     await sendOnce(sessionPath(session, '/messages'), {
       ...(text !== '' && { text }),
+      ...(options && Object.keys(options).length > 0 && { options }),
       ...(attachments.length > 0 && { attachments }),
     });
   });

@@ -9,26 +9,32 @@ import type { StoredText } from '../../../protocol/session/log-entry.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import type { BrowserLost } from '../../../protocol/workspace/handover.ts';
 import type { StreamMessage } from './api.ts';
+import type { StepState } from './plan-graph.ts';
 
 export type CallState = 'waiting' | 'running' | 'ok' | 'failed' | 'interrupted' | 'denied';
 
-/** A tool call, from its request to its outcome. */
+/** A tool call, from its request to its outcome. `since`: when it began to run. */
 export type CallItem = {
   kind: 'call';
   call: string;
   name: string;
   args: string;
   state: CallState;
+  since: string;
   output: string;
   ms: number | undefined;
+  /** Pictures that it showed the model, as paths below `work/`. */
+  images: readonly string[];
 };
 
-/** A short fact between the texts; `step` is the id of the step that it is about. */
-type NoteItem = { kind: 'note'; note: NoteName; text: string; step: string | undefined };
+/** The heading of what is done for a step, with how that step is now. */
+export type StepItem = { kind: 'step'; name: string; state: StepState; text: string };
+
+/** A short fact between the texts. */
+type NoteItem = { kind: 'note'; note: NoteName; text: string };
 
 export type NoteName =
-  | `step.${'started' | 'completed' | 'failed' | 'blocked' | 'skipped' | 'reopened' | 'added'}`
-  | `plan.${'started' | 'revised' | 'edited' | 'ended'}`
+  | `plan.${'revised' | 'edited'}`
   | `approval.${'allow' | 'deny'}`
   | `browser.${'taken' | 'returned' | BrowserLost}`
   | ('recovery.started' | 'model.failed' | 'context.compacted');
@@ -38,6 +44,7 @@ type ItemBody =
   | { kind: 'answer'; text: string }
   | { kind: 'reply'; status: Reply['status']; text: string; files: readonly string[] }
   | CallItem
+  | StepItem
   | NoteItem;
 
 /** One entry of the transcript. Immutable, so an unchanged object need not be rendered again. */
@@ -109,15 +116,16 @@ export function createTranscript(): Transcript {
   return transcript;
 }
 
-/** The entries for a list of events. `calls`: the index of each tool call in `items`. */
-type Entries = { items: TranscriptItem[]; calls: Map<string, number>; conversation: Conversation };
+/** The entries for a list of events. `places`: where in `items` each call, and the last heading of each step, is. */
+type Entries = { items: TranscriptItem[]; places: Map<string, number>; conversation: Conversation };
 
-const newEntries = (): Entries => ({ items: [], calls: new Map(), conversation: openConversation() });
+const newEntries = (): Entries => ({ items: [], places: new Map(), conversation: openConversation() });
 
 function addEvent(entries: Entries, event: ShownEvent): void {
   for (const item of entries.conversation.event(event)) addItem(entries, item, event.at);
 }
 
+/** What each kind of the conversation becomes. */
 function addItem(entries: Entries, item: ConversationItem, at: string): void {
   const add = (body: ItemBody) => entries.items.push({ ...body, seq: item.seq, at });
   switch (item.kind) {
@@ -132,25 +140,30 @@ function addItem(entries: Entries, item: ConversationItem, at: string): void {
       return;
     case 'call': {
       const { type, call, name, args } = item.event;
-      const state = type === 'tool.started' ? 'running' : 'waiting';
-      if (changeCall(entries, call, { state })) return;
-      entries.calls.set(call, entries.items.length);
-      add({ kind: 'call', call, name, args, state, output: '', ms: undefined });
+      const state = type === 'approval.asked' || name === 'ask_user' ? 'waiting' : 'running';
+      if (changeCall(entries, call, { state, since: at })) return;
+      entries.places.set(call, entries.items.length);
+      add({ kind: 'call', call, name, args, state, since: at, output: '', ms: undefined, images: [] });
       return;
     }
     case 'call ended':
       changeCall(entries, item.event.call, outcomeOf(item.event));
       return;
+    case 'step':
+      addStep(entries, item, at);
+      return;
     case 'reply': {
-      const { status, attachments: files } = item.event.reply;
-      if (status !== 'joined') add({ kind: 'reply', status, text: item.text, files });
+      const { status, reason, attachments: files } = item.event.reply;
+      // It is shown where it is answered, and then as a call.
+      const isAsked = status === 'waiting' && (reason === 'question' || reason === 'approval');
+      if (status !== 'joined' && !isAsked) add({ kind: 'reply', status, text: item.text, files });
       return;
     }
-    case 'step':
     case 'notice': {
       const { event } = item;
       if (event.type === 'approval.answered' && event.decision === 'deny')
         changeCall(entries, event.call, { state: 'denied', output: event.why });
+      if (event.type === 'plan.ended') cancelSteps(entries);
       const found = noteOf(event);
       if (found) add(found);
       return;
@@ -164,9 +177,56 @@ function addItem(entries: Entries, item: ConversationItem, at: string): void {
   }
 }
 
-/** Changes the entry of a call; false if the call has none. */
-function changeCall({ items, calls }: Entries, call: string, changes: Partial<CallItem>): boolean {
-  const place = calls.get(call);
+/** The end of a step changes its heading; without one, as the beginning of the log was not read, it gets one. */
+function addStep(
+  { items, places }: Entries,
+  { seq, event, name }: ConversationItem & { kind: 'step' },
+  at: string,
+): void {
+  // The plan shows it.
+  if (event.type === 'step.added') return;
+  const [state, text] = stepStateOf(event);
+  const place = places.get(event.step);
+  const item = place === undefined ? undefined : items[place];
+  if (place !== undefined && item?.kind === 'step' && event.type !== 'step.started') {
+    items[place] = { ...item, state, text };
+    return;
+  }
+  places.set(event.step, items.length);
+  items.push({ kind: 'step', seq, at, name, state, text });
+}
+
+/** When a plan has ended, nothing of it goes on. */
+function cancelSteps({ items, places }: Entries): void {
+  for (const place of places.values()) {
+    const item = items[place];
+    if (item?.kind === 'step' && item.state === 'running') items[place] = { ...item, state: 'cancelled' };
+  }
+}
+
+function stepStateOf(event: Exclude<EventOfKind<'step'>, { type: 'step.added' }>): [StepState, string] {
+  switch (event.type) {
+    case 'step.started':
+      return ['running', ''];
+    case 'step.reopened':
+      return ['pending', ''];
+    case 'step.completed':
+      // The words that closed it stand below.
+      return ['completed', ''];
+    case 'step.skipped':
+      return ['skipped', event.reason];
+    case 'step.failed':
+      return ['failed', event.error];
+    case 'step.blocked':
+      return ['blocked', event.error];
+    default:
+      return event satisfies never;
+  }
+}
+
+/** Changes the entry of a call; false if it has none. */
+function changeCall({ items, places }: Entries, call: string, changes: Partial<CallItem>): boolean {
+  const place = places.get(call);
   const item = place === undefined ? undefined : items[place];
   if (place === undefined || item?.kind !== 'call') return false;
   // A denied call did not run, so it stays denied whatever its end says.
@@ -175,36 +235,22 @@ function changeCall({ items, calls }: Entries, call: string, changes: Partial<Ca
 }
 
 function outcomeOf(event: EventOfKind<'call ended'>): Partial<CallItem> {
-  if (event.type === 'tool.finished')
-    return { state: event.ok ? 'ok' : 'failed', output: storedText(event.output), ms: event.ms };
+  if (event.type === 'tool.finished') {
+    const images = (event.images ?? []).map(({ path }) => path);
+    return { state: event.ok ? 'ok' : 'failed', output: storedText(event.output), ms: event.ms, images };
+  }
   const output = [event.why, event.output && storedText(event.output)].filter(Boolean).join('\n');
   return { state: 'interrupted', output };
 }
 
-const note = (name: NoteName, text = '', step?: string): NoteItem => ({ kind: 'note', note: name, text, step });
+const note = (name: NoteName, text = ''): NoteItem => ({ kind: 'note', note: name, text });
 
 /** The note for an event that is one short fact; undefined for what another entry says. */
-function noteOf(event: EventOfKind<'step' | 'notice'>): NoteItem | undefined {
+function noteOf(event: EventOfKind<'notice'>): NoteItem | undefined {
   switch (event.type) {
-    case 'step.started':
-    case 'step.reopened':
-      return note(event.type, '', event.step);
-    case 'step.added':
-      return note(event.type, '', event.step.id);
-    case 'step.completed':
-      // The answer with the marker stands above it; the plan quotes it as evidence.
-      return note(event.type, event.by === 'marker' ? event.result : event.evidence, event.step);
-    case 'step.failed':
-    case 'step.blocked':
-      return note(event.type, event.error, event.step);
-    case 'step.skipped':
-      return note(event.type, event.reason, event.step);
     case 'approval.answered':
       return note(`approval.${event.decision}`, event.why);
-    case 'plan.started':
-      return note(event.type, event.title);
     case 'plan.revised':
-    case 'plan.ended':
       return note(event.type, event.reason);
     case 'plan.edited':
       return note(event.type, event.ignored.join('\n'));
@@ -218,6 +264,9 @@ function noteOf(event: EventOfKind<'step' | 'notice'>): NoteItem | undefined {
       return note(event.type, [...event.open, ...(event.cut ?? [])].join('\n'));
     case 'context.compacted':
       return note(event.type, event.summary);
+    // The plan and the reply say it.
+    case 'plan.started':
+    case 'plan.ended':
     case 'run.resumed':
     case 'run.ended':
       return undefined;

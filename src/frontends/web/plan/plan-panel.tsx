@@ -12,8 +12,7 @@ import { words } from '../text/wording.ts';
 import { AddStep, EditOutcomeNotice, StepForm, stepElementId } from './plan-editor.tsx';
 import { PlanGraphView } from './plan-graph.tsx';
 import { PlanTimeline } from './plan-timeline.tsx';
-import { hasEnded, StepEntry } from './step-entry.tsx';
-import { hasChangedFiles } from './step-files.tsx';
+import { hasChangedFiles, hasEnded, StepEntry } from './step-entry.tsx';
 
 const PLAN_VIEWS = ['list', 'graph', 'time'] as const;
 type PlanView = (typeof PLAN_VIEWS)[number];

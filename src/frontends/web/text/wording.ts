@@ -1,23 +1,32 @@
 import { signal } from '@preact/signals';
-import { chinese } from './chinese.ts';
 import { english, type Words } from './english.ts';
 
-/** Every language of the page, in the order in which they are offered. */
-export const LANGUAGES: readonly Words[] = [english, chinese];
+/** Every language of the page, in the order in which they are offered; all but the first are loaded on demand. */
+export const LANGUAGES = [
+  { tag: 'en', name: 'English', load: async (): Promise<Words> => english },
+  { tag: 'zh', name: '中文', load: async () => (await import('./chinese.ts')).chinese },
+] as const;
 
 const STORED = 'agentd.language';
 
-/** The language in use: the one chosen in this browser, else by the browser's language preferences. */
-export const words = signal<Words>(initialWords());
+/** The language in use. */
+export const words = signal<Words>(english);
 
-export function chooseLanguage(tag: string): void {
-  words.value = LANGUAGES.find((one) => one.tag === tag) ?? english;
-  localStorage.setItem(STORED, words.value.tag);
+/** If its texts cannot be loaded, the language stays as it is. */
+export async function chooseLanguage(tag: string): Promise<void> {
+  const found = await LANGUAGES.find((one) => one.tag === tag)
+    ?.load()
+    .catch(() => undefined);
+  if (!found) return;
+  words.value = found;
+  localStorage.setItem(STORED, tag);
 }
 
-function initialWords(): Words {
+/** Chooses the language: the one chosen in this browser, else by the browser's language preferences. */
+export async function loadWords(): Promise<void> {
   const wanted = [localStorage.getItem(STORED) ?? '', ...navigator.languages].map((tag) => tag.slice(0, 2));
-  return wanted.flatMap((tag) => LANGUAGES.find((one) => one.tag === tag) ?? [])[0] ?? english;
+  const [found] = wanted.flatMap((tag) => LANGUAGES.find((one) => one.tag === tag) ?? []);
+  if (found) words.value = await found.load().catch(() => english);
 }
 
 /** A time of day, with the date if it is not today. */
@@ -28,6 +37,15 @@ export function formatTime(at: string): string {
     ? { timeStyle: 'short' }
     : { dateStyle: 'short', timeStyle: 'short' };
   return new Intl.DateTimeFormat(words.value.tag, format).format(time);
+}
+
+/** The day of a time in words: today, a day of this week, or its month. */
+export function formatDay(at: string): string {
+  const time = new Date(at);
+  const days = Math.round((new Date().setHours(0, 0, 0, 0) - new Date(at).setHours(0, 0, 0, 0)) / 86_400_000);
+  const { tag } = words.value;
+  if (days <= 1) return new Intl.RelativeTimeFormat(tag, { numeric: 'auto' }).format(-days, 'day');
+  return new Intl.DateTimeFormat(tag, days < 7 ? { weekday: 'long' } : { month: 'long', year: 'numeric' }).format(time);
 }
 
 /** A duration in seconds, minutes or hours. */

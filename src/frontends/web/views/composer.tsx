@@ -1,13 +1,14 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { legible } from '../../../base/strings.ts';
+import type { MessageOptions } from '../../../protocol/session/message.ts';
 import { attachFiles, detachAll, detachFile, pendingFiles, uploadPending } from '../data/files.ts';
-import { hrefOf, sessions } from '../data/overview.ts';
-import { actionProblem, answerApproval, type SessionView, sendMessage, type WaitingCall } from '../data/session.ts';
-import { Button, bound, Notice, onEnter, onSubmit, PageHeader, set } from '../parts/controls.tsx';
+import { answerApproval, type SessionView, sendCommand, sendMessage, type WaitingCall } from '../data/session.ts';
+import { Button, Folded, Notice, onEnter, onSubmit, set } from '../parts/controls.tsx';
 import { Icon } from '../parts/icons.tsx';
-import { FOCUSABLE, renderMarkdown } from '../parts/markdown.tsx';
+import { renderMarkdown } from '../parts/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
+import { verbOf } from './call-entry.tsx';
 
 /** What a person can send to a session now: a decision about a call, the answer to a question, or a message. */
 export function Composer({ view, approvals }: { view: SessionView; approvals: readonly WaitingCall[] }) {
@@ -25,6 +26,9 @@ export function Composer({ view, approvals }: { view: SessionView; approvals: re
             {legible(choice)}
           </Button>
         ))}
+        <Button kind="quiet-button" onClick={() => sendCommand(name, 'continue')}>
+          {words.value.letItDecide}
+        </Button>
       </div>
       <MessageField session={name} label={words.value.otherAnswer} />
     </section>
@@ -33,7 +37,7 @@ export function Composer({ view, approvals }: { view: SessionView; approvals: re
 
 /** The exact call, and buttons to decide on it. */
 function Approval(call: WaitingCall) {
-  const { wantsApproval, allow, deny, always, expires } = words.value;
+  const { wantsApproval, wantsTo, askedBecause, allow, deny, always, expires } = words.value;
   const isSent = useSignal(false);
   const answer = async (decision: 'allow' | 'deny' | 'always') => {
     isSent.value = true;
@@ -41,11 +45,9 @@ function Approval(call: WaitingCall) {
   };
   return (
     <section class="ask" aria-label={wantsApproval}>
-      <h2>{wantsApproval}</h2>
-      <p>
-        <code>{call.tool}</code> {call.why}
-      </p>
-      <pre {...FOCUSABLE}>{call.display}</pre>
+      <h2>{wantsTo(verbOf(call.tool))}</h2>
+      <Folded isOutput text={call.tool === 'shell' ? `$ ${call.display}` : call.display} />
+      <p class="quiet">{askedBecause(call.why)}</p>
       {call.problem !== null && <Notice isProblem>{call.problem}</Notice>}
       <div class="row">
         <Button kind="main" disabled={isSent.value} onClick={() => answer('allow')}>
@@ -66,23 +68,26 @@ function Approval(call: WaitingCall) {
 }
 
 /** Drafts are stored per session, so that they survive a reload. */
-const draftKey = (session: string): string => `agentd.draft.${session}`;
+export const draftKey = (session: string): string => `agentd.draft.${session}`;
 
 type FieldProps = {
   session: string;
   label: string;
-  /** The name of the session to create, if it does not exist yet. */
-  to?: () => string;
+  /** The name of the session to create for this text, if it does not exist yet. */
+  to?: (text: string) => string;
+  options?: () => MessageOptions;
+  onText?: (text: string) => void;
   onSent?: (session: string) => void;
 };
 
 /** A field for a message to a session. */
-export function MessageField({ session, label, to = () => session, onSent }: FieldProps) {
+export function MessageField({ session, label, to = () => session, options, onText, onSent }: FieldProps) {
   const text = useSignal(localStorage.getItem(draftKey(session)) ?? '');
   const isSending = useSignal(false);
   const hasFiles = (pendingFiles.value[session]?.length ?? 0) > 0;
   const write = (typed: string) => {
     text.value = typed;
+    onText?.(typed);
     if (typed === '') localStorage.removeItem(draftKey(session));
     else localStorage.setItem(draftKey(session), typed);
   };
@@ -90,8 +95,8 @@ export function MessageField({ session, label, to = () => session, onSent }: Fie
     const sent = text.value.trim();
     if ((sent === '' && !hasFiles) || isSending.value) return;
     isSending.value = true;
-    const name = to();
-    if (await sendMessage(name, sent, () => uploadPending(session, name))) {
+    const name = to(sent);
+    if (await sendMessage(name, sent, { files: () => uploadPending(session, name), options: options?.() })) {
       write('');
       detachAll(session);
       onSent?.(name);
@@ -185,41 +190,4 @@ function AttachedFiles({ session }: { session: string }) {
       ))}
     </ul>
   );
-}
-
-/** Creates a session by sending its first message. */
-export function NewSession() {
-  const { keys, sessionName, task } = words.value;
-  const name = useSignal(freeName());
-  return (
-    <main class="session" aria-label={keys.create}>
-      <PageHeader title={keys.create} />
-      <div class="new">
-        <label>
-          {sessionName}
-          <input {...bound(name)} />
-        </label>
-        {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
-        <MessageField
-          session=""
-          label={task}
-          to={() => name.value.trim() || freeName()}
-          onSent={(session) => {
-            location.hash = hrefOf(session);
-          }}
-        />
-      </div>
-    </main>
-  );
-}
-
-/** Today's date, with a number if that name is taken. */
-function freeName(): string {
-  const now = new Date();
-  const day = new Date(now.getTime() - now.getTimezoneOffset() * 60_000).toISOString().slice(0, 10);
-  const taken = new Set(sessions.peek()?.map(({ name }) => name));
-  for (let number = 1; ; number++) {
-    const name = number === 1 ? day : `${day}-${number}`;
-    if (!taken.has(name)) return name;
-  }
 }

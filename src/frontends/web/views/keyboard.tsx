@@ -1,6 +1,6 @@
 import { createRef } from 'preact';
 import { goTo, groups, hrefOf, route, type SessionTab, togglePin } from '../data/overview.ts';
-import { answerApproval, openSession, sendCommand } from '../data/session.ts';
+import { answerApproval, canResume, openSession, sendCommand } from '../data/session.ts';
 import { Button } from '../parts/controls.tsx';
 import { moveFocusedStep } from '../plan/plan-editor.tsx';
 import type { Words } from '../text/english.ts';
@@ -47,9 +47,8 @@ function showTab(tab: SessionTab): void {
 const focusOn = (id: string): void => document.getElementById(id)?.focus();
 
 function resume(): unknown {
-  const { view } = openSession.value ?? {};
-  const isPaused = view?.plan?.status === 'paused' || view?.plan?.status === 'waiting';
-  return view && isPaused && view.standing !== 'running' && sendCommand(view.name, 'continue');
+  const shown = openSession.value;
+  return shown && canResume(shown) && sendCommand(shown.name, 'continue');
 }
 
 function decide(decision: 'allow' | 'deny'): unknown {

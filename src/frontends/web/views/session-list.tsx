@@ -1,3 +1,4 @@
+import { useSignal } from '@preact/signals';
 import { legible } from '../../../base/strings.ts';
 import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import { logOut } from '../data/api.ts';
@@ -8,9 +9,20 @@ import { Icon, StateSign } from '../parts/icons.tsx';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
 import { KeyboardButton } from './keyboard.tsx';
 
+/** How many are listed at first, and more each time a reader asks. */
+const MOST = 200;
+
 /** All sessions, grouped by what they need from a person. */
 export function SessionList() {
-  const { sessions: title, noSessions, noMatch, keys, noDaemon } = words.value;
+  const { sessions: title, noSessions, noMatch, keys, noDaemon, moreSessions } = words.value;
+  const most = useSignal(MOST);
+  const count = groups.value.reduce((sum, [, entries]) => sum + entries.length, 0);
+  let room = most.value;
+  const shownGroups = groups.value.flatMap(([group, entries]) => {
+    const shown = entries.slice(0, Math.max(0, room));
+    room -= shown.length;
+    return shown.length > 0 ? [[group, shown] as const] : [];
+  });
   return (
     <nav class="sessions" aria-label={title}>
       <div class="row">
@@ -27,9 +39,9 @@ export function SessionList() {
           {noMatch}
         </p>
       )}
-      {groups.value.map(([group, entries]) => (
-        <section key={group} aria-label={words.value[group]}>
-          <h2>{words.value[group]}</h2>
+      {shownGroups.map(([group, entries]) => (
+        <section key={group} aria-label={group}>
+          <h2>{group}</h2>
           <ul>
             {entries.map((entry) => (
               <li key={entry.name} class="entry-row">
@@ -40,6 +52,15 @@ export function SessionList() {
           </ul>
         </section>
       ))}
+      {count > most.value && (
+        <Button
+          onClick={() => {
+            most.value += MOST;
+          }}
+        >
+          {moreSessions(count - most.value)}
+        </Button>
+      )}
       <Settings />
     </nav>
   );
@@ -55,7 +76,7 @@ function Entry(entry: SessionOverview) {
       <StateSign state={standing} />
       <strong class="line">{legible(title ?? label)}</strong>
       <span class="quiet about">
-        {matter && <span class="line matter">{legible(matter)}</span>}
+        {matter && <span class="line matter">{legible(matter).replace(/\*\*|`/g, '')}</span>}
         {wait && <span class="line">{wait}</span>}
         {inbox > 0 && <span class="line">{words.value.waitingMessages(inbox)}</span>}
         <span class="line">

@@ -1,6 +1,6 @@
 import { isConnected } from '../data/api.ts';
 import { hrefOf, labelOf, route, type SessionTab, TABS } from '../data/overview.ts';
-import { actionProblem, openSession, type SessionView, sendCommand } from '../data/session.ts';
+import { actionProblem, canResume, openSession, type SessionView, sendCommand } from '../data/session.ts';
 import { Button, Notice, PageHeader, SureButton, set, Unfold } from '../parts/controls.tsx';
 import { StateLabel } from '../parts/icons.tsx';
 import { PlanLine, PlanPanel, planInFront, planView } from '../plan/plan-panel.tsx';
@@ -22,7 +22,7 @@ export function SessionPage({ name }: { name: string }) {
   return (
     <main class={kinds.filter(Boolean).join(' ')} aria-label={labelOf(name)}>
       <PageHeader title={view?.plan?.title ?? view?.plan?.goal ?? view?.title ?? labelOf(name)}>
-        {view && <RunState view={view} waits={view.question !== null || (shown?.approvals.length ?? 0) > 0} />}
+        {shown && view && <RunState view={view} isPaused={canResume(shown)} />}
         {view && <PlanLine view={view} />}
       </PageHeader>
       <Tabs name={name} shown={tab} />
@@ -119,8 +119,8 @@ function RejectedFiles({ total, newest }: SessionView['rejected']) {
   );
 }
 
-/** `waits`: for an answer, which is given at the composer. */
-function RunState({ view, waits }: { view: SessionView; waits: boolean }) {
+/** `isPaused`: and can be resumed. */
+function RunState({ view, isPaused }: { view: SessionView; isPaused: boolean }) {
   const { stepOf, calls, tokens, waitingMessages, usageColumns } = words.value;
   const { standing, plan, run, run_end: runEnd, inbox } = view;
   const spent = run?.spent ?? runEnd?.spent;
@@ -139,21 +139,19 @@ function RunState({ view, waits }: { view: SessionView; waits: boolean }) {
         {plan && plan.steps.length > 0 && <span class="unseen">{stepOf(completed, plan.steps.length)}</span>}
       </p>
       <span class="quiet line spent">{facts.filter(Boolean).join(' · ')}</span>
-      <RunControls view={view} waits={waits} />
+      <RunControls view={view} isPaused={isPaused} />
     </div>
   );
 }
 
 /** Buttons for the run; those without effect now are not shown. */
-function RunControls({ view: { name, standing, plan }, waits }: { view: SessionView; waits: boolean }) {
+function RunControls({ view: { name, standing, plan }, isPaused }: { view: SessionView; isPaused: boolean }) {
   const { runActions, runHints, sure } = words.value;
   const isRunning = standing === 'running';
-  const isOpen = plan !== null && (plan.status === 'paused' || plan.status === 'waiting' || plan.status === 'failed');
-  // A run that failed before it had a plan can be resumed too.
-  const canResume = !waits && (isOpen || standing === 'failed');
+  const isOpen = plan !== null && (plan.status === 'paused' || plan.status === 'waiting');
   return (
     <span class="row controls">
-      {!isRunning && canResume && (
+      {isPaused && (
         <Button kind="main" hint={runHints.resume} onClick={() => sendCommand(name, 'continue')}>
           {runActions.resume}
         </Button>
@@ -168,7 +166,7 @@ function RunControls({ view: { name, standing, plan }, waits }: { view: SessionV
           {runActions.stop}
         </Button>
       )}
-      {(isRunning || (isOpen && plan.status !== 'failed')) && (
+      {(isRunning || isOpen) && (
         <SureButton hint={runHints.cancel} question={sure.question} onClick={() => sendCommand(name, 'cancel')}>
           {runActions.cancel}
         </SureButton>

@@ -1,13 +1,15 @@
 import { useSignal } from '@preact/signals';
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { legible } from '../../../base/strings.ts';
+import type { Reply } from '../../../protocol/session/reply.ts';
+import { stepState } from '../data/plan-graph.ts';
 import { openSession, readEarlier, transcriptVersion } from '../data/session.ts';
-import type { CallItem, TranscriptItem } from '../data/transcript.ts';
-import { Button, FileLinks, Folded, Unfold } from '../parts/controls.tsx';
-import { StateSign } from '../parts/icons.tsx';
+import type { StepItem, TranscriptItem } from '../data/transcript.ts';
+import { Button, FileLinks } from '../parts/controls.tsx';
+import { type State, StateLabel, StateSign } from '../parts/icons.tsx';
 import { FOCUSABLE, renderMarkdown } from '../parts/markdown.tsx';
-import { formatDuration, formatTime, words } from '../text/wording.ts';
+import { formatTime, words } from '../text/wording.ts';
+import { Call, Pictures } from './call-entry.tsx';
 
 /** How many entries are shown at first, and are added each time a reader asks for earlier ones. */
 const WINDOW = 100;
@@ -19,7 +21,7 @@ const NEAR_END = 80;
  * earlier entries without moving those in view.
  */
 export function TranscriptLog() {
-  const { history, earlier, removed, who } = words.value;
+  const { history, earlier, removed, who, waits } = words.value;
   const shown = useSignal(WINDOW);
   const log = useRef<HTMLElement>(null);
   const isAtEnd = useRef(true);
@@ -76,10 +78,16 @@ export function TranscriptLog() {
       {transcript?.isCut && hidden === 0 && <p class="quiet">{removed}</p>}
       {hasEarlier && <Button onClick={showEarlier}>{earlier}</Button>}
       {items.slice(hidden).map(renderItem)}
+      {openSession.value?.view?.waiting.map(({ text, from }, place) => (
+        <article key={`waiting ${place}`} class="message waits">
+          <p class="who">{`${from ?? who.you}: ${waits}`}</p>
+          <p class="plain">{text}</p>
+        </article>
+      ))}
       {transcript && transcript.live !== '' && (
         <article class="answer live" aria-busy="true">
-          <p class="who">{`${who.agent} ${who.writing}`}</p>
           {renderMarkdown(transcript.live)}
+          <p class="who">{who.writing}</p>
         </article>
       )}
     </section>
@@ -99,37 +107,36 @@ function renderItem(item: TranscriptItem): VNode {
 }
 
 function Item(item: TranscriptItem) {
+  const { who, runEnds, noteWords } = words.value;
   switch (item.kind) {
     case 'message':
       return (
         <article class="message">
-          <Who name={item.from ?? words.value.who.you} at={item.at} />
+          <Who name={item.from ?? who.you} at={item.at} />
           <p class="plain">{item.text}</p>
           <FileList files={item.files} />
         </article>
       );
     case 'answer':
-      return (
-        <article class="answer">
-          <Who name={words.value.who.agent} at={item.at} />
-          {renderMarkdown(item.text)}
-        </article>
-      );
+      return <article class="answer">{renderMarkdown(item.text)}</article>;
     case 'reply':
       return (
         <article class={`reply ${item.status}`}>
-          <Who name={`${words.value.who.reply}: ${words.value.runEnds[item.status]}`} at={item.at} />
+          <p class="who row">
+            <StateLabel state={stateOfEnd(item.status)} text={runEnds[item.status]} /> <At time={item.at} />
+          </p>
           {renderMarkdown(item.text)}
           <FileList files={item.files} />
         </article>
       );
     case 'call':
       return <Call {...item} />;
+    case 'step':
+      return <StepHeading {...item} />;
     case 'note':
       return (
         <p class="note">
-          <strong>{words.value.noteWords[item.note]}</strong> {item.step !== undefined && <StepName id={item.step} />}{' '}
-          {item.text}
+          <strong>{noteWords[item.note]}</strong> {item.text}
         </p>
       );
     default:
@@ -137,56 +144,42 @@ function Item(item: TranscriptItem) {
   }
 }
 
+const stateOfEnd = (status: Reply['status']): State =>
+  status === 'done' ? 'ok' : status === 'joined' ? 'none' : status === 'rejected' ? 'denied' : status;
+
+/** Where the work on a step begins, with how the step is now. */
+function StepHeading({ name, state, text, at }: StepItem & { at: string }) {
+  const plan = openSession.value?.view?.plan;
+  const now = state === 'running' && plan ? stepState(plan, { status: state }) : state;
+  return (
+    <div class="at-step">
+      <h2>
+        <StateSign state={now} /> {name}
+      </h2>
+      <At time={at} />
+      {text !== '' && <p>{text}</p>}
+    </div>
+  );
+}
+
 function Who({ name, at }: { name: string; at: string }) {
   return (
     <p class="who">
-      {name} <time dateTime={at}>{formatTime(at)}</time>
+      {name} <At time={at} />
     </p>
   );
 }
+
+const At = ({ time }: { time: string }) => <time dateTime={time}>{formatTime(time)}</time>;
 
 function FileList({ files }: { files: readonly string[] }) {
   if (files.length === 0) return null;
   return (
-    <p class="quiet">
-      {words.value.tabs.files}: <FileLinks session={openSession.value?.name ?? ''} files={files} />
-    </p>
-  );
-}
-
-/** A call, shown as one line until it is expanded. */
-function Call({ name, args, state, output, ms }: CallItem) {
-  const { callParts, waitsForApproval } = words.value;
-  const summary = (
     <>
-      <StateSign state={state} text={state === 'waiting' ? waitsForApproval : undefined} />
-      <code>{legible(name)}</code> <span class="line">{legible(args)}</span>
-      {ms !== undefined && <span class="quiet">{formatDuration(ms)}</span>}
+      <p class="quiet">
+        {words.value.tabs.files}: <FileLinks session={openSession.value?.name ?? ''} files={files} />
+      </p>
+      <Pictures paths={files} />
     </>
   );
-  return (
-    <Unfold kind="call" summary={summary}>
-      {() => (
-        <>
-          <p class="who">{callParts.args}</p>
-          <Folded isOutput text={legible(indentJson(args))} />
-          <p class="who">{callParts.output}</p>
-          <Folded isOutput text={output} />
-        </>
-      )}
-    </Unfold>
-  );
-}
-
-function indentJson(text: string): string {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
-}
-
-function StepName({ id }: { id: string }) {
-  const step = openSession.value?.view?.plan?.steps.find((one) => one.id === id);
-  return <em>{step?.description ?? id}</em>;
 }

@@ -1,0 +1,169 @@
+import type { BracketTag } from '../text/bracket-tags.ts';
+import {
+  isAssertedTag,
+  isLinkOrIndex,
+  isPlainTag,
+  outsideTranscript,
+  readTags,
+  stepDeclarationOf,
+} from '../text/bracket-tags.ts';
+import { FencedCode, joinWords, PLACEHOLDER, withHiddenQuotes, withoutLeadingMarks } from '../text/prose.ts';
+import { parseDoneTag, RETRACTION, STEP_ID } from './done-markers.ts';
+
+/** A tag that says no more than which step is meant: by its number or its id. */
+const STEP_REFERENCE =
+  /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)?[\s_#]{0,3}\d{1,3}|第\s?(?:\d{1,3}|[一二三四五六七八九十])\s?步)$/iu;
+/** What is left of a line whose marker was all that it said: a bullet, a number, emphasis. */
+const SAYS_NOTHING = /^[^\p{L}\p{N}`]*(?:\d{1,4}[.)、])?[^\p{L}\p{N}`]*$/u;
+/** Text in brackets, without brackets in it. It may not be closed yet. */
+const BRACKETED = /[[【［]([^[\]【】［］]*)([\]】］])?/gu;
+/** What may belong to a marker that follows it. */
+const BEFORE_MARKER = /[\s*_\\]+$/u;
+const LINE_END = /(\r\n?|[\n\u2028\u2029])/;
+
+/**
+ * The text of an answer for people: as it was said, without the markers that a step is done, and the lines that declare
+ * steps. Words in a marker are kept: `[Done: five links]` becomes `five links`. In code and quotations it is text and
+ * stays. An answer that is nothing but a marker becomes its word; one that only declares steps stays as it is.
+ */
+export const withoutDoneMarkers = (text: string): string => withoutMarkers(text, text);
+
+/** The same, but `otherwise` of an answer that only declares steps. */
+export function withoutMarkers(text: string, otherwise: string): string {
+  if (!/[[【［]/.test(text)) return text;
+  const lines = new MarkerFreeLines();
+  const parts = text.split(LINE_END);
+  let shown = '';
+  for (let place = 0; place < parts.length; place += 2) shown += lines.next(parts[place] ?? '', parts[place + 1] ?? '');
+  if (lines.endsRemoved) shown = shown.trimEnd();
+  return shown === '' && text !== '' ? lines.lastMarker || otherwise : shown;
+}
+
+/**
+ * The same for an answer that is being written, piece by piece. What this returns ends before anything that may turn
+ * out to be a marker; all of it together is the beginning of what `withoutDoneMarkers` makes of the whole.
+ */
+export function showWhileWritten(): (piece: string) => string {
+  const lines = new MarkerFreeLines();
+  /** The whole lines as they are shown, the line that is being written, and how much of both was returned. */
+  let [whole, open, sent] = ['', '', 0];
+  return (piece) => {
+    const parts = (open + piece).split(LINE_END);
+    // A carriage return may be the first half of a line's end.
+    open = parts.at(-2) === '\r' && parts.at(-1) === '' ? parts.splice(-3).join('') : (parts.pop() ?? '');
+    for (let place = 0; place < parts.length; place += 2)
+      whole += lines.next(parts[place] ?? '', parts[place + 1] ?? '');
+    const begun = lines.code.isOpen ? open : beforeMarker(open);
+    const settled = (SAYS_NOTHING.test(begun) ? whole : whole + begun).trimEnd();
+    const fresh = settled.slice(sent);
+    sent = Math.max(sent, settled.length);
+    return fresh;
+  };
+}
+
+/** A checked item of a list may still become the declaration of a step. */
+const CHECKED_ITEM = /^\s*(?:[-*+•]|\d{1,4}[.)、])\s*\[[ xX]\]\s*[*_]*\s*(?:[[【［][^\]】］]*)?$/u;
+
+/** The beginning of a line that is still being written, up to what may turn out to be a marker or a declaration. */
+function beforeMarker(line: string): string {
+  if (CHECKED_ITEM.test(line) || stepDeclarationOf(readLine(line).read)) return '';
+  const marker = [...line.matchAll(BRACKETED)].find(
+    ([, inside = '', end]) => end === undefined || parseDoneTag(inside.replace(/\\$/, '').trim()),
+  );
+  return line.slice(0, marker?.index).replace(BEFORE_MARKER, '');
+}
+
+/** The lines of an answer without its done markers, one after the other; a line that was only a marker disappears. */
+class MarkerFreeLines {
+  readonly code = new FencedCode();
+  readonly #isOutsideTranscript = outsideTranscript();
+  /** The line before is blank or was removed: another blank line would be one too many. */
+  #isAfterGap = true;
+  #dropsBlank = false;
+  /** The last line that says anything was removed. */
+  endsRemoved = false;
+  lastMarker = '';
+
+  /** A line and its end as they are shown. */
+  next(line: string, end: string): string {
+    const markers = this.code.includes(line) || /^\s*>/.test(line) ? [] : this.#markers(line);
+    const shown = markers?.reduceRight(withoutMarker, line) ?? '';
+    const isBlank = shown.trim() === '';
+    if (markers?.length !== 0 && SAYS_NOTHING.test(shown)) {
+      this.#dropsBlank = this.#isAfterGap;
+      this.endsRemoved = true;
+      return '';
+    }
+    if (isBlank && this.#dropsBlank) return '';
+    this.#dropsBlank = false;
+    this.#isAfterGap = isBlank;
+    if (!isBlank) this.endsRemoved = false;
+    return shown + end;
+  }
+
+  /** Undefined if the line declares a step. */
+  #markers(line: string): Marker[] | undefined {
+    const { read, at } = readLine(line);
+    if (!this.#isOutsideTranscript(read)) return [];
+    if (stepDeclarationOf(read)) return undefined;
+    const markers = readTags(read).flatMap((tag) => markerAt(tag, at));
+    this.lastMarker = markers.at(-1)?.inside ?? this.lastMarker;
+    // Of two that are nested, the one inside is the marker.
+    return markers.filter(({ end }, place) => end <= (markers[place + 1]?.start ?? end));
+  }
+}
+
+/** An escaped bracket, something hidden, or any other character. */
+const READ_AS_ONE = new RegExp(String.raw`\\[[\]]|${PLACEHOLDER}+|[^]`, 'g');
+
+/** A line as completion detection reads it, and where in the line each of its characters stands, and its end. */
+function readLine(line: string): { read: string; at: number[] } {
+  const prose = withHiddenQuotes(line);
+  const at: number[] = [];
+  let read = '';
+  for (const { 0: found, index } of prose.matchAll(READ_AS_ONE)) {
+    read += found.at(-1) ?? '';
+    at.push(index);
+  }
+  at.push(line.length);
+  return { read, at };
+}
+
+/** A marker that is not shown, with the place of the words in it that are kept; -1 if there are none. */
+type Marker = { start: number; end: number; inside: string; words: number };
+
+/** The marker a tag is, if it is one: each that may close a step, and others like it. */
+function markerAt(tag: BracketTag, at: readonly number[]): Marker[] {
+  const { start, closedAt, inside, raw } = tag;
+  const found = parseDoneTag(inside);
+  if (!found || closedAt === undefined || (tag.isNested && !isPlainTag(tag))) return [];
+  if (isLinkOrIndex(tag) || !isAssertedTag(tag)) return [];
+  const { number, words = '' } = found;
+  if (number === undefined && !isReference(words) && RETRACTION.test(words)) return [];
+  const from = start + Math.max(raw.lastIndexOf(words), raw.search(/[:：–—-]/u) + 1);
+  const kept = isReference(words) ? -1 : (at[from] ?? 0);
+  return [{ start: at[start] ?? 0, end: at[closedAt] ?? 0, inside, words: kept }];
+}
+
+const isReference = (words = ''): boolean => words === '' || STEP_REFERENCE.test(words) || STEP_ID.test(words);
+
+/** What a line has before and after a tag, without the emphasis that encloses nothing else. */
+export function cutTag(line: string, tag: Pick<BracketTag, 'start' | 'end'>): [string, string] {
+  const [before, after] = [line.slice(0, tag.start).replace(/\\$/, ''), line.slice(tag.end)];
+  const mark = /(?:\*{1,3}|_{1,3})$/.exec(before)?.[0] ?? '';
+  return mark !== '' && after.startsWith(mark)
+    ? [before.slice(0, -mark.length), after.slice(mark.length)]
+    : [before, after];
+}
+
+/** A line without one of its markers, and without the emphasis and the space that belonged to it. */
+function withoutMarker(line: string, marker: Marker): string {
+  const [before, after] = cutTag(line, marker);
+  if (marker.words < 0) {
+    const leads = withoutLeadingMarks(before).trim() === '';
+    return leads ? before + after.replace(/^[ \t:：]+/, '') : joinWords(before.trimEnd(), after);
+  }
+  // "[Done: Count the lines] 3" gives the result of a named step.
+  const said = line.slice(marker.words, marker.end - 1).replace(/^\s+|\s*\\?$/g, '');
+  return `${joinWords(before, said)}${/^\s*[^\s.,;:!?。，；：！？)]/u.test(after) ? ':' : ''}${after}`;
+}

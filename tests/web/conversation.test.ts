@@ -1,0 +1,63 @@
+import { expect } from 'vitest';
+import type { EventBody } from '../../src/protocol/session/event.ts';
+import { opened, received, started } from '../client/rig.ts';
+import { expectAccessible, openSession, useBrowser } from './page-setup.ts';
+
+const webTest = useBrowser();
+
+const answered = (text: string): EventBody => ({
+  ...{ type: 'model.answered', text, calls: [{ id: 'c', name: 'shell', args: '{}' }], model: 'm', ms: 1 },
+  ...{ usage: { tokens: 1, cost: null }, delivered: [], seen: 1 },
+});
+const call = (place: number, name: string, args: object, output?: string): EventBody[] => [
+  { type: 'tool.started', call: `9.${place}`, name, args: JSON.stringify(args), replay: 'safe' },
+  ...(output === undefined
+    ? []
+    : [{ type: 'tool.finished' as const, call: `9.${place}`, ok: true, output: { text: output }, ms: 2000 }]),
+];
+
+webTest(
+  'the conversation reads like work: a heading for each step, calls in words with a clock, changes line by line, no protocol',
+  [],
+  async (setup) => {
+    await openSession(setup, [
+      ...[opened, received('1.md', 'Order the receipts'), started('1.md')],
+      { type: 'plan.started', id: 'p', goal: 'Order', mode: 'linear', limits: { iterations: 9, step_iterations: 5 } },
+      answered('I will read them.\n\n[Step] Read the receipts\n[Step] Add them up'),
+      ...['Read the receipts', 'Add them up'].map((description, place): EventBody => {
+        return { type: 'step.added', step: { id: `s${place}`, description, status: 'pending' }, by: 'model' };
+      }),
+      { type: 'step.started', step: 's0' },
+      ...call(0, 'shell', { command: 'ls receipts' }, 'exit 0\n1.txt'),
+      ...call(1, 'edit_file', { path: 'sum.md', old: 'nothing', new: 'something' }, 'replaced line 1'),
+      ...call(2, 'browser', { action: 'navigate', url: 'https://bank.test/' }, 'https://bank.test/ — My bank\n- text'),
+      ...call(3, 'mcp__books__count', { of: 'receipts' }, '4'),
+      ...call(4, 'ask_user', { question: 'In **euros**?' }, 'yes'),
+      answered('There are four. [Done]'),
+      { type: 'step.completed', step: 's0', by: 'marker', evidence: 'There are four. [Done]', result: 'four' },
+      { type: 'step.started', step: 's1' },
+      ...call(5, 'shell', { command: `sleep 9 # ${'and wait '.repeat(30)}` }),
+    ]);
+    const page = await setup.open({ hash: '#/s/demo' });
+    const log = page.getByRole('log');
+    await log.getByRole('heading', { name: 'running Add them up' }).waitFor();
+    const parts = await log
+      .locator(':scope > *')
+      .evaluateAll((all) => all.map((one) => (one.textContent ?? '').replace(/\s+/g, ' ').trim()));
+    expect(parts).toEqual([
+      expect.stringMatching(/^You .*Order the receipts$/),
+      'I will read them.',
+      expect.stringMatching(/^completed ?Read the receipts/),
+      ...['done $ ls receipts 2s', 'done edit sum.md 2s', 'done use the browser My bank 2s'],
+      ...['done use mcp__books__count receipts 2s', 'done ask In **euros**? 2s', 'There are four.'],
+      expect.stringMatching(/^running ?Add them up/),
+      expect.stringMatching(/^running \$ sleep 9 .*\d/),
+      'You: waits in the inboxx',
+    ]);
+    for (const name of ['edit sum.md', 'ask In', 'sleep 9']) await log.locator('summary', { hasText: name }).click();
+    expect(await log.locator('.patch').allInnerTexts()).toEqual(['- nothing\n+ something']);
+    expect(await log.getByRole('link', { name: 'sum.md' }).getAttribute('href')).toBe('#/s/demo/files/sum.md');
+    await log.locator('strong', { hasText: 'euros' }).waitFor();
+    await expectAccessible(page);
+  },
+);
