@@ -55,9 +55,7 @@ test('a prompt becomes a message; its plan, calls and text arrive as updates', a
   const changes = editor.updates('tool_call_update').map(({ status, content }) => [status, content]);
   expect(changes[1]).toEqual(['completed', [{ type: 'diff', path, newText: 'one two\n' }]]);
   expect(JSON.stringify(changes[3])).toContain('2 notes.txt');
-  expect(editor.words()).toBe(
-    '[Step] Count the words\n[Step] Write them down\nI begin.\n\nCounted.\n\nTwo words, written down.',
-  );
+  expect(editor.words()).toBe('I begin.\n\nCounted.\n\nTwo words, written down.');
   expect(editor.updates('session_info_update').at(-1)?.title).toBe('count the words');
   expect(editor.updates('available_commands_update')[0]?.availableCommands.map(({ name }) => name)).toContain('status');
   expect(editor.updates('user_message_chunk')).toEqual([]);

@@ -108,6 +108,10 @@ const WAYS: Record<string, Way> = {
   'mcpServers.*.network': { wins: [false, true] },
   'mcpServers.*.read': { wins: [['/a'], ['/b']] },
   'mcpServers.*.write': { wins: [['/a'], ['/b']] },
+  'mcpServers.*.oauth.callbackPort': { wins: [4000, 4001] },
+  'mcpServers.*.oauth.clientId': { wins: ['a', 'b'] },
+  'mcpServers.*.oauth.clientSecret': { wins: ['a', 'b'] },
+  'mcpServers.*.oauth.scope': { wins: ['a', 'b'] },
   'mcpServers.*.url': { wins: ['http://a', 'http://b'] },
   'mcpServers.*.headers.*': { wins: ['a', 'b'] },
   'mcpServers.*.timeout_s': { wins: [1, 2] },
@@ -175,7 +179,7 @@ function settingsWith(path: string, value: Value): Record<string, unknown> {
   if (path === '$schema') return { $schema: value };
   const inner = propertyOf(whole, top);
   if (top === 'mcpServers') {
-    const beside = third === 'url' || third === 'headers' ? BESIDE['mcpServers.url'] : BESIDE[top];
+    const beside = ['url', 'headers', 'oauth'].includes(third) ? BESIDE['mcpServers.url'] : BESIDE[top];
     return { mcpServers: { one: { ...beside, ...Object(propertyOf(inner, 'one')) } } };
   }
   if (path.startsWith('models.*.prices'))

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { lstatSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { truncate } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';
@@ -126,7 +126,7 @@ function findFolderProblems(paths: SessionPaths): string[] {
   return [...broken.values()];
 }
 
-const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+const isFolder = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 
 /** A daemon that was killed leaves the file behind. */
 function isBrowserOpen(running: string): boolean {
@@ -140,6 +140,7 @@ const MAX_SHOWN = { messages: 10, bytes: 65_536, chars: 2000 };
 
 /** The first messages that wait, in the order of their names; files that are no messages are left out. */
 function readWaitingMessages({ inbox }: SessionPaths): WaitingMessage[] {
+  if (folderProblem(inbox) !== null) return [];
   const names = listNames(inbox).filter((name) => !isIgnoredName(Buffer.from(name)));
   return names
     .sort()
@@ -150,7 +151,7 @@ function readWaitingMessages({ inbox }: SessionPaths): WaitingMessage[] {
 /** Undefined if it is none, or was taken meanwhile. */
 function messageIn(name: string, path: string): WaitingMessage | undefined {
   try {
-    const stat = statSync(path);
+    const stat = lstatSync(path);
     const read = stat.isFile() && stat.size <= MAX_SHOWN.bytes ? parseMessage(name, readFileSync(path)) : null;
     if (!read?.ok) return undefined;
     const { text = '', command, from = null } = read.message;

@@ -44,7 +44,7 @@ const REFUSED = new Map(
  * UserError naming a variable that is empty, invalid or unknown, or that names a setting of files. Repeats no value.
  */
 export function settingsFromEnvironment(env: Environment): EnvironmentSettings {
-  const found: Record<string, unknown> = {};
+  const found = new Map<string, unknown>();
   for (const [name, text] of Object.entries(env)) {
     if (!name.startsWith('AGENTD_') || text === undefined) continue;
     const refused = REFUSED.get(name);
@@ -54,7 +54,7 @@ export function settingsFromEnvironment(env: Environment): EnvironmentSettings {
     if (known) place(found, known.path, readValue(name, text, known.schema));
     else if (/^AGENTD_(?:MODEL|LIMITS)(?:_|$)/.test(name)) throw unknownVariable(name);
   }
-  const read = GIVEN.safeParse(found);
+  const read = GIVEN.safeParse(Object.fromEntries(found));
   if (read.success) return read.data;
   const [issue] = read.error.issues;
   throw invalidValue(variableOf(...(issue?.path.slice(0, 2).map(String) ?? [])), issue?.message);
@@ -66,9 +66,8 @@ export function modelFromEnvironment(env: Environment): ModelSettings {
   return { ...(url && { base_url: url }), ...(name && { name }), ...settingsFromEnvironment(env).model };
 }
 
-function place(found: Record<string, unknown>, [section = '', key]: string[], value: unknown): void {
-  if (key === undefined) found[section] = value;
-  else found[section] = { ...Object(found[section]), [key]: value };
+function place(found: Map<string, unknown>, [section = '', key]: string[], value: unknown): void {
+  found.set(section, key === undefined ? value : { ...Object(found.get(section)), [key]: value });
 }
 
 function unknownVariable(name: string): UserError {

@@ -88,7 +88,7 @@ async function importServers(args: McpArgs): Promise<boolean> {
   const edit = await import('../../../client/actions/settings-edit.ts');
   const file: SettingsFile = { path: client.paths.config, label: 'agentd.json', of: 'workspace' };
   const before = McpServers.safeParse(edit.readSetting(file, 'mcpServers') ?? {}).data ?? {};
-  const taken: Record<string, McpServer> = {};
+  const taken = new Map<string, McpServer>();
   for (const [name, { server, unknown, fault }] of Object.entries(found)) {
     if (fault !== undefined) printError(stripControls(`${name} cannot be used: ${fault}`));
     else if (isDeepStrictEqual(before[name], server)) printNote(stripControls(`${name} is in agentd.json as it is.`));
@@ -97,13 +97,13 @@ async function importServers(args: McpArgs): Promise<boolean> {
       print(stripControls(`${name}${replaces}: ${JSON.stringify(server)}`));
       if (unknown.length > 0)
         printNote(stripControls(`  not known to agentd, so without effect: ${unknown.join(', ')}`));
-      if (args.yes || (await isWanted(name))) taken[name] = server;
+      if (args.yes || (await isWanted(name))) taken.set(name, server);
     }
   }
-  const names = Object.keys(taken);
+  const names = [...taken.keys()];
   if (names.length === 0) printNote('Nothing was imported.');
   else {
-    for (const warning of await edit.writeSetting(file, 'mcpServers', { ...before, ...taken }))
+    for (const warning of await edit.writeSetting(file, 'mcpServers', { ...before, ...Object.fromEntries(taken) }))
       printNote(stripControls(`Warning: ${warning}`));
     printDone(
       stripControls(
