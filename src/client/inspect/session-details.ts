@@ -141,8 +141,8 @@ const MAX_SHOWN = { messages: 10, bytes: 65_536, chars: 2000 };
 /** The first messages that wait, in the order of their names; files that are no messages are left out. */
 function readWaitingMessages({ inbox }: SessionPaths): WaitingMessage[] {
   if (folderProblem(inbox) !== null) return [];
-  const names = listNames(inbox).filter((name) => !isIgnoredName(Buffer.from(name)));
-  return names
+  return listNames(inbox)
+    .filter((name) => !isIgnoredName(Buffer.from(name)))
     .sort()
     .slice(0, MAX_SHOWN.messages)
     .flatMap((name) => messageIn(name, `${inbox}/${name}`) ?? []);
