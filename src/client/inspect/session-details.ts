@@ -148,7 +148,6 @@ function readWaitingMessages({ inbox }: SessionPaths): WaitingMessage[] {
     .flatMap((name) => messageIn(name, `${inbox}/${name}`) ?? []);
 }
 
-/** Undefined if it is none, or was taken meanwhile. */
 function messageIn(name: string, path: string): WaitingMessage | undefined {
   try {
     const stat = lstatSync(path);
@@ -162,7 +161,6 @@ function messageIn(name: string, path: string): WaitingMessage | undefined {
 }
 
 const REASON_ENDING = '.why.json';
-/** Files named with their reasons. */
 const MAX_REJECTED_SHOWN = 3;
 /** With more files than this, only their number is given: the page reads it several times a second. */
 const MAX_REJECTED_COMPARED = 2000;
