@@ -33,7 +33,7 @@ import {
   keepRestingRun,
   resetDenials,
 } from './reduce-approval.ts';
-import { withoutReopened } from './reduce-step-end.ts';
+import { NO_REPEATED_CALL, withoutReopened } from './reduce-step-end.ts';
 import { appendStepHistory } from './reduce-turn.ts';
 
 /** A run starts: its message leaves the queue and goes into the next model call. */
@@ -120,7 +120,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
       shelvedProgress: otherProgress,
       stepHistory: [],
     }),
-    ...(plan && { reach: run.reach, ownLimits: run.ownLimits }),
+    ...(plan && { reach: run.reach, limitsByPerson: run.ownLimits }),
     ...(plan && resumed && withoutReopened(progress, plan.steps, resumed.steps)),
   };
 }
@@ -209,7 +209,7 @@ function newRun(
     besidePlan: pausedPlan,
     spent: { iterations: 0, tokens: 0, cost: 0 },
     idleAnswers: 0,
-    repeatedCall: { key: '', count: 0, call: '' },
+    repeatedCall: NO_REPEATED_CALL,
     failure: null,
     shelvedPlan: null,
     agent: undefined,

@@ -77,8 +77,8 @@ export function ownLimitsWhenResumed(session: Session, message: Message | undefi
   const { runEnd, name } = session;
   const isOfPlan =
     session.plan !== null && (plan === session.plan.id || (plan === undefined && !planLeftPaused(session)));
-  const ofPlan = isOfPlan && isPlanResumable(session) ? session.ownLimits : runEnd?.ownLimits;
-  const before = plan !== undefined && !isOfPlan ? getOwn(session.shelvedProgress, plan)?.ownLimits : ofPlan;
+  const ofPlan = isOfPlan && isPlanResumable(session) ? session.limitsByPerson : runEnd?.ownLimits;
+  const before = plan !== undefined && !isOfPlan ? getOwn(session.shelvedProgress, plan)?.limitsByPerson : ofPlan;
   const isRenewed = message !== undefined && isFromAncestor(name, message.from);
   return { ...(!isRenewed && before), ...limitsOfMessage(message) };
 }

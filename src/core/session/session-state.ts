@@ -58,8 +58,8 @@ export type PlanProgress = {
   trustedChecks: readonly string[];
   /** The sessions that everybody may see who had a part in it: its runs search no others. */
   reach: SessionReach;
-  /** Limits that its message, template or "continue" named, or a person set in `plan.json`: they outlive the budget window. */
-  ownLimits: Limits;
+  /** Limits named by its message, template or "continue", or set in `plan.json`: they outlive the budget window. */
+  limitsByPerson: Limits | null;
   /** The last save of `plan.json` by a person, for each plan version an editor buffer started from; bounded. */
   planSaves: readonly PlanSave[];
   /** The checkpoints of `work/` at the ends of its steps. */
@@ -80,7 +80,7 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
   editedByPerson: [],
   trustedChecks: [],
   reach: [],
-  ownLimits: {},
+  limitsByPerson: null,
   planSaves: [],
   stepCheckpoints: {},
 };
@@ -249,7 +249,7 @@ export function planProgressOf(session: Session): PlanProgress {
     closedSteps,
     lastStepNumber,
   } = session;
-  const { editedByPerson, trustedChecks, reach, ownLimits, planSaves, stepCheckpoints } = session;
+  const { editedByPerson, trustedChecks, reach, limitsByPerson, planSaves, stepCheckpoints } = session;
   return {
     revisions,
     revisedFor,
@@ -265,7 +265,7 @@ export function planProgressOf(session: Session): PlanProgress {
     editedByPerson,
     trustedChecks,
     reach,
-    ownLimits,
+    limitsByPerson,
     planSaves,
     stepCheckpoints,
   };
