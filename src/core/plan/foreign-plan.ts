@@ -1,11 +1,12 @@
 /**
  * The forms in which other programs write plans (TodoWrite, task-master, plain lists), as the form of `plan.json`. What
- * is in our form already, or in none that is known, stays as it is.
+ * is in our form already, or in none that is known, stays as it is; so does an empty list, which may be an accident.
  */
 export function readForeignPlan(raw: unknown): unknown {
-  if (Array.isArray(raw)) return { steps: raw.map(readForeignStep) };
+  if (Array.isArray(raw)) return raw.length > 0 ? { steps: raw.map(readForeignStep) } : raw;
   if (!isRecord(raw)) return raw;
-  const list = raw['steps'] === undefined ? LIST_KEYS.find((key) => Array.isArray(raw[key])) : 'steps';
+  const list =
+    raw['steps'] === undefined ? LIST_KEYS.find((key) => Array.isArray(raw[key]) && raw[key].length > 0) : 'steps';
   const steps = list === undefined ? undefined : raw[list];
   return Array.isArray(steps) ? { ...raw, steps: steps.map(readForeignStep) } : raw;
 }

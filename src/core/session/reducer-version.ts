@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '1536aaf7a74a019b';
+export const REDUCER_VERSION = 'cc4f82cc8490e934';
