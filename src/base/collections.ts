@@ -57,7 +57,7 @@ function splitLeaf<T>(entries: ReadonlyArray<MapEntry<T>>, depth: number): TreeN
 const hashDigit = (hash: number, depth: number): number => (hash >>> (depth * BITS)) & (BRANCHES - 1);
 
 /** FNV-1a over UTF-16, with its bits mixed once more, since the lowest ones choose the first branch. */
-function hashKey(key: string): number {
+export function hashKey(key: string): number {
   let hash = 0x811c9dc5;
   for (let place = 0; place < key.length; place++) hash = Math.imul(hash ^ key.charCodeAt(place), 0x01000193);
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);

@@ -1,3 +1,5 @@
+import { escapeInvisible } from './strings.ts';
+
 /** A position in a text, both counted from 1; columns are counted in code points. */
 export type TextPosition = { line: number; column: number };
 
@@ -31,7 +33,8 @@ export function findJsonSyntaxError(text: string): JsonSyntaxError | undefined {
   } catch (error) {
     if (!(error instanceof ScanError)) throw error;
     const char = text.codePointAt(error.at);
-    const came = char === undefined ? 'the end of the file' : JSON.stringify(String.fromCodePoint(char));
+    const came =
+      char === undefined ? 'the end of the file' : escapeInvisible(JSON.stringify(String.fromCodePoint(char)));
     return { ...positionAt(text, error.at), expected: error.wanted, found: came };
   }
 }

@@ -70,10 +70,22 @@ test('simple names and Chinese names stay readable', () => {
   for (const name of ['demo', 'my-notes2', 'a.b_c', '用户1']) expect(sessionFolder(name)).toBe(name);
 });
 
-test('people may name a folder almost as they like; what hides or escapes is refused', () => {
+test('people may name a folder almost as they like; what hides, escapes, or belongs to a disk or NAS is refused', () => {
   for (const name of ['Demo', 'my notes', 'demo~step_1', 'Büro', '-x', 'a'.repeat(255), '长'.repeat(85)])
     expect(isSessionFolder(name), name).toBe(true);
-  for (const name of ['', '.', '..', '.agentd', 'a/b', 'a\nb', 'a\0b', 'a'.repeat(256), '长'.repeat(86)])
+  for (const name of [
+    '',
+    '.',
+    '..',
+    '.agentd',
+    'a/b',
+    'a\nb',
+    'a\0b',
+    'a'.repeat(256),
+    '长'.repeat(86),
+    '@eaDir',
+    'lost+found',
+  ])
     expect(isSessionFolder(name), name).toBe(false);
 });
 

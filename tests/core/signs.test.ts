@@ -84,7 +84,7 @@ test.each([
   ['五つのリンクが見つかった。【完了】', '五つのリンクが見つかった。'],
   ['[Step 2 Done] Five links in [1].', 'Five links in [1].'],
   ['- [Step 3] Draw the chart\nFive links found. [Done]', 'Five links found.'],
-  ['Fetch the pages: 5 fetched [Done: see pages.txt]', '5 fetched'],
+  ['Fetch the pages: 5 fetched [Done: see pages.txt]', '5 fetched see pages.txt'],
 ])('the tag that closes a step, in any language and form, is no part of its result: %j', (text, result) => {
   expect(stepResultOf({ text, calls: [] }, { description: 'Fetch the pages' })).toBe(result);
 });

@@ -34,3 +34,14 @@ test('a step quoted from someone else is not declared', () => {
 test('code inside a description stays in it', () => {
   expect(parseStepDeclarations('[Step] Run `npm test`')).toEqual(['Run `npm test`']);
 });
+
+test('a step whose words stand in the brackets is declared; a status is none', () => {
+  expect(parseStepDeclarations('[Step: Find the links]\n- **【步骤：下载文件】**\n[Step: Complete the form]')).toEqual([
+    'Find the links',
+    '下载文件',
+    'Complete the form',
+  ]);
+  const statuses =
+    '[Step: done]\n[Step 2: Done]\n[Step 2: Download]\n[Step: in progress]\n[步骤：已完成]\n[Step: ✅ Done]';
+  expect(parseStepDeclarations(statuses)).toEqual([]);
+});

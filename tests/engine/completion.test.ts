@@ -539,3 +539,65 @@ describe('reversible', () => {
     );
   });
 });
+
+describe('a claim without a call that succeeded', () => {
+  const failing = { tool: () => ({ ok: false, text: 'exit 2', exit: 2 }) };
+
+  test('is refused after calls that all failed; said again, it closes the step as unproven', async () => {
+    const claim = { text: '[Done] Fetched.' };
+    const it = await run([claim, claim, { text: 'no' }], failing);
+    expect(statuses(it)).toEqual(['completed', 'running', 'pending']);
+    expect(it.plan()?.steps[0]).toMatchObject({ completed_by: 'text', result: 'Fetched.' });
+    expect(it.events().filter((event) => event.type === 'step.claimed')).toMatchObject([{ veto: 'tool_failed' }]);
+    const once = await run([claim, { text: 'no' }], failing);
+    expect(statuses(once)).toEqual(['running', 'pending', 'pending']);
+  });
+
+  test('closes a step that asked for a text with that text, as unproven, also where a mode requires tools', async () => {
+    const essay = `${'A sentence of the essay about the sea. '.repeat(8)}\n[Done]`;
+    const it = await rig({
+      config: { mode: 'plan-act' },
+      script: moves({ text: JSON.stringify({ steps: ['Write an essay'] }) }, { text: essay }, { text: 'Here it is.' }),
+    });
+    it.drop('1.md', 'An essay');
+    await it.pass(300);
+    expect(it.plan()).toMatchObject({ status: 'completed', steps: [{ completed_by: 'text' }] });
+    expect(it.reply('1.md')).toContain(
+      'Note: unproven, because no tool call succeeded and the text is all there is: Write',
+    );
+  });
+});
+
+test.each([
+  ['I did it. [Done: five links]', 'I did it. five links'],
+  ['完成了。[完成：五个链接]', '完成了。五个链接'],
+  ['[Done] - five links', 'five links'],
+  ['-rw-r--r-- 1 me notes [Done]', '-rw-r--r-- 1 me notes'],
+  ['It says "quoted [Done]" here. [Done]', 'It says "quoted [Done]" here.'],
+])('the result of %j keeps its words, dashes and brackets', async (text, result) => {
+  const it = await run([{ text, calls: [shell()] }]);
+  expect(it.plan()?.steps[0]?.result).toBe(result);
+});
+
+test('a plan that is stated anew does not grow: its completed steps are named again too', async () => {
+  const again = '[Step] Fetch\n[Step] Draw.\n[Step] mail';
+  const it = await run([
+    { text: `Fetched. [Done]\n${again}`, calls: [shell()] },
+    { text: again, calls: [shell()] },
+  ]);
+  expect(statuses(it)).toEqual(['completed', 'running', 'pending']);
+});
+
+test('calls that are made in turn with the same results are repeats', async () => {
+  const it = await rig({
+    script: (_request, n) => ({
+      text: n === 0 ? '[Step] Look' : '',
+      calls: [{ name: 'shell', args: { command: `cat ${n % 3}` } }],
+    }),
+    tool: (_call, n) => ({ ok: true, text: `text ${n % 3}` }),
+  });
+  it.drop('1.md', 'Look');
+  await it.pass(300);
+  expect(it.reply('1.md')).toMatch(/^reason: repeats$/m);
+  expect(it.requests.length).toBeLessThan(20);
+});

@@ -430,3 +430,45 @@ test('steps moved in one buffer, twice, end in the order that was saved last', a
   await it.pass(300);
   expect(it.plan()?.steps.map((step) => step.id)).toEqual(['step_3', 'step_1', 'step_2', 'step_4']);
 });
+
+test('a plan.json with a byte order mark is read; UTF-16 is named, and what is invisible in a fault is shown', async () => {
+  const it = await paused();
+  let saves = 0;
+  const save = async (text: string) => {
+    const name = `s${saves++}.md`;
+    it.store.hands.edit(text);
+    it.drop(name, '/status');
+    await it.settle();
+    return it.reply(name);
+  };
+  const text = (it.store.hands.planText() ?? '').replace('"Draw"', '"Draw it"');
+  expect(await save(`\uFEFF${text}`)).not.toContain('plan.json');
+  expect(it.plan()?.steps[2]?.description).toBe('Draw it');
+  expect(await save(`\udcff\udcfe${[...text].join('\0')}`)).toContain('looks like UTF-16 text. Save it as UTF-8');
+  expect(await save(`\u200b${text}`)).toContain('got "\\u200b"');
+});
+
+test.each([
+  [
+    'a TodoWrite list',
+    [
+      { content: 'Find', status: 'done' },
+      { content: 'Fetch', status: 'in_progress' },
+    ],
+  ],
+  [
+    'its object',
+    {
+      todos: [
+        { id: 1, title: 'Find', status: 'Completed' },
+        { id: 2, title: 'Fetch', dependencies: [1] },
+      ],
+    },
+  ],
+  ['a check list', { tasks: [{ task: 'Find', done: true }, 'Fetch'] }],
+])('a plan in the form of another program is read: %s', async (_, saved) => {
+  const it = await paused();
+  await edit(it, () => saved);
+  const open = it.plan()?.steps.filter((step) => ['Find', 'Fetch'].includes(step.description));
+  expect(open?.map((step) => step.status === 'completed')).toEqual([true, false]);
+});

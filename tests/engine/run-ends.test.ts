@@ -281,3 +281,21 @@ test('a step that a person opens again is not closed by the answer that was on i
   await it.pass(300);
   expect(it.plan()?.steps.map((step) => step.result)).toEqual(['Alpha is better.', undefined]);
 });
+
+test('limits that a message named hold over each "continue", also of a plan that was shelved, until others are named', async () => {
+  const it = await rig({ script: moves(...Array.from({ length: 40 }, () => ({ text: '', calls: [shell()] }))) });
+  const calls = async (name: string, text: string) => {
+    const before = it.requests.length;
+    it.drop(name, text);
+    await it.pass(500);
+    return it.requests.length - before;
+  };
+  expect(await calls('1.json', JSON.stringify({ text: 'go', options: { limits: { iterations: 3 } } }))).toBe(3);
+  expect(await calls('2.md', 'continue')).toBe(3);
+  it.drop('n.md', '/new');
+  await it.settle();
+  expect(await calls('3.md', 'continue')).toBe(3);
+  expect(await calls('4.md', 'continue, 5 more rounds')).toBe(5);
+  it.store.hands.edit((it.store.hands.planText() ?? '').replace('"iterations": 5', '"iterations": 2'));
+  expect(await calls('5.md', 'continue')).toBe(2);
+});

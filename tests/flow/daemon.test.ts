@@ -40,23 +40,26 @@ test('a daemon killed in the middle of a run goes on from where it was, and star
   await server.close();
 });
 
-test('SIGTERM in the middle of a call ends politely, and the next daemon goes on', async () => {
-  const server = await startOpenAI([
-    { text: '', calls: call('touch begun; sleep 0.5; echo finished') },
-    { text: 'All done.' },
-  ]);
-  const on = ground();
-  const flags = ['--base-url', server.url, '--model', 'm'];
-  const first = await on.start(flags);
-  on.sh('demo', 'mkdir inbox && echo "work a little" > inbox/1.md');
-  await on.file('demo', 'work/begun');
-  first.process.kill('SIGTERM');
-  expect(await first.ended).toBe(0);
-  expect(on.events('demo').findLast((event) => event.type === 'tool.finished')).toMatchObject({ ok: true });
-  await on.serve(flags);
-  expect(await on.file('demo', 'outbox/1.md')).toContain('All done.');
-  await server.close();
-});
+test.each(['SIGTERM', 'SIGHUP'] as const)(
+  '%s in the middle of a call ends politely, and the next daemon goes on',
+  async (signal) => {
+    const server = await startOpenAI([
+      { text: '', calls: call('touch begun; sleep 0.5; echo finished') },
+      { text: 'All done.' },
+    ]);
+    const on = ground();
+    const flags = ['--base-url', server.url, '--model', 'm'];
+    const first = await on.start(flags);
+    on.sh('demo', 'mkdir inbox && echo "work a little" > inbox/1.md');
+    await on.file('demo', 'work/begun');
+    first.process.kill(signal);
+    expect(await first.ended).toBe(0);
+    expect(on.events('demo').findLast((event) => event.type === 'tool.finished')).toMatchObject({ ok: true });
+    await on.serve(flags);
+    expect(await on.file('demo', 'outbox/1.md')).toContain('All done.');
+    await server.close();
+  },
+);
 
 test('a call that outlasts the time of grace is aborted and put on record as interrupted', async () => {
   const server = await startOpenAI([

@@ -36,6 +36,15 @@ describe('super-steps', () => {
     expect(b.on.reply('1.md')).toContain('That is what came of it.');
   });
 
+  test('the reply to what a person adds meanwhile says that the children at work do not get it', async () => {
+    const b = await bench({ plan: REPORT });
+    b.on.drop('2.md', 'Use purple ink in all steps');
+    await b.work();
+    expect(b.on.reply('2.md')).toMatch(
+      /status: joined[\s\S]*do not get it: to tell them, edit their steps in plan\.json/,
+    );
+  });
+
   test('steps that run together have folders of their own, one that runs alone has the whole', async () => {
     const b = await bench({ plan: REPORT });
     await b.work();

@@ -11,14 +11,12 @@ import { messageAsTyped, planOrderBehind, type ReplayedEvent, replayEvents } fro
 /** One event in the history of a step. */
 type StepEvent = {
   is: 'completed' | 'failed' | 'skipped' | 'blocked' | 'reopened' | 'refused' | 'asked' | 'claimed';
-  /** Its event number. */
+  /** Its event number, and its time in ISO 8601, UTC. */
   event: number;
-  /** ISO 8601, UTC. */
   at: string;
   by: CompletedBy | Actor;
-  /** The quoted text that decided it; may be empty. */
+  /** The quoted text that decided it, which may be empty, and a clause without a subject. */
   words: string;
-  /** A clause without a subject. */
   text: string;
 };
 
@@ -196,6 +194,8 @@ function describeClosing(
       const question = asked ? `asked at event ${asked.event}, no signal in the answer` : 'no signal for too long';
       return `was assumed done by timeout ${when}, ${question}${checked}`;
     }
+    case 'text':
+      return `was closed by its text alone ${when}: no tool call of it succeeded${checked}`;
     case 'person':
     case 'agent':
       return `was closed by ${actorName(event.by)} ${when}`;

@@ -214,7 +214,9 @@ const isWaitingSilently = ({ name, approvals }: Session): boolean => approvals.o
 
 function joinedReply(session: Session, message: string, rules: Rules): EventBody {
   const language = sessionLanguage(session, rules);
-  return replyEvent(session, message, { status: 'joined', text: REPLY_WORDING[language].joined }, language);
+  const { joined, notHeard } = REPLY_WORDING[language];
+  const text = currentPolicy(session).runsInParallel ? `${joined} ${notHeard}` : joined;
+  return replyEvent(session, message, { status: 'joined', text }, language);
 }
 
 const nextMessage = (session: Session): Message | undefined =>

@@ -1,12 +1,13 @@
+import { getOwn } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
-import { PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
+import { ASK_USER_TOOL, PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
 import { textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { isDoneMarker } from '../detect/done-markers.ts';
 import { claimStepEvent, filesWrittenInStep, stepResultOf } from '../detect/step-claims.ts';
 import { detectStepCompletion, type StepVerdict } from '../detect/step-completion.ts';
-import { findVeto, readStatusTags, type StatusTag } from '../detect/step-tags.ts';
+import { type CompletionVeto, findVeto, readStatusTags, type StatusTag } from '../detect/step-tags.ts';
 import { MODE_POLICIES } from '../modes/mode-choice.ts';
 import { findStep, runningStep } from '../plan/plan-steps.ts';
 import { hasLastToolFailed } from '../session/internal-calls.ts';
@@ -77,7 +78,8 @@ function endEventsByTag(
   const evidence = truncate(turn.text, 200);
   if (hasLastToolFailed(turn))
     return [{ type: 'step.claimed', step: open.id, tier: 'marker', evidence, veto: 'tool_failed' }];
-  if (open === step && hasDoneNoWork(session, plan, turn)) return [noWorkClaimEvent(open, evidence)];
+  const unproven = open === step ? unprovenEvents(session, plan, open, turn, evidence) : [];
+  if (unproven.length > 0) return unproven;
   return [
     claimStepEvent(open, {
       tier: 'marker',
@@ -117,7 +119,8 @@ function endEventsByTiers(session: Session, plan: Plan, step: Step, turn: Turn):
         veto: 'moving',
       },
     ];
-  if (hasDoneNoWork(session, plan, turn)) return [noWorkClaimEvent(step, verdict.evidence ?? turn.text)];
+  const unproven = unprovenEvents(session, plan, step, turn, verdict.evidence ?? turn.text);
+  if (unproven.length > 0) return unproven;
   const to = verdict.advanceTo === undefined ? undefined : plan.steps[verdict.advanceTo];
   return [
     claimStepEvent(step, {
@@ -173,15 +176,40 @@ function refusedClaimEvents(session: Session, step: Step, turn: Turn, verdict: S
   return [{ type: 'step.claimed', step: step.id, tier: claims ? 'marker' : 'timeout', evidence, veto }];
 }
 
-/** For modes that require visible work: only the plan tool was called in this step. */
-export function hasDoneNoWork(session: Session, plan: Plan, turn: Turn | null): boolean {
-  if (!MODE_POLICIES[plan.mode].requiresToolUse) return false;
-  const used = [
-    ...session.stepHistory.flatMap((trace) => trace.tools),
-    ...(turn?.calls ?? []).map((call) => call.name),
-  ];
-  return used.every((name) => name === PLAN_TOOL.name);
+/**
+ * What becomes of a claim without any work to show for it; nothing if there is some. A text of the step's own closes it
+ * as unproven; so does a claim that is repeated after failed calls, unless the mode requires work.
+ */
+function unprovenEvents(session: Session, plan: Plan, step: Step, turn: Turn, evidence: string): EventBody[] {
+  const veto = missingWork(session, plan, turn);
+  if (veto === null) return [];
+  const insists =
+    !MODE_POLICIES[plan.mode].requiresToolUse && countDoneMarkers(session.stepHistory.at(-1)?.text ?? '') > 0;
+  if (turn.step === step.id && countDoneMarkers(turn.text) > 0 && (insists || isTextOfItsOwn(turn.text)))
+    return [
+      claimStepEvent(step, { tier: 'text', evidence: truncate(evidence, 200), result: stepResultOf(turn, step) }),
+    ];
+  return [{ type: 'step.claimed', step: step.id, tier: 'marker', evidence: truncate(evidence, 200), veto }];
 }
+
+/** Why a claim has no work behind it: none of the calls of this step succeeded, or the mode requires one. */
+export function missingWork(
+  { stepHistory, toolFailures }: Session,
+  plan: Plan,
+  turn: Turn | null,
+): CompletionVeto | 'no_work' | null {
+  const used = [...stepHistory.flatMap((trace) => trace.tools), ...(turn?.calls ?? []).map((call) => call.name)].filter(
+    (name) => name !== PLAN_TOOL.name && name !== ASK_USER_TOOL.name,
+  );
+  if (used.length === 0) return MODE_POLICIES[plan.mode].requiresToolUse ? 'no_work' : null;
+  const failed = (name: string) => (getOwn(toolFailures, name) ?? 0) >= used.filter((one) => one === name).length;
+  return used.every(failed) ? 'tool_failed' : null;
+}
+
+/** A text of this length is what a step was for, rather than a report on it. A Chinese character says more. */
+const MIN_TEXT_LENGTH = 200;
+const isTextOfItsOwn = (text: string): boolean =>
+  text.length + 2 * (text.match(/\p{Script=Han}/gu) ?? []).length >= MIN_TEXT_LENGTH;
 
 /**
  * In modes that require visible work, text that only sounds like an end first prompts a request for a report; if
@@ -189,10 +217,6 @@ export function hasDoneNoWork(session: Session, plan: Plan, turn: Turn | null): 
  */
 function isUnreported({ run }: Session, plan: Plan, turn: Turn): boolean {
   return MODE_POLICIES[plan.mode].requiresToolUse && turn.calls.length === 0 && (run?.idleAnswers ?? 0) < 2;
-}
-
-function noWorkClaimEvent(step: Step, evidence: string): EventBody {
-  return { type: 'step.claimed', step: step.id, tier: 'marker', evidence: truncate(evidence, 200), veto: 'no_work' };
 }
 
 function countDoneMarkers(text: string): number {

@@ -12,7 +12,7 @@ import { isNeedMet } from '../plan/step-readiness.ts';
 import { hasLastToolFailed } from '../session/internal-calls.ts';
 import type { TurnCall } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
-import { hasDoneNoWork } from './judge-answer.ts';
+import { missingWork } from './judge-answer.ts';
 
 type PlanCallOutcome = { events: EventBody[]; ok: boolean; text: string };
 type EditChanges = Extract<EventBody, { type: 'plan.edited' }>['changes'];
@@ -74,8 +74,12 @@ function completeStep(session: Session, step: Step, result: string): PlanCallOut
   if (!isStepOpen(step)) return refuse(`${step.id} is ${step.status}; only a person can open it again.`);
   if (hasLastToolFailed(session.turn))
     return refuse('A tool call of this answer failed. Fix it first, or use mark_step.');
-  if (session.plan && runningStep(session.plan)?.id === step.id && hasDoneNoWork(session, session.plan, session.turn))
+  const { plan } = session;
+  const missingNow = plan && runningStep(plan)?.id === step.id ? missingWork(session, plan, session.turn) : null;
+  if (missingNow === 'no_work')
     return refuse(`No tool was used in ${step.id} yet. Do the work first, or use mark_step with status failed.`);
+  if (missingNow !== null)
+    return refuse(`No tool call of ${step.id} has succeeded. Fix it first, or use mark_step with status failed.`);
   const graph = stepGraph(session.plan?.steps ?? []);
   const missing = (step.needs ?? []).filter((need) => {
     const other = graph.byId.get(need);

@@ -74,7 +74,7 @@ function beforeMarker(line: string): string {
 }
 
 /** The lines of an answer without its done markers, one after the other; a line that was only a marker disappears. */
-class MarkerFreeLines {
+export class MarkerFreeLines {
   readonly code = new FencedCode();
   readonly #isOutsideTranscript = outsideTranscript();
   /** The line before is blank or was removed: another blank line would be one too many. */
@@ -148,7 +148,7 @@ function markerAt(tag: BracketTag, at: readonly number[]): Marker[] {
 const isReference = (words = ''): boolean => words === '' || STEP_REFERENCE.test(words) || STEP_ID.test(words);
 
 /** What a line has before and after a tag, without the emphasis that encloses nothing else. */
-export function cutTag(line: string, tag: Pick<BracketTag, 'start' | 'end'>): [string, string] {
+function cutTag(line: string, tag: Pick<BracketTag, 'start' | 'end'>): [string, string] {
   const [before, after] = [line.slice(0, tag.start).replace(/\\$/, ''), line.slice(tag.end)];
   const mark = /(?:\*{1,3}|_{1,3})$/.exec(before)?.[0] ?? '';
   return mark !== '' && after.startsWith(mark)

@@ -4,10 +4,9 @@ import type { Step, StepCheck } from '../../protocol/session/plan.ts';
 import { CHECK_TOOL, checkCallKey, hasLastToolFailed } from '../session/internal-calls.ts';
 import type { StepClaim, Turn, TurnCall } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
-import { isPlainTag, readTags, stepDeclarationOf } from '../text/bracket-tags.ts';
+import { stepDeclarationOf } from '../text/bracket-tags.ts';
 import { textOfJsonAnswer } from './answer-reading.ts';
-import { parseDoneTag } from './done-markers.ts';
-import { cutTag } from './shown-text.ts';
+import { MarkerFreeLines } from './shown-text.ts';
 
 export type ClaimAction =
   | { need: 'try'; call: TurnCall }
@@ -84,7 +83,7 @@ function completedClaimEvent(
 }
 
 type CompletionFacts = {
-  tier: 'marker' | 'tool' | 'transition' | 'timeout' | 'child';
+  tier: 'marker' | 'tool' | 'transition' | 'timeout' | 'text' | 'child';
   evidence: string;
   result: string;
   markers?: number;
@@ -130,26 +129,32 @@ export function stepResultOf(turn: Pick<Turn, 'text' | 'calls'>, { description }
 
 /** The line with the marker, or the line before it if the marker stands alone; the whole answer if there is none. */
 function closingWords(text: string): string {
-  const lines = text.split('\n').filter((line) => !stepDeclarationOf(line));
-  const place = lines.findIndex((line) => withoutDoneTags(line) !== line);
+  const shown = new MarkerFreeLines();
+  const lines = text
+    .split('\n')
+    .filter((line) => !stepDeclarationOf(line))
+    .map((line) => wordsBesideMarker(line, shown.next(line, '')));
+  const place = lines.findIndex(({ isMarked }) => isMarked);
   const own = place < 0 ? '' : plainWords(lines.slice(place, place + 1)) || plainWords(lines.slice(0, place));
   return own || plainWords(lines);
 }
 
-const withoutDoneTags = (line: string): string =>
-  readTags(line).reduceRight(
-    (rest, tag) => (isPlainTag(tag) && parseDoneTag(tag.inside) ? cutTag(rest, tag).join('') : rest),
-    line,
-  );
+type ShownLine = { words: string; isMarked: boolean };
+
+/** What a line says beside its markers: what joined a leading one to the words after it goes with it. */
+function wordsBesideMarker(line: string, shown: string): ShownLine {
+  const isMarked = shown.trim() !== line.trim();
+  const leads = isMarked && /^[\s*_>#]*[[【［]/u.test(line);
+  return { words: leads ? shown.replace(/^[\s:：.。–—-]+/u, '') : shown, isMarked };
+}
 
 /** Lines as one, without what makes them headings and quotations; whatever else is in them is kept as it was said. */
-function plainWords(lines: string[]): string {
+function plainWords(lines: ShownLine[]): string {
   return lines
-    .map((line) => withoutDoneTags(line).replace(/^\s*(?:#{1,6}|>)\s+/, ''))
+    .map(({ words }) => words.replace(/^\s*(?:#{1,6}|>)\s+/, ''))
     .join(' ')
     .replace(/\s+/g, ' ')
-    .trim()
-    .replace(/^[:：.。-]+\s*/, '');
+    .trim();
 }
 
 /** Files under `work/` that the file tools wrote in the current step, in order. */

@@ -9,6 +9,7 @@ import {
   readTags,
   stepDeclarationOf,
 } from '../text/bracket-tags.ts';
+import { comparableDescription } from '../text/content-words.ts';
 import { linesOutsideCode } from '../text/prose.ts';
 import { isDoneMarker, parseDoneTag } from './done-markers.ts';
 
@@ -123,7 +124,8 @@ export const MAX_OPEN_STEPS = 50;
 
 /**
  * Descriptions of the steps a text declares in lines such as `[Step] Draw the chart`, in order, without those in
- * `existing` (the open steps of the plan). Descriptions that differ only in case or spaces are the same. Returns no
+ * `existing` (the open steps of the plan). Descriptions that differ only in case,
+ * spaces or the full stop at their end are the same. Returns no
  * more than bring the open steps to `most`. Never throws; if its own output is passed as `existing`, it returns
  * nothing.
  */
@@ -133,24 +135,24 @@ export function parseStepDeclarations(
   most: number = MAX_OPEN_STEPS,
 ): string[] {
   if (!/[[【［]/.test(text)) return [];
-  const known = new Set(existing.map(normalizeDescription));
+  const known = new Set(existing.map(comparableDescription));
   const added: string[] = [];
   for (const line of linesOutsideCode(text)) {
     const description = truncate(declaredDescription(line), PLAN_BOUNDS.description);
-    if (description === '' || known.has(normalizeDescription(description))) continue;
+    if (description === '' || known.has(comparableDescription(description))) continue;
     if (existing.length + added.length >= most) break;
-    known.add(normalizeDescription(description));
+    known.add(comparableDescription(description));
     added.push(description);
   }
   return added;
 }
 
 function declaredDescription(line: string): string {
-  const { tag, emphasis } = stepDeclarationOf(line) ?? {};
+  const { tag, emphasis, words } = stepDeclarationOf(line) ?? {};
   if (!tag || emphasis === undefined) return '';
   // Emphasis or a bracket opened before the tag closes somewhere after it; neither half belongs to the description.
   const rest = line.slice(tag.end).replace(emphasis, '');
-  return withoutTrailingMarkers(rest.replace(/^\s*(?:[:：]|[–—-]\s)/, '').trim());
+  return words ?? withoutTrailingMarkers(rest.replace(/^\s*(?:[:：]|[–—-]\s)/, '').trim());
 }
 
 /** `[Step] ok **[Done]**` declares "ok"; the marker is not part of it. */
@@ -164,6 +166,3 @@ function withoutTrailingMarkers(description: string): string {
   }
   return description.slice(0, end);
 }
-
-const normalizeDescription = (description: string): string =>
-  description.normalize('NFC').toLowerCase().replace(/\s+/g, ' ').trim();

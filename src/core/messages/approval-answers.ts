@@ -12,7 +12,7 @@ export function parseApprovalFile(
   text: string,
   { id, name, args, hash }: PendingApproval,
 ): Pick<ApprovalFile, 'decision' | 'always'> | { fault: string } {
-  const value = parseJson(text);
+  const value = parseJson(text.replace(/^\uFEFF/, ''));
   if (value === undefined) return { fault: 'it does not parse as JSON' };
   const file = ApprovalFile.pick({ id: true, decision: true, always: true, call: true, hash: true }).safeParse(value);
   if (!file.success) {

@@ -38,6 +38,7 @@ const SUMMARY_WORDING = {
     current: 'Current step',
     spent: 'Iterations',
     assumed: 'assumed done',
+    unproven: 'unproven',
     by: 'marked done by a person',
     leftOut: 'skipped by a person',
     planned: 'Planned by',
@@ -53,6 +54,7 @@ const SUMMARY_WORDING = {
     current: '当前步骤',
     spent: '已用迭代',
     assumed: '推定完成',
+    unproven: '未经证实',
     by: '手动完成',
     leftOut: '手动跳过',
     planned: '计划来自',
@@ -119,9 +121,11 @@ export function formatStepLine(
   const how =
     step.completed_by === 'timeout'
       ? ` (${words.assumed})`
-      : isByHand(step.completed_by)
-        ? ` (${step.status === 'skipped' ? words.leftOut : words.by})`
-        : '';
+      : step.completed_by === 'text'
+        ? ` (${words.unproven})`
+        : isByHand(step.completed_by)
+          ? ` (${step.status === 'skipped' ? words.leftOut : words.by})`
+          : '';
   const outcome = step.error ?? step.result;
   return `${number}. ${mark} ${truncate(step.description, MAX_STEP_CHARS)}${step.status === 'completed' ? '' : progressSuffix(step)}${how}${outcome ? ` — ${truncate(oneLine(outcome), 160)}` : ''}`;
 }
@@ -204,10 +208,12 @@ type Words = (typeof REPLY_WORDING)[Language];
 export function planNotes(plan: Plan, { status }: RunEndReason, rules: Rules, words: Words): string[] {
   const isDone = status === 'done';
   const assumed = isDone ? plan.steps.filter((step) => step.completed_by === 'timeout').map(shortStep) : [];
+  const unproven = isDone ? plan.steps.filter((step) => step.completed_by === 'text').map(shortStep) : [];
   const failed = isDone ? failedParts(plan).map(stepWithReason) : [];
   const leftOut = isDone ? leftOutSteps(plan).map(stepWithReason) : [];
   return [
     ...(assumed.length > 0 ? [words.assumed(firstFew(assumed).join('; '))] : []),
+    ...(unproven.length > 0 ? [words.unproven(firstFew(unproven).join('; '))] : []),
     ...(failed.length > 0 ? [words.failedSteps(firstFew(failed).join('; '))] : []),
     ...(leftOut.length > 0 ? [words.leftOut(firstFew(leftOut).join('; '))] : []),
     ...unknownAgentNotes(plan, rules, words),

@@ -70,11 +70,14 @@ export const linear: ModePolicy = {
 };
 
 /**
- * Events for steps the current answer declares that are not in the plan yet, as long as no more than `most` are open.
+ * Events for steps the current answer declares that are not in the plan yet, as long as no more than `most` are open. A
+ * list that is given anew names completed steps again; one that is declared alone, with none open, is done again.
  */
 export function declaredStepEvents(session: Session, turn: Turn, most: number): EventBody[] {
   const open = session.plan ? openSteps(session.plan).map((step) => step.description) : [];
-  const known = [...new Set([...open, ...turn.declaredSteps])];
+  const isAlone = open.length === 0 && parseStepDeclarations(turn.text).length === 1;
+  const completed = (isAlone ? [] : (session.plan?.steps ?? [])).filter(({ status }) => status === 'completed');
+  const known = [...new Set([...open, ...turn.declaredSteps, ...completed.map((step) => step.description)])];
   const room = most - open.length;
   const fresh = room > 0 ? parseStepDeclarations(turn.text, known, known.length + room) : [];
   return fresh.map((description, n) => ({

@@ -2,6 +2,7 @@ import { propertyOf } from '../../base/collections.ts';
 import { findJsonSyntaxError, positionAt, positionOfJsonPath } from '../../base/json-position.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/plan-edit.ts';
+import { readForeignPlan } from './foreign-plan.ts';
 
 /**
  * A `plan.json` as a person saved it, with everything in it, or what is wrong with it, where, and what was expected.
@@ -12,7 +13,9 @@ export type EditReading = { edit: EditedPlan; raw: Readonly<Record<string, unkno
  * Parses a saved `plan.json`. `current`: the steps of the current plan; a plan that the daemon wrote is accepted again
  * whatever its size, since only one that grows has to stay within the bounds of a whole plan.
  */
-export function parseEditedPlan(bytes: string, current: readonly Step[] = []): EditReading {
+export function parseEditedPlan(saved: string, current: readonly Step[] = []): EditReading {
+  if (UTF_16.test(saved)) return { fault: 'plan.json looks like UTF-16 text. Save it as UTF-8' };
+  const bytes = saved.replace(/^\uFEFF/, '');
   const large = saveFault(bytes.length, current);
   if (large) return { fault: `plan.json is too large to be read: ${large}` };
   // How the store passes on a byte that is not UTF-8.
@@ -24,6 +27,7 @@ export function parseEditedPlan(bytes: string, current: readonly Step[] = []): E
   } catch {
     return { fault: `plan.json does not parse: ${describeJsonFault(bytes)}` };
   }
+  raw = readForeignPlan(raw);
   const steps = propertyOf(raw, 'steps');
   // Counted before parsing: a million steps would take too long.
   const many = Array.isArray(steps) ? stepsFault(steps.length, current.length) : undefined;
@@ -99,6 +103,9 @@ function stepsText(steps: ReadonlyArray<Omit<SavedStep, 'id'> & { id?: string | 
   }
   return length;
 }
+
+/** Its byte order mark, as the store passes on bytes that are not UTF-8, or a NUL beside the first character. */
+const UTF_16 = /^(?:\udcff\udcfe|\udcfe\udcff|\0?[[{\s]\0|\0[[{\s])/;
 
 function notUtf8(bytes: string, at: number): string {
   const { line, column } = positionAt(bytes, at);

@@ -2,6 +2,7 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { PlanProposal, type PlanRevision, type ProposedStep } from '../../protocol/session/plan-edit.ts';
 import { isSameJson } from '../plan/edited-plan.ts';
 import { stepGraph } from '../plan/step-graph.ts';
+import { comparableDescription } from '../text/content-words.ts';
 
 type StepObject = Exclude<ProposedStep, string>;
 type StepChange = NonNullable<PlanRevision['change']>[number];
@@ -63,13 +64,8 @@ function findRestated(
   { id, description }: StepObject,
   matched: ReadonlySet<string>,
 ): Step | undefined {
-  const words = (text: string) =>
-    text
-      .trim()
-      .replace(/[\s.。]+$/u, '')
-      .toLowerCase();
   const left = steps.filter((step) => step.status !== 'failed' && step.status !== 'skipped' && !matched.has(step.id));
-  const isAlike = (step: Step) => words(step.description) === words(description);
+  const isAlike = (step: Step) => comparableDescription(step.description) === comparableDescription(description);
   return left.find((step) => step.id === id && (step.status === 'pending' || isAlike(step))) ?? left.find(isAlike);
 }
 

@@ -275,7 +275,8 @@ function standingFacts(session: Session): string[] {
       ? [`* ${step.id}, notes: ${truncate(oneLine(step.notes), MAX_REQUEST_LINE)}`]
       : [],
   );
-  const limits = session.limitsByPerson ? [`* limits: ${JSON.stringify(session.limitsByPerson)}`] : [];
+  const named = session.limitsByPerson ?? {};
+  const limits = Object.keys(named).length > 0 ? [`* limits: ${JSON.stringify(named)}`] : [];
   const plans = Object.values(session.shelvedPlans).map(
     (plan) =>
       `* ${plan.id}, paused: ${truncate(oneLine(plan.goal), 200)} (${countCompletedSteps(plan)}/${plan.steps.length})`,

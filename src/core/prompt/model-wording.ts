@@ -27,6 +27,7 @@ const en = {
   allDone: 'Every step is finished. If nothing is missing, answer the person in full, without a tool call.',
   whenDone: 'When the current step is finished, write [Done] with what came out of it.',
   assumed: 'assumed done',
+  unproven: '✓ (unproven)',
   beside: (goal: string, done: number, total: number) =>
     `A plan is paused beside this conversation and stays as it is: "${goal}" (${done}/${total} steps done). Answer the last message by itself. If you use a tool, a plan of its own begins.`,
   reminder: (step: string) =>
@@ -34,9 +35,9 @@ const en = {
   asked: (step: string, iterations: number) =>
     `"${step}" has run ${iterations} iterations. Is it done? Answer with [Done] and its result, or with [Not done] and what is left. Without an answer it is taken as done.`,
   vetoed: (step: string) =>
-    `The claim that "${step}" is done was not accepted: a tool call of that answer failed. Fix it, or write [Blocked] and why.`,
+    `The claim that "${step}" is done was not accepted: the tool call before it failed. Fix it, or write [Blocked] and why.`,
   unworked: (step: string) =>
-    `The claim that "${step}" is done was not accepted: no tool was used in this step. Do the work with the tools, or write [Failed: …] and why it cannot be done.`,
+    `The claim that "${step}" is done was not accepted: no tool was used in this step. Do the work with the tools; if the step is a text, give the whole text in your answer; or write [Failed: …] and why it cannot be done.`,
   unchecked: (step: string, what: string) =>
     `The claim that "${step}" is done was not accepted. Its check says: ${what}`,
   again: (step: string, attempt: number, error: string) =>
@@ -98,14 +99,16 @@ const zh: typeof en = {
   allDone: '所有步骤都已完成。如果没有遗漏，请完整回答对方，不要再调用工具。',
   whenDone: '当前步骤完成后，写 [完成] 并说明结果。',
   assumed: '推定完成',
+  unproven: '✓（未经证实）',
   beside: (goal, done, total) =>
     `有一个计划暂停在旁边，保持不动：“${goal}”（已完成 ${done}/${total} 步）。请只回答最后一条消息。如果使用工具，会开始一个新的计划。`,
   reminder: (step) =>
     `上一条回答没有调用工具，也没有完成步骤，但还有步骤没做完。请继续“${step}”；如果已经完成，写 [完成]（或调用 plan complete_step）；如果需要对方提供信息，请提问，之后会等待回答。`,
   asked: (step, iterations) =>
     `“${step}”已经进行了 ${iterations} 轮。完成了吗？请回答 [完成] 和结果，或者 [未完成] 和还差什么。不回答就视为完成。`,
-  vetoed: (step) => `“${step}”的完成声明没有被接受：那条回答里有工具调用失败了。请修复，或写 [受阻] 和原因。`,
-  unworked: (step) => `“${step}”的完成声明没有被接受：这一步还没有用过任何工具。请用工具完成它，或写 [失败：原因]。`,
+  vetoed: (step) => `“${step}”的完成声明没有被接受：之前的工具调用失败了。请修复，或写 [受阻] 和原因。`,
+  unworked: (step) =>
+    `“${step}”的完成声明没有被接受：这一步还没有用过任何工具。请用工具完成它；如果这一步是写一段文字，请在回答中给出全文；或写 [失败：原因]。`,
   unchecked: (step, what) => `“${step}”的完成声明没有被接受。检查结果：${what}`,
   again: (step, attempt, error) =>
     `“${step}”失败了，再试一次（第 ${attempt} 次）${error ? `：${error}` : ''}。请换一种做法。`,

@@ -42,7 +42,7 @@ export function planEdited(session: Session, plan: Plan, event: EventOf<'plan.ed
     ...session,
     plan: event.changes.length > 0 ? bumpRevision(after, event.at) : plan,
     lastStepNumber: Math.max(session.lastStepNumber, highestStepNumber(after)),
-    limitsByPerson: limits?.to ?? session.limitsByPerson,
+    limitsByPerson: limits ? { ...session.limitsByPerson, ...limits.to } : session.limitsByPerson,
     planSaves: event.save ? addSave(session.planSaves, event.save) : session.planSaves,
     run:
       session.run && limits

@@ -22,6 +22,7 @@ export function reducePlan(session: Session, event: PlanEvent): Session {
       plan: newPlan(session, event),
       ...FRESH_PLAN_PROGRESS,
       reach: session.run?.reach ?? [],
+      limitsByPerson: session.run?.ownLimits ?? null,
       lastStepNumber: highestStepNumber({ steps: event.steps ?? [] }),
       run: session.run && { ...session.run, plannerQuery: null },
     };

@@ -17,7 +17,13 @@ import {
 import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
 import { limitsOfMessage } from '../session/session-messages.ts';
-import { activePlan, endsBackgroundJobs, ownLimitsWhenResumed, planLeftPaused } from '../session/session-queries.ts';
+import {
+  activePlan,
+  endsBackgroundJobs,
+  isPlanResumable,
+  ownLimitsWhenResumed,
+  planLeftPaused,
+} from '../session/session-queries.ts';
 import { FRESH_PLAN_PROGRESS, type PlanProgress, type Session } from '../session/session-state.ts';
 import {
   addStandInMessage,
@@ -27,7 +33,7 @@ import {
   keepRestingRun,
   resetDenials,
 } from './reduce-approval.ts';
-import { withoutReopened } from './reduce-step-end.ts';
+import { NO_REPEATED_CALL, withoutReopened } from './reduce-step-end.ts';
 import { appendStepHistory } from './reduce-turn.ts';
 
 /** A run starts: its message leaves the queue and goes into the next model call. */
@@ -114,7 +120,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
       shelvedProgress: otherProgress,
       stepHistory: [],
     }),
-    ...(plan && { reach: run.reach }),
+    ...(plan && { reach: run.reach, limitsByPerson: run.ownLimits }),
     ...(plan && resumed && withoutReopened(progress, plan.steps, resumed.steps)),
   };
 }
@@ -203,7 +209,7 @@ function newRun(
     besidePlan: pausedPlan,
     spent: { iterations: 0, tokens: 0, cost: 0 },
     idleAnswers: 0,
-    repeatedCall: { key: '', count: 0, call: '' },
+    repeatedCall: NO_REPEATED_CALL,
     failure: null,
     shelvedPlan: null,
     agent: undefined,
@@ -241,11 +247,6 @@ function restingPlanId(session: Session): string | null {
   const { plan, runEnd } = session;
   if (planLeftPaused(session) !== undefined) return null;
   return plan?.status === 'paused' || plan?.status === 'waiting' ? plan.id : (runEnd?.plan ?? null);
-}
-
-/** Whether the current plan is the one that stopped: a completed plan stays completed whatever else is resumed. */
-function isPlanResumable({ plan, runEnd }: Session): boolean {
-  return plan?.status === 'paused' || plan?.status === 'waiting' || (plan !== null && runEnd?.plan === plan.id);
 }
 
 function reopenPlan(

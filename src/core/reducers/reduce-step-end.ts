@@ -7,7 +7,7 @@ import { omitFields, replaceSteps, runningStep, updateStep } from '../plan/plan-
 import { clearOutcome, reopenWithDependents } from '../plan/step-cascade.ts';
 import { groupsAround, isGroup } from '../plan/step-graph.ts';
 import { isSpawnedStep } from '../session/internal-calls.ts';
-import { endRound, type Turn, type WorkRounds } from '../session/run-state.ts';
+import { endRound, type Run, type Turn, type WorkRounds } from '../session/run-state.ts';
 import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
 import { restartChild } from './reduce-child.ts';
 
@@ -15,6 +15,9 @@ export type GroupEvent = EventOf<'step.started' | 'step.completed' | 'step.faile
 
 export const isGroupEvent = (event: { type: string }): event is GroupEvent => GROUP_EVENT_TYPES.has(event.type);
 const GROUP_EVENT_TYPES = new Set(['step.started', 'step.completed', 'step.failed', 'step.skipped', 'step.reopened']);
+
+/** Before the first call of a step. */
+export const NO_REPEATED_CALL: Run['repeatedCall'] = { counts: {}, count: 0, call: '' };
 
 /** A group starts and ends with its steps, and what was skipped because of it is open again when it is. */
 export function reduceGroup(session: Session, plan: Plan, event: GroupEvent): Session {
@@ -103,7 +106,7 @@ export function stepClosed(
       event.type === 'step.skipped' && event.by === 'daemon'
         ? session.closedSteps
         : [...session.closedSteps.filter((id) => id !== event.step), event.step],
-    run: session.run && { ...session.run, idleAnswers: 0, repeatedCall: { key: '', count: 0, call: '' } },
+    run: session.run && { ...session.run, idleAnswers: 0, repeatedCall: NO_REPEATED_CALL },
     turn: session.turn && !spawned ? { ...session.turn, hasClosedStep: true } : session.turn,
   };
 }

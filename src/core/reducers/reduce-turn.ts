@@ -1,4 +1,4 @@
-import { appendItems, getOwn, mapGet } from '../../base/collections.ts';
+import { appendItems, getOwn, hashKey, mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf, PlannerQuery } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
@@ -281,11 +281,15 @@ function updateCall(session: Session, call: TurnCall): Session {
     : session;
 }
 
-function countRepeatedCall(run: Run, call: TurnCall, output: string): Run['repeatedCall'] {
-  const key = `${call.name}\n${call.args}\n${output}`;
-  return key === run.repeatedCall.key
-    ? { ...run.repeatedCall, count: run.repeatedCall.count + 1 }
-    : { key, count: 1, call: `${call.name} ${truncate(call.args, 120)}` };
+/** So many calls made in turn, each with the result it had before, are repeats. */
+const MAX_CYCLE = 6;
+function countRepeatedCall({ repeatedCall: { counts } }: Run, call: TurnCall, output: string): Run['repeatedCall'] {
+  const args = call.args.replace(/\s+/g, ' ');
+  const key = `${call.name} ${hashKey(args)} ${output.length} ${hashKey(output)}`;
+  const count = (getOwn(counts, key) ?? 0) + 1;
+  const latest = Object.keys(counts).slice(1 - MAX_CYCLE);
+  const others = count > 1 ? counts : Object.fromEntries(latest.map((one) => [one, 1]));
+  return { counts: { ...others, [key]: count }, count, call: `${call.name} ${truncate(call.args, 120)}` };
 }
 
 /** How often each tool has failed in a row in the current step, after this call. */

@@ -1,4 +1,4 @@
-import { getOwn, mapGet } from '../../base/collections.ts';
+import { mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
@@ -92,7 +92,6 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
   const own = message.options?.model ?? (named === undefined ? session.runEnd?.ownModel : undefined);
   const model = own ?? session.model ?? rules.model;
   const beside = fromAbove || named !== undefined || first === session.plan?.id ? undefined : planLeftPaused(session);
-  const { limitsByPerson } = (named === undefined ? session : getOwn(session.shelvedProgress, named)) ?? {};
   return [
     ...(named === undefined ? [] : withdrawQuestionEvents(session, 'the person took up another plan')),
     ...away,
@@ -102,7 +101,6 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
       by: message.by ?? 'person',
       limits: resolveLimits(
         rules.limits,
-        (beside === undefined && limitsByPerson) || undefined,
         ownLimitsWhenResumed(session, message, named),
         boundedGrant(message, rules.limits),
       ),
@@ -181,8 +179,7 @@ export function resumeAfterSettings(session: Session, rules: Rules): EventBody[]
   const name = standInReplyName(session, RUN_END.settings, message?.name ?? '');
   const model = runEnd.ownModel ?? session.model ?? rules.model;
   const beside = planLeftPaused(session);
-  const byPerson = (beside === undefined && session.limitsByPerson) || undefined;
-  const limits = resolveLimits(rules.limits, byPerson, ownLimitsWhenResumed(session, undefined, undefined));
+  const limits = resolveLimits(rules.limits, ownLimitsWhenResumed(session, undefined, undefined));
   return [
     {
       ...{ type: 'run.resumed', by: 'daemon', message: name, name, limits },

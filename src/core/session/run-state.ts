@@ -8,7 +8,7 @@ import type { Limits, Mode, ResolvedLimits } from '../../protocol/settings/run-o
 import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 
 export type Run = {
-  /** What began it, where it resumed before it had a plan: `message` is then the \"continue\". */
+  /** What began it, where it resumed before it had a plan. */
   request?: string;
   message: string;
   startedAt: string;
@@ -32,7 +32,8 @@ export type Run = {
   spent: { iterations: number; tokens: number; cost: number | null };
   /** Consecutive answers without a tool call and without a step being closed, while steps were open. */
   idleAnswers: number;
-  repeatedCall: { key: string; count: number; call: string };
+  /** How often the last call gave the same result since there was a new one; `counts`: of each of the latest. */
+  repeatedCall: { counts: Readonly<Record<string, number>>; count: number; call: string };
   /** Consecutive failures of the model; `silent_ms`: from the first to the last; `tries`: how many of each kind. */
   failure: {
     silent_ms: number;

@@ -4,7 +4,7 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END, type SessionStanding } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
-import { sessionDepth } from './child-session.ts';
+import { isFromAncestor, sessionDepth } from './child-session.ts';
 import { checkCallKey } from './internal-calls.ts';
 import { limitsOfMessage, type Message } from './session-messages.ts';
 import type { Session } from './session-state.ts';
@@ -70,12 +70,22 @@ export const isWaitingForSettings = ({ run, runEnd }: Session): boolean =>
   !run && runEnd?.status === 'waiting' && runEnd.reason === RUN_END.settings;
 
 /**
- * The run's own limits when this message resumes it, or resumes the plan that the message names. A run that waited for
- * valid settings keeps the limits it had.
+ * The own limits of a run that this message resumes, or of the plan that it brings back: those that were named hold
+ * until others are. A parent session gives its child new ones each time.
  */
 export function ownLimitsWhenResumed(session: Session, message: Message | undefined, plan: string | undefined): Limits {
-  const before = isWaitingForSettings(session) && plan === undefined ? session.runEnd?.ownLimits : undefined;
-  return { ...before, ...limitsOfMessage(message) };
+  const { runEnd, name } = session;
+  const isOfPlan =
+    session.plan !== null && (plan === session.plan.id || (plan === undefined && !planLeftPaused(session)));
+  const ofPlan = isOfPlan && isPlanResumable(session) ? session.limitsByPerson : runEnd?.ownLimits;
+  const before = plan !== undefined && !isOfPlan ? getOwn(session.shelvedProgress, plan)?.limitsByPerson : ofPlan;
+  const isRenewed = message !== undefined && isFromAncestor(name, message.from);
+  return { ...(!isRenewed && before), ...limitsOfMessage(message) };
+}
+
+/** Whether the current plan is the one that stopped: a completed plan stays completed whatever else is resumed. */
+export function isPlanResumable({ plan, runEnd }: Session): boolean {
+  return plan?.status === 'paused' || plan?.status === 'waiting' || (plan !== null && runEnd?.plan === plan.id);
 }
 
 /** What a run waits for by itself, and until when (ISO 8601): it goes on then. */

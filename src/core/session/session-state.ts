@@ -4,7 +4,7 @@ import type { Plan } from '../../protocol/session/plan.ts';
 import type { PlanSave } from '../../protocol/session/plan-edit.ts';
 import { NO_NONCE } from '../../protocol/session/prompt-tags.ts';
 import type { Reply, RunEndCode, UserQuestion } from '../../protocol/session/reply.ts';
-import type { Mode } from '../../protocol/settings/run-options.ts';
+import type { Limits, Mode } from '../../protocol/settings/run-options.ts';
 import type { SessionReach } from '../../protocol/workspace/daemon-files.ts';
 import type { ChildSession } from './child-session.ts';
 import {
@@ -58,8 +58,8 @@ export type PlanProgress = {
   trustedChecks: readonly string[];
   /** The sessions that everybody may see who had a part in it: its runs search no others. */
   reach: SessionReach;
-  /** Limits a person set in `plan.json`: they outlive the budget window. */
-  limitsByPerson: Plan['limits'] | null;
+  /** Limits named by its message, template or "continue", or set in `plan.json`: they outlive the budget window. */
+  limitsByPerson: Limits | null;
   /** The last save of `plan.json` by a person, for each plan version an editor buffer started from; bounded. */
   planSaves: readonly PlanSave[];
   /** The checkpoints of `work/` at the ends of its steps. */

@@ -84,15 +84,25 @@ const MAX_MARKER_LENGTH = 60;
  */
 const BEFORE_DECLARATION = /^\s{0,40}(?:(?:[-*+•]|\d{1,4}[.)、])\s{0,9}(?:\[[ xX]\]\s{0,9})?)?(\*\*|__)?\s?$/u;
 const STEP_DECLARATION = /^(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s{0,9}#?\d{0,4}(?:\s?\/\s?\d{1,4})?$/iu;
+/** The same with its words in the brackets. `[Step: done]` declares nothing; a number makes it about that step. */
+const WORDED_DECLARATION = /^(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s?[:：]\s?(\S.*)$/iu;
+const STATUS_WORDS =
+  /^\P{L}*(?:(?:not |in |un|in)?(?:done|completed?|finished|progress|running|failed|failure|skip|skipped|blocked|stuck|pending|todo)|hecho|completado|terminado|erledigt|fertig|abgeschlossen|terminé|fait|(?:已|未|尚未|还没)?(?:完成|结束|結束)|完了|失败|失敗|跳过|跳過|受阻|阻塞|进行中|進行中)(?![\p{L}\s])/iu;
 const CHECK_BOX = /^[xX]?$/;
 
-/** The tag of a line that declares a step, and the emphasis that was opened before it; undefined if it has none. */
-export function stepDeclarationOf(line: string): { tag: BracketTag; emphasis: string } | undefined {
+/**
+ * The tag of a line that declares a step, the emphasis that was opened before it, and the description if it stands in
+ * the brackets; undefined if it has none.
+ */
+export function stepDeclarationOf(line: string): { tag: BracketTag; emphasis: string; words?: string } | undefined {
   if (!/^.{0,80}[[【［]/u.test(line)) return undefined;
   const tag = readTags(line).find(({ inside }) => !CHECK_BOX.test(inside));
-  if (tag?.closedAt === undefined || !STEP_DECLARATION.test(tag.inside)) return undefined;
-  const start = BEFORE_DECLARATION.exec(tag.before);
-  return start ? { tag, emphasis: start[1] ?? '' } : undefined;
+  const start = tag?.closedAt === undefined ? null : BEFORE_DECLARATION.exec(tag.before);
+  if (!tag || !start) return undefined;
+  const found = { tag, emphasis: start[1] ?? '' };
+  if (STEP_DECLARATION.test(tag.inside)) return found;
+  const words = /^[\s*_.。]*$/u.test(tag.after) ? WORDED_DECLARATION.exec(tag.inside)?.[1] : undefined;
+  return words === undefined || STATUS_WORDS.test(words) ? undefined : { ...found, words };
 }
 
 /** The lines in which a tag counts: no code, no quotation, no program output, no step declaration. */

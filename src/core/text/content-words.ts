@@ -193,3 +193,12 @@ function splitLongText(long: string): string[] {
   for (let at = 0; at < points.length; at += PASSAGE_LENGTH) parts.push(points.slice(at, at + PASSAGE_LENGTH).join(''));
   return parts;
 }
+
+/** A description as it is compared: case, spaces and the full stop at its end make no other step of it. */
+export const comparableDescription = (description: string): string =>
+  description
+    .normalize('NFC')
+    .toLowerCase()
+    .replace(/\s+/g, ' ')
+    .trim()
+    .replace(/[\s.。;；]+$/u, '');

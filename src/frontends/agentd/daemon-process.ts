@@ -30,7 +30,8 @@ export type DaemonStartOptions = {
 };
 
 /**
- * The daemon as a process: reads its flags, prints `READY <workspace>` once it serves, and stops at SIGTERM or SIGINT.
+ * The daemon as a process: reads its flags, prints `READY <workspace>` once it serves, and stops at SIGTERM, SIGINT,
+ * or SIGHUP.
  * Resolves with the exit code; a second signal ends the process at once.
  */
 export async function runAgentd(
@@ -117,6 +118,15 @@ function waitForStopSignal(): Promise<void> {
         resolve();
       });
     }
+    // Node resets what `nohup` ignores. A terminal that closes may send it more than once.
+    process.on('SIGHUP', () => {
+      if (asked) return;
+      process.stderr.write(
+        'SIGHUP: the terminal was closed; the daemon stops. "agentctl start" keeps one without a terminal.\n',
+      );
+      asked = true;
+      resolve();
+    });
   });
 }
 

@@ -44,7 +44,7 @@ function buildDaemonParser(argv: string[]) {
         'Serves the sessions of a workspace in the foreground: reads messages dropped into',
         '.sessions/<session>/inbox/, works on them, and writes one reply for each to outbox/.',
         'Prints "READY <workspace>" when it is ready; logs to stderr, one JSON object per line.',
-        'SIGTERM or SIGINT stops it within seconds; its work resumes at the next start.',
+        'SIGTERM, SIGINT or SIGHUP (a closed terminal) stops it within seconds; its work resumes at the next start.',
         '"agentctl start" runs it in the background.',
       ].join('\n'),
     )

@@ -9,7 +9,17 @@ export const STEP_STATUSES = ['pending', 'running', 'completed', 'failed', 'bloc
 export const StepStatus = z.enum(STEP_STATUSES);
 export type StepStatus = z.infer<typeof StepStatus>;
 
-export const COMPLETED_BY = ['marker', 'tool', 'transition', 'timeout', 'person', 'agent', 'child', 'parts'] as const;
+export const COMPLETED_BY = [
+  'marker',
+  'tool',
+  'transition',
+  'timeout',
+  'text',
+  'person',
+  'agent',
+  'child',
+  'parts',
+] as const;
 export const CompletedBy = z.enum(COMPLETED_BY);
 export type CompletedBy = z.infer<typeof CompletedBy>;
 
@@ -65,7 +75,9 @@ export const Step = z.object({
   command: z.string().optional().describe('The command that does it, if its template names one.'),
   status: StepStatus,
   result: z.string().optional().describe('Its result, in a few words.'),
-  completed_by: CompletedBy.optional().describe('What decided that it is done, or skipped; `timeout` means assumed.'),
+  completed_by: CompletedBy.optional().describe(
+    'What decided that it is done, or skipped; `timeout` means assumed, `text` only its text shows it, since no tool call succeeded.',
+  ),
   evidence: z.string().optional().describe('The words that decided it.'),
   error: z.string().optional(),
   progress: StepProgress.optional(),

@@ -49,12 +49,20 @@ function readablePart(part: string): string {
   return !MISLEADING.test(key) && sessionFolder(key) === escaped ? key + generation : part;
 }
 
+/** Folders that a disk, a NAS or an unpacker puts into any folder: they are no sessions. */
+const FOREIGN_FOLDERS: ReadonlySet<string> = new Set([
+  ...['lost+found', '$recycle.bin', 'recycler', 'system volume information', '__macosx'],
+  ...['@eadir', '@tmp', '#recycle', '#snapshot', '@recycle', '@recently-snapshot', '@sharebin'],
+]);
+
 /** Whether the daemon treats this folder under `.sessions/` as a session. People may `mkdir` almost any name. */
 export function isSessionFolder(name: string): boolean {
   // Checked for every session in every sweep, where counting bytes took a tenth of the time: no UTF-16 unit takes more
   // than three.
   const fits = name.length * 3 <= MAX_NAME_BYTES || byteLength(name) <= MAX_NAME_BYTES;
-  return name !== '' && !name.startsWith('.') && !/[/\p{Cc}]/u.test(name) && fits;
+  return (
+    name !== '' && !name.startsWith('.') && !/[/\p{Cc}]/u.test(name) && fits && !FOREIGN_FOLDERS.has(name.toLowerCase())
+  );
 }
 
 /** Entries of `outbox/` that are not replies. */

@@ -122,6 +122,8 @@ const EMPTY_FILE = 'the file is empty; write the message into it';
 
 /** Parses a dropped file. A text is kept as typed, except for a leading byte order mark. */
 export function parseMessage(name: string, bytes: Buffer): ParsedMessage {
+  if (/^(?:fffe|feff)/.test(bytes.toString('hex', 0, 2)))
+    return invalidMessage('UTF-16 text, by its first two bytes; save it as UTF-8');
   const bad = firstBadUtf8Byte(bytes);
   if (bad !== undefined)
     return invalidMessage(

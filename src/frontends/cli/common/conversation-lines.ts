@@ -19,6 +19,7 @@ const EN = {
     'browser.returned': 'The agent has its browser back.',
   },
   assumed: 'assumed done',
+  unproven: 'unproven',
   resumed: 'resumed',
   retry: 'will retry',
   joined: 'The message joins the run.',
@@ -35,6 +36,7 @@ export const CONVERSATION_WORDS = {
       'browser.returned': '智能体收回了浏览器。',
     },
     assumed: '推定完成',
+    unproven: '未经证实',
     resumed: '已恢复',
     retry: '将重试',
     joined: '消息已加入当前运行。',
@@ -152,10 +154,11 @@ const STEP_MARKS = {
   'step.reopened': ['dim', '○'],
 } as const satisfies Record<ItemOf<'step'>['event']['type'], Line | null>;
 
-function stepLines({ event, session }: ItemOf<'step'>, { assumed }: typeof EN): Line[] {
+function stepLines({ event, session }: ItemOf<'step'>, { assumed, unproven }: typeof EN): Line[] {
   if (event.type === 'step.added') return [];
   const [colour, mark] = STEP_MARKS[event.type];
-  const note = 'error' in event ? `: ${event.error}` : 'by' in event && event.by === 'timeout' ? ` (${assumed})` : '';
+  const doubts: Partial<Record<string, string>> = { timeout: ` (${assumed})`, text: ` (${unproven})` };
+  const note = 'error' in event ? `: ${event.error}` : ('by' in event && doubts[event.by]) || '';
   return [[colour, `${mark} ${stepLabel(session, event.step)}${note}`]];
 }
 

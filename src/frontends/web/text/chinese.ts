@@ -86,6 +86,7 @@ export const chinese: Words = {
     tool: '模型的工具调用',
     transition: '下一步开始',
     timeout: '推定，没有明确说明',
+    text: '只有文字为证，没有成功的工具调用',
     person: '人工',
     agent: '另一个智能体',
     child: '它的子会话',

@@ -86,6 +86,7 @@ export const english = {
     tool: 'a tool call of the model',
     transition: 'the start of the next step',
     timeout: 'assumed, nothing said so',
+    text: 'its text alone, no tool succeeded',
     person: 'a person',
     agent: 'another agent',
     child: 'its child session',

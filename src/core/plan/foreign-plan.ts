@@ -1,0 +1,52 @@
+/**
+ * The forms in which other programs write plans (TodoWrite, task-master, plain lists), as the form of `plan.json`. What
+ * is in our form already, or in none that is known, stays as it is; so does an empty list, which may be an accident.
+ */
+export function readForeignPlan(raw: unknown): unknown {
+  if (Array.isArray(raw)) return raw.length > 0 ? { steps: raw.map(readForeignStep) } : raw;
+  if (!isRecord(raw)) return raw;
+  const list =
+    raw['steps'] === undefined ? LIST_KEYS.find((key) => Array.isArray(raw[key]) && raw[key].length > 0) : 'steps';
+  const steps = list === undefined ? undefined : raw[list];
+  return Array.isArray(steps) ? { ...raw, steps: steps.map(readForeignStep) } : raw;
+}
+
+const LIST_KEYS = ['todos', 'tasks', 'items'] as const;
+const TEXT_KEYS = ['title', 'content', 'task', 'text', 'name'] as const;
+const NEED_KEYS = ['dependencies', 'depends_on', 'dependsOn'] as const;
+
+/** What others call a status, lower case and without separators. */
+const STATUSES: Readonly<Record<string, string>> = {
+  ...{ done: 'completed', complete: 'completed', finished: 'completed', closed: 'completed' },
+  ...{ open: 'pending', todo: 'pending', inprogress: 'pending', deferred: 'pending', review: 'pending' },
+  ...{ cancelled: 'skipped', canceled: 'skipped', wontfix: 'skipped' },
+};
+const OURS: ReadonlySet<string> = new Set(['pending', 'running', 'completed', 'failed', 'blocked', 'skipped']);
+
+function readForeignStep(step: unknown): unknown {
+  if (typeof step === 'string') return { description: step };
+  if (!isRecord(step)) return step;
+  const text = TEXT_KEYS.map((key) => step[key]).find((value) => typeof value === 'string');
+  const needs = step['needs'] ?? NEED_KEYS.map((key) => step[key]).find(Array.isArray);
+  const status = statusOf(step);
+  return {
+    ...step,
+    ...(step['description'] === undefined && text !== undefined && { description: text }),
+    ...(typeof step['id'] === 'number' && { id: String(step['id']) }),
+    ...(Array.isArray(needs) && {
+      needs: needs.map((need: unknown) => (typeof need === 'number' ? String(need) : need)),
+    }),
+    ...(status !== undefined && { status }),
+  };
+}
+
+/** The status in our words; as it is written where no word is known for it. */
+function statusOf({ status, done, completed }: Readonly<Record<string, unknown>>): unknown {
+  if (status === undefined) return done === true || completed === true ? 'completed' : undefined;
+  if (typeof status !== 'string') return status;
+  const word = status.toLowerCase().replace(/[\s_-]/g, '');
+  return OURS.has(word) ? word : Object.hasOwn(STATUSES, word) ? STATUSES[word] : status;
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
