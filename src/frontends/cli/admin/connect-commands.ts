@@ -176,3 +176,50 @@ export const mcp = defineCommand({
     return 'ok';
   },
 });
+
+export const otel = defineCommand({
+  usage: 'otel',
+  describe: 'Send traces and metrics to a collector of OpenTelemetry, until SIGTERM or SIGINT',
+  builder: (cli) =>
+    cli
+      .option('endpoint', {
+        ...{ type: 'string', requiresArg: true },
+        describe: 'Address of the collector, for OTLP over HTTP',
+        defaultDescription: '$OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318',
+      })
+      .option('since', {
+        ...{ type: 'string', requiresArg: true, coerce: parseSince },
+        describe: 'Send what ended after this time, such as 2026-11-01; by default what is not sent yet',
+      })
+      .option('once', { type: 'boolean', describe: 'Send what there is, and end' })
+      .example('$0 otel --endpoint http://localhost:4318', '')
+      .epilogue(
+        'What was said is sent only with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true. OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and OTEL_EXPORTER_OTLP_HEADERS mean what they mean elsewhere. See docs/server.md.',
+      ),
+  async run(args) {
+    const { env } = process;
+    if (env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true') {
+      printNote('OTEL_SDK_DISABLED is true: nothing is sent.');
+      return 'ok';
+    }
+    const client = await openWorkspaceClient(args);
+    const { openOtlpSender } = await import('../../otel/otlp-sender.ts');
+    const { followWorkspace } = await import('../../otel/follow-workspace.ts');
+    const ended = new AbortController();
+    for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => ended.abort());
+    const sender = openOtlpSender(args.endpoint, env, Date.now());
+    const once = args.once === true;
+    if (!once) print(`SENDING ${sender.to}`);
+    const content = env['OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT']?.toLowerCase() === 'true';
+    const settings = { sender, since: args.since, content, once, signal: ended.signal, complain: printError };
+    await followWorkspace(client, settings);
+    return 'ok';
+  },
+});
+
+function parseSince(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const at = Date.parse(text);
+  if (!Number.isNaN(at)) return at;
+  throw new Error(`--since takes a time such as 2026-11-01 or 2026-11-01T08:00, got ${JSON.stringify(text)}.`);
+}

@@ -1,5 +1,5 @@
 import { config } from '../admin/config-file.ts';
-import { acp, mcp, open, serve, token } from '../admin/connect-commands.ts';
+import { acp, mcp, open, otel, serve, token } from '../admin/connect-commands.ts';
 import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
 import { help } from '../admin/help-pages.ts';
 import { acceptLog, archive, doctor, rebuild, remove, rename, settings } from '../admin/maintenance.ts';
@@ -37,7 +37,7 @@ export const COMMAND_GROUPS: Readonly<Record<string, readonly CliCommand[]>> = {
   'Look closer': [top, plan, why, log, files, diff, usage],
   'The daemon': [stop, restart, status, doctor, service, takeover],
   'Set up': [config, settings, schedule, templates, saveTemplate],
-  Connect: [serve, open, token, acp, mcp],
+  Connect: [serve, open, token, acp, mcp, otel],
   'Look after sessions': [archive, remove, rename, fork, exportCommand, importCommand, rebuild, acceptLog],
   Help: [help],
 };
