@@ -56,6 +56,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
       '@dagrejs/dagre',
       '@hono/node-server',
       '@modelcontextprotocol/server',
+      '@opentelemetry/otlp-transformer',
       '@preact/signals',
       'hono',
       'marked',

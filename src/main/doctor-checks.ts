@@ -5,6 +5,8 @@ import { errorText } from '../base/user-error.ts';
 import type { Client } from '../client/index.ts';
 import { fileSystemAt } from '../daemon/host/disk.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
+import { keysFile } from '../frontends/cli/service/service-files.ts';
+import { findService } from '../frontends/cli/service/service-manager.ts';
 import { WHY_NO_KEY } from '../models/choose-model.ts';
 import type { Config } from '../protocol/settings/config.ts';
 import {
@@ -21,6 +23,7 @@ import type { WorkspacePaths } from '../store/layout/layout.ts';
 import { describeLock } from '../store/workspace/owner-file.ts';
 import { findBrowser, openSandbox, requirePlaywright, runEscapeAttempts } from '../tools/index.ts';
 import { PLACEHOLDER_WORK, resolveEntry } from '../tools/mcp/server-entry.ts';
+import { NO_MODEL } from './model-check.ts';
 
 const MIB = 2 ** 20;
 /** Enough for the logs and replies of a busy day; a tool may fill it in a moment. */
@@ -237,9 +240,22 @@ function isExecutable(command: string, path: string, cwd: string): boolean {
   });
 }
 
+/** Keys and addresses may come from the environment, and a daemon has another one than this shell. */
+export function describeEnvironment(client: Client, { env }: DoctorOptions): Finding {
+  const set = ['OPENAI_API_KEY', 'OPENAI_BASE_URL', 'OPENAI_MODEL'].filter((name) => env[name]);
+  const here = `of this shell, ${set.length > 0 ? `with ${set.join(', ')}` : 'without any OPENAI_ variable'}`;
+  const service = findService(client.paths.root, env);
+  const owner = client.daemon();
+  const other = service
+    ? `. The service ${service.unit} has its own: keys in ${keysFile(service.scope, env)}`
+    : owner && `. The running daemon, process ${owner.pid}, has the one it was started in`;
+  return { what: 'environment', is: 'note', text: `${here}${other ?? ''}` };
+}
+
 /** A running daemon may have a model from its own environment, or flags that cannot be read here. */
 export function excuseRunningDaemon(client: Client, { flags, ask }: DoctorOptions, finding: Finding): Finding {
-  if (finding.is !== 'wrong' || ask || flags.name !== undefined || !client.daemon()) return finding;
+  const isFine = finding.is !== 'wrong' && finding.text !== NO_MODEL;
+  if (isFine || ask || flags.name !== undefined || !client.daemon()) return finding;
   const text = `what the running daemon was started with is not all known here; without it: ${finding.text}`;
   return { ...finding, is: 'note', text };
 }

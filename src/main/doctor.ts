@@ -22,6 +22,7 @@ import {
   checkSessionSettingsFiles,
   checkShell,
   checkWatches,
+  describeEnvironment,
   excuseRunningDaemon,
 } from './doctor-checks.ts';
 import { checkModel } from './model-check.ts';
@@ -48,6 +49,7 @@ export async function runDoctor(question: DoctorOptions): Promise<Finding[]> {
     checkLock(question.env, client),
     checkDaemon(client),
     checkWatches(client),
+    describeEnvironment(client, question),
     ...(await checkModel(effective.model, question, client.paths)).map((one) =>
       excuseRunningDaemon(client, question, one),
     ),

@@ -69,11 +69,17 @@ export async function checkModel(
       ...known(),
     ];
   } catch (error) {
+    const isUnset = name === '' && settings.base_url === undefined && !env['OPENAI_BASE_URL'];
+    if (isUnset && !ask) return [finding('note', NO_MODEL)];
     return [finding('wrong', errorText(error)), ...known()];
   } finally {
     await profiles.saved();
   }
 }
+
+/** Nothing is wrong with a machine on which none was chosen yet. */
+export const NO_MODEL =
+  'none is set yet, so messages will fail. Set one: agentctl start --base-url http://127.0.0.1:11434/v1 --model NAME, or see docs/models.md';
 
 async function checkConfigured(settings: EffectiveModel, { env, name }: { env: NodeJS.ProcessEnv; name: string }) {
   // The request is aborted before anything is sent, but fails if no model is configured.

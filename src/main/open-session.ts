@@ -112,7 +112,7 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
       socket: workspace.paths.browserSocket(name),
       onLost: () => deps.hands().wake(name),
     }),
-    log: (level, text) => log(level, `${name}: ${text}`),
+    log: (level, text, about) => log(level, text, { session: name, ...about }),
   };
   return {
     ports: world,

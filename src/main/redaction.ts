@@ -36,7 +36,7 @@ export function openSecretRedaction(env: NodeJS.ProcessEnv): SecretRedaction {
   return {
     learn,
     text,
-    log: (log) => (level, message) => log(level, text(message)),
+    log: (log) => (level, message, about) => log(level, text(message), about),
     store: (store) => redactStore(store, () => redact),
     tools: (tools) => redactTools(tools, text),
   };

@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import { promisify } from 'node:util';
 import { errorText, isDiskFull } from '../base/user-error.ts';
 import { realClock, timesOf } from '../daemon/host/clock.ts';
+import { type LoggerLevel, openDaemonLog } from '../daemon/host/daemon-log.ts';
 import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
 import type { SessionLease } from '../daemon/host/session-host.ts';
@@ -33,6 +34,7 @@ import {
   trimToShare,
   type Workspace,
 } from '../store/index.ts';
+import { workspacePaths } from '../store/layout/layout.ts';
 import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
 import { openLiveSettings } from './live-settings.ts';
 import { endpointProfiles } from './model-check.ts';
@@ -74,7 +76,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const secrets = openSecretRedaction(options.env);
   secrets.learn({ model: options.flags });
   secrets.learn(settingsFromEnvironment(options.env));
-  const log = secrets.log(createLogger(options.logLevel, options.writeLog));
+  const log = secrets.log(openDaemonLog(options.logLevel, workspacePaths(options.root).log, options.writeLog));
   const workspace = openWorkspace(options.root, {
     now: realClock.now,
     elapsed: realClock.elapsed,
@@ -237,20 +239,6 @@ function cacheModels(env: NodeJS.ProcessEnv, profiles: EndpointProfiles): (setti
     const model = known.get(key) ?? chooseModel(settings, env, profiles);
     known.set(key, model);
     return model;
-  };
-}
-
-export const LOGGER_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
-type LoggerLevel = (typeof LOGGER_LEVELS)[number];
-
-/** Log lines for operators on stderr, one JSON object each. What happens in a session is in its event log, not here. */
-function createLogger(
-  least: LoggerLevel,
-  write: (line: string) => void = (line) => process.stderr.write(line),
-): SessionPorts['log'] {
-  return (level, text) => {
-    if (LOGGER_LEVELS.indexOf(level) < LOGGER_LEVELS.indexOf(least)) return;
-    write(`${JSON.stringify({ at: new Date().toISOString(), level, text })}\n`);
   };
 }
 

@@ -11,7 +11,9 @@ test('the daemon is started, looked at and stopped, and each says so when it is 
   expect((await here(['stop'])).code).toBe(3);
   expect(existsSync(root)).toBe(false);
   expect(await ctl(['start', '--model', 'runbook'])).toMatchObject({ code: 0, err: '' });
-  expect(await here(['start'])).toMatchObject({ code: 3, err: expect.stringContaining('already running') });
+  const again = await here(['start', '--model', 'qwen3', '--base-url', 'http://127.0.0.1:9/v1']);
+  expect(again).toMatchObject({ code: 3, err: expect.stringMatching(/already running: process \d+/) });
+  expect(again.err).toMatch(/agentctl restart .*--model qwen3 --base-url '?http:\/\/127\.0\.0\.1:9\/v1/);
   const status = await ctl(['status', '--json']);
   expect(status.code).toBe(0);
   expect(JSON.parse(status.out)).toMatchObject({
@@ -51,6 +53,30 @@ test('restart keeps the flags of the daemon but those that are given, and starts
   expect(flags(second)).toEqual(kept);
   const failed = await ctl(['restart', '--model', 'scripted:/nowhere/script.json']);
   expect(failed).toMatchObject({ code: 1, err: expect.stringContaining('/nowhere/script.json cannot be read') });
+});
+
+test('start without flags starts the daemon as it was started before, and says what differs', async () => {
+  const { ctl, here, path } = setup();
+  const flags = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(4, -1);
+  const pid = async (): Promise<number> => JSON.parse((await here(['status', '--json'])).out).daemon.pid;
+  const bare = await ctl(['start']);
+  expect([bare.code, bare.err]).toEqual([
+    0,
+    expect.stringMatching(/^No model is configured.*agentctl restart .*--model NAME/),
+  ]);
+  await ctl(['restart', '--model', 'runbook']);
+  await ctl(['stop']);
+  const started = JSON.parse(readFileSync(path('.agentd/started.json'), 'utf8'));
+  writeFileSync(path('.agentd/started.json'), JSON.stringify({ ...started, variables: ['OPENAI_API_KEY'] }));
+  const second = await ctl(['start', '--log-level', 'warn']);
+  expect(second.err).toContain('Set when it was started before, and not now: OPENAI_API_KEY.');
+  expect(second.err).toContain('Starts as before, with --model runbook.');
+  expect(flags(await pid())).toEqual(['--model', 'runbook', '--log-level', 'warn']);
+  await ctl(['stop']);
+  const other = await ctl(['start', '--model', 'scripted:/dev/null']);
+  expect(other.err).toContain('It was started with other flags before: --model runbook');
+  writeFileSync(path('.agentd/started.json'), '{ "args": ');
+  expect(await ctl(['restart', '--model', 'runbook'])).toMatchObject({ code: 0, err: '' });
 });
 
 test('a script is looked for where the command is given, and --wait says when its model fails', async () => {
@@ -237,12 +263,35 @@ test('doctor lists the skills, and says why one is left out', async () => {
   expect(findings).toContainEqual({ what: 'skills', is: 'warning', text: expect.stringContaining('no SKILL.md') });
 });
 
-test('doctor calls a model that is not configured wrong, and does not call one that is', async () => {
+test('doctor says that no model is set, which is not wrong yet, and does not call one that is', async () => {
   const at = unsandboxed();
   const none = await at.ctl(['doctor', '--json']);
-  expect([none.code, none.out]).toEqual([1, expect.stringContaining('No model is configured')]);
+  expect([none.code, JSON.parse(none.out)]).toEqual([
+    0,
+    expect.arrayContaining([{ what: 'model', is: 'note', text: expect.stringContaining('none is set yet') }]),
+  ]);
+  expect((await at.here(['doctor', '--ask'])).code).toBe(1);
+  const nameless = await at.ctl(['doctor', '--base-url', 'http://127.0.0.1:9/v1']);
+  expect([nameless.code, nameless.out]).toEqual([1, expect.stringContaining('no model is named')]);
   const unreachable = await at.ctl(['doctor', '--base-url', 'http://127.0.0.1:9/v1', '--model', 'x']);
   expect([unreachable.code, unreachable.out]).toEqual([0, expect.stringContaining('not called')]);
+});
+
+test('doctor prints a line for each group that is well, every fault, and everything with --verbose', async () => {
+  const at = unsandboxed();
+  const linesOf = async (...words: string[]) =>
+    (await at.here(['doctor', '--model', 'runbook', ...words])).out.split('\n');
+  const quiet = await linesOf();
+  expect(quiet.length).toBeLessThanOrEqual(10);
+  expect(quiet).toContainEqual(expect.stringMatching(/^✓ machine +node, (?=.*\bdisk\b)(?=.*\block\b)/));
+  expect(quiet).toContainEqual(expect.stringMatching(/^· environment +of this shell, /));
+  expect(quiet).not.toContainEqual(expect.stringContaining(process.version));
+  const all = await linesOf('--verbose');
+  expect(all).toContainEqual(expect.stringContaining(process.version));
+  mkdirSync(at.path('skills/bad'), { recursive: true });
+  const broken = await linesOf();
+  expect(broken).toContainEqual(expect.stringMatching(/^! skills .*no SKILL\.md/));
+  expect(broken).toContainEqual(expect.stringMatching(/^✓ settings .*agentd\.json/));
 });
 
 test('doctor --ask says whether the model calls tools, since it could do nothing without', async () => {
@@ -266,6 +315,6 @@ test('doctor --ask says whether the model calls tools, since it could do nothing
   const warning = (words: string) => [0, { what: 'model', is: 'warning', text: expect.stringContaining(words) }];
   expect(await modelFound()).toEqual(warning('did not call the tool it was asked to call. Does the server'));
   expect(await modelFound()).toEqual(warning('set "model": { "tool_calls": "text" }'));
-  const { out } = await at.here(['doctor', '--base-url', server.url, '--model', 'm']);
+  const { out } = await at.here(['doctor', '--verbose', '--base-url', server.url, '--model', 'm']);
   expect(out).toContain('learned (.agentd/endpoints.json): tools: text; streams');
 });

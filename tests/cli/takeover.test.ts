@@ -105,5 +105,5 @@ test('status and doctor say which lock keeps a second daemon out', async () => {
   await at.serveHere(...RUNBOOK);
   expect((await at.here(['status'])).out).toContain('Lock:      kernel lock (flock)');
   expect(JSON.parse((await at.here(['status', '--json'])).out).daemon).toMatchObject({ epoch: 1, lock: 'flock' });
-  expect((await at.here(['doctor', ...RUNBOOK])).out).toContain('kernel lock (flock)');
+  expect((await at.here(['doctor', '--verbose', ...RUNBOOK])).out).toContain('kernel lock (flock)');
 });

@@ -35,6 +35,7 @@ test('a stalled run is ended as failed, reported in the log, and goes on with "c
   fault.on = false;
   expect(on.reply('1.md')).toMatch(/status: failed[\s\S]*reason: stalled/);
   expect(on.logged).toEqual([['error', expect.stringContaining('the run of 1.md has stalled')]]);
+  expect(on.subjects).toEqual([{ run: expect.stringContaining('1'), step: 'step_1' }]);
   on.drop('2.md', 'continue');
   await on.settle();
   expect(on.faults).toEqual([]);

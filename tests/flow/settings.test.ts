@@ -220,7 +220,7 @@ test('a daemon with --config and a path from its own folder: every command knows
   expect(missing.stderr()).toContain(`${join(folder, 'missing.json')} does not exist`);
   const first = await on.start(['--config', 'agentd.json', '--model', 'runbook']);
   expect(await on.ctl('settings')).toMatch(new RegExp(`^mode +${file} +"todo"$`, 'm'));
-  expect(await on.ctl('doctor')).toContain(`✓ configuration  ${file}\n`);
+  expect(await on.ctl('doctor', '--verbose')).toContain(`✓ configuration  ${file}\n`);
   expect(await on.ctl('config', 'set', 'mode', 'dag')).toContain(`The running daemon reads ${file} instead.`);
   writeFileSync(file, '{ "mode": "sideways" }');
   await until(() => on.status()?.settings.from === 'last good', 'the fault');

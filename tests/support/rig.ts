@@ -36,6 +36,8 @@ export type Rig = {
   faults: unknown[];
   /** What was logged: level and text. */
   logged: Array<[string, string]>;
+  /** What each of these lines is about. */
+  subjects: unknown[];
   /** What kept the session from hearing beside a call in flight, in order; null: it was over. */
   troubles: unknown[];
   drop(name: string, content: string): void;
@@ -102,6 +104,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
   const resumed: Rig['resumed'] = [];
   const faults: unknown[] = [];
   const logged: Rig['logged'] = [];
+  const subjects: unknown[] = [];
   const troubles: unknown[] = [];
   /** Daemons that were lost while nothing else was at work: a rig has one session. */
   let lost = 0;
@@ -133,7 +136,10 @@ export async function rig(options: RigOptions): Promise<Rig> {
     owner: options.owner ?? { check() {} },
     diskCapacity: () => self.room,
     createNonce: options.nonce ?? (() => NONCE),
-    log: (level, text) => logged.push([level, text]),
+    log: (level, text, about) => {
+      logged.push([level, text]);
+      subjects.push(about);
+    },
     reportTrouble: (error) => troubles.push(error),
     ...(options.notes && { notes: options.notes }),
     model: {
@@ -207,6 +213,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     children: children.hands,
     faults,
     logged,
+    subjects,
     troubles,
     get worker() {
       return worker;

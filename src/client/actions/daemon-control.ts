@@ -3,8 +3,12 @@ import * as fs from 'node:fs';
 import { hostname } from 'node:os';
 import { formatLocalTime } from '../../base/strings.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
+import { StartedWith } from '../../protocol/workspace/daemon-files.ts';
+import { readTextFile } from '../../store/fs/file-reads.ts';
+import { replaceFile } from '../../store/fs/replace-file.ts';
 import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
+import { parseJson } from '../../store/settings/schema-errors.ts';
 import {
   isLockFree,
   isProcessAlive,
@@ -19,14 +23,26 @@ const START_MS = 60_000;
 const STOP_MS = 20_000;
 const POLL_MS = 50;
 
-/** The daemon's program and the flags it is started with, besides `--workspace`. */
-export type DaemonLaunch = { program: string; args: string[] };
+/**
+ * The daemon's program and the flags it is started with, besides `--workspace`. `variables`: names of those set that it
+ * may read, to be compared at the next start.
+ */
+export type DaemonLaunch = { program: string; args: string[]; variables?: string[] };
+
+/** What the daemon was last started with; undefined where that is not known, or its file cannot be read. */
+export function readLastStart({ started }: WorkspacePaths): StartedWith | undefined {
+  const parsed = parseJson(readTextFile(started) ?? '');
+  return parsed.ok ? StartedWith.safeParse(parsed.value).data : undefined;
+}
 
 /**
  * Starts a daemon that outlives this process, its log in `.agentd/daemon.log`, and returns once it serves every
  * session. Throws `DaemonState` if one is running already, with its output if it exited at once.
  */
-export async function launchDaemon(paths: WorkspacePaths, { program, args }: DaemonLaunch): Promise<WorkspaceOwner> {
+export async function launchDaemon(
+  paths: WorkspacePaths,
+  { program, args, variables = [] }: DaemonLaunch,
+): Promise<WorkspaceOwner> {
   const there = readLiveOwner(paths);
   if (there)
     throw new DaemonState(`A daemon is already running: process ${there.pid}, since ${formatLocalTime(there.at)}.`);
@@ -44,7 +60,11 @@ export async function launchDaemon(paths: WorkspacePaths, { program, args }: Dae
   const ready = await waitUntilReady(child);
   child.stdout?.destroy();
   child.unref();
-  if (ready === 'ready') return requireOwner(paths);
+  if (ready === 'ready') {
+    // On a full disk, the daemon that runs matters more.
+    await replaceFile(paths.started, `${JSON.stringify({ args, variables })}\n`).catch(() => {});
+    return requireOwner(paths);
+  }
   if (ready === 'late') {
     child.kill('SIGTERM');
     throw new WaitedTooLong(`The daemon was not ready within ${START_MS / 1000} s and was stopped. Log: ${paths.log}`);
@@ -79,7 +99,13 @@ function waitUntilReady(child: ChildProcess): Promise<'ready' | 'late' | { exit:
 
 /** What was written to the log since: messages for people first, if there are any. */
 function logSince(log: string, before: number): string {
-  const lines = fs.readFileSync(log).subarray(before).toString().trim().split('\n');
+  const all = fs.readFileSync(log);
+  // The daemon may have begun a new file.
+  const lines = all
+    .subarray(all.length < before ? 0 : before)
+    .toString()
+    .trim()
+    .split('\n');
   const words = lines.filter((line) => !line.startsWith('{'));
   return (words.length > 0 ? words : lines).slice(-20).join('\n') || `It logged nothing. Log: ${log}`;
 }

@@ -3,6 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { resolveSettings } from '../../protocol/settings/effective-settings.ts';
 import { maskKeys } from '../../protocol/settings/env-variable.ts';
+import type { ModelSettings } from '../../protocol/settings/model-settings.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
 import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
@@ -37,6 +38,15 @@ export function assertRestartable(paths: WorkspacePaths, configFile?: string): v
   const { exists, fault } = checkSettingsFile({ path, label, of: 'workspace' });
   const why = exists || configFile === undefined ? fault : `${configFile} does not exist.`;
   if (why !== null) throw new UserError(`${why}\nThe running daemon was not stopped: a new one would do no work.`);
+}
+
+/**
+ * Whether nothing names a model for this workspace: not these flags, not the environment, not the settings file, which
+ * is `configFile` or `agentd.json`. False where that file is invalid.
+ */
+export function namesNoModel(paths: WorkspacePaths, configFile: string | undefined, flags: ModelSettings): boolean {
+  const { value, fault } = readChecked('', () => checkConfig(readTextFile(configFile ?? paths.config), ''));
+  return fault === null && !resolveSettings({ flags, env: process.env, workspace: value }).model.name;
 }
 
 /** The value of a key such as `limits.iterations`, as the file has it; of the whole file without a key. */

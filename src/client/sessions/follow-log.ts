@@ -6,7 +6,7 @@ import { crcOfLine } from '../../store/event-log/log-lines.ts';
 import { hasPosition, readStartFor, streamEventLog } from '../../store/event-log/log-reader.ts';
 import { openForReading } from '../../store/fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../../store/fs/store-errors.ts';
-import type { SessionPaths } from '../../store/layout/layout.ts';
+import { type SessionPaths, sessionPaths } from '../../store/layout/layout.ts';
 
 export type FollowOptions = {
   /** First event number to yield; default 1. */
@@ -96,6 +96,16 @@ export function openLogTail(paths: SessionPaths, from = 1): LogTail {
       readUpTo = now;
     },
   };
+}
+
+/** `changedAt`: when the log last changed, in ms since 1970; 0 if there is none. */
+export type FolderTail = LogTail & { changedAt(): number };
+
+/** The growing log of the session in a folder. */
+export function openTailIn(folder: string): FolderTail {
+  const paths = sessionPaths(folder);
+  const changedAt = () => fs.lstatSync(paths.events, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return { ...openLogTail(paths), changedAt };
 }
 
 /** Differs after every change of the file; empty if there is none. */

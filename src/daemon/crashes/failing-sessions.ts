@@ -67,7 +67,7 @@ export function createFailingSessions(
       const isRetryRequested = known?.isRetryRequested ?? false;
       failing.set(name, { ...trouble, ...context, since, triedAt: clock.elapsed(), isRetryRequested });
       const what = context.isBesideCall ? 'reads nothing new while its call is in flight' : 'cannot be served';
-      if (isNew) log(trouble.is === 'failing' ? 'error' : 'warn', `${name} ${what}: ${trouble.log}`);
+      if (isNew) log(trouble.is === 'failing' ? 'error' : 'warn', `${name} ${what}: ${trouble.log}`, { session: name });
     },
     mayTry,
     requestRetry(name) {
@@ -81,7 +81,7 @@ export function createFailingSessions(
     },
     recover(name) {
       failing.delete(name);
-      log('info', `${name} can be served again`);
+      log('info', `${name} can be served again`, { session: name });
     },
     forget: (name) => void failing.delete(name),
     has: (name) => failing.has(name),

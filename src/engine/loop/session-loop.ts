@@ -5,7 +5,7 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { NO_NOTES, type Notes } from '../../protocol/workspace/memory-notes.ts';
 import { type ApprovalSync, type Intake, openApprovalSync, openIntake } from '../intake/intake.ts';
-import type { Clock, Model, RunSemaphore, SessionPorts } from '../ports/session-ports.ts';
+import type { Clock, LogSubject, Model, RunSemaphore, SessionPorts } from '../ports/session-ports.ts';
 import { openPlanSync, type PlanSync } from '../state/plan-sync.ts';
 import { openSessionLog, type SessionLog } from '../state/session-log.ts';
 
@@ -53,10 +53,14 @@ export type SessionLoop = {
 };
 
 /** Reads the session's event log and opens what its loop works with. `rules` is called each time they are needed. */
-export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<Rules>): Promise<SessionLoop> {
-  const { store, clock } = ports;
+export async function openSessionLoop(given: SessionPorts, rules: () => Promise<Rules>): Promise<SessionLoop> {
+  const { store, clock } = given;
   const { name, eventLog, snapshots } = store;
-  const sessionLog = await openSessionLog(name, eventLog, snapshots, ports.createNonce, ports.runGuarded);
+  const sessionLog = await openSessionLog(name, eventLog, snapshots, given.createNonce, given.runGuarded);
+  const ports: SessionPorts = {
+    ...given,
+    log: (level, text) => given.log(level, text, subjectOf(sessionLog.session)),
+  };
   const signal = createWakeSignal();
   const planSync = openPlanSync(store.plan, sessionLog, clock, signal.ring);
   const approvalSync = openApprovalSync(store.approvals, sessionLog, (text) => ports.log('warn', text));
@@ -93,6 +97,11 @@ export async function openSessionLoop(ports: SessionPorts, rules: () => Promise<
     isShelvingFirst: false,
   };
 }
+
+const subjectOf = ({ run, plan }: Session): LogSubject => ({
+  run: run?.message,
+  step: run ? plan?.steps[plan.current_step_index]?.id : undefined,
+});
 
 /** Gives the browser to the person who holds it in the log, or takes it back. */
 export function handOverBrowser({ sessionLog: { session }, ports }: SessionLoop): void {

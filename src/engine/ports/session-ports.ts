@@ -41,8 +41,11 @@ export type SessionPorts = {
   /** Reports what prevents this session's intake while a call is in flight; null once that is over. */
   reportTrouble?: (error: unknown) => void;
   /** Logs a line for operators. The session's own history is its event log, not this. */
-  log: (level: 'debug' | 'info' | 'warn' | 'error', text: string) => void;
+  log: (level: 'debug' | 'info' | 'warn' | 'error', text: string, about?: LogSubject) => void;
 };
+
+/** What a line of the log is about: names to search for. `run`: the id of its message. */
+export type LogSubject = { session?: string | undefined; run?: string | undefined; step?: string | undefined };
 
 export type RunGuarded = <T>(what: string, run: () => T) => T;
 

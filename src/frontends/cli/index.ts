@@ -31,7 +31,11 @@ export async function runAgentctl(given: string[], parts: CliServices): Promise<
       if (script !== undefined) return EXIT_CODES.ok.code;
       argv.splice(1, 1);
     }
-    const { buildAgentctlParser, expandHelp } = await import('./parser/yargs-parser.ts');
+    const { buildAgentctlParser, expandHelp, isTopHelp, renderTopHelp } = await import('./parser/yargs-parser.ts');
+    if (isTopHelp(argv)) {
+      process.stdout.write(await renderTopHelp(terminalWidth()));
+      return EXIT_CODES.ok.code;
+    }
     await buildAgentctlParser(expandHelp(dashToStdinFlag(argv)), {
       parts,
       width: terminalWidth(),

@@ -17,6 +17,15 @@ const SettingsStatus = z.object({
   warnings: z.array(z.string()).describe('What was ignored in it.'),
 });
 
+/** `.agentd/started.json`: what the daemon was last started with, for the next `agentctl start`. */
+export const StartedWith = z.object({
+  args: z
+    .array(z.string())
+    .describe('Flags of the daemon, with absolute paths; `--log-level` and its value are the last.'),
+  variables: z.array(z.string()).describe('Names of the variables it may read that were set then; not their values.'),
+});
+export type StartedWith = z.infer<typeof StartedWith>;
+
 /**
  * `.agentd/status.json`: what the daemon sees and what it cannot serve. Not authoritative: it may be deleted, and is
  * gone with the daemon.

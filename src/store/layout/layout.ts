@@ -31,6 +31,8 @@ export const workspacePaths = (root: string) => ({
   lock: join(root, '.agentd', 'lock'),
   owner: join(root, '.agentd', 'owner.json'),
   log: join(root, '.agentd', 'daemon.log'),
+  /** What the daemon was last started with. */
+  started: join(root, '.agentd', 'started.json'),
   /** The token that programs present to `agentctl serve`. */
   token: join(root, '.agentd', 'token'),
   /** Further tokens, each with what its holder may do. */

@@ -188,6 +188,7 @@ export const doctor = defineCommand({
   builder: (cli) =>
     addSettingsOptions(cli)
       .option('ask', { type: 'boolean', describe: 'Call the model once' })
+      .option('verbose', { type: 'boolean', describe: 'Print every check, also those that found nothing' })
       .option('json', JSON_OPTION),
   async run(args, parts) {
     const owner = (await openWorkspaceClient(args)).daemon();
@@ -204,10 +205,54 @@ export const doctor = defineCommand({
       ask: args.ask === true,
     });
     if (args.json) printJson(findings);
-    else for (const finding of findings) print(formatFinding(finding));
+    else if (args.verbose) for (const finding of findings) print(formatFinding(finding));
+    else {
+      for (const finding of summarize(findings)) print(formatFinding(finding));
+      printNote('Each check: agentctl doctor --verbose');
+    }
     return findings.some((finding) => finding.is === 'wrong') ? 'error' : 'ok';
   },
 });
+
+/** What is checked, in groups: of a group that is well, one line says so. */
+const CHECK_GROUPS: Readonly<Record<string, readonly string[]>> = {
+  agentd: [],
+  machine: ['node', 'shell', 'disk', 'lock', 'watches', 'browser'],
+  workspace: [],
+  settings: ['configuration', 'mcp', 'skills'],
+  sessions: ['session', 'checkpoints'],
+  daemon: [],
+  jobs: ['job'],
+  environment: [],
+  model: [],
+  sandbox: ['escape'],
+};
+
+/** Every warning and fault. Of what is well, one line a group; notes only where the group has nothing else. */
+function summarize(findings: readonly Finding[]): Finding[] {
+  const grouped = Object.entries(CHECK_GROUPS).flat(2);
+  const others = findings.filter(({ what }) => !grouped.includes(what));
+  const shown = Object.entries(CHECK_GROUPS).flatMap(([group, more]): Finding[] => {
+    const all = findings.filter(({ what }) => what === group || more.includes(what));
+    const faults = all.filter(({ is }) => is === 'warning' || is === 'wrong');
+    const well = all.filter(({ is }) => is === 'ok');
+    if (faults.length + well.length === 0) return all;
+    return well.length === 0 ? faults : [{ what: group, is: 'ok', text: listChecks(group, well) }, ...faults];
+  });
+  return [...shown, ...others];
+}
+
+/** In one line: what the group itself says, and the names of the other checks. */
+function listChecks(group: string, well: readonly Finding[]): string {
+  const [only] = well;
+  if (only && well.length === 1) return only.text;
+  const names = [...new Set(well.map(({ what }) => what))].map((name) => {
+    const found = well.filter(({ what }) => what === name);
+    if (name === group) return found.map(({ text }) => text).join('; ');
+    return name === 'escape' ? `${found.length} attempts to escape blocked` : name;
+  });
+  return names.join(', ');
+}
 
 function formatFinding({ is, what, text }: Finding): string {
   const [first = '', ...more] = stripControls(text).split('\n');

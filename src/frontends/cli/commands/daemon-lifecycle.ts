@@ -2,36 +2,96 @@ import { resolve } from 'node:path';
 import { formatLocalTime as localTime } from '../../../base/strings.ts';
 import { errorText, UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
+import { DaemonState } from '../../../client/sessions/client-errors.ts';
+import { maskKeys } from '../../../protocol/settings/env-variable.ts';
 import {
   addDaemonOptions,
   addSettingsOptions,
   type DaemonFlags,
   daemonArgv,
+  modelSettingsFromFlags,
+  parsePlainDaemonLine,
   readDaemonFlags,
   type SettingsFlags,
 } from '../../command-line.ts';
-import { defineCommand, EXIT_CODES, formatCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
+import {
+  defineCommand,
+  EXIT_CODES,
+  formatCommand,
+  type GlobalOptions,
+  JSON_OPTION,
+  openWorkspaceClient,
+} from '../common/command.ts';
 import { print, printDone, printError, printJson, printNote, stripControls } from '../common/terminal.ts';
 
 export const start = defineCommand({
   usage: 'start',
-  describe: 'Start the daemon in the background',
+  describe: 'Start the daemon in the background; without flags, with those of the last start',
   builder: (cli) => addDaemonOptions(cli),
   async run(args, { program }) {
     const client = await openWorkspaceClient(args);
     if (await throughService(client, 'start', hasSettingsFlags(args))) return 'ok';
-    await startDaemon(client, { program, args: daemonArgv(args) });
+    const owner = client.daemon();
+    if (owner) throw new DaemonState(alreadyRuns(owner, args));
+    await startDaemon(client, program, await flagsForStart(client, args));
     return 'ok';
   },
 });
 
-async function startDaemon(client: Client, launch: { program: string; args: string[] }): Promise<void> {
+/** With the flags that were typed, as they would be given to `restart`. */
+function alreadyRuns({ pid, at }: { pid: number; at: string }, args: GlobalOptions & DaemonFlags): string {
+  const { config, model, baseUrl, apiKeyEnv } = args;
+  const typed = Object.entries({ config, model, 'base-url': baseUrl, 'api-key-env': apiKeyEnv }).flatMap(
+    ([name, value]) => (value === undefined ? [] : [`--${name}`, value]),
+  );
+  const how = typed.length > 0 ? 'To start it with these flags' : 'To start it again, or with other flags';
+  return `A daemon is already running: process ${pid}, since ${localTime(at)}.\n${how}: ${formatCommand(['restart', ...typed], args)}`;
+}
+
+/**
+ * Without any that say which settings and model are meant, those of the last start in this workspace, which a stop or a
+ * reboot does not change. Says so, and what differs.
+ */
+async function flagsForStart({ paths }: Client, typed: DaemonFlags): Promise<DaemonFlags> {
+  const before = (await import('../../../client/actions/daemon-control.ts')).readLastStart(paths);
+  const kept = before && parsePlainDaemonLine(before.args);
+  if (before === undefined || kept === undefined) return typed;
+  const words = before.args.slice(0, -2).map(maskKeys).join(' ');
+  const missing = before.variables.filter((name) => !process.env[name]);
+  if (missing.length > 0)
+    printNote(`Set when it was started before, and not now: ${missing.join(', ')}. Work that needs them will fail.`);
+  if (words === '') return typed;
+  if (hasSettingsFlags(typed)) {
+    if (before.args.slice(0, -2).join('\0') !== daemonArgv(typed).slice(0, -2).join('\0'))
+      printNote(`It was started with other flags before: ${words}`);
+    return typed;
+  }
+  printNote(`Starts as before, with ${words}. Flags given here replace all of these.`);
+  const { logLevel, allowNetworkFs = kept.allowNetworkFs } = typed;
+  return { ...kept, allowNetworkFs, logLevel: logLevel === 'info' ? kept.logLevel : logLevel };
+}
+
+/** Variables that a daemon reads besides its flags. Their values, which may be secret, are not kept. */
+const namesOfVariables = ({ apiKeyEnv }: SettingsFlags): string[] =>
+  ['OPENAI_API_KEY', 'OPENAI_BASE_URL', 'OPENAI_MODEL', apiKeyEnv ?? ''].filter((name) => process.env[name]);
+
+async function startDaemon(client: Client, program: string, flags: DaemonFlags, base?: string): Promise<void> {
+  const args = daemonArgv(flags, base);
+  const launch = { program, args, variables: namesOfVariables(flags) };
   const owner = await client.start(launch).catch((error: unknown) => {
     throw lostStartRace(error) ?? error;
   });
   printDone(`The daemon is running: process ${owner.pid}, workspace ${client.paths.root}, log ${client.paths.log}`);
   const fault = await client.settingsFault();
   if (fault !== null) printError(stripControls(fault));
+  const { namesNoModel } = await import('../../../client/actions/settings-edit.ts');
+  if (
+    fault === null &&
+    namesNoModel(client.paths, flags.config && resolve(flags.config), modelSettingsFromFlags(flags))
+  )
+    printNote(
+      `No model is configured, so messages will fail. Set one: ${formatCommand(['restart', '--base-url', 'http://127.0.0.1:11434/v1', '--model', 'NAME'], { workspace: client.paths.root })}, or: agentctl config set model.name NAME`,
+    );
 }
 
 export const restart = defineCommand({
@@ -47,15 +107,15 @@ export const restart = defineCommand({
     const owner = client.daemon();
     const { config, model, baseUrl, apiKeyEnv } = args;
     const given = Object.entries({ config: config && resolve(config), model, baseUrl, apiKeyEnv });
-    const none: { flags: DaemonFlags; cwd: undefined } = { flags: { logLevel: 'info' }, cwd: undefined };
-    const { flags, cwd } = owner ? flagsOfDaemon(owner.pid) : none;
+    const { flags, cwd } = owner
+      ? flagsOfDaemon(owner.pid)
+      : { flags: await flagsForStart(client, { config, model, baseUrl, apiKeyEnv, logLevel: 'info' }), cwd: undefined };
     const kept: DaemonFlags = { ...flags, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
     const configFile = kept.config && resolve(cwd ?? '', kept.config);
-    const argv = daemonArgv({ ...kept, config: configFile }, model === undefined ? cwd : undefined);
     const { assertRestartable } = await import('../../../client/actions/settings-edit.ts');
     if (owner) assertRestartable(client.paths, configFile);
     if (owner) await client.stop();
-    await startDaemon(client, { program, args: argv });
+    await startDaemon(client, program, { ...kept, config: configFile }, model === undefined ? cwd : undefined);
     return 'ok';
   },
 });
@@ -149,107 +209,6 @@ export const takeover = defineCommand({
     print(`Process ${pid}, owner since ${localTime(since)}, ${how}.`);
     if (next) print(`The workspace already has a new daemon: process ${next.pid}, since ${localTime(next.at)}.`);
     else print(`The workspace is free. Work resumes with the next daemon: ${formatCommand(['start'], args)}`);
-    return 'ok';
-  },
-});
-
-const DEFAULT_PORT = 8377;
-const PORT = { type: 'number', requiresArg: true, default: DEFAULT_PORT, coerce: parsePort } as const;
-const MAX_PORT = 65_535;
-
-export const serve = defineCommand({
-  usage: 'serve',
-  describe: 'Serve the workspace over HTTP on 127.0.0.1, until SIGTERM or SIGINT',
-  builder: (cli) =>
-    cli
-      .option('port', { ...PORT, describe: 'Port to listen on; 0 picks a free one' })
-      .option('socket', {
-        type: 'string',
-        requiresArg: true,
-        describe: 'Listen on this Unix socket too; needs no token, and only you can open it',
-      })
-      .option('allow-host', {
-        ...{ type: 'string', array: true, requiresArg: true, coerce: parseHostNames, default: [] as string[] },
-        describe: 'Name by which a proxy with TLS on this machine is reached; repeatable',
-      })
-      .option('host', { type: 'string', requiresArg: true, hidden: true, coerce: assertLoopback })
-      .option('openai', { type: 'boolean', default: false, describe: 'Serve clients of OpenAI too, below /v1' })
-      .option('mcp', { type: 'boolean', default: false, describe: 'Serve clients of MCP too, as /mcp' })
-      .option('ag-ui', { type: 'boolean', default: false, describe: 'Serve clients of AG-UI too, as /ag-ui' }),
-  async run(args) {
-    // The space for young objects would grow with a burst of requests, and stay as large while a thousand streams wait.
-    (await import('node:v8')).setFlagsFromString('--semi-space-growth-factor=1');
-    const client = await openWorkspaceClient(args);
-    const stopped = new Promise<void>((stop) => {
-      for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop());
-    });
-    const { serveHttp } = await import('../../http/index.ts');
-    const protocols = [
-      ...(args.openai ? [(await import('../../openai/openai-routes.ts')).OPENAI_PROTOCOL] : []),
-      ...(args.agUi ? [(await import('../../ag-ui/ag-ui-routes.ts')).AG_UI_PROTOCOL] : []),
-      ...(args.mcp ? [(await import('../../mcp/index.ts')).mcpProtocol()] : []),
-    ];
-    const server = await serveHttp(client, {
-      ...{ port: args.port, socket: args.socket, complain: printError, protocols, proxied: args.allowHost },
-    });
-    print(`SERVING ${server.url}`);
-    await stopped;
-    await server.close();
-    return 'ok';
-  },
-});
-
-function parseHostNames(names: string[]): string[] {
-  const wrong = names.find((name) => !/^[a-z0-9.-]+$/i.test(name));
-  if (wrong === undefined) return names.map((name) => name.toLowerCase());
-  throw new Error(`--allow-host takes a name such as agentd.example.com, got ${JSON.stringify(wrong)}.`);
-}
-
-/** Others asked for a way to be reached from other machines: there are three, and each has encryption. */
-function assertLoopback(host: string): string {
-  if (['127.0.0.1', 'localhost'].includes(host)) return host;
-  throw new Error(
-    [
-      `agentctl serve listens on 127.0.0.1 only, not on ${host}, since it has no TLS. To reach it from elsewhere:`,
-      '  - forward the port, on the other machine: ssh -L 8377:127.0.0.1:8377 THIS-MACHINE',
-      '  - or serve it in your own network: tailscale serve 8377, with --allow-host THIS-MACHINE.YOUR-NET.ts.net',
-      '  - or put a proxy with TLS in front of it on this machine, with --allow-host ITS-NAME',
-    ].join('\n'),
-  );
-}
-
-function parsePort(value: number): number {
-  if (Number.isSafeInteger(value) && value >= 0 && value <= MAX_PORT) return value;
-  throw new Error(`--port takes a whole number from 0 to ${MAX_PORT}.`);
-}
-
-export const open = defineCommand({
-  usage: 'open',
-  describe: 'Open the page of "agentctl serve" in the browser, and print its address',
-  builder: (cli) =>
-    cli
-      .option('port', { ...PORT, describe: 'Port of the server' })
-      .option('print', { type: 'boolean', describe: 'Only print the address' })
-      .epilogue('The address contains the token of the workspace: do not share it.'),
-  async run(args) {
-    const client = await openWorkspaceClient(args);
-    const { openInBrowser, pageAddress } = await import('../common/page-address.ts');
-    const { address, once } = await pageAddress(client, args.port);
-    print(address);
-    if (!args.print && !(await openInBrowser(once)))
-      printNote('No browser could be opened. Open the address above in one on this machine.');
-    return 'ok';
-  },
-});
-
-export const acp = defineCommand({
-  usage: 'acp',
-  describe: 'Be an agent for an editor, over stdin and stdout (Agent Client Protocol)',
-  builder: (cli) => cli.epilogue('The editor starts it. It starts no daemon: agentctl start'),
-  async run(args) {
-    const client = await openWorkspaceClient(args);
-    const { serveAcp } = await import('../../acp/index.ts');
-    await serveAcp(client, { input: process.stdin, output: process.stdout, complain: printNote });
     return 'ok';
   },
 });

@@ -53,6 +53,8 @@ export type CliCommand = {
   usage: string;
   /** Other names of the command. */
   aliases: readonly string[];
+  /** What it does, in one line. */
+  describe: string;
   register(cli: Argv<GlobalOptions>, services: CliServices, ended: (exit: ExitName) => void): Argv<GlobalOptions>;
 };
 
@@ -75,6 +77,7 @@ export function defineCommand<T extends GlobalOptions>({
   return {
     usage,
     aliases,
+    describe,
     register: (cli, services, ended) =>
       cli.command<T>({
         command: [usage, ...aliases],

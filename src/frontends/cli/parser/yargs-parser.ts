@@ -11,39 +11,10 @@ import {
   versionWithCommit,
   WORKSPACE_OPTION,
 } from '../../command-line.ts';
-import { token } from '../admin/access-tokens.ts';
-import { config } from '../admin/config-file.ts';
-import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
-import { help, PAGES } from '../admin/help-pages.ts';
-import { acceptLog, archive, doctor, rebuild, remove, rename, settings } from '../admin/maintenance.ts';
-import { mcp } from '../admin/mcp-command.ts';
-import { service } from '../admin/service-command.ts';
-import { usage } from '../admin/usage-report.ts';
-import { acp, open, restart, serve, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
-import { list } from '../commands/list.ts';
-import { plan } from '../commands/plan-actions.ts';
-import {
-  approvals,
-  approve,
-  cancel,
-  continueRun,
-  deny,
-  jobs,
-  newConversation,
-  pause,
-  stopRun,
-} from '../commands/run-control.ts';
-import { schedule } from '../commands/schedule-command.ts';
-import { reply, send } from '../commands/send.ts';
-import { log, why } from '../commands/session-history.ts';
-import { show } from '../commands/show.ts';
-import { status } from '../commands/status.ts';
-import { run, saveTemplate, templates } from '../commands/template-commands.ts';
-import { watch } from '../commands/watch-run.ts';
-import { diff, files, restore, undo } from '../commands/work-files-commands.ts';
+import { PAGES } from '../admin/help-pages.ts';
 import type { CliCommand, CliServices, GlobalOptions } from '../common/command.ts';
 import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/command.ts';
-import { chat, top } from '../live/live-commands.ts';
+import { COMMAND_GROUPS, COMMANDS } from './all-commands.ts';
 
 /** Options that may be given several times, and positionals of several words. */
 const REPEATABLE_FLAGS = [
@@ -81,6 +52,7 @@ const BOOLEAN_FLAGS = new Set([
   'no-color',
   'answer-approvals',
   'print',
+  'verbose',
   'system',
   'help',
   'version',
@@ -170,6 +142,7 @@ export function buildAgentctlParser(
 
 /** Added by yargs itself. */
 const COMPLETION_COMMAND = 'completion';
+const COMPLETION_TEXT = 'Print a completion script; name a shell: bash, zsh, fish or powershell';
 
 type DefaultCompletion = (found: (error: Error | null, words: string[] | undefined) => void) => void;
 
@@ -177,7 +150,7 @@ type DefaultCompletion = (found: (error: Error | null, words: string[] | undefin
 function addCompletion(cli: Argv<GlobalOptions>, sessions: string[]): void {
   cli.completion(
     COMPLETION_COMMAND,
-    'Print a completion script; name a shell: bash, zsh, fish or powershell',
+    COMPLETION_TEXT,
     (current: string, args: { _: string[] }, usual: DefaultCompletion, done: (words: string[]) => void) => {
       const [, name, ...words] = args._;
       const takesSession = COMMANDS.some(
@@ -251,34 +224,56 @@ function suggestChoice(message: string, argv: readonly string[]): string {
   return nearest ? `\nDid you mean "${nearest}"?` : '';
 }
 
+/** Whether the help of agentctl itself is asked for, which `renderTopHelp` has. */
+export const isTopHelp = (argv: readonly string[]): boolean =>
+  findCommandWord(argv) === undefined && argv.some((word) => word === '--help' || word === '-h');
+
+/** What `agentctl --help` prints: yargs lists commands, and knows no groups of them. */
+export async function renderTopHelp(width = DOCS_WIDTH): Promise<string> {
+  const help = await buildAgentctlParser([], { ...FOR_HELP, width }).getHelp();
+  const rows = Object.entries(COMMAND_GROUPS).map(([title, commands]) => ({
+    title,
+    rows: commands.map(({ usage, aliases, describe }) => ({
+      usage,
+      text: aliases.length > 0 ? `${describe} (or: ${aliases.join(', ')})` : describe,
+    })),
+  }));
+  rows.at(-1)?.rows.push({ usage: `${COMPLETION_COMMAND} [shell]`, text: COMPLETION_TEXT });
+  const column = Math.max(...rows.flatMap((group) => group.rows.map(({ usage }) => usage.length))) + 4;
+  const groups = rows.map((group) => {
+    const lines = group.rows.map(({ usage, text }) => `  ${usage}`.padEnd(column) + hang(text, column, width));
+    return `${group.title}:\n${lines.join('\n')}\n\n`;
+  });
+  return `${help.replace(/^Commands:\n.*?\n\n(?=Options:)/ms, () => groups.join('')).trimEnd()}\n`;
+}
+
+/** Text in lines of at most `width`, the first of which begins at `column`, where the others are indented to. */
+function hang(text: string, column: number, width: number): string {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1) ?? '';
+    if (line !== '' && column + line.length + word.length >= width) lines.push(word);
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
+  }
+  return lines.join(`\n${' '.repeat(column)}`);
+}
+
+/** A parser that runs nothing. */
+const FOR_HELP = {
+  parts: { program: '', doctor: async () => [], jobs: async () => [], login: async () => '' },
+  ended: () => {},
+  sessions: [],
+};
+
 /**
  * Every command's help as `--help` prints it at that width, for the docs. The first one is that of agentctl itself;
  * `completion` is yargs' own and has no page.
  */
 export async function renderCommandHelp(width = DOCS_WIDTH): Promise<Array<{ command: string; help: string }>> {
-  const setting = {
-    parts: { program: '', doctor: async () => [], jobs: async () => [], login: async () => '' },
-    width,
-    ended: () => {},
-    sessions: [],
-  };
-  const pages: Array<{ command: string; help: string }> = [];
-  for (const name of ['', ...COMMANDS.map(({ usage }) => commandName(usage))]) {
-    const help = await buildAgentctlParser(name === '' ? [] : [name], setting).getHelp();
-    pages.push({ command: name === '' ? 'agentctl' : `agentctl ${name}`, help: `${help.trimEnd()}\n` });
+  const pages = [{ command: 'agentctl', help: await renderTopHelp(width) }];
+  for (const name of COMMANDS.map(({ usage }) => commandName(usage))) {
+    const help = await buildAgentctlParser([name], { ...FOR_HELP, width }).getHelp();
+    pages.push({ command: `agentctl ${name}`, help: `${help.trimEnd()}\n` });
   }
   return pages;
 }
-
-/** Every command, in the order of `--help`. */
-const COMMANDS: readonly CliCommand[] = [
-  ...[start, stop, restart, takeover, status, service],
-  ...[send, run, continueRun, pause, stopRun, cancel, undo, newConversation, approvals, approve, deny],
-  ...[chat, top],
-  ...[list, show, reply, plan, why, jobs, watch, log],
-  ...[files, diff, restore],
-  ...[templates, saveTemplate, schedule],
-  ...[settings, config, usage, help],
-  ...[serve, open, token, acp, mcp],
-  ...[archive, remove, rename, fork, exportCommand, importCommand, rebuild, acceptLog, doctor],
-];

@@ -68,6 +68,11 @@ export function createHttpApp(
   addAnswerPage(app, services.workspace);
   app.get('/healthz', () => jsonAnswer({ status: 'ok' }));
   app.get('/readyz', () => readiness(services.workspace));
+  app.get('/metrics', async (c) => {
+    const { formatMetrics, METRICS_TYPE, readMetrics } = await import('../../../client/inspect/workspace-metrics.ts');
+    const text = formatMetrics(await readMetrics(c.get('client'), services.workspace));
+    return new Response(text, { headers: { 'content-type': METRICS_TYPE, 'cache-control': 'no-store' } });
+  });
   app.get('/openapi.json', () => jsonAnswer(openApiDocument(OPERATIONS, packageVersion())));
   app.get(SOCKET_PATH, (c) => {
     if (!c.env.acceptSocket) throw noSocket();
