@@ -34,6 +34,7 @@ const INLINED = [
     '@hono/node-server',
     'ws',
   ],
+  ...['@restatedev/restate-sdk', '@restatedev/restate-sdk-core'],
   ...['yargs', 'yargs-parser', 'y18n', 'cliui', 'escalade', 'get-caller-file'],
   ...['wrap-ansi', 'ansi-styles', 'strip-ansi', 'ansi-regex', 'string-width'],
 ];

@@ -198,7 +198,13 @@ export function packageVersion(): string {
   return typeof own === 'object' && own !== null && 'version' in own ? String(own.version) : 'unknown';
 }
 
-export type DaemonCommandLine = DaemonFlags & { workspace?: string | undefined };
+export type DaemonCommandLine = DaemonFlags & {
+  workspace?: string | undefined;
+  role?: 'gateway' | 'worker' | undefined;
+  engine?: string | undefined;
+  listen?: string | undefined;
+  clusterDev?: boolean | undefined;
+};
 
 const FLAG_NAMES = {
   '--workspace': 'workspace',

@@ -1,10 +1,12 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { UserError } from '../../base/user-error.ts';
 import { createFile, ensureFolder, syncFolder } from '../fs/durable-write.ts';
 import { listNames } from '../fs/file-reads.ts';
+import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists } from '../fs/store-errors.ts';
-import type { SessionPaths } from '../layout/layout.ts';
+import type { SessionPaths, WorkspacePaths } from '../layout/layout.ts';
 
 /** `events/owner-<epoch>.json`: which worker has claimed a session under that epoch. */
 const SessionClaim = z.object({
@@ -74,4 +76,29 @@ function ownerIn(path: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** `.agentd/cluster.json`: workers may be at work in the workspace, also while no gateway runs. */
+const clusterFileOf = ({ own }: WorkspacePaths): string => join(own, 'cluster.json');
+
+/** Marks the workspace as one that a cluster serves. Called by a gateway, which owns it. */
+export async function markAsCluster(paths: WorkspacePaths, engine: URL): Promise<void> {
+  const mark = { version: 1, engine: engine.origin, at: new Date().toISOString() };
+  await replaceFile(clusterFileOf(paths), `${JSON.stringify(mark, null, 2)}\n`, { durable: true });
+}
+
+/** Throws UserError for a daemon of its own in a workspace of a cluster: both would work on its sessions. */
+export function assertNoCluster(paths: WorkspacePaths): void {
+  if (!fs.existsSync(clusterFileOf(paths))) return;
+  throw new UserError(
+    `The workspace ${paths.root} is served by a cluster, whose workers may be at work: start a gateway (agentd --role gateway), or, once every worker has stopped, remove ${clusterFileOf(paths)} and start again.`,
+  );
+}
+
+/** Throws UserError for a worker in a workspace that no gateway has marked, or that is not mounted. */
+export function assertCluster(paths: WorkspacePaths): void {
+  if (fs.existsSync(clusterFileOf(paths))) return;
+  throw new UserError(
+    `Expected ${clusterFileOf(paths)}, which a gateway writes, and there is none. Mount the workspace here, and start its gateway first: agentd --role gateway`,
+  );
 }
