@@ -45,7 +45,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   },
   daemon: {
     ours: ['engine', 'store', 'schedules', 'protocol', 'base'],
-    packages: ['chokidar', 'proper-lockfile', 'p-queue'],
+    packages: ['chokidar', 'proper-lockfile', 'p-queue', '@restatedev/restate-sdk'],
     node: true,
   },
   client: { ours: ['store', 'schedules', 'core', 'protocol', 'base'], packages: ['diff', 'tar-stream'], node: true },

@@ -9,10 +9,12 @@ import { describeLock } from '../store/workspace/owner-file.ts';
 import { type CrashLoopGuard, openCrashLoopGuard } from './crashes/crash-loop-guard.ts';
 import {
   assessBlame,
+  type CrashHandler,
   readCrashes,
   readCrashNote,
   startCrashHandler,
   startWatchdog,
+  type Watchdog,
   writeCrashes,
 } from './crashes/crash-notes.ts';
 import { GRACE_MS } from './host/clock.ts';
@@ -22,8 +24,8 @@ import { openLocalHost } from './host/session-host.ts';
 import type { ScheduledSessions } from './schedules/occurrence-steps.ts';
 import { startSchedules } from './schedules/schedule-runner.ts';
 import { openUnfinishedSessions, scheduleRetention } from './sessions/background-sweeps.ts';
-import type { OpenPooledSession } from './sessions/pool-state.ts';
-import { openSessionPool } from './sessions/session-pool.ts';
+import type { OpenPooledSession, SessionPoolOptions } from './sessions/pool-state.ts';
+import { openSessionPool, type SessionPool } from './sessions/session-pool.ts';
 import { startStatusFile } from './sessions/status-file.ts';
 import type { WatchFolder } from './watch/folder-watches.ts';
 import { watchWorkspace } from './watch/workspace-watch.ts';
@@ -66,6 +68,8 @@ export type ServeOptions = {
   parentOf?: (name: string) => string | undefined;
   /** Removes expired data of a session; resolves to whether more is left to remove. */
   sweep: (name: string) => Promise<boolean>;
+  /** Where the sessions run; default: in this process. */
+  remote?: () => SessionPool;
   /** How schedules reach sessions; without it none is run. */
   scheduled?: ScheduledSessions;
   /** How long the event loop may be blocked before the watchdog ends the daemon, in ms. */
@@ -97,18 +101,8 @@ export async function serveWorkspace(
   const crashLoop = await openCrashLoopGuardFor(workspace, owner, options);
   const crashHandler = startCrashHandler(workspace.paths.crashNote, owner.since);
   const guard = startWatchdogFor(workspace, owner, options);
-  const sessions = openSessionPool(open, {
-    log,
-    clock,
-    host: openLocalHost(owner, clock),
-    maxOpen: options.mostOpen,
-    logFingerprint: (name) => logFingerprintOf(sessionPaths(workspace.paths.session(name)).events),
-    onDiskFull: disk.reportFull,
-    onQuarantine: wakeParent,
-    crashLoop,
-    runGuarded: guard.runGuarded,
-    runInSession: crashHandler.runInSession,
-  });
+  const parts = { owner, crashLoop, crashHandler, guard, onQuarantine: wakeParent };
+  const sessions = options.remote?.() ?? openPoolHere(workspace, open, options, parts);
   const approvals = deferNames();
   options.hands?.({
     wake: sessions.wake,
@@ -160,6 +154,27 @@ export async function serveWorkspace(
       await guard.stop();
     },
   };
+}
+
+/** The pool of a daemon that runs the sessions itself. */
+function openPoolHere(
+  { paths }: Workspace,
+  open: OpenPooledSession,
+  { log, clock, disk, mostOpen }: ServeOptions,
+  parts: {
+    owner: WorkspaceOwnership;
+    guard: Watchdog;
+    crashHandler: CrashHandler;
+  } & Pick<SessionPoolOptions, 'crashLoop' | 'onQuarantine'>,
+): SessionPool {
+  const { owner, guard, crashHandler, ...others } = parts;
+  return openSessionPool(open, {
+    ...{ log, clock, host: openLocalHost(owner, clock), maxOpen: mostOpen, ...others },
+    logFingerprint: (name) => logFingerprintOf(sessionPaths(paths.session(name)).events),
+    onDiskFull: disk.reportFull,
+    runGuarded: guard.runGuarded,
+    runInSession: crashHandler.runInSession,
+  });
 }
 
 function startSchedulesOf({ paths }: Workspace, owner: WorkspaceOwnership, { scheduled, clock, log }: ServeOptions) {
@@ -243,7 +258,7 @@ function assertLocalFileSystem({ paths }: Workspace, typeOf?: ReadFsType): void 
 }
 
 /** Changes when somebody replaces the event log. '' if unknown. */
-function logFingerprintOf(record: string): string {
+export function logFingerprintOf(record: string): string {
   try {
     return contentKeyOf(fs.lstatSync(record, { bigint: true }));
   } catch (error) {

@@ -210,7 +210,13 @@ export function versionWithCommit(): string {
   }
 }
 
-export type DaemonCommandLine = DaemonFlags & { workspace?: string | undefined };
+export type DaemonCommandLine = DaemonFlags & {
+  workspace?: string | undefined;
+  role?: 'gateway' | 'worker' | undefined;
+  engine?: string | undefined;
+  listen?: string | undefined;
+  clusterDev?: boolean | undefined;
+};
 
 const FLAG_NAMES = {
   '--workspace': 'workspace',

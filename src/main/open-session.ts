@@ -133,8 +133,11 @@ function checkpointsFor(name: string, workspace: Workspace, limits: () => Checkp
 
 function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: SessionDeps): SessionStore {
   const { workspace, owner, secrets, parents, hands } = deps;
-  const closedEpoch = owner.previous?.ended === 'in order' ? owner.previous.epoch : undefined;
-  const store = secrets.store(withFencingToken(workspace.openSession(name, epoch, runGuarded, closedEpoch), owner));
+  const { previous, segmentsOf, check } = owner;
+  const closedEpoch = previous?.ended === 'in order' ? previous.epoch : undefined;
+  const own = segmentsOf === undefined ? undefined : { owner: segmentsOf, check };
+  const opened = workspace.openSession(name, epoch, runGuarded, { closedEpoch, own });
+  const store = secrets.store(withFencingToken(opened, owner));
   const onReply = (): void => {
     const parent = parents.get(name) ?? parentSessionOf(name);
     if (parent !== undefined) hands().wake(parent);
@@ -149,13 +152,28 @@ function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: Se
   };
 }
 
-/** A line that readers would void must be neither written nor acted upon: files would be moved and replies sent. */
-function withFencingToken(store: SessionStore, owner: SessionPorts['owner']): SessionStore {
-  const append: SessionStore['eventLog']['append'] = async (events) => {
-    owner.check();
-    return store.eventLog.append(events);
+/**
+ * A line that readers would void must be neither written nor acted upon: files would be moved and replies sent. The
+ * next owner claims the session before it reads the log. So if there is no claim once a line is on disk, it reads it.
+ */
+function withFencingToken(store: SessionStore, { check }: SessionPorts['owner']): SessionStore {
+  const checked =
+    <Given extends unknown[], Result>(act: (...given: Given) => Promise<Result>) =>
+    async (...given: Given): Promise<Result> => {
+      check();
+      return act(...given);
+    };
+  const { eventLog, snapshots, plan } = store;
+  const sync = async (): Promise<void> => {
+    await eventLog.sync();
+    check();
   };
-  return { ...store, eventLog: { ...store.eventLog, append } };
+  return {
+    ...store,
+    eventLog: { ...eventLog, append: checked(eventLog.append), sync },
+    snapshots: { ...snapshots, save: checked(snapshots.save) },
+    plan: { ...plan, write: checked(plan.write), archive: checked(plan.archive) },
+  };
 }
 
 /** A reply of a child session wakes its parent, because outboxes are not watched. */

@@ -1,13 +1,13 @@
 import * as fs from 'node:fs';
 import { promisify } from 'node:util';
 import { errorText, isDiskFull } from '../base/user-error.ts';
+import { type ClusterRole, openBookFor, serveAs } from '../daemon/cluster/cluster-roles.ts';
 import { realClock, timesOf } from '../daemon/host/clock.ts';
 import { type LoggerLevel, openDaemonLog } from '../daemon/host/daemon-log.ts';
 import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk.ts';
 import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
 import type { SessionLease } from '../daemon/host/session-host.ts';
-import { openSpendingBook } from '../daemon/host/spending.ts';
-import { type DaemonHooks, type ServedWorkspace, serveWorkspace } from '../daemon/serve-workspace.ts';
+import type { DaemonHooks, ServedWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
 import { chooseModel } from '../models/choose-model.ts';
 import type { EndpointProfiles } from '../models/request/endpoint-profiles.ts';
@@ -59,6 +59,8 @@ export type DaemonOptions = {
   /** Receives the lines of the log; by default they go to stderr. */
   writeLog?: (line: string) => void;
   allowNetwork?: boolean;
+  /** What this process does in a cluster; missing: it is a daemon alone. */
+  role?: ClusterRole;
   env: NodeJS.ProcessEnv;
   onLost: (why: Error) => void;
 };
@@ -103,10 +105,8 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const sandbox = openSandbox({ env, hidden: [workspace.paths.root], warn: (text) => log('warn', text) });
   const mcp = openMcpPool({ env, sandbox, log, folderOf: workspace.paths.session, logins: workspace.paths.logins });
   const skills = openSkillStore(workspace.paths.skills);
-  const spending = openSpendingBook({
-    ...{ folder: workspace.paths.usage, clock: realClock, log },
-    budgets: () => currentConfig().budgets,
-  });
+  const budgets = () => currentConfig().budgets;
+  const spending = openBookFor(options.role, { folder: workspace.paths.usage, budgets, clock: realClock, log });
   const complain = logEachOnce((text) => log('warn', text));
   const open = (name: string, owner: SessionLease) =>
     openSessionWorld(name, {
@@ -118,7 +118,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
       ...{ mcp, browsers: pool },
       ...{ secrets, spending },
     });
-  const daemon = await serveWorkspace(workspace, open, {
+  const daemon = await serveAs(options.role, workspace, open, {
     log,
     clock: realClock,
     disk,
@@ -136,16 +136,16 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     scheduled: openScheduledSessions(options.root),
     parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
   });
-  const { owed, notices } = startTelling({
-    ...{ workspace, env, clock: realClock, log, lostServers: mcp.lost },
-    config: currentConfig,
-  });
-  const published = publishLater(workspace.paths.schemas, log);
+  // A worker leaves to its gateway what concerns the workspace as a whole.
+  const isWhole = options.role?.is !== 'worker';
+  const telling = { workspace, env, clock: realClock, log, lostServers: mcp.lost, config: currentConfig };
+  const tells = isWhole ? startTelling(telling) : undefined;
+  const published = isWhole ? publishLater(workspace.paths.schemas, log) : undefined;
   return {
     async stop() {
       await published;
-      await owed.stop();
-      await notices.stop();
+      await tells?.owed.stop();
+      await tells?.notices.stop();
       await daemon.stop();
       settings.close();
       await Promise.all([mcp.close(), pool.close(), spending.close()]);

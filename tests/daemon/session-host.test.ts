@@ -10,7 +10,7 @@ const LEASE: SessionLease = { check: () => {}, epochFor: async (seen) => seen + 
 /** A pool whose host hands out nothing by itself, and what the pool asked of that host. */
 function poolWith(open: OpenPooledSession, mayOpen = (_name: string): boolean => true) {
   const asked: string[] = [];
-  let run: RunSession = async () => {};
+  let run: RunSession = async () => ({ retryInMs: null });
   const host: SessionHost = {
     serve: (given) => {
       run = given;

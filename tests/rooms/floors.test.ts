@@ -32,7 +32,7 @@ const FLOORS: Record<string, readonly string[]> = {
     ...['browser', 'handover', 'mcp', 'memory', 'toolbox', 'index.ts'],
   ],
   models: ['answer', 'request', 'endpoint', 'built-in', 'choose-model.ts'],
-  daemon: ['host', 'crashes', 'watch', 'schedules', 'notices', 'sessions', 'serve-workspace.ts'],
+  daemon: ['host', 'crashes', 'watch', 'schedules', 'notices', 'sessions', 'serve-workspace.ts', 'cluster'],
   client: ['sessions', 'inspect', 'actions', 'history', 'index.ts'],
   frontends: ['command-line.ts', 'agentd', 'http', 'web', 'openai', 'ag-ui', 'acp', 'mcp', 'otel', 'cli'],
   'frontends/http': ['common', 'access', 'routes', 'server', 'index.ts'],

@@ -20,6 +20,8 @@ export type FailingSessions = {
   report(name: string, trouble: SessionTrouble, context: TroubleContext): void;
   /** Whether it may be opened now. A session that is not failing may. */
   mayTry(name: string): boolean;
+  /** When it should be retried, in ms from now; null if it is not failing. */
+  retryInMs(name: string): number | null;
   /** It was woken before it may be retried: retry as soon as allowed. */
   requestRetry(name: string): void;
   /** Names of the sessions whose retry is due and allowed, except those that are open or waiting to be opened. */
@@ -70,6 +72,11 @@ export function createFailingSessions(
       if (isNew) log(trouble.is === 'failing' ? 'error' : 'warn', `${name} ${what}: ${trouble.log}`, { session: name });
     },
     mayTry,
+    retryInMs(name) {
+      const trouble = failing.get(name);
+      if (!trouble || trouble.isBesideCall) return null;
+      return trouble.isRetryRequested || trouble.is === 'too many files' ? MIN_RETRY_MS : RETRY_MS;
+    },
     requestRetry(name) {
       const trouble = failing.get(name);
       if (trouble) trouble.isRetryRequested = true;

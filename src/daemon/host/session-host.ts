@@ -7,13 +7,18 @@ export type SessionLease = OwnerCheck & {
   epochFor(seen: number): Promise<number>;
   /** Who had that right before, and how that owner ended; undefined if nobody did. */
   readonly previous: { epoch: number; ended: PreviousEnd } | undefined;
+  /** If several processes write to the session's log: who this one is. Its segments are then its own. */
+  readonly segmentsOf?: string;
 };
 
 /**
  * Runs a session in this process under that lease; one that already runs here is woken. Resolves when the session is
  * closed, whether or not it could be served. Never rejects.
  */
-export type RunSession = (name: string, lease: SessionLease) => Promise<void>;
+export type RunSession = (name: string, lease: SessionLease) => Promise<SessionRunEnd>;
+
+/** `retryInMs`: the session could not be served, and should be run again then; null if it was. */
+export type SessionRunEnd = { retryInMs: number | null };
 
 /**
  * Decides who works on a session, and when. No session runs twice at once, in whatever processes; a wake of one that
@@ -32,7 +37,7 @@ export type SessionHost = {
 
 /** The host of a workspace with one daemon: whoever owns the workspace runs every session of it, here and at once. */
 export function openLocalHost(owner: SessionLease, clock: Clock): SessionHost {
-  let run: RunSession = async () => {};
+  let run: RunSession = async () => ({ retryInMs: null });
   let isStopped = false;
   const wake = (name: string): void => {
     if (!isStopped) void run(name, owner);

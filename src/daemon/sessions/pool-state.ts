@@ -5,7 +5,7 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { CrashLoopGuard } from '../crashes/crash-loop-guard.ts';
 import { createFailingSessions, type FailingSessions } from '../crashes/failing-sessions.ts';
 import { createOpeningPause, type OpeningPause } from '../host/run-limits.ts';
-import type { SessionHost, SessionLease } from '../host/session-host.ts';
+import type { SessionHost, SessionLease, SessionRunEnd } from '../host/session-host.ts';
 
 /** What the session pool knows of its sessions. */
 export type Pool = {
@@ -16,7 +16,7 @@ export type Pool = {
   /** Handed to this process, and not opened yet. In order of arrival. */
   readonly waiting: Map<string, SessionLease>;
   /** Reports the end of a session's run to the host. */
-  readonly runEnds: Map<string, (() => void)[]>;
+  readonly runEnds: Map<string, ((end: SessionRunEnd) => void)[]>;
   readonly failing: FailingSessions;
   /** How the last worker of a session failed, until the next one has been informed. */
   readonly previousFailures: Map<string, PreviousFailure>;
@@ -32,6 +32,7 @@ export type OpenPooledSession = (name: string, lease: SessionLease) => Promise<O
 
 /** One session that is open, or is being opened or closed. */
 export type PoolEntry = {
+  lease: SessionLease;
   worker: SessionWorker | null;
   opening: Promise<SessionWorker | null>;
   lastUsed: number;
@@ -50,6 +51,8 @@ export type SessionPoolOptions = {
   host: SessionHost;
   /** Sessions open at once. */
   maxOpen: number;
+  /** Other processes work on the same sessions: an idle one is closed at once, and the host retries those that fail. */
+  isShared?: boolean;
   /** Changes when somebody changed a session's event log: a reason to retry a quarantined one. */
   logFingerprint: (name: string) => string;
   /** A write found no disk space. */
@@ -95,9 +98,19 @@ export function wakeOpen({ live, options }: Pool, name: string): boolean {
 }
 
 /** Reports the end of a run to the host, unless the session is open or about to be. */
-export function endRun({ live, waiting, runEnds }: Pool, name: string): void {
+export function endRun({ live, waiting, runEnds, failing }: Pool, name: string): void {
   if (live.has(name) || waiting.has(name)) return;
   const ends = runEnds.get(name) ?? [];
   runEnds.delete(name);
-  for (const end of ends) end();
+  for (const end of ends) end({ retryInMs: failing.retryInMs(name) });
+}
+
+/** Why this process may not work on the session any more; undefined if it may. */
+export function whyLost({ lease }: PoolEntry): unknown {
+  try {
+    lease.check();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
 }

@@ -1,8 +1,9 @@
 import { errorText } from '../../base/user-error.ts';
 import { openSessionWorker, type SessionWorker } from '../../engine/loop/worker.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
+import { SessionTakenError } from '../../store/session/session-claim.ts';
 import { classifyTrouble, type UnservedSession } from '../crashes/failing-sessions.ts';
-import type { SessionLease } from '../host/session-host.ts';
+import type { SessionLease, SessionRunEnd } from '../host/session-host.ts';
 import {
   createPool,
   endRun,
@@ -12,6 +13,7 @@ import {
   type PoolEntry,
   type SessionPoolOptions,
   wakeOpen,
+  whyLost,
 } from './pool-state.ts';
 
 /** A session that has worked for this long after trouble is healthy. */
@@ -39,6 +41,8 @@ export type SessionPool = {
   /** Why it is not served until a person intervenes; undefined if it is. */
   quarantineReason(name: string): string | undefined;
   openNames(): Iterable<string>;
+  /** Wakes every open session, and closes those that another process has taken over. */
+  checkOpen(): void;
   counts(): { open: number; waiting: number };
   listUnserved(): UnservedSession[];
   stop(graceMs: number): Promise<void>;
@@ -74,6 +78,13 @@ export function openSessionPool(open: OpenPooledSession, options: SessionPoolOpt
       for (const name of failing.takeOutOfSpace()) wake(pool, name);
     },
     openNames: () => live.keys(),
+    checkOpen() {
+      for (const [name, entry] of [...live].filter(([, { isClosing }]) => !isClosing)) {
+        const lost = whyLost(entry);
+        if (lost === undefined) wakeOpen(pool, name);
+        else handleFailure(pool, name, entry, lost);
+      }
+    },
     counts: () => ({ open: live.size, waiting: waiting.size }),
     listUnserved: () => [...failing.list(), ...crashLoop.listSuspended()],
     async stop(graceMs) {
@@ -94,7 +105,7 @@ function wake(pool: Pool, name: string): void {
 }
 
 /** See `RunSession`. A session in trouble is not opened before its time; the host is asked for it again then. */
-function run(pool: Pool, name: string, lease: SessionLease): Promise<void> {
+function run(pool: Pool, name: string, lease: SessionLease): Promise<SessionRunEnd> {
   const { failing, waiting, runEnds } = pool;
   return new Promise((end) => {
     runEnds.set(name, [...(runEnds.get(name) ?? []), end]);
@@ -138,7 +149,7 @@ function makeRoom(pool: Pool): void {
 function start(pool: Pool, name: string, lease: SessionLease): void {
   const now = pool.options.clock.elapsed();
   const entry: PoolEntry = {
-    ...{ opening: Promise.resolve(null), worker: null, isClosing: false },
+    ...{ lease, opening: Promise.resolve(null), worker: null, isClosing: false },
     ...{ lastUsed: now, since: now },
   };
   pool.live.set(name, entry);
@@ -197,7 +208,11 @@ function portsOf(pool: Pool, name: string, entry: PoolEntry, ports: SessionPorts
   return {
     ...ports,
     runGuarded: (what, run) => runGuarded(name, what, run),
-    reportIdle: () => pool.live.get(name) === entry && crashLoop.onIdle(name),
+    reportIdle() {
+      if (pool.live.get(name) !== entry) return;
+      crashLoop.onIdle(name);
+      if (pool.options.isShared && entry.worker?.isIdle && !entry.isClosing) void close(pool, name);
+    },
     reportTrouble: (error: unknown) => handleIntakeTrouble(pool, name, entry, error),
   };
 }
@@ -205,6 +220,11 @@ function portsOf(pool: Pool, name: string, entry: PoolEntry, ports: SessionPorts
 function handleFailure(pool: Pool, name: string, entry: PoolEntry, error: unknown): void {
   const { failing, options } = pool;
   if (pool.live.get(name) !== entry) return;
+  if (error instanceof SessionTakenError) {
+    options.log('info', `${name}: ${error.message}`);
+    void close(pool, name, 0, 'another worker took the session over');
+    return;
+  }
   const trouble = classifyTrouble(error);
   // A full or missing disk is not caused by a message; a bug may be.
   pool.previousFailures.set(name, { after: trouble.is === 'failing' ? 'error' : 'trouble', error: trouble.why });
@@ -270,10 +290,11 @@ function check(pool: Pool): void {
   const now = pool.options.clock.elapsed();
   for (const [name, { worker, isClosing, lastUsed, since }] of live) {
     if (isClosing || !worker) continue;
-    if (worker.isIdle && now - lastUsed > UNLOAD_AFTER_MS) void close(pool, name);
+    if (worker.isIdle && now - lastUsed > (pool.options.isShared ? 0 : UNLOAD_AFTER_MS)) void close(pool, name);
     else if (failing.isRecovering(name) && now - since > HEALTHY_AFTER_MS) failing.recover(name);
   }
   pool.openingPause.relax();
-  for (const name of failing.takeDue((one) => live.has(one) || waiting.has(one))) pool.options.host.wake(name);
+  if (!pool.options.isShared)
+    for (const name of failing.takeDue((one) => live.has(one) || waiting.has(one))) pool.options.host.wake(name);
   openWhereRoom(pool);
 }

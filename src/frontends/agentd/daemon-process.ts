@@ -2,12 +2,14 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { errorText, UserError } from '../../base/user-error.ts';
+import { errorText, InvalidArgument, UserError } from '../../base/user-error.ts';
 import type { ModelSettings } from '../../protocol/settings/model-settings.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { isInSessionFolder, trustedPathFolders } from '../../protocol/workspace/session-names.ts';
 import {
   AGENTD_EXIT_CODES,
+  type DaemonCommandLine,
+  daemonArgv,
   type LogLevel,
   modelSettingsFromFlags,
   parsePlainDaemonLine,
@@ -24,6 +26,10 @@ export type DaemonStartOptions = {
   logLevel: LogLevel;
   /** Start even if the workspace is on a network file system. */
   allowNetwork: boolean;
+  /** What this process does in a cluster; missing: it is a daemon alone. */
+  role?: { is: 'gateway'; engine: URL } | { is: 'worker'; engine: URL; listen: { host: string; port: number } };
+  /** Start a whole cluster on this machine, whose processes get these arguments. */
+  clusterArgv?: string[];
   env: NodeJS.ProcessEnv;
   /** Ownership of the workspace was lost: nothing may be written any more. */
   onLost: (why: Error) => void;
@@ -45,8 +51,11 @@ export async function runAgentd(
     if (!start) return 0;
     leaveSessionFolders(start);
     const signalled = waitForStopSignal();
+    const cluster = start.clusterArgv;
     const notice = openServiceNotice(start.root, start.env);
-    const daemon = await run(start);
+    const daemon = cluster
+      ? await (await import('./cluster-dev.ts')).startClusterDev(start.root, cluster)
+      : await run(start);
     process.stdout.write(`READY ${start.root}\n`);
     notice.ready();
     await signalled;
@@ -73,12 +82,30 @@ async function parseStartOptions(argv: string[]): Promise<DaemonStartOptions | n
     flags: modelSettingsFromFlags(args),
     logLevel: args.logLevel,
     allowNetwork: args.allowNetworkFs ?? false,
+    ...(args.role && { role: roleOf(args.role, args) }),
+    ...(args.clusterDev && { clusterArgv: daemonArgv(args) }),
     env: process.env,
     onLost: (why) => {
       process.stderr.write(`This daemon no longer owns the workspace: ${why.message}. It writes nothing more.\n`);
       process.exit(AGENTD_EXIT_CODES.lost.code);
     },
   };
+}
+
+function roleOf(
+  is: 'gateway' | 'worker',
+  { engine: given, listen }: DaemonCommandLine,
+): NonNullable<DaemonStartOptions['role']> {
+  const engine = given !== undefined && URL.canParse(given) ? new URL(given) : undefined;
+  if (engine?.protocol !== 'http:')
+    throw new InvalidArgument(`--engine takes an address such as http://127.0.0.1:8080, got ${JSON.stringify(given)}.`);
+  if (is === 'gateway') return { is, engine };
+  const [, host, port] = /^(.+):(\d{1,5})$/.exec(listen ?? '') ?? [];
+  if (host === undefined || !(Number(port) > 0 && Number(port) < 65536))
+    throw new InvalidArgument(
+      `A worker needs --listen with an address and a port, such as 10.0.0.7:9080, got ${JSON.stringify(listen)}.`,
+    );
+  return { is, engine, listen: { host, port: Number(port) } };
 }
 
 /**

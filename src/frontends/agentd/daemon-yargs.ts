@@ -28,7 +28,7 @@ export async function renderAgentdHelp(width = DOCS_WIDTH): Promise<string> {
   return `${await buildDaemonParser([]).wrap(width).getHelp()}\n`;
 }
 
-const SWITCHES: ReadonlySet<string> = new Set(['allow-network-fs', 'help', 'version', 'h', 'V']);
+const SWITCHES: ReadonlySet<string> = new Set(['allow-network-fs', 'cluster-dev', 'help', 'version', 'h', 'V']);
 
 function buildDaemonParser(argv: string[]) {
   const cli: Argv = yargs(argv)
@@ -62,5 +62,32 @@ function buildDaemonParser(argv: string[]) {
       throw new UserError(`${message ?? errorText(error)}${near}\nSee: agentd --help`, AGENTD_EXIT_CODES.usage.code);
     })
     .epilogue(formatAgentdExitCodes());
-  return addDaemonOptions(cli);
+  return addClusterOptions(addDaemonOptions(cli));
+}
+
+function addClusterOptions<T>(cli: Argv<T>) {
+  return cli
+    .option('role', {
+      choices: ['gateway', 'worker'] as const,
+      requiresArg: true,
+      describe: 'What this process does in a cluster (docs/cluster.md)',
+      implies: 'engine',
+    })
+    .option('engine', {
+      type: 'string',
+      requiresArg: true,
+      describe: "Ingress of the cluster's Restate server, such as http://10.0.0.5:8080",
+      implies: 'role',
+    })
+    .option('listen', {
+      type: 'string',
+      requiresArg: true,
+      describe: 'Address at which a worker takes calls of the engine, such as 10.0.0.7:9080',
+      implies: 'role',
+    })
+    .option('cluster-dev', {
+      type: 'boolean',
+      describe: 'Start a whole cluster on this machine: engine, balancer, gateway, two workers',
+      conflicts: ['role', 'engine', 'listen'],
+    });
 }

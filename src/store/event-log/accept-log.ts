@@ -74,12 +74,22 @@ export async function acceptSoundPart(
       await copySegment(file, staged, offset).finally(() => fs.closeSync(file));
     }
     await syncFolder(aside);
+    dropNumber(paths);
     wrapDiskErrors('replace', paths.events, () => fs.renameSync(staged, paths.events));
   } finally {
     fs.rmSync(staged, { force: true });
   }
   await syncFolder(paths.folder);
   return name;
+}
+
+/** A segment that was begun in a cluster has its number already, and would count in place of the new file. */
+function dropNumber(paths: SessionPaths): void {
+  const segments = openSegments(paths);
+  const number = segments?.current.number;
+  segments?.close();
+  const numbered = number === undefined ? undefined : paths.segment(number);
+  if (numbered !== undefined && statIfExists(numbered)?.ino === statIfExists(paths.events)?.ino) fs.rmSync(numbered);
 }
 
 function keepLog(from: string, to: string): void {

@@ -5,39 +5,29 @@ import { createMutex } from '../../base/async.ts';
 import type { EventLog } from '../../engine/ports/store-ports.ts';
 import type { Event, EventBody } from '../../protocol/session/event.ts';
 import { LOG_START } from '../../protocol/session/log-entry.ts';
-import { coalesceSyncs, syncFolder, type WriteBytes, writeAll } from '../fs/durable-write.ts';
+import { coalesceSyncs, syncFolder, writeAll } from '../fs/durable-write.ts';
 import { watchFolderIdentity } from '../fs/open-folder.ts';
-import { CorruptLogError, DiskError, FencedError, ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
+import { FencedError, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
-import { decodeEventLines, stampEvents } from './event-codec.ts';
-import { crcOfLine, readBytes } from './log-lines.ts';
-import type { LogExtent } from './log-reader.ts';
+import { stampEvents } from './event-codec.ts';
+import { crcOfLine } from './log-lines.ts';
 import { readEventLog } from './log-reader.ts';
-import type { SessionToken } from './log-writers.ts';
 import { assertEndIsThere, NOTHING_PENDING } from './lost-end.ts';
-import { rotateSegment } from './rotate.ts';
+import {
+  assertUnchangedSince,
+  assertUntouched,
+  type EventLogOptions,
+  type LogEnd,
+  type OpenLog,
+  type OwnSegments,
+  openFile,
+  writtenBytes,
+} from './open-log.ts';
+import { isOwnSegment, nameAsCurrent, rotateSegment } from './rotate.ts';
 import { listCuts, saveTornTail } from './torn-tail.ts';
 
-const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR } = fs.constants;
-const IDENTITY_CHECK_MS = 1000;
 /** A segment is rotated once it is this large. */
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
-
-export type EventLogOptions = {
-  /** Wall-clock time; stored, never compared. */
-  now: () => Date;
-  /** Milliseconds of a monotonic clock. */
-  elapsed: () => number;
-  /** The writer's epoch. A log that contains a newer one is continued under that number. */
-  epoch: number;
-  /** Proves that no other worker has this session open. */
-  token: SessionToken;
-  /** The epoch of the last daemon if it ended in order: all that it wrote was on disk. */
-  closedEpoch?: number | undefined;
-  segmentBytes?: number;
-  /** The two disk calls that fail in practice, replaced by tests. */
-  disk?: { write: WriteBytes; sync: (fd: number) => Promise<void> };
-};
 
 /** Coalesced, because a daemon that opens hundreds of sessions at once syncs their common folder for each of them. */
 const syncSessionsFolder = coalesceSyncs(syncFolder);
@@ -47,31 +37,6 @@ const realDisk = {
   sync: promisify(fs.fdatasync),
 };
 
-/** The end of the event log, as this writer knows it. */
-type LogEnd = Pick<LogExtent, 'mark' | 'segment' | 'crc' | 'epoch'> & { bytes: number };
-
-/** A log in use by its writer. */
-type OpenLog = Required<Omit<EventLogOptions, 'closedEpoch'>> & {
-  closedEpoch: number | undefined;
-  paths: SessionPaths;
-  /** Whether the session's folder is still the one that was there when the log was opened. */
-  isSameFolder: () => boolean;
-  fd: number | undefined;
-  end: LogEnd | undefined;
-  /** Bytes of segments rotated since the log was opened. Counting them, the number of written bytes only grows. */
-  rotatedBytes: number;
-  /** Bytes known to be on disk, counted the same way; -1 if not even the empty file is. */
-  syncedBytes: number;
-  /** The last event known to be on disk. */
-  syncedSeq: number;
-  /** The end was compared with the files that show how long the log had been. */
-  isEndChecked: boolean;
-  isNameDurable: boolean;
-  identityCheckedAt: number;
-  failure: unknown;
-  syncInFlight: Promise<void> | undefined;
-};
-
 /**
  * The session's event log, for its only writer. A failed append leaves no byte behind. After a failed sync, every
  * append and sync throws until the log is reopened and read again, because the kernel may drop what it could not write
@@ -79,7 +44,7 @@ type OpenLog = Required<Omit<EventLogOptions, 'closedEpoch'>> & {
  */
 export function openEventLog(paths: SessionPaths, options: EventLogOptions): EventLog & { close(): Promise<void> } {
   const log: OpenLog = {
-    ...{ segmentBytes: MAX_SEGMENT_BYTES, disk: realDisk, closedEpoch: undefined, ...options, paths },
+    ...{ segmentBytes: MAX_SEGMENT_BYTES, disk: realDisk, closedEpoch: undefined, own: undefined, ...options, paths },
     ...{ isSameFolder: watchFolderIdentity(paths.folder), isNameDurable: false, isEndChecked: false },
     ...{ fd: undefined, end: undefined, failure: undefined, syncInFlight: undefined },
     ...{ rotatedBytes: 0, syncedBytes: -1, syncedSeq: 0, identityCheckedAt: Number.NEGATIVE_INFINITY },
@@ -104,8 +69,6 @@ export function openEventLog(paths: SessionPaths, options: EventLogOptions): Eve
   };
 }
 
-const writtenBytes = ({ rotatedBytes, end }: OpenLog): number => rotatedBytes + (end?.bytes ?? 0);
-
 type ReadLog = Parameters<EventLog['read']>;
 
 async function read(log: OpenLog, ...[each, from = LOG_START, pending = () => NOTHING_PENDING]: ReadLog) {
@@ -116,8 +79,13 @@ async function read(log: OpenLog, ...[each, from = LOG_START, pending = () => NO
   if (!log.isEndChecked || torn > 0) await assertEndIsThere(paths, extent, pending(), log.closedEpoch);
   log.isEndChecked = true;
   log.end = { mark, segment, crc, epoch, bytes: good };
-  if (good + torn === 0) return 'read';
+  if (good + torn === 0 && !log.own) return 'read';
+  await nameAsCurrent(paths, segment);
   const file = openFile(log);
+  if (log.own && !isOwnSegment(file, log.own, log.epoch)) {
+    await beginOwnSegment(log, file, log.end, log.own);
+    return 'read';
+  }
   if (torn > 0) {
     await saveTornTail(paths, good);
     wrapDiskErrors('cut the torn end off', paths.events, () => fs.ftruncateSync(file, good));
@@ -128,21 +96,18 @@ async function read(log: OpenLog, ...[each, from = LOG_START, pending = () => NO
   return 'read';
 }
 
+/** Nothing is cut off the segment of another owner, which may still write there: the header says how much counts. */
+async function beginOwnSegment(log: OpenLog, file: number, at: LogEnd, own: OwnSegments): Promise<void> {
+  if (at.epoch > log.epoch) throw new FencedError(log.paths.events, at.epoch, log.epoch);
+  await rotate(log, file, at, own.check);
+  await makeNameDurable(log);
+}
+
 /** The current end; reads the log if that has not been done yet. */
 async function currentEnd(log: OpenLog): Promise<LogEnd> {
   if (!log.end) await read(log, () => {}, 'oldest');
   log.end ??= { mark: LOG_START, segment: 1, crc: LOG_START.crc, epoch: 0, bytes: 0 };
   return log.end;
-}
-
-function openFile(log: OpenLog): number {
-  const { paths } = log;
-  // Otherwise the events of this session would begin the log of another session in a recreated folder.
-  if (log.fd === undefined && !log.isSameFolder())
-    throw new DiskError('ENOENT', `${paths.folder} was removed or recreated while in use. It is read again.`);
-  const flags = O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
-  log.fd ??= wrapDiskErrors('open', paths.events, () => fs.openSync(paths.events, flags, 0o600));
-  return log.fd;
 }
 
 async function flush(log: OpenLog, upTo: number): Promise<void> {
@@ -205,50 +170,27 @@ function endAfter({ mark, segment, bytes }: LogEnd, text: Buffer, count: number,
   return { mark: { seq: mark.seq + count, segment, offset, crc }, segment, crc, epoch, bytes: offset };
 }
 
-/** Throws if another program replaced our file or wrote to it. */
-function assertUntouched(log: OpenLog, file: number, at: LogEnd, isIdentityDue = isIdentityCheckDue(log)): void {
-  const { events } = log.paths;
-  const ours = fs.fstatSync(file);
-  if (ours.size !== at.bytes) handleForeignLines(log, file, at, ours.size);
-  if (!isIdentityDue) return;
-  const there = ifExists(() => fs.lstatSync(events));
-  if (there?.ino !== ours.ino || there.dev !== ours.dev) {
-    const what = there ? 'replaced' : 'removed or renamed';
-    throw new CorruptLogError(events, `it was ${what} while in use. ${REPLACED_LOG_ADVICE}`);
-  }
-  log.identityCheckedAt = log.elapsed();
-}
-
-const isIdentityCheckDue = ({ elapsed, identityCheckedAt }: OpenLog): boolean =>
-  elapsed() - identityCheckedAt >= IDENTITY_CHECK_MS;
-
-/** Handles lines of other writers. An earlier owner's are void and we write after them; a later owner's stop us. */
-function handleForeignLines(log: OpenLog, file: number, at: LogEnd, size: number): void {
-  const { events } = log.paths;
-  const lines = size > at.bytes ? decodeEventLines(readBytes(file, at.bytes, size)) : [];
-  const epochs = lines.map((line) => (line.ok ? line.event.epoch : Number.NaN));
-  const newest = Math.max(0, ...epochs.filter((epoch) => !Number.isNaN(epoch)));
-  const ours = Math.max(log.epoch, at.epoch);
-  if (newest > ours) {
-    log.failure = new FencedError(events, newest, ours);
-    throw log.failure;
-  }
-  if (lines.length > 0 && epochs.every((epoch) => epoch < ours)) {
-    at.bytes = size;
-    at.crc = crcOfLine(readBytes(file, Math.max(0, size - 64), size - 1)) ?? '';
-    return;
-  }
-  const what = `another program wrote to it (${size} bytes, expected ${at.bytes})`;
-  throw new CorruptLogError(events, `${what}. ${REPLACED_LOG_ADVICE}`);
-}
-
-async function rotate(log: OpenLog, file: number, at: LogEnd): Promise<void> {
+async function rotate(
+  log: OpenLog,
+  file: number,
+  at: LogEnd,
+  recheck = () => {
+    log.own?.check();
+    assertUnchangedSince(log, file, at);
+  },
+): Promise<void> {
   await syncUpTo(log, writtenBytes(log));
-  const { segment, epoch, crc } = at;
+  const { segment, crc } = at;
   const seq = at.mark.seq;
-  const stamp = { segment: segment + 1, epoch, at: log.now().toISOString() };
+  const epoch = Math.max(log.epoch, at.epoch);
+  const stamp = { segment: segment + 1, epoch, at: log.now().toISOString(), owner: log.own?.owner };
   const header = { ...stamp, prev_last_seq: seq, prev_bytes: at.bytes, prev_crc: crc };
-  const text = Buffer.from(await rotateSegment(log.paths, file, header, () => assertUnchangedSince(log, file, at)));
+  const text = Buffer.from(await rotateSegment(log.paths, file, header, recheck));
+  log.rotatedBytes += at.bytes;
+  const start = { seq, segment: segment + 1, offset: text.length, crc: crcOfLine(text.subarray(0, -1)) ?? '' };
+  // Void lines after the last event stay beyond the position.
+  const mark = at.mark.offset === at.bytes ? start : at.mark;
+  log.end = { mark, segment: segment + 1, crc: start.crc, epoch: at.epoch, bytes: text.length };
   try {
     await syncFolder(log.paths.folder);
     log.fd = undefined;
@@ -258,19 +200,7 @@ async function rotate(log: OpenLog, file: number, at: LogEnd): Promise<void> {
     log.failure = error;
     throw error;
   }
-  log.rotatedBytes += at.bytes;
-  const start = { seq, segment: segment + 1, offset: text.length, crc: crcOfLine(text.subarray(0, -1)) ?? '' };
-  // Void lines after the last event stay beyond the position.
-  const mark = at.mark.offset === at.bytes ? start : at.mark;
-  log.end = { mark, segment: segment + 1, crc: start.crc, epoch, bytes: text.length };
   log.syncedBytes = writtenBytes(log);
-}
-
-/** The next header states the length of the rotated segment, so a concurrent write cancels the rotation. */
-function assertUnchangedSince(log: OpenLog, file: number, at: LogEnd): void {
-  const { bytes } = at;
-  assertUntouched(log, file, at, true);
-  if (at.bytes !== bytes) throw new Error(`${log.paths.events} grew while it was being closed; retrying.`);
 }
 
 function undoWrite(log: OpenLog, file: number, size: number): void {
@@ -293,6 +223,3 @@ async function makeNameDurable(log: OpenLog): Promise<void> {
     throw error;
   }
 }
-
-const REPLACED_LOG_ADVICE =
-  'Nothing more is written to it. Restore the right file (it holds the whole session), then restart the daemon.';

@@ -237,6 +237,7 @@ async function verifyRotated({ file, path, end }: Segment, next: NonNullable<Seg
     for (const { bytes } of batch) {
       const line = decodeEventLine(bytes);
       if (line.ok && line.event.epoch >= next.epoch) throw corruptLog(path, 'it was written to after it was closed');
+      if (line.ok) extent.top = Math.max(extent.top, line.event.seq);
       extent.voids++;
     }
   }
@@ -250,11 +251,13 @@ const MAX_TAIL_BYTES = 64 * 1024 * 1024;
  * thousands of sessions the thread pool's round trip takes longer than the read.
  */
 export function readLastEvent(paths: SessionPaths): Event | undefined {
-  const last = lastEventInFile(paths.events);
+  let last = lastEventInFile(paths.events);
   if (last !== 'empty') return last;
-  const number = listRotatedSegments(paths).at(-1);
-  const before = number === undefined ? undefined : lastEventInFile(paths.segment(number));
-  return before === 'empty' ? undefined : before;
+  for (const number of listRotatedSegments(paths).reverse()) {
+    last = lastEventInFile(paths.segment(number));
+    if (last !== 'empty') return last;
+  }
+  return undefined;
 }
 
 /** 'empty': the file contains only its header, so the last event is in the previous segment. */

@@ -1,12 +1,13 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { errorCode, UserError } from '../../base/user-error.ts';
 import { createFile, ensureFolder, lacksHardLinks, stagingName, syncFolder, writeAll } from '../fs/durable-write.ts';
-import { withOpenFile } from '../fs/file-reads.ts';
+import { statIfExists, withOpenFile } from '../fs/file-reads.ts';
 import { ifExists, toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
-import { readBytes } from './log-lines.ts';
-import { corruptLog, encodeSegmentHeader, type SegmentHeader } from './segments.ts';
+import { readBytes, readFirstLine } from './log-lines.ts';
+import { corruptLog, decodeSegmentHeader, encodeSegmentHeader, type SegmentHeader } from './segments.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 const fdatasync = promisify(fs.fdatasync);
@@ -15,6 +16,8 @@ const fdatasync = promisify(fs.fdatasync);
  * Rotates the segment `file`, all of which is on disk, and puts the next one in its place. After each step a reader
  * finds every event once: the old file gets a second name, durably; the new one, with its header, is made durable
  * beside it; one rename puts it in place. `recheck` is called just before that. Returns the new file's header.
+ *
+ * A segment with an `owner` gets its number at its beginning, which only one of several owners can.
  */
 export async function rotateSegment(
   paths: SessionPaths,
@@ -32,12 +35,50 @@ export async function rotateSegment(
   await createFile(staged, text);
   try {
     recheck();
+    if (header.owner !== undefined) await takeNumber(paths, staged, header.segment);
     wrapDiskErrors('begin a new segment at', paths.events, () => fs.renameSync(staged, paths.events));
   } catch (error) {
     fs.rmSync(staged, { force: true });
     throw error;
   }
   return text;
+}
+
+async function takeNumber(paths: SessionPaths, staged: string, number: number): Promise<void> {
+  const target = paths.segment(number);
+  try {
+    fs.linkSync(staged, target);
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST')
+      throw new UserError(`${target} was begun by another worker at the same time. The log is read again.`);
+    if (!lacksHardLinks(error)) throw toDiskError(error, 'link', target);
+    throw new UserError(
+      `The file system of ${paths.folder} has no hard links, by which workers agree on whose a session is. Use another one for a cluster.`,
+    );
+  }
+  await syncFolder(paths.rotated);
+}
+
+/** Whether this owner began the segment under this epoch. */
+export function isOwnSegment(file: number, { owner }: { owner: string }, epoch: number): boolean {
+  const header = decodeSegmentHeader(readFirstLine(file));
+  return header !== undefined && header.owner === owner && header.epoch === epoch;
+}
+
+/** Repairs `events.jsonl` after an owner was cut short: it is the second name of the newest segment with an owner. */
+export async function nameAsCurrent(paths: SessionPaths, number: number): Promise<void> {
+  const numbered = statIfExists(paths.segment(number));
+  if (!numbered || numbered.ino === statIfExists(paths.events)?.ino) return;
+  const current = withOpenFile(paths.events, (file) => decodeSegmentHeader(readFirstLine(file)));
+  if ((current?.segment ?? 1) >= number) return;
+  const staged = join(paths.rotated, stagingName());
+  try {
+    wrapDiskErrors('link', paths.segment(number), () => fs.linkSync(paths.segment(number), staged));
+    wrapDiskErrors('rename', paths.events, () => fs.renameSync(staged, paths.events));
+  } finally {
+    fs.rmSync(staged, { force: true });
+  }
+  await syncFolder(paths.folder);
 }
 
 async function linkRotated(paths: SessionPaths, file: number, target: string, size: number): Promise<void> {

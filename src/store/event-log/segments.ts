@@ -22,9 +22,11 @@ const SegmentHeader = z.object({
   segment: z.int().min(2),
   epoch: z.int().min(1),
   at: z.string(),
+  /** Who began it, where several processes write one log (docs/decisions/0052-segments.md). */
+  owner: z.string().optional(),
   prev: z.string(),
   prev_last_seq: z.int().min(0),
-  prev_bytes: z.int().min(1),
+  prev_bytes: z.int().min(0),
   prev_crc: z.string(),
 });
 export type SegmentHeader = z.infer<typeof SegmentHeader>;
@@ -94,7 +96,17 @@ export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
       files.delete(other);
     }
   };
-  const current = read(paths.events);
+  /** One that has an owner has its number from its beginning, and is moved to `events.jsonl` only then. */
+  const readNewest = (): Segment | undefined => {
+    const named = read(paths.events);
+    const last = rotated.at(-1);
+    if (!named || last === undefined || last <= named.number) return named;
+    const numbered = read(paths.segment(last));
+    const isOwned = numbered?.header?.owner !== undefined && numbered.number === last;
+    for (const other of [isOwned ? named : numbered]) if (other) fs.closeSync(other.file);
+    return isOwned ? numbered : named;
+  };
+  const current = readNewest();
   try {
     if (!current) {
       if (rotated.length > 0)
@@ -110,7 +122,7 @@ export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
         if (number === current.number) return current;
         closeOthers(number);
         const segment = openSegment(number, paths.segment(number));
-        const next = openSegment(number + 1, number + 1 === current.number ? paths.events : paths.segment(number + 1));
+        const next = openSegment(number + 1, number + 1 === current.number ? current.path : paths.segment(number + 1));
         const end = next.header?.prev_bytes ?? 0;
         const size = fs.fstatSync(segment.file).size;
         if (size >= end) return { ...segment, end, next: next.header };

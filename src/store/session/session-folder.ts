@@ -1,8 +1,9 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Blobs, SessionStore } from '../../engine/ports/store-ports.ts';
-import { type EventLogOptions, openEventLog } from '../event-log/event-log.ts';
+import { openEventLog } from '../event-log/event-log.ts';
 import type { SessionToken } from '../event-log/log-writers.ts';
+import type { EventLogOptions } from '../event-log/open-log.ts';
 import { openSnapshotStore } from '../event-log/snapshots.ts';
 import {
   ensureFolder,
@@ -22,7 +23,7 @@ import { openApprovalFiles } from './approval-files.ts';
 import { openLiveText, openOutbox } from './outbox.ts';
 import { listExistingFiles, openCallFolders, readImage } from './work-files.ts';
 
-export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes' | 'closedEpoch'> &
+export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes' | 'closedEpoch' | 'own'> &
   Pick<InboxOptions, 'askWriters' | 'runGuarded'> & {
     /** The writer's epoch; 1 if ownership is not tracked. */
     epoch?: number;

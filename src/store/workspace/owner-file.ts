@@ -64,7 +64,7 @@ export const MAX_EPOCH = 1_000_000_000;
 /**
  * `.agentd/owner.json`: the current or last owner of the workspace. The file stays when its owner ends, with
  * `ended_at`: the next epoch continues from it, and one file is easier to keep consistent than two
- * (docs/decisions/0003-epochs.md).
+ * (docs/decisions/0051-owners.md).
  */
 const WorkspaceOwner = ProcessIdentity.extend({
   /** The number of owners so far, this one included. Every event it writes carries it. */

@@ -32,7 +32,12 @@ export type Workspace = {
    * Opens a session for its only writer, which writes as `epoch`. Throws UserError if there is no such session, and
    * `SessionInUse` if it is open. `closedEpoch`: that of the last daemon if it ended in order.
    */
-  openSession(name: string, epoch?: number, runGuarded?: RunGuarded, closedEpoch?: number): SessionStore;
+  openSession(
+    name: string,
+    epoch?: number,
+    runGuarded?: RunGuarded,
+    more?: Pick<SessionFolderOptions, 'closedEpoch' | 'own'>,
+  ): SessionStore;
   /**
    * The last event of a session, read from the end of its event log alone; undefined if there is none, or no such
    * session.
@@ -81,11 +86,11 @@ export function openWorkspace(root: string, options: SessionFolderOptions): Work
     paths,
     listSessions: list,
     has: isThere,
-    openSession(name, epoch = options.epoch ?? 1, runGuarded, closedEpoch) {
+    openSession(name, epoch = options.epoch ?? 1, runGuarded, more) {
       // Child sessions use the work folder and the rules of their root.
       const work = sharedWithRoot(sessionPaths(paths.session(existingRootOf(name, isThere))));
       const folder = existing(name);
-      const extra = { epoch, closedEpoch, templates: paths.templates, ...work, ...(runGuarded && { runGuarded }) };
+      const extra = { epoch, ...more, templates: paths.templates, ...work, ...(runGuarded && { runGuarded }) };
       return openSessionFolder(folder, tokens.take(name), { ...options, ...extra });
     },
     lastEvent: async (name) => readLastEvent(sessionPaths(paths.session(name))),

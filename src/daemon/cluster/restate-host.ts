@@ -1,0 +1,212 @@
+import * as http2 from 'node:http2';
+import { hostname } from 'node:os';
+import type { ObjectContext } from '@restatedev/restate-sdk';
+import type { SessionPorts } from '../../engine/ports/session-ports.ts';
+import { sessionPaths, type Workspace } from '../../store/index.ts';
+import { assertClaim, claimSession } from '../../store/session/session-claim.ts';
+import type { RunSession, SessionHost, SessionLease } from '../host/session-host.ts';
+import { openEngineClient } from './engine-client.ts';
+
+/** The name of the engine's object; its keys are the names of sessions. */
+export const ENGINE_OBJECT = 'session';
+/** A session that another worker has taken over is run again after this, in case that one ends without an answer. */
+const TAKEN_RETRY_MS = 1000;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+export type RestateHostOptions = {
+  workspace: Pick<Workspace, 'paths' | 'has'>;
+  /** Where the engine takes in wakes. */
+  engine: URL;
+  listen: { host: string; port: number };
+  /** This process: no other one has that name. */
+  owner: string;
+  /** Throws if the workspace is not there, as when it is not mounted on this machine. */
+  assertMounted: () => void;
+  /** Removes expired data of a session that was just closed, under its lease. */
+  sweep: (name: string) => Promise<unknown>;
+  clock: SessionPorts['clock'];
+  log: SessionPorts['log'];
+};
+
+/**
+ * The host of one worker of a cluster. Restate decides which worker runs a session: it calls the exclusive handler
+ * `wake` of an object, at any worker, and again at another one if this one is lost. The claims in the session's folder
+ * decide whose lines count.
+ */
+export type RestateHost = SessionHost & {
+  /** Takes calls of the engine from now on. Throws if the address cannot be used. */
+  listen(): Promise<void>;
+  /** Ends the calls that are left; the engine gives them to other workers. */
+  close(): Promise<void>;
+};
+
+export async function openRestateHost(options: RestateHostOptions): Promise<RestateHost> {
+  const { clock, log } = options;
+  const client = openEngineClient(options);
+  const dues = new Map<string, number>();
+  const leases = openLeases(options);
+  const sweep = sweepOncePerDay(options);
+  let run: RunSession = async () => ({ retryInMs: null });
+  let isStopping = false;
+
+  async function serve(name: string): Promise<ServedUntil> {
+    const assertServing = (): void => {
+      if (isStopping) throw new Error('this worker stops');
+    };
+    assertServing();
+    options.assertMounted();
+    const end = await run(name, leases.create(name));
+    // What is left to do is done by the worker that is called next.
+    assertServing();
+    const isOurs = leases.isOurs(name);
+    if (isOurs && end.retryInMs === null && options.workspace.has(name)) await sweep(name);
+    const waits = [isOurs ? end.retryInMs : TAKEN_RETRY_MS, dues.get(name) ?? null].filter((ms) => ms !== null);
+    dues.delete(name);
+    const now = clock.now().getTime();
+    return { now, due: waits.length === 0 ? null : now + Math.min(...waits) };
+  }
+
+  const server = await createServer(serve, () => isStopping, log);
+  return {
+    serve(given) {
+      run = given;
+    },
+    wake: client.wake,
+    due: (name, ms) => void (ms === null ? dues.delete(name) : dues.set(name, ms)),
+    stop() {
+      isStopping = true;
+      client.stop();
+    },
+    listen: () => server.listen(options.listen),
+    close: server.close,
+  };
+}
+
+/** When the session has to be woken next, and when that was decided, in ms since 1970. */
+type ServedUntil = { now: number; due: number | null };
+
+/** The rights to work on sessions, each by a claim in the session's folder. */
+function openLeases({ workspace, owner, clock }: RestateHostOptions) {
+  const newest = new Map<string, SessionLease>();
+  const create = (name: string): SessionLease => {
+    const paths = sessionPaths(workspace.paths.session(name));
+    let epoch: number | undefined;
+    const lease: SessionLease = {
+      previous: undefined,
+      segmentsOf: owner,
+      check() {
+        if (epoch !== undefined) assertClaim(paths, epoch);
+      },
+      async epochFor(seen) {
+        epoch = await claimSession(paths, seen, { owner, host: hostname(), pid: process.pid, now: clock.now });
+        newest.set(name, lease);
+        return epoch;
+      },
+    };
+    return lease;
+  };
+  return {
+    create,
+    isOurs(name: string): boolean {
+      try {
+        if (workspace.has(name)) newest.get(name)?.check();
+        return true;
+      } catch {
+        return false;
+      } finally {
+        newest.delete(name);
+      }
+    },
+  };
+}
+
+function sweepOncePerDay({ sweep, clock, log }: RestateHostOptions): (name: string) => Promise<void> {
+  const done = new Map<string, number>();
+  return async (name) => {
+    if (clock.elapsed() - (done.get(name) ?? Number.NEGATIVE_INFINITY) < DAY_MS) return;
+    done.set(name, clock.elapsed());
+    await sweep(name).catch((error) => log('warn', `${name}: expired data could not be removed: ${error}`));
+  };
+}
+
+async function createServer(
+  serve: (name: string) => Promise<ServedUntil>,
+  isStopping: () => boolean,
+  log: SessionPorts['log'],
+) {
+  addWithResolvers();
+  const { createEndpointHandler, handlers, object } = await import('@restatedev/restate-sdk/node');
+  const session = object({
+    name: ENGINE_OBJECT,
+    handlers: {
+      wake: handlers.object.exclusive(HANDLER_OPTIONS, (ctx: ObjectContext) => wakeSession(ctx, serve)),
+    },
+  });
+  const handle = createEndpointHandler({
+    services: [session],
+    logger: (_meta, ...words: unknown[]) => log('debug', `engine: ${words.join(' ')}`),
+  });
+  // A health check is answered by the loop that does the work, so a frozen worker fails it.
+  const server = http2.createServer(HTTP2_OPTIONS, (request, response) => {
+    if (request.url === '/health') response.writeHead(isStopping() ? 503 : 200).end();
+    else handle(request, response);
+  });
+  const open = new Set<http2.ServerHttp2Session>();
+  server.on('session', (one) => {
+    open.add(one);
+    one.on('close', () => open.delete(one));
+  });
+  return {
+    listen: ({ host, port }: RestateHostOptions['listen']) =>
+      new Promise<void>((resolve, reject) => {
+        server.once('error', reject);
+        server.listen(port, host, resolve);
+      }),
+    async close() {
+      server.close();
+      for (const one of open) one.destroy();
+    },
+  };
+}
+
+const HTTP2_OPTIONS = { maxSessionMemory: 1024, settings: { maxConcurrentStreams: 1000 } };
+
+/** A run lasts as long as its session has work, and what it records is in the session's own log, not the engine's. */
+const HANDLER_OPTIONS = {
+  inactivityTimeout: { minutes: 1 },
+  abortTimeout: { hours: 24 },
+  journalRetention: 0,
+  // A wake is never given up: it may be the only one.
+  retryPolicy: { initialInterval: 100, exponentiationFactor: 2, maxInterval: 2000, maxAttempts: 1_000_000 },
+};
+
+/**
+ * All work is one step of the engine's journal: an attempt that is lost in it is made again from the start, as a daemon
+ * that starts again reads the event log and goes on.
+ */
+async function wakeSession(ctx: ObjectContext, serve: (name: string) => Promise<ServedUntil>): Promise<void> {
+  const known = (await ctx.get<number>('due')) ?? null;
+  const { now, due } = await ctx.run('serve', () => serve(ctx.key));
+  if (due === null || (known !== null && known > now && known <= due)) return;
+  ctx.set('due', due);
+  ctx.genericSend({
+    service: ENGINE_OBJECT,
+    method: 'wake',
+    key: ctx.key,
+    parameter: new Uint8Array(),
+    delay: due - now,
+  });
+}
+
+/** The engine's SDK needs it, and Node 20 does not have it. */
+function addWithResolvers(): void {
+  if ('withResolvers' in Promise) return;
+  const withResolvers = <T>() => {
+    let [resolve, reject]: [(value: T | PromiseLike<T>) => void, (reason?: unknown) => void] = [() => {}, () => {}];
+    const promise = new Promise<T>((done, failed) => {
+      [resolve, reject] = [done, failed];
+    });
+    return { promise, resolve, reject };
+  };
+  Object.defineProperty(Promise, 'withResolvers', { configurable: true, writable: true, value: withResolvers });
+}

@@ -1,0 +1,104 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { UserError } from '../../base/user-error.ts';
+import { createFile, ensureFolder, syncFolder } from '../fs/durable-write.ts';
+import { listNames } from '../fs/file-reads.ts';
+import { replaceFile } from '../fs/replace-file.ts';
+import { ifExists } from '../fs/store-errors.ts';
+import type { SessionPaths, WorkspacePaths } from '../layout/layout.ts';
+
+/** `events/owner-<epoch>.json`: which worker has claimed a session under that epoch. */
+const SessionClaim = z.object({
+  version: z.literal(1),
+  /** One process; another one on the same host has another name. */
+  owner: z.string(),
+  host: z.string(),
+  pid: z.int(),
+  at: z.iso.datetime(),
+});
+type SessionClaim = z.infer<typeof SessionClaim>;
+
+/** Another worker has claimed the session: nothing may be done or written in it here any more. */
+export class SessionTakenError extends Error {
+  constructor(path: string) {
+    super(`Another worker took the session over, as ${path} says. This one stops work on it.`);
+    this.name = 'SessionTakenError';
+  }
+}
+
+const fileOf = ({ rotated }: SessionPaths, epoch: number): string => join(rotated, `owner-${epoch}.json`);
+
+/** The epochs under which a session is claimed; usually the newest alone. */
+const claimedEpochs = ({ rotated }: SessionPaths): number[] =>
+  listNames(rotated).flatMap((name) => Number(/^owner-(\d+)\.json$/.exec(name)?.[1] ?? Number.NaN) || []);
+
+/**
+ * Claims a session whose event log ends with epoch `seen`, durably, before that log is read. Returns the epoch: a new
+ * one, above all earlier ones, unless this owner has the newest claim already. The file is created exclusively, so no
+ * two owners have one epoch. Throws SessionTakenError if another one was faster.
+ */
+export async function claimSession(
+  paths: SessionPaths,
+  seen: number,
+  who: Pick<SessionClaim, 'owner' | 'host' | 'pid'> & { now: () => Date },
+): Promise<number> {
+  ensureFolder(paths.rotated);
+  const newest = Math.max(0, ...claimedEpochs(paths));
+  if (newest >= seen && ownerIn(fileOf(paths, newest)) === who.owner) return newest;
+  const epoch = Math.max(newest, seen) + 1;
+  const { now, owner, host, pid } = who;
+  const claim: SessionClaim = { version: 1, owner, host, pid, at: now().toISOString() };
+  try {
+    await createFile(fileOf(paths, epoch), `${JSON.stringify(claim)}\n`);
+  } catch (error) {
+    if (fs.existsSync(fileOf(paths, epoch))) throw new SessionTakenError(fileOf(paths, epoch));
+    throw error;
+  }
+  await syncFolder(paths.rotated);
+  // Whoever comes later reads the log later too, and sees what this owner has written until then.
+  assertClaim(paths, epoch);
+  for (const old of claimedEpochs(paths)) if (old < epoch) fs.rmSync(fileOf(paths, old), { force: true });
+  return epoch;
+}
+
+/** Throws SessionTakenError if there is a newer claim than that of this epoch, or this one is gone. */
+export function assertClaim(paths: SessionPaths, epoch: number): void {
+  const newest = Math.max(0, ...claimedEpochs(paths));
+  if (newest !== epoch) throw new SessionTakenError(fileOf(paths, newest));
+}
+
+/** The owner that a claim names; undefined if it cannot be read, such as after a power cut. */
+function ownerIn(path: string): string | undefined {
+  try {
+    const text = ifExists(() => fs.readFileSync(path, 'utf8'));
+    return text === undefined ? undefined : SessionClaim.parse(JSON.parse(text)).owner;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `.agentd/cluster.json`: workers may be at work in the workspace, also while no gateway runs. */
+const clusterFileOf = ({ own }: WorkspacePaths): string => join(own, 'cluster.json');
+
+/** Marks the workspace as one that a cluster serves. Called by a gateway, which owns it. */
+export async function markAsCluster(paths: WorkspacePaths, engine: URL): Promise<void> {
+  const mark = { version: 1, engine: engine.origin, at: new Date().toISOString() };
+  await replaceFile(clusterFileOf(paths), `${JSON.stringify(mark, null, 2)}\n`, { durable: true });
+}
+
+/** Throws UserError for a daemon of its own in a workspace of a cluster: both would work on its sessions. */
+export function assertNoCluster(paths: WorkspacePaths): void {
+  if (!fs.existsSync(clusterFileOf(paths))) return;
+  throw new UserError(
+    `The workspace ${paths.root} is served by a cluster, whose workers may be at work: start a gateway (agentd --role gateway), or, once every worker has stopped, remove ${clusterFileOf(paths)} and start again.`,
+  );
+}
+
+/** Throws UserError for a worker in a workspace that no gateway has marked, or that is not mounted. */
+export function assertCluster(paths: WorkspacePaths): void {
+  if (fs.existsSync(clusterFileOf(paths))) return;
+  throw new UserError(
+    `Expected ${clusterFileOf(paths)}, which a gateway writes, and there is none. Mount the workspace here, and start its gateway first: agentd --role gateway`,
+  );
+}

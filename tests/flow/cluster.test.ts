@@ -1,0 +1,138 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
+import { startOpenAI } from '../support/openai-server.ts';
+
+const STEPS = 8;
+
+/** What the tests need and this machine does not have. */
+function missingParts(): string[] {
+  const folders = [...(process.env['PATH'] ?? '').split(':'), '/usr/sbin', '/usr/local/sbin'];
+  const missing = folders.some((folder) => existsSync(join(folder, 'haproxy'))) ? [] : ['haproxy'];
+  try {
+    createRequire(import.meta.url).resolve('@restatedev/restate-server/package.json');
+    return missing;
+  } catch {
+    return [...missing, '@restatedev/restate-server'];
+  }
+}
+
+const missing = missingParts();
+if (missing.length > 0)
+  console.warn(`NOT RUN: the tests of a cluster, for want of ${missing.join(' and ')} (docs/cluster.md)`);
+
+/** A model that has one line written by each of its calls, whoever asks it. */
+async function cluster() {
+  const server = await startOpenAI(({ body }) => {
+    const done = body.messages.filter(({ role }) => role === 'tool').length;
+    if (done >= STEPS) return { text: '[Done]' };
+    const args = JSON.stringify({ command: `sleep 0.2; echo ${done + 1} >> lines` });
+    return { text: done === 0 ? '[Step] Write the lines' : '', calls: [{ id: `c${done}`, name: 'shell', args }] };
+  });
+  onTestFinished(() => server.close());
+  const on = ground();
+  const flags = ['--base-url', server.url, '--model', 'm'];
+  const daemon = await on.start(['--cluster-dev', ...flags]);
+  // Killed, it would leave its processes behind.
+  onTestFinished(async () => {
+    daemon.process.kill('SIGTERM');
+    await daemon.ended;
+  });
+  return { on, flags, daemon };
+}
+
+const lines = (on: Ground) => {
+  const path = join(on.session('demo'), 'work', 'lines');
+  return existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n') : [];
+};
+const count = Array.from({ length: STEPS }, (_, n) => String(n + 1));
+
+/** The process of the worker that has the session. */
+function workerOf(on: Ground): number {
+  const folder = join(on.session('demo'), 'events');
+  const newest = readdirSync(folder)
+    .filter((name) => name.startsWith('owner-'))
+    .sort((a, b) => Number.parseInt(a.slice(6), 10) - Number.parseInt(b.slice(6), 10))
+    .at(-1);
+  return JSON.parse(readFileSync(join(folder, newest ?? ''), 'utf8')).pid;
+}
+
+describe.skipIf(missing.length > 0)('a cluster on one machine', () => {
+  test('a worker killed in the middle of a plan: the plan goes on at another one, and no command runs twice', async () => {
+    const { on, daemon, flags } = await cluster();
+    on.sh('demo', 'mkdir -p inbox && echo "write lines" > inbox/1.md');
+    await until(() => lines(on).length >= 3, 'the third line');
+    const first = workerOf(on);
+    process.kill(first, 'SIGKILL');
+    expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('done');
+    expect(lines(on)).toEqual(count);
+    expect(workerOf(on)).not.toBe(first);
+    expect(readdirSync(join(on.session('demo'), 'outbox')).filter((name) => name.endsWith('.md'))).toEqual(['1.md']);
+    daemon.process.kill('SIGTERM');
+    expect(await daemon.ended).toBe(0);
+    // Afterwards a daemon alone serves the same files.
+    const alone = await on.start(flags);
+    on.sh('demo', 'echo "/status" > inbox/2.md');
+    await on.file('demo', 'outbox/2.md');
+    alone.process.kill('SIGTERM');
+    await alone.ended;
+  });
+
+  test('a worker that freezes loses its session to another one, and what it does when it wakes up does not count', async () => {
+    const { on } = await cluster();
+    on.sh('demo', 'mkdir -p inbox && echo "write lines" > inbox/1.md');
+    await until(() => lines(on).length >= 2, 'the second line');
+    const first = workerOf(on);
+    process.kill(first, 'SIGSTOP');
+    onTestFinished(() => void process.kill(first, 'SIGCONT'));
+    await until(() => workerOf(on) !== first, 'another owner');
+    process.kill(first, 'SIGCONT');
+    expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('done');
+    expect(new Set(lines(on)).size).toBe(lines(on).length);
+    expect((await on.ctl('log', 'demo', '--json')).includes('recovery.started')).toBe(true);
+  });
+
+  test('a stop reaches the call in flight, whatever worker has the session', async () => {
+    const { on } = await cluster();
+    on.sh('demo', 'mkdir -p inbox && echo "write lines" > inbox/1.md');
+    await until(() => lines(on).length >= 1, 'the first line');
+    on.sh('demo', 'echo "/stop" > inbox/2.md');
+    await on.file('demo', 'outbox/2.md');
+    expect(lines(on).length).toBeLessThan(STEPS);
+  });
+});
+
+test('a worker without a gateway, a daemon alone in a workspace of a cluster, and budgets are refused', async () => {
+  const on = ground();
+  const engine = ['--engine', 'http://127.0.0.1:9'];
+  const worker = on.launch(['--role', 'worker', ...engine, '--listen', '127.0.0.1:9']);
+  expect(await worker.ended).toBe(1);
+  expect(worker.stderr()).toContain('start its gateway first');
+  const gateway = await on.start(['--role', 'gateway', ...engine]);
+  gateway.process.kill('SIGTERM');
+  await gateway.ended;
+  const alone = on.launch();
+  expect(await alone.ended).toBe(1);
+  expect(alone.stderr()).toContain('is served by a cluster');
+  on.config({ budgets: { day: { tokens: 1000 } } });
+  const spender = on.launch(['--role', 'gateway', ...engine]);
+  expect(await spender.ended).toBe(1);
+  expect(spender.stderr()).toContain('Expected no budgets');
+});
+
+test('addresses that are none, and a worker without one, are refused as a command line', async () => {
+  const on = ground();
+  const cases = [
+    [['--role', 'gateway', '--engine', 'engine:8080'], '--engine takes an address'],
+    [['--role', 'worker', '--engine', 'http://e:1'], 'A worker needs --listen'],
+    [['--role', 'gateway'], 'engine'],
+    [['--cluster-dev', '--role', 'gateway', '--engine', 'http://e:1'], 'mutually exclusive'],
+  ] as const;
+  for (const [flags, words] of cases) {
+    const daemon = on.launch([...flags]);
+    expect(await daemon.ended).toBe(2);
+    expect(daemon.stderr()).toContain(words);
+  }
+});
