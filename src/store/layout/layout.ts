@@ -31,6 +31,8 @@ export const workspacePaths = (root: string) => ({
   owed: join(root, '.agentd', 'owed.json'),
   /** Notices that are still to be delivered, and up to where event logs were read for them. */
   notices: join(root, '.agentd', 'notices'),
+  /** Chat services: who runs each, who may write there, and what was sent. */
+  channels: join(root, '.agentd', 'channels'),
   /** Crashed daemons and the sessions that may have caused it. */
   crashes: join(root, '.agentd', 'crashes.json'),
   /** The active session, and the watchdog's note. */

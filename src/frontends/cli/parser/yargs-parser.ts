@@ -12,6 +12,7 @@ import {
   WORKSPACE_OPTION,
 } from '../../command-line.ts';
 import { token } from '../admin/access-tokens.ts';
+import { channel } from '../admin/channel-command.ts';
 import { config } from '../admin/config-file.ts';
 import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
 import { help, PAGES } from '../admin/help-pages.ts';
@@ -278,6 +279,6 @@ const COMMANDS: readonly CliCommand[] = [
   ...[files, diff, restore],
   ...[templates, saveTemplate, schedule],
   ...[settings, config, usage, help],
-  ...[serve, open, token, acp, mcp],
+  ...[serve, open, token, channel, acp, mcp],
   ...[archive, remove, rename, fork, exportCommand, importCommand, rebuild, acceptLog, doctor],
 ];
