@@ -169,6 +169,7 @@ const BESIDE: Record<string, object> = {
   'mcpServers.url': { url: 'http://server' },
   prices: { input: 0, output: 0 },
   search: { engine: 'brave' },
+  channels: { type: 'telegram', token_env: 'T' },
 };
 
 function settingsWith(path: string, value: Value): Record<string, unknown> {
@@ -181,6 +182,7 @@ function settingsWith(path: string, value: Value): Record<string, unknown> {
     const beside = third === 'url' || third === 'headers' ? BESIDE['mcpServers.url'] : BESIDE[top];
     return { mcpServers: { one: { ...beside, ...Object(propertyOf(inner, 'one')) } } };
   }
+  if (top === 'channels') return { channels: { one: { ...BESIDE[top], ...Object(propertyOf(inner, 'one')) } } };
   if (path.startsWith('models.*.prices'))
     return {
       models: { one: { prices: { ...BESIDE['prices'], ...Object(propertyOf(propertyOf(inner, 'one'), 'prices')) } } },
