@@ -200,6 +200,7 @@ export function findSecrets(
     'search' in layer ? layer.search?.api_key_env : undefined,
     ...(layer.secrets ?? []),
     ...('notify' in layer ? (layer.notify ?? []) : []).flatMap(({ url_env, secret_env }) => [url_env, secret_env]),
+    ...('channels' in layer ? Object.values(layer.channels ?? {}) : []).map(({ token_env }) => token_env),
     ...Object.values(layer.mcpServers ?? {}).flatMap(secretVariables),
   ]);
   const named = [...DEFAULT_KEY_VARIABLES, ...variables].flatMap((name) => {

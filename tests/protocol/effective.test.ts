@@ -139,6 +139,9 @@ const WAYS: Record<string, Way> = {
   'budgets.month.minutes': { wins: [20, 10] },
   notify: { workspace: [{ webhook: 'https://hook.example' }] },
   public_url: { workspace: 'https://agent.example' },
+  'channels.*.type': { workspace: 'telegram' },
+  'channels.*.token_env': { workspace: 'T' },
+  'channels.*.server': { workspace: 'https://api.example' },
   'budgets.per_session.day.tokens': { workspace: 1 },
   'budgets.per_session.day.cost': { workspace: 1 },
   'budgets.per_session.day.minutes': { workspace: 1 },
@@ -170,6 +173,7 @@ const BESIDE: Record<string, object> = {
   'mcpServers.url': { url: 'http://server' },
   prices: { input: 0, output: 0 },
   search: { engine: 'brave' },
+  channels: { type: 'telegram', token_env: 'T' },
 };
 
 function settingsWith(path: string, value: Value): Record<string, unknown> {
@@ -182,6 +186,7 @@ function settingsWith(path: string, value: Value): Record<string, unknown> {
     const beside = ['url', 'headers', 'oauth'].includes(third) ? BESIDE['mcpServers.url'] : BESIDE[top];
     return { mcpServers: { one: { ...beside, ...Object(propertyOf(inner, 'one')) } } };
   }
+  if (top === 'channels') return { channels: { one: { ...BESIDE[top], ...Object(propertyOf(inner, 'one')) } } };
   if (path.startsWith('models.*.prices'))
     return {
       models: { one: { prices: { ...BESIDE['prices'], ...Object(propertyOf(propertyOf(inner, 'one'), 'prices')) } } },

@@ -7,6 +7,7 @@ import { statIfExists } from '../../store/fs/file-reads.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
 import { readOverview, readUnservedReasons, type SessionOverview } from '../inspect/session-overview.ts';
+import { readChannelConditions } from '../sessions/channel-files.ts';
 import { commandLine } from '../sessions/client-errors.ts';
 import { openSessionFolders, readSession, type SessionFolders } from '../sessions/session-folders.ts';
 
@@ -64,6 +65,7 @@ export function openOwedReader(root: string, paths: WorkspacePaths, configFile?:
         ...items,
         ...(await ofSchedules(paths, now)),
         ...(await ofBudgets(paths, now, configFile)),
+        ...ofChannels(paths, now),
       ];
       return all.map((item) => finish(item, root)).sort((one, other) => RANK[one.needs] - RANK[other.needs]);
     },
@@ -184,6 +186,18 @@ async function ofBudgets(paths: WorkspacePaths, now: Date, configFile: string | 
     throw error;
   }
 }
+
+/** Channels through which nothing comes, though nobody stopped them, or something could not be delivered. */
+const ofChannels = (paths: WorkspacePaths, now: Date): Item[] =>
+  readChannelConditions(paths, now).flatMap(({ name, is, since, state, dead }): Item[] => {
+    const at = { kind: 'channel', needs: 'repair', session: null, since, help: ['channel', 'status', name] } as const;
+    const why = {
+      deaf: `the channel ${name} hears nothing${state?.fault ? `: ${state.fault}` : ''}`,
+      ended: `the channel ${name} has ended and was not started again`,
+    };
+    const letters = dead === 0 ? [] : [{ ...at, since: null, why: `${dead} messages of ${name} were not delivered` }];
+    return [...(is === 'deaf' || is === 'ended' ? [{ ...at, why: why[is] }] : []), ...letters];
+  });
 
 /** What the running daemon has found that no file shows: MCP servers that are gone. */
 export function owedToDaemon(paths: WorkspacePaths): OwedItem[] {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Budgets, PeriodBudgets } from './budgets.ts';
+import { Channels } from './channels.ts';
 import { EnvVariableName } from './env-variable.ts';
 import { McpServers } from './mcp-config.ts';
 import { ModelName, ModelRoles, ModelSettings } from './model-settings.ts';
@@ -239,6 +240,7 @@ export const Config = z
     budgets: Budgets.optional().describe('What model calls may spend. See docs/budgets.md.'),
     notify: z.array(NotifyTarget).max(20).optional().describe('Who is told what happens. See docs/notices.md.'),
     public_url: PublicUrl.optional(),
+    channels: Channels.optional(),
     allow_network_fs: z
       .boolean()
       .optional()

@@ -103,6 +103,7 @@ function overlaySettings(workspace: Config, session: Settings, given: GivenSetti
     concurrency: workspace.concurrency,
     notify: workspace.notify,
     public_url: workspace.public_url,
+    channels: workspace.channels,
     // For people who look: those of the workspace hold too, so that a session can only lower its own.
     budgets: { ...workspace.budgets, ...session.budgets },
   };

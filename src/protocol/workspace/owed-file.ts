@@ -15,6 +15,7 @@ export const OwedItem = z.strictObject({
       'schedule',
       'server',
       'budget',
+      'channel',
     ])
     .describe('What it is about.'),
   needs: z

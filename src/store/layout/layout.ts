@@ -45,6 +45,8 @@ export const workspacePaths = (root: string) => ({
   /** Logins at MCP servers: their tokens. */
   logins: join(root, '.agentd', 'logins'),
   notices: join(root, '.agentd', 'notices'),
+  /** Chat services: who runs each, who may write there, and what was sent. */
+  channels: join(root, '.agentd', 'channels'),
   /** Crashed daemons and the sessions that may have caused it. */
   crashes: join(root, '.agentd', 'crashes.json'),
   /** The active session, and the watchdog's note. */

@@ -51,6 +51,7 @@ const SHOWN_AS_OWED: readonly OwedItem['kind'][] = [
   'child',
   'schedule',
   'server',
+  'channel',
 ];
 
 /** A faulty schedule is among what is broken. */

@@ -1,3 +1,4 @@
+import { channel } from '../admin/channel-command.ts';
 import { config } from '../admin/config-file.ts';
 import { acp, open, otel, serve, token } from '../admin/connect-commands.ts';
 import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
@@ -38,7 +39,7 @@ export const COMMAND_GROUPS: Readonly<Record<string, readonly CliCommand[]>> = {
   'Look closer': [top, plan, why, log, files, diff, usage],
   'The daemon': [stop, restart, status, doctor, service, takeover],
   'Set up': [config, settings, schedule, templates, saveTemplate],
-  Connect: [serve, open, token, acp, mcp, otel],
+  Connect: [serve, open, token, channel, acp, mcp, otel],
   'Look after sessions': [archive, remove, rename, fork, exportCommand, importCommand, rebuild, acceptLog],
   Help: [help],
 };

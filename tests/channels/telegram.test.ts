@@ -1,0 +1,207 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { openChannelFiles } from '../../src/client/sessions/channel-files.ts';
+import { runChannel } from '../../src/frontends/channels/channel-runner.ts';
+import { openTelegram } from '../../src/frontends/channels/telegram.ts';
+import { ground, until } from '../support/daemon.ts';
+import { startFakeTelegram } from './fake-telegram.ts';
+
+const SESSION = 'telegram=3a7';
+
+/** A workspace with a daemon, and the fake Bot API; Ada, account 7, is paired. */
+async function chatting(answers: object[], settings: object = {}, role: 'send' | 'approve' = 'approve') {
+  const telegram = await startFakeTelegram();
+  const on = ground();
+  writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
+  on.config({ channels: { telegram: { type: 'telegram', token_env: 'T', server: telegram.url } }, ...settings });
+  await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
+  const client = openClient(on.root);
+  const files = openChannelFiles(client.paths, 'telegram');
+  const code = await files.newCode({ id: '7', label: 'Ada' }, new Date());
+  await files.pair(code?.code ?? '', { name: 'ada', role }, new Date());
+
+  function run() {
+    const stop = new AbortController();
+    const channel = openTelegram({ token: '1:x', server: telegram.url });
+    const ended = runChannel({ client, name: 'telegram', channel, files, now: () => new Date() }, stop.signal);
+    const end = () => {
+      stop.abort();
+      return ended;
+    };
+    onTestFinished(end);
+    return end;
+  }
+  return { telegram, on, client, files, run };
+}
+
+test('a stranger is told a code once, in private chats alone, and nothing of theirs is taken; once paired, they are a sender', async () => {
+  const { telegram, on, files, run } = await chatting([{ text: 'Hello Eve.' }]);
+  run();
+  telegram.write('run rm', { from: 8, chat: 8 });
+  telegram.write('hello?', { from: 8, chat: 8 });
+  telegram.write('in a group', { from: 9, chat: -5, type: 'group' });
+  const [text = ''] = await until(() => telegram.texts('8').length > 0 && telegram.texts('8'), 'the code');
+  const [, code = ''] = /pair telegram (\w{8})/.exec(text) ?? [];
+  expect(await on.ctl('channel', 'pair', 'telegram', 'WRONG123')).toContain('No code "WRONG123" waits');
+  expect(await on.ctl('channel', 'pair', 'telegram', code.toLowerCase(), '--as', 'eve')).toContain('as those of eve');
+  telegram.write('hello', { from: 8, chat: 8 });
+  await until(() => telegram.texts('8').includes('Hello Eve.'), 'the reply');
+  expect([telegram.texts('8').length, telegram.texts('-5')]).toEqual([2, []]);
+  expect(on.events('telegram=3a8').find(({ type }) => type === 'message.received')).toMatchObject({ from: 'eve' });
+  await on.ctl('channel', 'unpair', 'telegram', 'eve');
+  expect(files.people().map(({ name }) => name)).toEqual(['ada']);
+});
+
+test('a waiting call comes with buttons that allow exactly that call once, a plan as a check list, and the result with its file', async () => {
+  const { telegram, on, run } = await chatting(
+    [
+      { text: '[Step] Write it\n[Step] Look', calls: [{ name: 'shell', args: { command: 'echo hi > note.txt' } }] },
+      { text: 'Written. [Done]' },
+      { text: 'It is in `note.txt`. [Done]' },
+    ],
+    { permissions: [{ ask: 'shell' }] },
+  );
+  run();
+  telegram.write('/start write it');
+  const asked = await until(() => telegram.got.sent.find(({ buttons }) => buttons.length > 0), 'the buttons');
+  expect(asked.text).toContain('echo hi > note.txt');
+  expect(asked.buttons.map(({ text }) => text.replace(/ allow .*/, ''))).toEqual(['Allow', 'Always', 'Deny']);
+  telegram.press('000000000000:1');
+  await until(() => telegram.texts().includes('That is not open any more.'), 'the refusal of another button');
+  expect(existsSync(join(on.session(SESSION), 'work/note.txt'))).toBe(false);
+  const [allow, , deny] = asked.buttons;
+  telegram.press(allow?.callback_data ?? '');
+  await until(() => telegram.got.documents.length > 0, 'the file');
+  expect(telegram.got.documents[0]).toContain('filename="note.txt"');
+  expect(telegram.got.edits.find(({ id }) => id === asked.id)?.text).toContain('(allow: ada)');
+  telegram.press(deny?.callback_data ?? '');
+  await until(() => telegram.texts().filter((text) => text === 'That is not open any more.').length === 2, 'no second');
+  const shown = await until(
+    () => [...telegram.got.sent, ...telegram.got.edits].findLast(({ text }) => text.includes('(2/2, completed)')),
+    'the finished plan',
+  );
+  expect(shown.text).toContain('☑ Write it\n☑ Look');
+  expect(telegram.texts().filter((text) => text.includes('☑') || text.includes('▶')).length).toBeLessThanOrEqual(2);
+});
+
+test('a person with the role send may not allow a call, by button or by words', async () => {
+  const { telegram, on, run } = await chatting(
+    [{ calls: [{ name: 'shell', args: { command: 'echo hi > note.txt' } }] }],
+    { permissions: [{ ask: 'shell' }] },
+    'send',
+  );
+  run();
+  telegram.write('write it');
+  const asked = await until(() => telegram.got.sent.find(({ buttons }) => buttons.length > 0), 'the buttons');
+  telegram.press(asked.buttons[0]?.callback_data ?? '');
+  telegram.write('yes');
+  await until(() => telegram.texts().filter((text) => text.startsWith('Not passed on')).length === 2, 'refusals');
+  expect(existsSync(join(on.session(SESSION), 'work/note.txt'))).toBe(false);
+});
+
+test('the choices of a question are buttons, and an edit is refused', async () => {
+  const { telegram, run } = await chatting([
+    { calls: [{ name: 'ask_user', args: { question: 'Which colour?', choices: ['red', 'blue'] } }] },
+    { text: 'Blue it is.' },
+  ]);
+  run();
+  telegram.write('paint');
+  const asked = await until(() => telegram.got.sent.find(({ buttons }) => buttons.length === 2), 'the choices');
+  expect(asked.text).toContain('Which colour?');
+  telegram.edit('paint it');
+  telegram.press(asked.buttons[1]?.callback_data ?? '');
+  await until(() => telegram.texts().includes('Blue it is.'), 'the reply');
+  expect(telegram.texts().filter((text) => text.includes('do not read edits'))).toHaveLength(1);
+});
+
+test('messages that come again after a crash before the mark was noted are the same, and replies are not sent again', async () => {
+  const { telegram, on, run } = await chatting([{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }]);
+  const own = join(on.root, '.agentd/channels/telegram');
+  const end = run();
+  telegram.write('first');
+  await until(() => telegram.texts().includes('One.'), 'the first reply');
+  telegram.write('second');
+  await until(() => telegram.texts().includes('Two.'), 'the second reply');
+  await end();
+  // As if both were lost: the service gives what it has again, and the log is read from its beginning.
+  rmSync(join(own, 'mark.json'));
+  const [file = ''] = readdirSync(join(own, 'conversations'));
+  const before = JSON.parse(readFileSync(join(own, 'conversations', file), 'utf8'));
+  writeFileSync(join(own, 'conversations', file), JSON.stringify({ ...before, seq: 0 }));
+  run();
+  telegram.write('third');
+  await until(() => telegram.texts().includes('Three.'), 'the third reply');
+  expect(telegram.texts()).toEqual(['One.', 'Two.', 'Three.']);
+  expect(on.events(SESSION).filter(({ type }) => type === 'message.received')).toHaveLength(3);
+  const unread = () => readdirSync(join(on.session(SESSION), 'outbox')).filter((name) => name.endsWith('.json'));
+  await until(() => unread().length === 0, 'replies that are marked as read');
+});
+
+test('a long reply comes in parts after the pauses that were asked for, and files are taken up to what bots may fetch', async () => {
+  const long = Array.from({ length: 900 }, (_, n) => `line ${n} 😀`).join('\n');
+  const { telegram, on, run } = await chatting([{ text: long }]);
+  telegram.state.pauses = 2;
+  telegram.files.set('doc1', Buffer.from('a,b\n1,2\n'));
+  run();
+  telegram.write('', {
+    text: undefined,
+    caption: 'look',
+    document: { file_id: 'doc1', file_name: 'data.csv', file_size: 8 },
+  });
+  await until(() => telegram.texts().at(-1)?.endsWith('line 899 😀'), 'the last part');
+  expect(telegram.texts().join('\n')).toBe(long);
+  expect(readFileSync(join(on.session(SESSION), 'work/uploads/data.csv'), 'utf8')).toBe('a,b\n1,2\n');
+  telegram.write('', { text: undefined, document: { file_id: 'big', file_name: 'big.zip', file_size: 30_000_000 } });
+  await until(() => telegram.texts().some((text) => text.startsWith('big.zip was not taken')), 'the refusal');
+  expect(on.events(SESSION).filter(({ type }) => type === 'message.received')).toHaveLength(1);
+});
+
+test('a channel that hears nothing says why, is tried again, and is owed; a second process is refused', async () => {
+  const { telegram, on, client, files, run } = await chatting([{ text: 'Here.' }]);
+  telegram.state.conflict = true;
+  const end = run();
+  await until(() => files.state()?.fault?.includes('409'), 'the fault');
+  expect(await on.ctl('channel', 'status', 'telegram')).toContain('another program reads the messages of this bot');
+  const channel = openTelegram({ token: '1:x', server: telegram.url });
+  const second = runChannel(
+    { client, name: 'telegram', channel, files, now: () => new Date() },
+    new AbortController().signal,
+  );
+  await expect(second).rejects.toThrow('run by another process');
+  telegram.write('are you there?');
+  telegram.state.conflict = false;
+  await until(() => telegram.texts().includes('Here.'), 'the reply');
+  await until(() => files.state()?.fault === null, 'no fault');
+  await end();
+  expect(await on.ctl('channel', 'list')).toMatch(/telegram +telegram +stopped/);
+  const state = JSON.parse(readFileSync(join(on.root, '.agentd/channels/telegram/state.json'), 'utf8'));
+  const file = join(on.root, '.agentd/channels/telegram/state.json');
+  writeFileSync(file, JSON.stringify({ ...state, stopped_at: null, heard_at: '2026-01-01T00:00:00.000Z' }));
+  expect(await on.ctl('status')).toContain('the channel telegram hears nothing');
+});
+
+test('channel.py takes the messages of one person, each once, and sends the replies', async ({ skip }) => {
+  skip(spawnSync('python3', ['--version']).error !== undefined, 'there is no python3 here');
+  const { telegram, on } = await chatting([{ text: 'One.' }, { text: 'Two. – 二' }]);
+  const start = () => {
+    const env = { ...process.env, TELEGRAM_TOKEN: '1:x', TELEGRAM_SERVER: telegram.url };
+    const child = spawn('python3', ['examples/channel.py', on.root, '7'], { env, stdio: 'ignore' });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    return child;
+  };
+  const first = start();
+  telegram.write('from a stranger', { from: 8, chat: 8 });
+  telegram.write('first');
+  await until(() => telegram.texts().includes('One.'), 'the first reply');
+  const mark = join(on.session('chat-7'), 'chat.mark');
+  await until(() => existsSync(mark), 'the mark');
+  first.kill('SIGKILL');
+  telegram.write('second');
+  start();
+  await until(() => telegram.texts().includes('Two. – 二'), 'the second reply');
+  expect(telegram.texts()).toEqual(['One.', 'Two. – 二']);
+  expect(on.events('chat-7').filter(({ type }) => type === 'message.received')).toHaveLength(2);
+});
