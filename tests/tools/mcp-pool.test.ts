@@ -100,7 +100,7 @@ test('a server knows its session, also outside the sandbox, where nothing else m
   const started: Array<Record<string, string>> = [];
   const folderOf = (name: string) => join(tmpdir(), 'ws/.sessions', name);
   const pool = openMcpPool({
-    ...{ env: { PATH: process.env['PATH'], HOME: '/nowhere', AGENTD_SESSION: 'outer' }, log: () => {}, folderOf },
+    ...{ env: { PATH: '/usr/bin:/bin', HOME: '/nowhere', AGENTD_SESSION: 'outer' }, log: () => {}, folderOf },
     sandbox: {
       statusFor: () => ({ is: 'off' }) as never,
       wrapCommand: async () => null,
