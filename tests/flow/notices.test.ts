@@ -73,6 +73,7 @@ test('a waiting call is notified with a signature; its link shows that call, all
   for (let look = 0; look < 3; look += 1) {
     const page = await (await fetch(link)).text();
     expect(page).toContain('Allow this call?');
+    expect(page).toContain('<a href="/#/s/demo">Open the session</a>');
     expect(page).toContain('&#60;b&#62;a&#60;/b&#62;');
     expect(page).not.toContain('<b>a</b>');
   }

@@ -104,6 +104,11 @@ const moreText: Quirk[] = [
     is: { fault: 'malformed', hint: 'call' },
   },
   {
+    name: 'a call in a code block under the steps and reports that the daemon reads',
+    sent: `[Step] Append one\n[Done: one is appended]\n\`\`\`json\n{"name": "shell", "arguments": ${TWO}}\n\`\`\``,
+    is: { calls: [['shell', two]], text: '[Step] Append one\n[Done: one is appended]' },
+  },
+  {
     name: 'a call in a code block under an announcement',
     sent: `I append it now:\n\`\`\`json\n{"name": "shell", "arguments": ${TWO}}\n\`\`\``,
     is: { fault: 'malformed', hint: 'call' },

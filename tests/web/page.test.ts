@@ -140,6 +140,9 @@ webTest(
     expect(await log.textContent()).not.toContain('[Done]');
     expect(await page.locator('[aria-current=step]').textContent()).toContain('Report');
 
+    await page.getByRole('button', { name: 'Interrupt' }).press('Enter');
+    await page.getByText('Finish the call that runs, then pause').waitFor();
+    await expectAccessible(page);
     await page.getByRole('button', { name: 'Stop' }).press('Enter');
     await header.getByText('paused').waitFor();
 
@@ -181,6 +184,7 @@ webTest(
     setup.model.add({ text: 'Going on.', hang: 'before' }, { text: 'x' });
     await page.getByRole('button', { name: 'Continue' }).press('Enter');
     await header.getByText('running').waitFor();
+    await page.getByRole('button', { name: 'Interrupt' }).press('Enter');
     await page.getByRole('button', { name: 'Cancel' }).press('Enter');
 
     await page.getByRole('button', { name: 'Yes, end it' }).press('Enter');
@@ -228,6 +232,11 @@ async function useNotifications(page: Page) {
   };
   return { shown, click, inFront, shownBodies };
 }
+
+/** Runs in the page: what has the main colour of a light page and is not part of what waits. */
+const BLUE_ELSEWHERE = `[...document.querySelectorAll('body *')]
+  .filter((one) => !one.closest('.ask') && ['color', 'backgroundColor', 'fill', 'stroke'].some((it) => getComputedStyle(one)[it] === 'rgb(31, 85, 192)'))
+  .map((one) => one.outerHTML.slice(0, 100))`;
 
 webTest(
   'a question and a call that needs approval replace the composer and are answered there',
@@ -284,6 +293,7 @@ webTest(
     expect(await approval.locator('pre').textContent()).toContain('printf "%s" "<b>$HOME</b>" > out.json');
     expect(await page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
     await expectAccessible(page, ALL_LOOKS);
+    expect(await page.evaluate(BLUE_ELSEWHERE)).toEqual([]);
     await approval.getByRole('button', { name: 'Allow', exact: true }).press('Enter');
     await page.getByText('Written.').first().waitFor();
     await page.getByRole('textbox', { name: 'Message' }).waitFor();

@@ -71,6 +71,20 @@ webTest(
       await log.waitFor();
     }
 
+    await page.setViewportSize({ width: 390, height: 800 });
+    // One row for the header, and one for the message, which grows.
+    expect((await boxOf(line)).y).toBeLessThan(60);
+    const field = page.getByRole('textbox', { name: 'Message' });
+    const composer = page.locator('form.composer');
+    expect((await boxOf(composer)).height).toBeLessThan(60);
+    await field.fill('one\ntwo\nthree\nfour');
+    expect((await boxOf(composer)).height).toBeGreaterThan(100);
+    await field.fill('');
+    const devtools = await page.context().newCDPSession(page);
+    const { installabilityErrors: obstacles } = await devtools.send('Page.getInstallabilityErrors');
+    // That of the browser of the tests is all.
+    expect(obstacles.map(({ errorId }) => errorId)).toEqual(['in-incognito']);
+
     const rows = plan.locator('summary');
     for (const width of [1280, 390]) {
       await page.setViewportSize({ width, height: 800 });

@@ -36,7 +36,7 @@ export function readTextCalls(
   const lead = first ? text.slice(0, first.start) : '';
   const isWhole = calls.every(({ end }, at) => isMarkup(text.slice(end, calls[at + 1]?.start)));
   const isPlain = !fences.some(({ start, end }) =>
-    calls.some((call) => call.start > start && call.end < end && !isMarkup(lead)),
+    calls.some((call) => call.start > start && call.end < end && hasProse(lead)),
   );
   if (isWhole && isPlain && calls.every(({ fits, isMarked }) => fits && isMarked))
     return { is: 'calls', text: withoutOpening(lead), calls: calls.map(({ name, args }) => ({ name, args })) };

@@ -56,7 +56,7 @@ function show(c: Context<HttpEnv>, state: AnswerState): Response {
   if (state.is === 'answered')
     return page(
       `${DECISIONS[state.decision]} by ${toHtml(state.by)}`,
-      '<p>The run goes on. You can close this page.</p>',
+      `<p>The run goes on. You can close this page.</p>${linkTo(state.session)}`,
     );
   if (state.is === 'sent')
     return page(
@@ -66,9 +66,12 @@ function show(c: Context<HttpEnv>, state: AnswerState): Response {
   const { session, tool, display, why, expires_at } = state.call;
   return page(
     'Allow this call?',
-    `<p>The session <b>${toHtml(readableName(session))}</b> wants to use <b>${toHtml(tool)}</b>:</p><pre>${toHtml(display)}</pre><p>${toHtml(why)}</p><form method="post"><button name="decision" value="allow">Allow once</button><button name="decision" value="deny">Deny</button></form><p>Denied by itself at ${toHtml(expires_at)}.</p>`,
+    `<p>The session <b>${toHtml(readableName(session))}</b> wants to use <b>${toHtml(tool)}</b>:</p><pre>${toHtml(display)}</pre><p>${toHtml(why)}</p><form method="post"><button name="decision" value="allow">Allow once</button><button name="decision" value="deny">Deny</button></form><p>Denied by itself at ${toHtml(expires_at)}.</p>${linkTo(session)}`,
   );
 }
+
+/** A link to a session on the page, which asks for a token. */
+const linkTo = (session: string): string => `<p><a href="/#/s/${encodeURIComponent(session)}">Open the session</a></p>`;
 
 const toHtml = (text: string): string => text.replace(/[&<>"']/g, (mark) => `&#${mark.charCodeAt(0)};`);
 
@@ -91,7 +94,7 @@ const signatureOf = (token: string, content: string): string =>
 type AnswerState =
   | { is: 'waiting'; call: ApprovalRequest }
   /** `by`: who was first. */
-  | { is: 'answered'; decision: 'allow' | 'deny'; by: string }
+  | { is: 'answered'; session: string; decision: 'allow' | 'deny'; by: string }
   /** The answer lies in the inbox. */
   | { is: 'sent' }
   | { is: 'gone'; why: string };
@@ -159,7 +162,7 @@ async function findAnswer(client: Client, { session, id }: LinkedCall): Promise<
         senders.set(event.id, event.from ?? (event.id.startsWith(LINK_PREFIX) ? 'this link' : 'a person'));
       if (event.type !== 'approval.answered' || event.id !== id) continue;
       const by = event.by === 'person' ? (senders.get(event.message ?? '') ?? 'a person') : `the daemon (${event.why})`;
-      found = { is: 'answered', decision: event.decision, by: legible(by) };
+      found = { is: 'answered', session, decision: event.decision, by: legible(by) };
     }
   } catch (error) {
     if (!(error instanceof UserError)) throw error;

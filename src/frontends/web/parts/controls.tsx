@@ -92,7 +92,7 @@ export function Button({ onClick, children, label, kind = 'plain', disabled = fa
   return (
     <button
       type="button"
-      class={kind}
+      class={kind === 'plain' ? undefined : kind}
       disabled={disabled}
       onClick={() => void onClick()}
       aria-label={label}

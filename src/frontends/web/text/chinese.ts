@@ -39,7 +39,7 @@ export const chinese: Words = {
   noDaemon: '守护进程未运行，消息会保留到它启动。启动命令：agentctl start',
   lost: '与服务器的连接已断开，页面正在重试，不会丢失任何内容。如果服务器已停止，请运行：agentctl serve',
   gone: '此会话不存在，或已被删除、改名或归档。',
-  runActions: { resume: '继续', pause: '暂停', stop: '停止', cancel: '取消' },
+  runActions: { resume: '继续', pause: '暂停', stop: '停止', cancel: '取消', interrupt: '中断', end: '结束' },
   runHints: {
     resume: '从当前位置继续运行',
     pause: '等正在执行的调用完成后暂停，可用“继续”恢复',

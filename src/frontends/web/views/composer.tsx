@@ -105,9 +105,11 @@ export function MessageField({ session, label, to = () => session, options, onTe
   };
   return (
     <form class="composer" onSubmit={onSubmit(submit)}>
+      <AttachedFiles session={session} />
       <textarea
         id="message"
         aria-label={label}
+        title={words.value.messageHint}
         placeholder={label}
         rows={1}
         value={text.value}
@@ -118,14 +120,10 @@ export function MessageField({ session, label, to = () => session, options, onTe
         }}
         onKeyDown={onEnter(submit)}
       />
-      <AttachedFiles session={session} />
-      <div class="row bar-row">
-        <span class="quiet hint">{words.value.messageHint}</span>
-        <AttachButton session={session} />
-        <button type="submit" class="main" disabled={isSending.value || (text.value.trim() === '' && !hasFiles)}>
-          {isSending.value ? words.value.sending : words.value.send}
-        </button>
-      </div>
+      <AttachButton session={session} />
+      <button type="submit" class="main" disabled={isSending.value || (text.value.trim() === '' && !hasFiles)}>
+        {isSending.value ? words.value.sending : words.value.send}
+      </button>
     </form>
   );
 }

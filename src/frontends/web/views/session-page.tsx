@@ -144,11 +144,22 @@ function RunState({ view, isPaused }: { view: SessionView; isPaused: boolean }) 
   );
 }
 
-/** Buttons for the run; those without effect now are not shown. */
+const MENU = 'run-menu';
+
+/** Continue if the run is paused; ways to interrupt or end it in a menu that says what each does. */
 function RunControls({ view: { name, standing, plan }, isPaused }: { view: SessionView; isPaused: boolean }) {
   const { runActions, runHints, sure } = words.value;
   const isRunning = standing === 'running';
   const isOpen = plan !== null && (plan.status === 'paused' || plan.status === 'waiting');
+  const send = (command: 'pause' | 'stop' | 'cancel') => {
+    document.getElementById(MENU)?.hidePopover();
+    return sendCommand(name, command);
+  };
+  const textOf = (action: 'pause' | 'stop' | 'cancel') => (
+    <>
+      <b>{runActions[action]}</b> <span class="quiet">{runHints[action]}</span>
+    </>
+  );
   return (
     <span class="row controls">
       {isPaused && (
@@ -156,20 +167,19 @@ function RunControls({ view: { name, standing, plan }, isPaused }: { view: Sessi
           {runActions.resume}
         </Button>
       )}
-      {isRunning && (
-        <Button hint={runHints.pause} onClick={() => sendCommand(name, 'pause')}>
-          {runActions.pause}
-        </Button>
-      )}
-      {isRunning && (
-        <Button hint={runHints.stop} onClick={() => sendCommand(name, 'stop')}>
-          {runActions.stop}
-        </Button>
-      )}
       {(isRunning || isOpen) && (
-        <SureButton hint={runHints.cancel} question={sure.question} onClick={() => sendCommand(name, 'cancel')}>
-          {runActions.cancel}
-        </SureButton>
+        <>
+          <button type="button" popovertarget={MENU}>
+            {isRunning ? runActions.interrupt : runActions.end}
+          </button>
+          <div id={MENU} class="menu" popover="auto">
+            {isRunning && <Button onClick={() => send('pause')}>{textOf('pause')}</Button>}
+            {isRunning && <Button onClick={() => send('stop')}>{textOf('stop')}</Button>}
+            <SureButton question={sure.question} onClick={() => send('cancel')}>
+              {textOf('cancel')}
+            </SureButton>
+          </div>
+        </>
       )}
     </span>
   );
