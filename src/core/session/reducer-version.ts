@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'e6765b889c58a5a6';
+export const REDUCER_VERSION = '7c88f9e6cb428b9e';

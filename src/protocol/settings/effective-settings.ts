@@ -231,12 +231,11 @@ export function resolveRetention({ retention }: Pick<Config, 'retention'>): { re
   return { recordDays: retention?.log_days ?? 90, filesDays: retention?.files_days ?? 30 };
 }
 
-/** Where commands run. */
+/** Where commands run: `sandbox` and `network.shell`. */
 function resolveSandbox({ sandbox, network }: Pick<Config, 'sandbox' | 'network'>): SandboxSettings {
   return { mode: sandbox ?? 'auto', network: network?.shell ?? false };
 }
 
-/** The sandbox settings: `sandbox` and `network.shell`. */
 export type SandboxSettings = { mode: 'auto' | 'bwrap' | 'none'; network: boolean };
 
 /** The languages in which the daemon itself answers. */
@@ -254,7 +253,6 @@ export type Rules = {
   model: string | undefined;
   /** Models by role; a role that is missing has the run's. */
   modelFor: ModelRoles;
-  /** The names in `models`. */
   models: readonly string[];
   agents: Readonly<Record<string, AgentProfile>>;
   /** Running background commands, in words. Filled in by the engine. */

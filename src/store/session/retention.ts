@@ -4,7 +4,6 @@ import { z } from 'zod';
 import { readLastEvent } from '../event-log/log-reader.ts';
 import { listRotatedSegments, openSegments } from '../event-log/segments.ts';
 import { encodeSnapshot } from '../event-log/snapshot-file.ts';
-import { openSnapshotStore } from '../event-log/snapshots.ts';
 import { removeOldStaging, removeStaging, syncFolder } from '../fs/durable-write.ts';
 import { type FolderOnPath, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { replaceFile } from '../fs/replace-file.ts';
@@ -12,6 +11,7 @@ import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { isIgnoredName } from '../layout/layout.ts';
 import { WATCHED_VERSIONS } from '../plan/plan-content.ts';
+import { openSnapshotStore } from './snapshots.ts';
 
 /** Days that data is kept; 0: forever. */
 export type RetentionDays = { recordDays: number; filesDays: number };

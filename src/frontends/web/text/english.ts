@@ -7,7 +7,6 @@ export const english = {
   needsYou: 'Needs you',
   running: 'Running',
   unread: 'new',
-  /** Of sessions, plans, steps and calls. */
   states: {
     none: 'idle',
     pending: 'open',
@@ -170,7 +169,6 @@ export const english = {
   sending: 'Sending …',
   who: { you: 'You', writing: 'The agent is writing' },
   showAll: (lines: number) => (lines === 1 ? 'Show all of it' : `Show all ${lines} lines`),
-  /** What the tools do: before what they do it to, and in `wantsTo`. */
   verbs: {
     shell: 'run',
     read_file: 'read',

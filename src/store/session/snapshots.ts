@@ -1,11 +1,11 @@
 import type { Snapshots } from '../../engine/ports/store-ports.ts';
 import type { LogPosition } from '../../protocol/session/log-entry.ts';
+import { hasPosition } from '../event-log/log-reader.ts';
+import { encodeSnapshot, readSnapshot, type Snapshot } from '../event-log/snapshot-file.ts';
 import { watchFolderIdentity } from '../fs/open-folder.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { DiskError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
-import { hasPosition } from './log-reader.ts';
-import { encodeSnapshot, readSnapshot, type Snapshot } from './snapshot-file.ts';
 
 /**
  * Saved session states at a log position, so that the log need not be read from its start. If the newest is unusable,
