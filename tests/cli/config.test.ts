@@ -125,7 +125,7 @@ test('servers of a .mcp.json are taken only after they were shown, without the k
   };
   at.write('.mcp.json', JSON.stringify({ $schema: 'x', mcpServers: servers }));
   const before = fs.readFileSync(at.path('agentd.json'), 'utf8');
-  expect((await at.ctl('doctor')).out).toMatch(
+  expect((await at.ctl('doctor', '--verbose')).out).toMatch(
     /mcp +.*\.mcp\.json names servers that agentd\.json has not: files, old\. .*agentctl mcp.* import/,
   );
   const refused = await at.ctl('mcp', 'import');

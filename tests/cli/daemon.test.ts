@@ -155,7 +155,7 @@ test('what is asked for while the daemon is down is done when it comes up', asyn
   await at.ctl(['start', '--model', model]);
   expect((await at.here(['send', 'demo', 'Look and tell', '--iterations', '1', '--wait'])).code).toBe(5);
   await at.here(['stop']);
-  const asked = await at.here(['continue', 'demo', 'and be brief', '--json']);
+  const asked = await at.here(['continue', 'demo', 'and be brief', '--iterations', '9', '--json']);
   expect(asked).toMatchObject({ code: 0, err: expect.stringContaining(`agentctl start --workspace ${at.root}`) });
   await at.ctl(['start', '--model', model]);
   expect((await at.here(['watch', 'demo'])).code).toBe(0);

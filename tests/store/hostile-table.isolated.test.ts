@@ -70,7 +70,7 @@ const TABLE: Row[] = [
   ['letters written backwards', 'a\u202edm.md', text('hi'), MESSAGE],
   ['a NUL', 'nul.md', text('h\0i'), 'byte 1 is a NUL'],
   ['a byte order mark', 'bom.md', text('\uFEFFhi'), MESSAGE],
-  ['UTF-16', 'utf16.md', text(Buffer.from('\uFEFFhi', 'utf16le')), 'byte 0 cannot be read'],
+  ['UTF-16', 'utf16.md', text(Buffer.from('\uFEFFhi', 'utf16le')), 'UTF-16 text, by its first two bytes'],
   ['Latin-1', 'latin.md', text(Buffer.from('caf\u00e9', 'latin1')), 'byte 3 cannot be read'],
   ['nothing', 'empty.md', text(''), 'the file is empty'],
   ['a million brackets', 'open.json', text('['.repeat(1e6)), 'not JSON'],

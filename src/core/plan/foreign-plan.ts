@@ -1,3 +1,5 @@
+import { getOwn } from '../../base/collections.ts';
+
 /**
  * The forms in which other programs write plans (TodoWrite, task-master, plain lists), as the form of `plan.json`. What
  * is in our form already, or in none that is known, stays as it is; so does an empty list, which may be an accident.
@@ -45,7 +47,7 @@ function statusOf({ status, done, completed }: Readonly<Record<string, unknown>>
   if (status === undefined) return done === true || completed === true ? 'completed' : undefined;
   if (typeof status !== 'string') return status;
   const word = status.toLowerCase().replace(/[\s_-]/g, '');
-  return OURS.has(word) ? word : Object.hasOwn(STATUSES, word) ? STATUSES[word] : status;
+  return OURS.has(word) ? word : (getOwn(STATUSES, word) ?? status);
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>

@@ -112,8 +112,8 @@ function openStepLine({ id, description, needs = [] }: Step, words: ModelWording
 const NEEDED_RESULT_LENGTH = 2000;
 
 function closedStepLine(step: Step, words: ModelWording, most: number): string {
-  const doubts: Partial<Record<string, string>> = { timeout: words.assumed, text: words.unproven };
-  const how = step.status === 'completed' ? (doubts[step.completed_by ?? ''] ?? '✓') : step.status;
+  const doubts = new Map(Object.entries({ timeout: words.assumed, text: words.unproven }));
+  const how = step.status === 'completed' ? (doubts.get(step.completed_by ?? '') ?? '✓') : step.status;
   const outcome = step.result ?? step.error;
   const files = most === NEEDED_RESULT_LENGTH && step.attachments ? ` [${step.attachments.join(', ')}]` : '';
   const count = step.progress && step.each ? ` (${step.progress.current}/${step.progress.total})` : '';

@@ -157,8 +157,8 @@ const STEP_MARKS = {
 function stepLines({ event, session }: ItemOf<'step'>, { assumed, unproven }: typeof EN): Line[] {
   if (event.type === 'step.added') return [];
   const [colour, mark] = STEP_MARKS[event.type];
-  const doubts: Partial<Record<string, string>> = { timeout: ` (${assumed})`, text: ` (${unproven})` };
-  const note = 'error' in event ? `: ${event.error}` : ('by' in event && doubts[event.by]) || '';
+  const doubts = new Map(Object.entries({ timeout: ` (${assumed})`, text: ` (${unproven})` }));
+  const note = 'error' in event ? `: ${event.error}` : ('by' in event && doubts.get(event.by)) || '';
   return [[colour, `${mark} ${stepLabel(session, event.step)}${note}`]];
 }
 
