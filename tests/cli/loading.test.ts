@@ -99,7 +99,7 @@ test('the built programs import no package but the one that the browser tool nee
   expect(imported(isLibrary)).toEqual(['zod']);
   expect([dependencies, peerDependencies].map((names) => Object.keys(names ?? {}))).toEqual([
     ['zod'],
-    ['@restatedev/restate-server', 'playwright-core'],
+    ['playwright-core'],
   ]);
 });
 

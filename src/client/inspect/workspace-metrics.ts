@@ -78,7 +78,7 @@ function daemonMetrics(client: Source): Metric[] {
   ];
 }
 
-/** From `usage/`, so they begin anew where its files are removed. */
+/** From `usage/`, so they begin again at 0 where its files are removed. */
 function spendingMetrics({ paths }: Source, only: ReadonlySet<string> | undefined): Metric[] {
   const models = new Map<string, typeof NOTHING_SPENT>();
   for (const day of listUsageDays(paths.usage)) {

@@ -71,7 +71,7 @@ export const linear: ModePolicy = {
 
 /**
  * Events for steps the current answer declares that are not in the plan yet, as long as no more than `most` are open. A
- * list that is given anew names completed steps again; one that is declared alone, with none open, is done again.
+ * list that is given again names completed steps again; one that is declared alone, with none open, is done again.
  */
 export function declaredStepEvents(session: Session, turn: Turn, most: number): EventBody[] {
   const open = session.plan ? openSteps(session.plan).map((step) => step.description) : [];

@@ -63,7 +63,7 @@ function findEngine(): string {
     return createRequire(wrapper).resolve(`@restatedev/restate-server-${platform()}-${arch()}/bin/restate-server`);
   } catch {
     throw new UserError(
-      '--cluster-dev needs the Restate server, which is not installed. Install it beside agentd, without its scripts, one of which reports the installation to its makers: npm install --no-save --ignore-scripts @restatedev/restate-server@1.7.12',
+      '--cluster-dev needs the Restate server, which is not installed. Install it beside agentd, without its scripts, one of which reports the installation to its makers: npm install --no-save --ignore-scripts @restatedev/restate-server@1.7.12 (with -g in place of --no-save, if agentd was installed so)',
     );
   }
 }

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { UserError } from '../../base/user-error.ts';
+import { errorCode, UserError } from '../../base/user-error.ts';
 import { createFile, ensureFolder, syncFolder } from '../fs/durable-write.ts';
 import { listNames } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
@@ -52,7 +52,7 @@ export async function claimSession(
   try {
     await createFile(fileOf(paths, epoch), `${JSON.stringify(claim)}\n`);
   } catch (error) {
-    if (fs.existsSync(fileOf(paths, epoch))) throw new SessionTakenError(fileOf(paths, epoch));
+    if (errorCode(error) === 'EEXIST') throw new SessionTakenError(fileOf(paths, epoch));
     throw error;
   }
   await syncFolder(paths.rotated);

@@ -45,7 +45,7 @@ export type ConnectionOptions = {
   onStderr(text: string): void;
 };
 
-/** How to reach a server: an endpoint, or a program with everything needed to start it, each time anew. */
+/** How to reach a server: an endpoint, or a program with everything needed to start it, read again each time. */
 export type ConnectTarget =
   | (HttpEndpoint & { login?: AuthProvider | undefined })
   | { by: 'program'; start: () => Promise<ServerLaunch> };
