@@ -48,13 +48,13 @@ for (const answerMs of ANSWERS_MS) {
   const folder = join(base, `innocents-${answerMs}`);
   blames.push({ answerMs, ...(await innocents(folder, { ...INNOCENTS, answerMs }, chanceOf(Number(values.seed)))) });
 }
-const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), histories: new Map() };
+const ground: Ground = { root: join(base, 'w'), executions: join(base, 'executions'), histories: new Map() };
 fs.mkdirSync(ground.root, { mode: 0o700 });
-// Without a sandbox, because commands write to a ledger beside the workspace and nobody can approve calls.
+// Without a sandbox, because commands write to a file beside the workspace and nobody can approve calls.
 fs.writeFileSync(join(ground.root, 'agentd.json'), '{ "version": 1, "sandbox": "none" }\n');
 const chance = chanceOf(Number(values.seed));
 const stopFile = join(base, 'stop');
-const server = await startOpenAI(jobScript(ground.ledger, () => chance.below(50)));
+const server = await startOpenAI(jobScript(ground.executions, () => chance.below(50)));
 const flags = ['--workspace', ground.root, '--base-url', server.url, '--model', 'm', '--log-level', 'error'];
 const killed = daemons(flags, chance);
 

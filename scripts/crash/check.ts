@@ -87,7 +87,7 @@ function replies(paths: ScenarioPaths, events: Event[]): string[] {
     const replied = committed.filter((event) => event.reply.id === name);
     const written = files.filter((file) => file.name === name);
     if (replied.length !== 1 || written.length !== 1)
-      return [`${name}: ${replied.length} replies on record, ${written.length} files`];
+      return [`${name}: ${replied.length} replies in the event log, ${written.length} files`];
     return replied[0] && written[0]?.text !== formatReplyFile(replied[0].reply)
       ? [`${name}: its reply is not what was committed`]
       : [];
@@ -96,8 +96,8 @@ function replies(paths: ScenarioPaths, events: Event[]): string[] {
 
 /** A command runs at most once, and if it did not run, the event log does not say that it succeeded. */
 function calls(paths: ScenarioPaths, events: Event[]): string[] {
-  const ledger = join(paths.work, 'ledger');
-  const lines = fs.existsSync(ledger) ? fs.readFileSync(ledger, 'utf8').split('\n').filter(Boolean) : [];
+  const executions = join(paths.work, 'executions');
+  const lines = fs.existsSync(executions) ? fs.readFileSync(executions, 'utf8').split('\n').filter(Boolean) : [];
   const started = ofType(events, 'tool.started').filter((event) => event.replay === 'never');
   const ended = [...ofType(events, 'tool.finished'), ...ofType(events, 'tool.interrupted')];
   const twice = new Set(started.map((event) => event.call)).size !== started.length;
@@ -109,7 +109,7 @@ function calls(paths: ScenarioPaths, events: Event[]): string[] {
       const end = ended.find((event) => event.call === call?.call);
       const well = end?.type === 'tool.finished' && end.ok;
       if (ran > 1) return [`${line} ran ${ran} times`];
-      if (call && !end) return [`${line} has no end on record`];
+      if (call && !end) return [`${line} has no end in the event log`];
       return ran === 0 && well ? [`${line} did not run, but the event log says it succeeded`] : [];
     }),
   ];
@@ -121,7 +121,7 @@ async function projections(paths: ScenarioPaths, events: Event[]): Promise<strin
   const plan = sessions.at(-1)?.plan;
   const text = fs.existsSync(paths.plan) ? fs.readFileSync(paths.plan, 'utf8') : undefined;
   const wrong: string[] = [];
-  if (!plan || !text) wrong.push(`no plan ${plan ? 'in plan.json' : 'on record'}`);
+  if (!plan || !text) wrong.push(`no plan ${plan ? 'in plan.json' : 'in the event log'}`);
   else if (text !== formatPlanFile(plan)) wrong.push('plan.json is not the plan in the event log');
   else if (!Plan.safeParse(JSON.parse(text)).success) wrong.push('plan.json is not a plan');
   const edited = sessions.some((session) => session.plan?.steps.some((step) => step.description.includes(TOKEN)));

@@ -10,7 +10,7 @@ import { changedEnds } from './ended-steps.ts';
 import type { SessionHistory } from './perform.ts';
 import type { Recorded } from './sessions.ts';
 
-export type Ground = { root: string; ledger: string; histories: readonly SessionHistory[] };
+export type Ground = { root: string; executions: string; histories: readonly SessionHistory[] };
 
 /** All broken promises, as text. The daemon must have ended. */
 export async function broken(ground: Ground, all: readonly Recorded[]): Promise<string[]> {
@@ -28,7 +28,7 @@ export async function broken(ground: Ground, all: readonly Recorded[]): Promise<
   }
   return [
     ...wrong,
-    ...twice(linesOf(ground.ledger)).map((line) => `${line} ran more than once`),
+    ...twice(linesOf(ground.executions)).map((line) => `${line} ran more than once`),
     ...litter(ground.root),
   ];
 }
@@ -109,7 +109,7 @@ async function plan(root: string, { name, session }: Recorded, wasBroken: boolea
   // A file that a person broke is left as it is, even if its plan was shelved meanwhile.
   const isLeft = wasBroken && session.plan === null;
   if (!isLeft && (text === undefined) !== (session.plan === null))
-    wrong.push('there is a plan on record or on disk, not both');
+    wrong.push('there is a plan in the event log or on disk, not both');
   try {
     if (text !== undefined && !isLeft) Plan.parse(JSON.parse(text));
   } catch (error) {

@@ -38,7 +38,7 @@ export function knownAt(disk: Disk, cut: number, session: string): Known {
   return {
     safe: safeAt(disk, cut),
     replies: new Map(replies),
-    ran: counts(bytesAt('work/ledger')?.toString() ?? ''),
+    ran: counts(bytesAt('work/executions')?.toString() ?? ''),
     record: sure.bytes.get(nodeAt(whole, `${session}/events.jsonl`) ?? -1) ?? Buffer.alloc(0),
   };
 }
@@ -114,10 +114,10 @@ function messages(paths: ScenarioPaths, events: Event[], known: Known): string[]
     const times = received.filter((event) => event.name === name).length;
     const safe = known.safe.includes(name) || name === PROBE;
     const read = known.replies.get(name);
-    if (times > 1) return [`${name} is on record ${times} times`];
+    if (times > 1) return [`${name} is in the event log ${times} times`];
     if (safe && replied.length === 0) return [`${name} was safe and has no reply`];
     if (replied.length > 1 || texts.size !== replied.length || times > replied.length)
-      return [`${name}: received ${times} times, ${replied.length} replies on record, ${texts.size} files`];
+      return [`${name}: received ${times} times, ${replied.length} replies in the event log, ${texts.size} files`];
     const [one] = replied;
     const right = one ? formatReplyFile(one.reply) : undefined;
     if (right !== undefined && !texts.has(right)) return [`${name}: its reply is not what was committed`];
@@ -129,9 +129,9 @@ function messages(paths: ScenarioPaths, events: Event[], known: Known): string[]
 
 /** A command ran at most once in total; if it never ran, the event log does not say that it succeeded. */
 function calls(paths: ScenarioPaths, events: Event[], found: Map<string, string>, known: Known): string[] {
-  const ledger = join(paths.work, 'ledger');
-  const before = found.get('work/ledger') ?? '';
-  const now = fs.existsSync(ledger) ? fs.readFileSync(ledger, 'latin1') : '';
+  const executions = join(paths.work, 'executions');
+  const before = found.get('work/executions') ?? '';
+  const now = fs.existsSync(executions) ? fs.readFileSync(executions, 'latin1') : '';
   const since = counts(now.slice(before.length));
   const started = ofType(events, 'tool.started').filter((event) => event.replay === 'never');
   const ended = [...ofType(events, 'tool.finished'), ...ofType(events, 'tool.interrupted')];
@@ -143,8 +143,8 @@ function calls(paths: ScenarioPaths, events: Event[], found: Map<string, string>
       const call = started.find((event) => event.args.includes(line));
       const end = ended.find((event) => event.call === call?.call);
       if (ran > 1) return [`${line} ran ${ran} times`];
-      if (ran > 0 && !call) return [`${line} ran, but is not on record`];
-      if (call && !end) return [`${line} has no end on record`];
+      if (ran > 0 && !call) return [`${line} ran, but is not in the event log`];
+      if (call && !end) return [`${line} has no end in the event log`];
       return ran === 0 && end?.type === 'tool.finished' && end.ok ? [`${line} did not run, but is said to have`] : [];
     }),
   ];

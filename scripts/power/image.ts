@@ -94,8 +94,8 @@ function seen(paths: ScenarioPaths): Known {
       .filter((name) => DROPPED.includes(name))
       .map((name): [string, string] => [name, fs.readFileSync(join(folder, name), 'utf8')]),
   );
-  const ledger = join(paths.work, 'ledger');
-  const lines = fs.existsSync(ledger) ? fs.readFileSync(ledger, 'utf8').split('\n') : [];
+  const executions = join(paths.work, 'executions');
+  const lines = fs.existsSync(executions) ? fs.readFileSync(executions, 'utf8').split('\n') : [];
   return {
     safe: DROPPED.filter((name, place) => place === 0 || left.includes(name)),
     replies: new Map(replies),

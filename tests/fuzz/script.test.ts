@@ -18,7 +18,7 @@ const PLANNER_QUERIES = ['choose', 'plan', 'revise', 'summary', null] as const;
 
 function place() {
   let count = 0;
-  return { ledger: '/tmp/ledger', token: () => `t${++count}` };
+  return { executions: '/tmp/executions', token: () => `t${++count}` };
 }
 
 /** What a family asks, one thing after another. */

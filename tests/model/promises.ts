@@ -27,7 +27,7 @@ export async function recordOf({ root }: Pick<Ground, 'root'>, session: string):
 /** Everything that was promised and does not hold, in words; empty is well. The daemon must have ended. */
 export async function broken(ground: Ground): Promise<string[]> {
   const wrong: string[] = [];
-  const ledger = linesIn(ground.ledger);
+  const executions = linesIn(ground.executions);
   for (const [session, history] of ground.histories) {
     const paths = folderOf(ground, session);
     try {
@@ -36,7 +36,7 @@ export async function broken(ground: Ground): Promise<string[]> {
         ...lines(paths),
         ...messages(paths, history, events),
         ...replies(paths, history, events),
-        ...calls(events, ledger),
+        ...calls(events, executions),
         ...plan(paths, history, events),
         ...(await checkpoints(paths, events)),
         ...(await rebuilt(paths, session)),
@@ -47,7 +47,9 @@ export async function broken(ground: Ground): Promise<string[]> {
     }
   }
   // Over all histories of all sessions, those that were removed too.
-  const twice = ledger.filter((line, at) => ledger.indexOf(line) !== at).map((line) => `${line} ran more than once`);
+  const twice = executions
+    .filter((line, at) => executions.indexOf(line) !== at)
+    .map((line) => `${line} ran more than once`);
   return [...wrong, ...twice, ...litter(ground)];
 }
 
@@ -59,7 +61,7 @@ function lines({ events }: SessionPaths): string[] {
   const wrong: string[] = [];
   let [seq, epoch] = [0, 0];
   const text = fs.readFileSync(events, 'utf8');
-  if (!text.endsWith('\n')) wrong.push('the record has no end');
+  if (!text.endsWith('\n')) wrong.push('the event log has no end');
   for (const line of text.split('\n').slice(0, -1)) {
     const head = line.slice(0, -18);
     const envelope: { seq: number; epoch: number; crc: string } = JSON.parse(line);
@@ -95,7 +97,7 @@ const filesIn = (folder: string) =>
     .filter((entry) => entry.isFile())
     .map(({ name }) => ({ name, text: fs.readFileSync(join(folder, name), 'utf8') }));
 
-/** One reply on record and one file for each message; a second one only for who deleted his, or asked again. */
+/** One reply in the event log and one file for each message; a second one only for who deleted his, or asked again. */
 function replies(paths: SessionPaths, history: SessionHistory, events: Event[]): string[] {
   const committed = ofType(events, 'reply.committed');
   const [out, read] = [filesIn(paths.outbox), filesIn(paths.outboxRead)];
@@ -104,7 +106,7 @@ function replies(paths: SessionPaths, history: SessionHistory, events: Event[]):
     if (!history.dropped.some((one) => one.name === name)) wrong.push(`a reply to nobody: ${name}`);
   for (const { name } of history.dropped) {
     const replied = committed.filter((event) => event.reply.id === name);
-    if (replied.length !== 1) wrong.push(`${name}: ${replied.length} replies on record`);
+    if (replied.length !== 1) wrong.push(`${name}: ${replied.length} replies in the event log`);
     const files = [...out, ...read].filter((file) => file.name === name);
     if (files.length === 0 && !history.deleted.has(name)) wrong.push(`${name}: no reply file`);
     if (files.length > 1 && !history.again.has(name)) wrong.push(`${name}: a reply that was read came again`);
@@ -118,8 +120,8 @@ function replies(paths: SessionPaths, history: SessionHistory, events: Event[]):
 const linesIn = (path: string) =>
   fs.existsSync(path) ? fs.readFileSync(path, 'utf8').split('\n').filter(Boolean) : [];
 
-/** A call that is not safe to repeat starts once and ends once; and a line the record says went well is there. */
-function calls(events: Event[], ledger: string[]): string[] {
+/** A call that is not safe to repeat starts once and ends once; and a line the event log says went well is there. */
+function calls(events: Event[], executions: string[]): string[] {
   const started = ofType(events, 'tool.started').filter((event) => event.replay === 'never');
   const ended = [...ofType(events, 'tool.finished'), ...ofType(events, 'tool.interrupted')];
   return started.flatMap(({ call, args }) => {
@@ -128,7 +130,7 @@ function calls(events: Event[], ledger: string[]): string[] {
     if (starts !== 1 || ends.length !== 1) return [`the call ${call} has ${starts} starts and ${ends.length} ends`];
     const line = /echo (\S+)/.exec(args)?.[1] ?? '';
     const well = ends.some((event) => event.type === 'tool.finished' && event.ok);
-    return well && !ledger.includes(line) ? [`${line} did not run, but is said to have gone well`] : [];
+    return well && !executions.includes(line) ? [`${line} did not run, but is said to have gone well`] : [];
   });
 }
 
@@ -137,7 +139,7 @@ function plan(paths: SessionPaths, history: SessionHistory, events: Event[]): st
   const text = fs.existsSync(paths.plan) ? fs.readFileSync(paths.plan, 'utf8') : undefined;
   const wrong: string[] = [];
   if (text !== (session.plan ? formatPlanFile(session.plan) : undefined))
-    wrong.push(`plan.json is not the plan of the record: ${text}`);
+    wrong.push(`plan.json is not the plan of the event log: ${text}`);
   if (text !== undefined && !Plan.safeParse(JSON.parse(text)).success) wrong.push('plan.json is not a plan');
   const kept = fs.readdirSync(paths.plans, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   const places = [

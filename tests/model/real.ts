@@ -74,9 +74,9 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
     join(root, 'agentd.json'),
     JSON.stringify({ version: 1, sandbox: 'none', disk: { min_free_mb: 2, reserve_mb: 1 } }),
   );
-  const [ledger, clock] = [join(base, 'ledger'), join(base, 'clock')];
+  const [executions, clock] = [join(base, 'executions'), join(base, 'clock')];
   let count = 0;
-  const server = await startOpenAI(jobScript(ledger, () => (count * 7) % 30));
+  const server = await startOpenAI(jobScript(executions, () => (count * 7) % 30));
   let daemon: Daemon | undefined;
   let frozen = false;
   let wasFull = false;
@@ -85,7 +85,7 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
 
   const real: Real = {
     root,
-    ledger,
+    executions,
     histories: new Map(),
     hasDisk,
     log: [],
