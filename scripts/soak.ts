@@ -14,7 +14,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { folderOf, type Ground } from '../tests/model/actions.ts';
 import { jobScript } from '../tests/model/job-script.ts';
-import { broken, recordOf } from '../tests/model/promises.ts';
+import { broken } from '../tests/model/promises.ts';
+import { readLog } from '../tests/promises/session-promises.ts';
 import { chanceOf } from '../tests/sim/chance.ts';
 import { startOpenAI } from '../tests/support/openai-server.ts';
 import { daemons } from './soak/daemons.ts';
@@ -91,7 +92,7 @@ async function settled(): Promise<string[]> {
   for (;;) {
     const busy: string[] = [];
     for (const session of ground.histories.keys()) {
-      const last = (await recordOf(ground, session)).at(-1);
+      const last = (await readLog(ground.root, session)).at(-1);
       if (!(last?.type === 'reply.published' && last.idle)) busy.push(`${session}: ${JSON.stringify(last)}`);
     }
     if (busy.length === 0) return [];
@@ -109,7 +110,7 @@ async function sums(): Promise<Sums> {
     const paths = folderOf(ground, session);
     sum.messages += history.dropped.length;
     sum.replies += fs.readdirSync(paths.outboxRead).length;
-    for (const event of await recordOf(ground, session)) {
+    for (const event of await readLog(ground.root, session)) {
       if (event.type === 'tool.started') sum.commands++;
       if (event.type === 'tool.interrupted' && event.outcome === 'unknown') sum.unknown++;
     }

@@ -13,7 +13,7 @@ export const TOKEN = 'in blue, as Ada asked by hand';
 /** The names of all files the person drops. */
 export const DROPPED = ['1.msg.md', '2.md', '3.json', '4.json'];
 /** The lines the two commands of the plan write, each at most once. */
-export const LEDGER = ['once-1', 'once-2'];
+export const COMMAND_LINES = ['once-1', 'once-2'];
 
 export type ScenarioPaths = ReturnType<typeof scenarioPaths>;
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sessionStatus } from '../../src/core/session/session-queries.ts';
-import { everything } from '../../tests/model/promises.ts';
+import { changedFiles, lastingFiles } from '../../tests/promises/session-promises.ts';
 import { startOpenAI } from '../../tests/support/openai-server.ts';
 import { type Answers, calmAnswers, randomAnswers } from './answers.ts';
 import { readRequest } from './asked.ts';
@@ -132,13 +132,12 @@ async function atTheEnd(place: Place, daemon: Daemon, records: ReturnType<typeof
     strays = straysOf(place.base);
   const wrong = [...strays, ...(await broken(place, await records.all()))];
   if (wrong.length > 0) return wrong;
-  const before = everything(place);
+  const sessions = join(place.root, '.sessions');
+  const before = lastingFiles(sessions);
   await daemon.start();
   await sleep(500);
   await daemon.stop();
-  const after = everything(place);
-  const paths = [...new Set([...before.keys(), ...after.keys()])];
-  return paths.filter((path) => before.get(path) !== after.get(path)).map((path) => `one more start changed ${path}`);
+  return changedFiles(before, lastingFiles(sessions));
 }
 
 /** Errors and stack traces in the daemons' log, except those about settings that people broke. */

@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { openWorkspace } from '../../src/store/index.ts';
 import {
   actAsPerson,
+  COMMAND_LINES,
   DROPPED,
   dropFirstMessage,
-  LEDGER,
   prepareWorkspace,
   type ScenarioPaths,
   SMALL_DISK,
@@ -99,8 +99,8 @@ function seen(paths: ScenarioPaths): Known {
   return {
     safe: DROPPED.filter((name, place) => place === 0 || left.includes(name)),
     replies: new Map(replies),
-    ran: new Map(LEDGER.map((line) => [line, lines.filter((one) => one === line).length])),
-    record: Buffer.alloc(0),
+    ran: new Map(COMMAND_LINES.map((line) => [line, lines.filter((one) => one === line).length])),
+    log: Buffer.alloc(0),
   };
 }
 
