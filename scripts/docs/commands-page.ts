@@ -35,7 +35,9 @@ const MEANING: Record<string, string> = {
 
 /** The commands, and what each kind of message does in each state, from the tables that the code uses. */
 export function commandsPage(): string {
-  const commands = Object.values(SESSION_COMMANDS).map(({ usage, description }) => `| \`${usage}\` | ${description} |`);
+  const commands = Object.values(SESSION_COMMANDS).map(
+    ({ usage, description }) => `| \`${usage.replaceAll('|', '\\|')}\` | ${description} |`,
+  );
   const states = Object.keys(MESSAGE_ACTIONS.task) as Array<keyof typeof MESSAGE_ACTIONS.task>;
   const rows = Object.entries(MESSAGE_ACTIONS).map(([kind, row]) => ({
     kind,
