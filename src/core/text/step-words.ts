@@ -139,8 +139,17 @@ const UNSPACED = /\p{Script=Han}|\p{Script=Hiragana}|\p{Script=Katakana}|\p{Scri
  */
 export function anyWordOf(...names: WordClass[]): string {
   const all = names.flatMap(wordsOf);
-  const spaced = all.filter((word) => !UNSPACED.test(word)).join('|');
-  return `(?:${[`(?<![\\p{L}\\p{N}_])(?:${spaced})(?![\\p{L}\\p{N}_])`, ...all.filter((word) => UNSPACED.test(word))].join('|')})`;
+  const unspaced = all.filter((word) => UNSPACED.test(word));
+  const plain = all.filter((word) => /^[a-z].*[a-z]$/.test(word));
+  const accented = all.filter((word) => !unspaced.includes(word) && !plain.includes(word));
+  const parts = [
+    ...(plain.length > 0 ? [`\\b(?:${plain.join('|')})(?![\\p{L}\\p{N}_])`] : []),
+    ...(accented.length > 0
+      ? [`(?:${accented.join('|')})(?<![\\p{L}\\p{N}_](?:${accented.join('|')}))(?![\\p{L}\\p{N}_])`]
+      : []),
+    ...unspaced,
+  ];
+  return `(?:${parts.join('|')})`;
 }
 
 const NUMERAL = '[一二三四五六七八九十]';
