@@ -8,11 +8,14 @@ import {
   stepDeclarationOf,
 } from '../text/bracket-tags.ts';
 import { FencedCode, joinWords, PLACEHOLDER, withHiddenQuotes, withoutLeadingMarks } from '../text/prose.ts';
+import { anyWordOf } from '../text/step-words.ts';
 import { parseDoneTag, RETRACTION, STEP_ID } from './done-markers.ts';
 
 /** A tag that says no more than which step is meant: by its number or its id. */
-const STEP_REFERENCE =
-  /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)?[\s_#]{0,3}\d{1,3}|第\s?(?:\d{1,3}|[一二三四五六七八九十])\s?步)$/iu;
+const STEP_REFERENCE = new RegExp(
+  `^(?:${anyWordOf('step')}?[\\s_#]{0,3}\\d{1,3}|第\\s?(?:\\d{1,3}|[一二三四五六七八九十])\\s?步)$`,
+  'iu',
+);
 /** What is left of a line whose marker was all that it said: a bullet, a number, emphasis. */
 const SAYS_NOTHING = /^[^\p{L}\p{N}`]*(?:\d{1,4}[.)、])?[^\p{L}\p{N}`]*$/u;
 /** Text in brackets, without brackets in it. It may not be closed yet. */

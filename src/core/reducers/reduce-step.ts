@@ -7,8 +7,9 @@ import { isFanOutStep } from '../plan/fan-out.ts';
 import { omitFields, replaceSteps, updateStep } from '../plan/plan-steps.ts';
 import { isGroup } from '../plan/step-graph.ts';
 import { isSpawnedStep } from '../session/internal-calls.ts';
+import { FRESH_STEP_PROGRESS } from '../session/progress-state.ts';
 import type { Notice } from '../session/run-state.ts';
-import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
+import type { Session } from '../session/session-state.ts';
 import { countAddedPart, restartChild, startFanOut } from './reduce-child.ts';
 import {
   completedStep,
@@ -50,7 +51,11 @@ export function reduceStep(session: Session, event: StepLogEvent): Session {
     case 'step.claimed':
       return event.veto === undefined ? stepClaimed(session, event) : claimRefused(session, plan, event, event.veto);
     case 'step.asked':
-      return { ...session, askedIfDone: event.step, turn: session.turn && { ...session.turn, isJudged: true } };
+      return {
+        ...session,
+        ...(event.in_doubt ? { askedInDoubt: event.iterations } : { askedIfDone: event.step }),
+        turn: session.turn && { ...session.turn, isJudged: true },
+      };
     case 'step.completed':
       return stepClosed(session, plan, event, (step) => completedStep(step, event));
     case 'step.failed':
