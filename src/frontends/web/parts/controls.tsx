@@ -6,7 +6,7 @@ import { hrefOf } from '../data/overview.ts';
 import { describeProblem } from '../data/session.ts';
 import { words } from '../text/wording.ts';
 import { Icon } from './icons.tsx';
-import { FOCUSABLE } from './markdown.tsx';
+import { FOCUSABLE, renderMarkdown } from './markdown.tsx';
 
 /** Returns a handler that sets a signal. */
 export const set =
@@ -164,6 +164,23 @@ export function SureButton({ onClick, children, question, kind, hint }: ButtonPr
   );
 }
 
+/** Stands where something is being loaded. */
+export const Loading = () => (
+  <div class="loading" role="status">
+    <span class="unseen">{words.value.loading}</span>
+  </div>
+);
+
+/** Says that there is nothing yet, and what to do. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty quiet">
+      <p>{title}</p>
+      {children}
+    </div>
+  );
+}
+
 /** A problem or state that screen readers announce at once. */
 export function Notice({ children, isProblem = false }: { children: ComponentChildren; isProblem?: boolean }) {
   return (
@@ -202,8 +219,10 @@ export function Unfold({ summary, children, kind, id, label }: UnfoldProps) {
 /** More than this is folded: a box of its own to scroll in would catch the wheel. */
 const SHOWN = { lines: 20, characters: 3000 };
 
+type FoldedProps = { text: string; isOutput?: boolean; isMarkdown?: boolean };
+
 /** A long text: its beginning, and all of it on request. `isOutput`: of a program, with its columns. */
-export function Folded({ text, isOutput = false }: { text: string; isOutput?: boolean }) {
+export function Folded({ text, isOutput = false, isMarkdown = false }: FoldedProps) {
   const isWhole = useSignal(false);
   const lines = text.split('\n');
   const beginning = lines.slice(0, SHOWN.lines).join('\n').slice(0, SHOWN.characters);
@@ -211,7 +230,7 @@ export function Folded({ text, isOutput = false }: { text: string; isOutput?: bo
   const shown = isFolded ? `${beginning}…` : text;
   return (
     <>
-      {isOutput ? <pre {...FOCUSABLE}>{shown}</pre> : shown}
+      {isOutput ? <pre {...FOCUSABLE}>{shown}</pre> : isMarkdown ? renderMarkdown(shown) : shown}
       {isFolded && (
         <Button kind="quiet-button" onClick={set(isWhole, true)}>
           {words.value.showAll(lines.length)}

@@ -70,8 +70,11 @@ function Took({ status, started_at: began, completed_at: ended }: Step) {
   const now = useNow(isRunning);
   if (began === undefined || (ended === undefined && !isRunning)) return null;
   const ms = (ended === undefined ? now : Date.parse(ended)) - Date.parse(began);
-  return <span class="took quiet">{formatDuration(Math.max(0, ms), 'narrow')}</span>;
+  return ms < 1000 ? null : <span class="took quiet">{formatDuration(ms, 'narrow')}</span>;
 }
+
+/** The marker that closed a step; `Why` has it too. */
+const MARKER = /\s*[[【［][^[\]【】［］]{1,40}[\]】］]\s*$/u;
 
 type DetailsProps = { session: string; step: Step; place: number; all: number };
 
@@ -83,10 +86,11 @@ function StepDetails({ session, step, place, all }: DetailsProps) {
     step.completed_by && `${decidedBy} ${completedBy[step.completed_by]}`,
     step.attempts !== undefined && attempts(step.attempts),
   ];
+  const proof = step.evidence?.replace(MARKER, '') ?? '';
   const facts: Array<[string, ComponentChildren]> = [
     [error, step.error && <Folded text={step.error} />],
-    [result, step.result && <Folded text={step.result} />],
-    [evidence, step.evidence && step.evidence !== step.result && <Folded text={step.evidence} />],
+    [result, step.result && <Folded isMarkdown text={step.result} />],
+    [evidence, proof !== '' && proof !== step.result && <Folded isMarkdown text={proof} />],
     [notes, step.notes],
     [needs, step.needs?.join(', ')],
     [stepFiles.changed, hasChangedFiles(step.id) && <StepFiles session={session} step={step.id} />],

@@ -81,7 +81,7 @@ function Clock({ state, since, ms }: CallItem) {
   const isRunning = state === 'running' && openSession.value?.view?.standing === 'running';
   const now = useNow(isRunning);
   const took = ms ?? (isRunning ? Math.max(0, now - Date.parse(since)) : undefined);
-  return took === undefined ? null : <span class="took quiet">{formatDuration(took, 'narrow')}</span>;
+  return took === undefined || took < 1000 ? null : <span class="took quiet">{formatDuration(took, 'narrow')}</span>;
 }
 
 /** A longer command may be cut off in its line. */
