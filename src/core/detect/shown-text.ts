@@ -24,9 +24,9 @@ const LINE_END = /(\r\n?|[\n\u2028\u2029])/;
 
 /**
  * The text of an answer for people: as it was said, without the markers that a step is done, and the lines that declare
- * steps. Words in a marker are kept: `[Done: five links]` becomes `five links`, and `[Failed] no key` becomes `Failed: no
- * key`; `[Progress 2/5]` is dropped. In code and quotations it is text and
- * stays. An answer that is nothing but a marker becomes its word; one that only declares steps stays as it is.
+ * steps. Words in a marker are kept: `[Done: five links]` becomes `five links`, and `[Failed] no key` becomes
+ * `Failed: no key`; `[Progress 2/5]` is dropped. In code and quotations it is text and stays. An answer that is nothing
+ * but a marker becomes its word; one that only declares steps stays as it is.
  */
 export const withoutDoneMarkers = (text: string): string => withoutMarkers(text, text);
 

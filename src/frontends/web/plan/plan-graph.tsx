@@ -12,7 +12,8 @@ import {
   type PlanGraph,
   planGraph,
 } from '../data/plan-graph.ts';
-import { Loading, Notice, useAnswer } from '../parts/controls.tsx';
+import { Loading, Notice } from '../parts/controls.tsx';
+import { useAnswer } from '../parts/hooks.ts';
 import { SIGNS, type State } from '../parts/icons.tsx';
 import { words } from '../text/wording.ts';
 import type { DrawnGraph, drawGraph } from './graph-layout.ts';

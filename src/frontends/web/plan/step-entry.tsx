@@ -9,18 +9,8 @@ import { hrefOf, labelOf } from '../data/overview.ts';
 import { stepDraft } from '../data/plan-edits.ts';
 import { stepState } from '../data/plan-graph.ts';
 import { openSession, restoreFiles } from '../data/session.ts';
-import {
-  Facts,
-  FileLinks,
-  Folded,
-  keepInView,
-  Notice,
-  SureButton,
-  Unfold,
-  useAnswer,
-  useJson,
-  useNow,
-} from '../parts/controls.tsx';
+import { Facts, FileLinks, Folded, keepInView, Notice, SureButton, Unfold } from '../parts/controls.tsx';
+import { useAnswer, useJson, useNow } from '../parts/hooks.ts';
 import { StateSign } from '../parts/icons.tsx';
 import { formatDuration, words } from '../text/wording.ts';
 import { StepActions, StepForm, stepElementId } from './plan-editor.tsx';

@@ -3,7 +3,8 @@ import type { TemplateSummary } from '../../../client/actions/saved-templates.ts
 import type { Mode } from '../../../protocol/settings/run-options.ts';
 import { goTo, hrefOf, sessions } from '../data/overview.ts';
 import { actionProblem } from '../data/session.ts';
-import { Button, bound, Notice, PageHeader, Unfold, useJson } from '../parts/controls.tsx';
+import { Button, bound, Notice, PageHeader, Unfold } from '../parts/controls.tsx';
+import { useJson } from '../parts/hooks.ts';
 import { words } from '../text/wording.ts';
 import { draftKey, MessageField } from './composer.tsx';
 
