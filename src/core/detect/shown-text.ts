@@ -10,6 +10,7 @@ import {
 import { FencedCode, joinWords, PLACEHOLDER, withHiddenQuotes, withoutLeadingMarks } from '../text/prose.ts';
 import { anyWordOf } from '../text/step-words.ts';
 import { parseDoneTag, RETRACTION, STEP_ID } from './done-markers.ts';
+import { parseStatusTag, statusOf } from './step-tags.ts';
 
 /** A tag that says no more than which step is meant: by its number or its id. */
 const STEP_REFERENCE = new RegExp(
@@ -26,8 +27,9 @@ const LINE_END = /(\r\n?|[\n\u2028\u2029])/;
 
 /**
  * The text of an answer for people: as it was said, without the markers that a step is done, and the lines that declare
- * steps. Words in a marker are kept: `[Done: five links]` becomes `five links`. In code and quotations it is text and
- * stays. An answer that is nothing but a marker becomes its word; one that only declares steps stays as it is.
+ * steps. Words in a marker are kept: `[Done: five links]` becomes `five links`, and `[Failed] no key` becomes
+ * `Failed: no key`; `[Progress 2/5]` is dropped. In code and quotations it is text and stays. An answer that is nothing
+ * but a marker becomes its word; one that only declares steps stays as it is.
  */
 export const withoutDoneMarkers = (text: string): string => withoutMarkers(text, text);
 
@@ -71,7 +73,10 @@ const CHECKED_ITEM = /^\s*(?:[-*+•]|\d{1,4}[.)、])\s*\[[ xX]\]\s*[*_]*\s*(?:[
 function beforeMarker(line: string): string {
   if (CHECKED_ITEM.test(line) || stepDeclarationOf(readLine(line).read)) return '';
   const marker = [...line.matchAll(BRACKETED)].find(
-    ([, inside = '', end]) => end === undefined || parseDoneTag(inside.replace(/\\$/, '').trim()),
+    ([, inside = '', end]) =>
+      end === undefined ||
+      parseStatusTag(inside.replace(/\\$/, '').trim()) ||
+      parseDoneTag(inside.replace(/\\$/, '').trim()),
   );
   return line.slice(0, marker?.index).replace(BEFORE_MARKER, '');
 }
@@ -109,7 +114,11 @@ export class MarkerFreeLines {
     const { read, at } = readLine(line);
     if (!this.#isOutsideTranscript(read)) return [];
     if (stepDeclarationOf(read)) return undefined;
-    const markers = readTags(read).flatMap((tag) => markerAt(tag, at));
+    const tags = readTags(read);
+    const done = tags.flatMap((tag) => markerAt(tag, at));
+    const others = tags.flatMap((tag) => statusMarkerAt(tag, at));
+    // Beside a tag that stays, words without their brackets could turn it into a marker.
+    const markers = done.length + others.length === tags.length ? [...done, ...others].sort(byPlace) : done;
     this.lastMarker = markers.at(-1)?.inside ?? this.lastMarker;
     // Of two that are nested, the one inside is the marker.
     return markers.filter(({ end }, place) => end <= (markers[place + 1]?.start ?? end));
@@ -147,6 +156,16 @@ function markerAt(tag: BracketTag, at: readonly number[]): Marker[] {
   const kept = isReference(words) ? -1 : (at[from] ?? 0);
   return [{ start: at[start] ?? 0, end: at[closedAt] ?? 0, inside, words: kept }];
 }
+
+/** The tag that a step failed, is blocked, skipped or not done, of which the words are kept; or how far it is. */
+function statusMarkerAt(tag: BracketTag, at: readonly number[]): Marker[] {
+  const [status] = statusOf(tag);
+  if (!status || status.kind === 'done' || parseDoneTag(tag.inside)) return [];
+  const [start = 0, first = 0, end = 0] = [tag.start, tag.start + 1, tag.end].map((place) => at[place]);
+  return [{ start, end, inside: tag.inside, words: status.kind === 'progress' ? -1 : first }];
+}
+
+const byPlace = (one: Marker, other: Marker): number => one.start - other.start;
 
 const isReference = (words = ''): boolean => words === '' || STEP_REFERENCE.test(words) || STEP_ID.test(words);
 
