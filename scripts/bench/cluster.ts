@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import { type Cluster, ownerOf, startCluster, until } from '../cluster/cluster.ts';
+import { startAgentd } from './children.ts';
 import { agentd, drop, FREE, makeSession, makeWorkspace, replied, TASK, TRUE } from './contender.ts';
 import { crowd, taskOf } from './crowd.ts';
-import { type Endpoint, openEndpoint } from './endpoint.ts';
+import { type Endpoint, MARK, openEndpoint } from './endpoint.ts';
 import { count, median, ms, quantile, table, times } from './numbers.ts';
 import type { Setting } from './setting.ts';
 
@@ -14,6 +15,8 @@ const SIZES = {
 /** Latency of the model while workers are lost. */
 const THINK_MS = 200;
 const ENDLESS = 1_000_000;
+/** Messages until every worker has run its code often enough. */
+const WARM_UP = 20;
 
 /** A cluster of four workers next to a daemon alone, on one machine. */
 export async function cluster({ folder, size }: Setting): Promise<string> {
@@ -25,7 +28,7 @@ export async function cluster({ folder, size }: Setting): Promise<string> {
   const many = await startCluster({ root, folder: join(folder, 'parts'), flags, workers: WORKERS });
   const rows = [
     ...(await overhead(join(folder, 'alone'), root, endpoint, sizes)),
-    await wakes(root, endpoint, sizes.wakes),
+    await wakes(join(folder, 'idle'), root, endpoint, sizes.wakes),
     await losses(root, endpoint, many, 'SIGKILL', sizes.kills),
     await losses(root, endpoint, many, 'SIGSTOP', sizes.freezes),
     ...(await crowded(root, endpoint, many, sizes.crowd)),
@@ -76,19 +79,30 @@ async function overhead(
   ];
 }
 
-/** A message for a session that is idle, to the request that follows. */
-async function wakes(root: string, endpoint: Endpoint, wanted: number): Promise<string[]> {
+/** A message to the request that follows: in the cluster, where an idle session is closed, and alone, where it is open. */
+async function wakes(alone: string, root: string, endpoint: Endpoint, wanted: number): Promise<string[]> {
   endpoint.script(() => ({ text: 'That was all.' }));
-  const session = makeSession(root, 'wakes');
-  const took: number[] = [];
-  for (let n = 0; n <= wanted; n++) {
-    const arrival = endpoint.arrival();
-    const dropped = drop(session, `m${n}`, `Message ${n}.`);
-    const at = await arrival;
-    await replied(session, `m${n}`);
-    if (n > 0) took.push(at - dropped);
+  makeWorkspace(alone, FREE);
+  const local = await startAgentd(alone, endpoint.url, []);
+  const sessions = [makeSession(root, 'wakes'), makeSession(alone, 'wakes')];
+  const took: number[][] = [[], []];
+  for (let n = -WARM_UP; n < wanted; n++) {
+    for (const [place, session] of sessions.entries()) {
+      const arrival = endpoint.arrival();
+      const dropped = drop(session, `m${n}`, `Message ${n}.`);
+      const at = await arrival;
+      await replied(session, `m${n}`);
+      if (n >= 0) took[place]?.push(at - dropped);
+    }
   }
-  return ['message to request, p50 / p90', count(wanted), pair(took, 0.9), '≤ 25 ms p50'];
+  await local.stop();
+  const [here = [], there = []] = took;
+  return [
+    'message to request, p50 / p90',
+    count(wanted),
+    `${pair(here, 0.9)}, alone ${pair(there, 0.9)}`,
+    '≤ 25 ms p50',
+  ];
 }
 
 const pair = (numbers: number[], share: number): string =>
@@ -106,7 +120,7 @@ async function losses(
   for (let n = 0; n < wanted; n++) {
     const session = makeSession(root, `${signal.toLowerCase()}-${n}`);
     const one = crowd(endpoint, 1, { iterations: ENDLESS, thinkMs: THINK_MS });
-    drop(session, 'task', taskOf(n));
+    drop(session, 'task', `${TASK} This is ${MARK}${signal}${n}.`);
     await one.gathered;
     await until(() => endpoint.exchanges.length > 4, 'some iterations');
     const owner = ownerOf(session);
@@ -142,10 +156,12 @@ async function crowded(root: string, endpoint: Endpoint, many: Cluster, sessions
     owners.set(owner, (owners.get(owner) ?? 0) + 1);
   }
   for (const session of folders) await replied(session, 'task');
-  const ends = all.each().map((exchanges) => (exchanges.at(-1)?.answered ?? Number.NaN) - began - gathered);
+  // All wait for the first request of the last one, and compete from then on.
+  const each = all.each().filter(([first]) => /^\d+$/.test(first?.who ?? ''));
+  const took = each.map((exchanges) => (exchanges.at(-1)?.answered ?? Number.NaN) - began - gathered);
   const shares = [...owners.values()];
   const spread = `${Math.min(...shares)} to ${Math.max(...shares)} sessions a worker`;
-  const fairness = times(Math.max(...ends), Math.min(...ends));
+  const fairness = times(Math.max(...took), Math.min(...took));
   return [
     [
       'sessions at once: slowest to fastest',
