@@ -62,6 +62,7 @@ frontend engine
 backend workers
   balance leastconn
   option httpchk
+  http-check disable-on-404
   http-check send meth GET uri /health ver HTTP/2 hdr host worker
   default-server check check-proto h2 inter 500ms fall 2 rise 1 proto h2 on-marked-down shutdown-sessions
 ${workers.map((port, n) => `  server worker${n + 1} 127.0.0.1:${port}`).join('\n')}
