@@ -24,7 +24,7 @@ type ChatInput =
   | { is: 'say'; text: string };
 
 const OWN_COMMANDS = ['why', 'quit'];
-const commandNames = (): string[] => [...Object.keys(SESSION_COMMANDS), ...OWN_COMMANDS].sort();
+const commandNames = (): string[] => [...SESSION_COMMANDS.keys(), ...OWN_COMMANDS].sort();
 
 /** Reads a line; `calls` are the calls that wait for approval, the one that was shown last first. */
 export function parseChatInput(line: string, calls: readonly ApprovalRequest[], words: LiveWording): ChatInput {
@@ -53,7 +53,7 @@ function parseCommandLine(name: string, rest: string, text: string, words: LiveW
     case 'plan':
       return rest.trim() === '' ? { is: 'plan' } : { is: 'message', text };
     default:
-      if (Object.hasOwn(SESSION_COMMANDS, name)) return { is: 'message', text };
+      if (SESSION_COMMANDS.has(name)) return { is: 'message', text };
       return { is: 'say', text: words.unknown(name, nearestName(name, commandNames())) };
   }
 }
@@ -124,9 +124,7 @@ export async function answerHere(
 function formatHelp(words: LiveWording): string {
   const own = { help: words.helpHelp, quit: words.quitHelp, why: words.whyHelp };
   const rows = [
-    ...Object.entries(SESSION_COMMANDS)
-      .filter(([name]) => name !== 'help')
-      .map(([, { usage, description }]) => [usage, description]),
+    ...Array.from(SESSION_COMMANDS.values(), ({ usage, help }) => [usage, help]).filter(([usage]) => usage !== '/help'),
     ...Object.entries(own).map(([name, description]) => [name === 'why' ? '/why [step]' : `/${name}`, description]),
   ];
   return rows.map(([usage, description]) => `  ${usage}\n      ${description}`).join('\n');
