@@ -21,7 +21,7 @@ import { answerQuestionEvents, isBareContinue } from '../messages/questions.ts';
 import { replyEvent } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
-import { assertLegalTransitions } from '../plan/plan-steps.ts';
+import { assertLegalTransitions } from '../plan/step-moves.ts';
 import { compactionEvent } from '../prompt/context-window.ts';
 import { restingRun } from '../reducers/reduce-approval.ts';
 import type { Decision } from '../runs/decision.ts';
