@@ -200,7 +200,9 @@ export function findSecrets(
     ...modelsOf(layer).map(({ api_key_env: name }) => name),
     'search' in layer ? layer.search?.api_key_env : undefined,
     ...(layer.secrets ?? []),
-    ...('notify' in layer ? (layer.notify ?? []) : []).flatMap(({ url_env, secret_env }) => [url_env, secret_env]),
+    ...('notify' in layer ? (layer.notify ?? []) : []).flatMap(({ url_env, secret_env, email }) => [
+      ...[url_env, secret_env, email?.password_env],
+    ]),
     ...('channels' in layer ? Object.values(layer.channels ?? {}) : []).map(channelSecret),
     ...Object.values(layer.mcpServers ?? {}).flatMap(secretVariables),
   ]);

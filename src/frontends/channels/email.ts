@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { FetchMessageObject, ImapFlow, MailboxObject } from 'imapflow';
 import { z } from 'zod';
 import { errorText, UserError } from '../../base/user-error.ts';
+import { mailServerAt } from '../../protocol/settings/channels.ts';
 import { type Channel, ChannelFault, type Incoming, type Outgoing, tooLarge } from './channel.ts';
 import { type MailSide, readMail } from './mail-reading.ts';
 
@@ -36,7 +37,7 @@ export type EmailOptions = MailSide & {
 export async function openEmail(options: EmailOptions): Promise<Channel> {
   const { address, records } = options;
   const { ImapFlow, nodemailer, simpleParser } = await loadPackages();
-  const transport = nodemailer.createTransport({ ...endpoint(options.smtp, 'smtps:'), auth: loginOf(options) });
+  const transport = nodemailer.createTransport(loginAt(options.smtp, options));
 
   async function itemsOf({ source, size }: FetchMessageObject): Promise<Incoming[]> {
     if ((size ?? 0) > MAX_MAIL_BYTES || !source) return [];
@@ -78,7 +79,7 @@ export async function openEmail(options: EmailOptions): Promise<Channel> {
   return {
     ...{ maxChars: MAX_CHARS, maxFileBytes: MAX_FILE_BYTES, hasButtons: false },
     async *receive(given, heard, signal) {
-      const login = { ...endpoint(options.imap, 'imaps:'), auth: loginOf(options) };
+      const login = loginAt(options.imap, options);
       const box = new ImapFlow({ ...login, logger: false, disableAutoIdle: true });
       const news = listenFor(box, signal);
       try {
@@ -193,18 +194,33 @@ function listenFor(box: ImapFlow, signal: AbortSignal) {
   };
 }
 
-const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+/** Connects only with TLS, unless the server is on this machine. */
+const loginAt = (address: string, { user, password: pass }: { user: string; password?: string | undefined }) => {
+  const { mayBePlain, ...server } = mailServerAt(address);
+  const tls = mayBePlain
+    ? { ignoreTLS: true, doSTARTTLS: false }
+    : { requireTLS: !server.secure, doSTARTTLS: !server.secure };
+  return { ...server, ...tls, ...(pass !== undefined && { auth: { user, pass } }) };
+};
 
-function endpoint(text: string, secureScheme: string) {
-  const { protocol, hostname, port } = new URL(text);
-  const secure = protocol === secureScheme;
-  const ports = { 'imaps:': 993, 'imap:': 143, 'smtps:': 465, 'smtp:': 587 } as Record<string, number>;
-  const isHere = LOOPBACK.test(hostname);
-  const tls = isHere ? { ignoreTLS: true, doSTARTTLS: false } : { requireTLS: !secure, doSTARTTLS: !secure };
-  return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || (ports[protocol] ?? 0), secure, ...tls };
+/** A mail that begins a thread. */
+export type OutgoingMail = { from: string; to: string; messageId: string; subject: string; text: string };
+
+/** Sends one mail by an SMTP server. Throws UserError if the package is missing, and what the server says. */
+export async function sendMail(
+  server: string,
+  login: { user: string; password?: string | undefined },
+  mail: OutgoingMail,
+): Promise<void> {
+  const { nodemailer } = await loadPackages();
+  const transport = nodemailer.createTransport(loginAt(server, login));
+  const headers = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' };
+  try {
+    await transport.sendMail({ ...mail, headers });
+  } finally {
+    transport.close();
+  }
 }
-
-const loginOf = ({ user, password: pass }: EmailOptions) => ({ user, pass });
 
 function faultOf(error: unknown): ChannelFault {
   const { responseCode, authenticationFailed, code } = z

@@ -7,7 +7,8 @@ const ChannelName = z.string().regex(/^[a-z][a-z0-9-]{0,30}$/, 'expected lower-c
 
 const ServerAddress = z.url({ protocol: /^https?$/, error: 'expected an address with http:// or https://' }).max(2000);
 
-const ServerOfMail = (scheme: 'imap' | 'smtp') =>
+/** The address of a mail server. */
+export const ServerOfMail = (scheme: 'imap' | 'smtp') =>
   z
     .url({
       protocol: new RegExp(`^${scheme}s?$`),
@@ -15,6 +16,20 @@ const ServerOfMail = (scheme: 'imap' | 'smtp') =>
     })
     .max(500)
     .describe(`${scheme}s:// with TLS, or ${scheme}:// where that begins later (STARTTLS).`);
+
+const PORTS: Readonly<Record<string, number>> = { 'imaps:': 993, 'imap:': 143, 'smtps:': 465, 'smtp:': 587 };
+const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+
+/** Where a mail server is. `mayBePlain`: it is on this machine, where TLS is not demanded. */
+export function mailServerAt(address: string): { host: string; port: number; secure: boolean; mayBePlain: boolean } {
+  const { protocol, hostname, port } = new URL(address);
+  return {
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: Number(port) || (PORTS[protocol] ?? 0),
+    secure: protocol.endsWith('s:'),
+    mayBePlain: LOOPBACK.test(hostname),
+  };
+}
 
 /** One chat service, in `agentd.json`. */
 const ChannelSettings = z.discriminatedUnion('type', [
