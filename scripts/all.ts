@@ -13,10 +13,10 @@ const script = (name: string, ...options: string[]) => ['--import', 'tsx', `scri
 
 const STEPS: Record<string, string[]> = {
   tests: ['node_modules/vitest/vitest.mjs', 'run'],
-  model: script('model', '--runs', '200'),
+  model: script('model', '--endpoint', 'jobs', '--runs', '200'),
   crash: script('crash', '--all'),
   modes: script('modes', '--all'),
-  fuzz: script('fuzz', '--seeds', '1..30', '--seconds', '15'),
+  hostile: script('model', '--endpoint', 'hostile', '--runs', '60'),
   bench: script('bench', '--quick'),
   shots: script('shots', '--check'),
   power: script('power', '--all'),

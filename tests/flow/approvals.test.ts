@@ -39,17 +39,6 @@ test('a call waits in a file; the answer saved there is taken, and what came of 
   expect(await on.file('demo', 'approvals/answered/1.json')).toContain('"by": "file"');
 });
 
-test('"always" in the file adds its rule, and calls like it are not asked about again', async () => {
-  const on = askingGround([WRITE('a'), WRITE('b'), { text: 'Both.' }], { permissions: [], approvals: 'safe' });
-  await on.serve(on.flags);
-  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('waiting');
-  const text = readFileSync(file(on), 'utf8').replace(/"always": .*/, '"always": "shell(*)",');
-  writeFileSync(file(on), text.replace('"decision": null', '"decision": "always"'));
-  expect(await on.file('demo', 'outbox/approval-1.md')).toContain('Both.');
-  expect(ran(on)).toBe('a\nb\n');
-  expect(JSON.parse(await on.file('demo', 'session.json'))).toEqual({ permissions: [{ allow: 'shell(*)' }] });
-});
-
 test('an answer saved at the moment the file appears counts, and its result is reported once', async () => {
   const on = askingGround([WRITE('a'), { text: 'Written.' }]);
   await on.serve(on.flags);
@@ -108,13 +97,6 @@ test('nobody answers: the model is told, and the run goes on by itself, also whe
   expect(on.events('demo')).toContainEqual(expect.objectContaining({ type: 'approval.answered', by: 'nobody' }));
 });
 
-test('with approval_minutes 0 a message sent by a script is answered without a person', async () => {
-  const on = askingGround([WRITE('a'), { text: 'Then not.' }], { limits: { approval_minutes: 0 } });
-  await on.serve(on.flags);
-  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('done');
-  expect(ran(on)).toBe('');
-});
-
 test('a rule of the workspace that denies holds against session.json, and against an answer that comes after it', async () => {
   const on = askingGround([WRITE('a'), { text: 'No.' }]);
   on.sh('demo', `echo '{ "permissions": [{ "allow": "shell" }] }' > session.json`);
@@ -123,15 +105,4 @@ test('a rule of the workspace that denies holds against session.json, and agains
   expect(await on.file('demo', 'outbox/1.md')).toContain('No.');
   expect(ran(on)).toBe('');
   expect(readdirSync(on.session('demo'))).not.toContain('approvals');
-});
-
-test('bad rules are named by their line, with what was expected and what was found', async () => {
-  const on = askingGround([]);
-  on.config({ permissions: [{ allow: 'shell' }, { forbid: 'x' }, { allow: 'she ll(' }] });
-  const daemon = await on.start(on.flags);
-  const fault =
-    /agentd\.json, line 1, column \d+: permissions\.2\.allow: expected a tool, such as write_file.*she ll\(/;
-  expect(daemon.stderr()).toMatch(fault);
-  on.sh('demo', 'mkdir -p inbox && echo "Save it" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toMatch(fault);
 });

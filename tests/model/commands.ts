@@ -2,6 +2,9 @@ import * as fs from 'node:fs';
 import { setImmediate as letOthers, setTimeout as sleep } from 'node:timers/promises';
 import fc from '../support/property.ts';
 import { type Dropped, folderOf } from './actions.ts';
+import { answerApproval, CHANGES, changePlan, saveSettings, someMessage } from './hostile/people.ts';
+import { someSettings } from './hostile/setting.ts';
+import { chanceFor } from './hostile/words.ts';
 import { askAbout, workOn } from './job-script.ts';
 import {
   consume,
@@ -89,6 +92,33 @@ const again = fc
   .tuple(session, fc.nat(9))
   .map(([to, which]) => command(`send id ${which} into ${to} again`, hasRoom, (_, real) => sendAgain(real, to, which)));
 
+/** Messages to an agent of any mode, whose endpoint answers at random. */
+const hostileDrop = fc
+  .tuple(session, fc.nat())
+  .map(([to, seed]) =>
+    command(`drop words ${seed} into ${to}`, hasRoom, (_, real) =>
+      dropSafely(real, to, someMessage(chanceFor(seed, 'words'), to, real.fresh())),
+    ),
+  );
+
+const change = fc.tuple(session, way, fc.nat(), fc.constantFrom(...CHANGES)).map(([of, how, seed, what]) =>
+  command(`${what} in the plan of ${of} (${how})`, always, (_, real) => {
+    if (!changePlan(real, of, what, chanceFor(seed, 'change'), how)) real.log.push('-- (no plan to edit)');
+  }),
+);
+
+const settings = fc
+  .tuple(session, fc.nat())
+  .map(([of, seed]) =>
+    command(`save settings ${seed} of ${of}`, always, (_, real) =>
+      saveSettings(real, of, someSettings(chanceFor(seed, 'settings'))),
+    ),
+  );
+
+const approval = fc
+  .tuple(session, fc.constantFrom<'allow' | 'deny' | 'always'>('allow', 'deny', 'always'))
+  .map(([of, how]) => command(`${how} the call of ${of}`, always, (_, real) => answerApproval(real, of, how)));
+
 const edit = fc.tuple(session, way, fc.nat(9)).map(([of, how, what]) =>
   command(`edit ${what} of the plan of ${of} (${how})`, hasRoom, (_, real) => {
     if (!editPlan(real, of, `token-${real.fresh()}.`, how, what)) real.log.push('-- (no plan to edit)');
@@ -117,6 +147,8 @@ const fork = fc
   .map(([of, checkpoint]) =>
     command(`fork ${of} at checkpoint ${checkpoint}`, hasRoom, (_, real) => forkAndCompare(real, of, checkpoint)),
   );
+
+const longWait = fc.constantFrom(500, 1500).map((ms) => command(`${ms} ms go by`, always, () => sleep(ms)));
 
 const wait = fc.constantFrom(5, 30, 100, 300).map((ms) => command(`${ms} ms go by`, always, () => sleep(ms)));
 
@@ -212,7 +244,8 @@ const free = fc.constant(
 
 /** How each story begins: a session has work, and its daemon has begun it. */
 export async function atWork(real: Real): Promise<Model> {
-  await dropSafely(real, 'a', safeName(message('work', real.fresh())));
+  const [n, chance] = [real.fresh(), chanceFor(real.seed ?? 0, 'first')];
+  await dropSafely(real, 'a', real.seed === null ? safeName(message('work', n)) : someMessage(chance, 'a', n));
   const running = await real.start();
   await sleep(FIRST_MS);
   return { running, frozen: false, full: false };
@@ -249,4 +282,12 @@ export const commands = (hasDisk: boolean): Array<fc.Arbitrary<Command>> => [
   thaw,
   clock,
   ...(hasDisk ? [fill, free] : []),
+];
+
+/** What may happen to a daemon whose endpoint answers at random. */
+export const hostileCommands = (): Array<fc.Arbitrary<Command>> => [
+  ...[hostileDrop, hostileDrop, hostileDrop, hostileDrop, again],
+  ...[edit, change, change, spoil, settings, approval, consumed],
+  ...[wait, longWait, longWait, longWait],
+  ...[kill, killAt, killAt, start, start, start, second, freeze, thaw],
 ];

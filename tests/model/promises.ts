@@ -6,7 +6,7 @@ import { hashFile } from '../../src/store/checkpoints/contents.ts';
 import { readManifest } from '../../src/store/checkpoints/manifest-file.ts';
 import { scanWork, wayTo } from '../../src/store/checkpoints/scan-work.ts';
 import { compareStates, emptyState } from '../../src/store/checkpoints/work-state.ts';
-import type { SessionPaths } from '../../src/store/index.ts';
+import { openWorkspace, rootSessionOf, type SessionPaths } from '../../src/store/index.ts';
 import { checkSession, filesIn, leftBehind, linesIn, ofType, ranTwice, readLog } from '../promises/session-promises.ts';
 import { folderOf, type Ground, type SessionHistory } from './actions.ts';
 
@@ -30,6 +30,9 @@ export async function broken(ground: Ground): Promise<string[]> {
       wrong.push(`${session}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
+  for (const name of openWorkspace(ground.root, { now: () => new Date() }).listSessions())
+    if (name !== rootSessionOf(name) && ground.histories.has(rootSessionOf(name)))
+      wrong.push(...(await checkSession(ground.root, name)).map((what) => `${name}: ${what}`));
   // Over all histories of all sessions, those that were removed too.
   return [...wrong, ...ranTwice(ground.executions), ...leftBehind(ground.root)];
 }
@@ -60,7 +63,8 @@ function messages(paths: SessionPaths, { dropped }: SessionHistory, events: Even
 function commands(events: Event[], executions: string[]): string[] {
   const well = ofType(events, 'tool.finished').filter(({ ok }) => ok);
   return ofType(events, 'tool.started').flatMap(({ call, args }) => {
-    const [, line] = /echo (\S+)/.exec(args) ?? [];
+    // A command in the background may be ended before its line.
+    const [, line] = (args.includes('"background":true') ? null : /echo (\S+) >>/.exec(args)) ?? [];
     const isSaid = line !== undefined && well.some((event) => event.call === call);
     return isSaid && !executions.includes(line) ? [`${line} did not run, but is said to have gone well`] : [];
   });

@@ -8,6 +8,12 @@ import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
 import { changedFiles, lastingFiles, readLog, sessionOf } from '../promises/session-promises.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { type Dropped, folderOf, type Ground } from './actions.ts';
+import { hostileEndpoint } from './hostile/answers.ts';
+import { saveSettings } from './hostile/people.ts';
+import { someConfig } from './hostile/setting.ts';
+import { settleFamilies } from './hostile/settle.ts';
+import { complaintsIn, straysLeft } from './hostile/strays.ts';
+import { chanceFor } from './hostile/words.ts';
 import { jobScript } from './job-script.ts';
 import { dropSafely, save } from './person.ts';
 import { broken } from './promises.ts';
@@ -22,6 +28,8 @@ type Daemon = { process: ChildProcess; isReady: boolean; stderr(): string; ended
 
 /** A workspace with a real daemon, on a small disk of its own where the machine lets us mount one. */
 export type Real = Ground & {
+  /** What decides how a hostile endpoint answers; null where the endpoint does the jobs it is given. */
+  seed: number | null;
   log: string[];
   hasDisk: boolean;
   /** What went wrong on the way, in words. */
@@ -63,7 +71,8 @@ export function whyNoDisk(): string | null {
   return why;
 }
 
-export async function realWorkspace(withDisk: boolean): Promise<Real> {
+/** `seed`: with an endpoint, and settings, that this decides. */
+export async function realWorkspace(withDisk: boolean, seed: number | null = null): Promise<Real> {
   const base = fs.mkdtempSync(join(tmpdir(), 'agentd-model-'));
   const root = join(base, 'w');
   fs.mkdirSync(root, { mode: 0o700 });
@@ -71,11 +80,18 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
   // The floor of a large disk would be above all that this one has.
   fs.writeFileSync(
     join(root, 'agentd.json'),
-    JSON.stringify({ version: 1, sandbox: 'none', disk: { min_free_mb: 2, reserve_mb: 1 } }),
+    JSON.stringify({
+      version: 1,
+      sandbox: 'none',
+      ...(seed !== null && someConfig(chanceFor(seed, 'config'))),
+      disk: { min_free_mb: 2, reserve_mb: 1 },
+    }),
   );
   const [executions, clock] = [join(base, 'executions'), join(base, 'clock')];
   let count = 0;
-  const server = await startOpenAI(jobScript(executions, () => (count * 7) % 30));
+  const hostile = hostileEndpoint(seed ?? 0, executions);
+  const jobs = jobScript(executions, () => (count * 7) % 30);
+  const server = await startOpenAI(seed === null ? jobs : hostile.answer);
   let daemon: Daemon | undefined;
   let frozen = false;
   let wasFull = false;
@@ -83,6 +99,7 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
   const began = performance.now();
 
   const real: Real = {
+    seed,
     root,
     executions,
     histories: new Map(),
@@ -140,17 +157,20 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
     free: () => fs.rmSync(filler, { force: true }),
     async settle() {
       real.free();
+      hostile.calm();
       if (frozen) real.thaw();
       await restorePlans(real);
+      if (seed !== null) for (const name of real.histories.keys()) saveSettings(real, name, '{ "version": 1 }\n');
       for (const session of real.histories.keys()) await dropSafely(real, session, lastWord(real.fresh()));
       // A session that failed for want of room is tried again half a minute later; a restart is sooner.
       if (wasFull) await real.kill();
       wasFull = false;
       if (!daemon && !(await real.start())) return real.wrong;
-      const left = await waitUntilIdle(real);
+      const left = seed === null ? await waitUntilIdle(real) : await settleFamilies(real);
       const stopped = await stop();
-      if (left) return [...real.wrong, ...left, ...stopped];
-      const wrong = [...real.wrong, ...stopped, ...(await broken(real))];
+      if (left.length > 0) return [...real.wrong, ...left, ...stopped];
+      const odd = seed === null ? [] : [...(await straysLeft(base)), ...complaintsIn(real.log)];
+      const wrong = [...real.wrong, ...stopped, ...odd, ...(await broken(real))];
       return wrong.length > 0 ? wrong : [...(await checkRestart(real, stop)), ...real.wrong];
     },
     async close() {
@@ -210,17 +230,18 @@ async function restorePlans(real: Real): Promise<void> {
     if (!history.spoilt) continue;
     const { plan } = sessionOf(session, await readLog(real.root, session));
     if (plan) save(folderOf(real, session).plan, formatPlanFile(plan), 'rename');
+    else fs.rmSync(folderOf(real, session).plan, { force: true });
     history.spoilt = false;
   }
 }
 
-/** Waits until nothing is open in any session; else what still is. */
-async function waitUntilIdle(real: Real): Promise<string[] | null> {
+/** Waits until nothing is open in any session; returns what still is. */
+async function waitUntilIdle(real: Real): Promise<string[]> {
   const end = performance.now() + SETTLE_MS;
   for (;;) {
     const open: string[] = [];
     for (const session of real.histories.keys()) open.push(...(await openIn(real, session)));
-    if (open.length === 0) return null;
+    if (open.length === 0) return [];
     if (performance.now() > end) return [`it does not become idle: ${open.join('; ')}`];
     await sleep(25);
   }

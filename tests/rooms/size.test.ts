@@ -1,3 +1,5 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { longCommentLines, longFunctions, readSources } from './sources.ts';
 
@@ -9,6 +11,12 @@ const CEILINGS = {
   functionsOver80Lines: 0,
   commentLinesOver120Columns: 0,
 };
+
+/**
+ * Lines of code, and bytes of documentation, altogether. A new room raises its total by the budget that its decision
+ * record states; nothing else does.
+ */
+const TOTALS = { src: 90_000, tests: 70_000, scripts: 7_600, docs: 450_000 };
 
 const sources = readSources();
 const report = (name: string, found: readonly string[]) => `${name}: ${found.length}\n${found.join('\n')}`;
@@ -42,4 +50,21 @@ test('not more lines of comments have over 120 columns', () => {
   const total = found.reduce((sum, { count }) => sum + count, 0);
   const where = found.map(({ path, count }) => `${path} ${count}`);
   expect(total, `${total} lines\n${where.join('\n')}`).toBeLessThanOrEqual(CEILINGS.commentLinesOver120Columns);
+});
+
+const CODE = /\.(?:tsx?|mjs|css|sh)$/;
+
+/** Lines of the code below a folder, or bytes of its Markdown. */
+function totalOf(folder: string, unit: 'lines' | 'bytes'): number {
+  const names = fs.readdirSync(folder, { recursive: true, encoding: 'utf8' });
+  const wanted = names.filter((name) => (unit === 'lines' ? CODE : /\.md$/).test(name));
+  const texts = wanted.map((name) => fs.readFileSync(join(folder, name)));
+  return texts.reduce(
+    (sum, text) => sum + (unit === 'bytes' ? text.length : text.toString().split('\n').length - 1),
+    0,
+  );
+}
+
+test.each(['src', 'tests', 'scripts', 'docs'] as const)('the total of %s is not over its ceiling', (folder) => {
+  expect(totalOf(folder, folder === 'docs' ? 'bytes' : 'lines')).toBeLessThanOrEqual(TOTALS[folder]);
 });

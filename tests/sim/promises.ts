@@ -2,12 +2,10 @@ import { formatReplyFile } from '../../src/core/messages/replies.ts';
 import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
-import type { Event, EventOf, EventType } from '../../src/protocol/session/event.ts';
+import type { Event } from '../../src/protocol/session/event.ts';
 import { Plan } from '../../src/protocol/session/plan.ts';
+import { checkLog, ofType } from '../promises/session-promises.ts';
 import type { Story } from './life.ts';
-
-const ofType = <T extends EventType>(events: Event[], type: T) =>
-  events.filter((event): event is EventOf<T> => event.type === type);
 
 export const planOfRecord = (events: Event[]): Plan | null => endOf(events).session.plan;
 
@@ -42,11 +40,18 @@ function endOf(events: Event[]): End {
 }
 
 /** To promise one thing more, add to this list. */
-const PROMISES: Array<(story: Story, end: End) => string[]> = [messages, replies, calls, plans, edits];
+const PROMISES: Array<(story: Story, end: End) => string[]> = [
+  messages,
+  replies,
+  calls,
+  plans,
+  edits,
+  (_, { events }) => checkLog(events),
+];
 
 const stackOf = (fault: unknown) => (fault instanceof Error ? fault.stack : String(fault));
 
-function messages({ store, actions }: Story, { events, session }: End): string[] {
+function messages({ store, actions }: Story, { events }: End): string[] {
   const received = ofType(events, 'message.received').map((event) => event.name);
   return [
     ...actions.dropped.flatMap((name) => {
@@ -55,8 +60,6 @@ function messages({ store, actions }: Story, { events, session }: End): string[]
     }),
     ...actions.bad.flatMap((name) => (store.hands.rejected().has(name) ? [] : [`${name} was not refused`])),
     ...store.hands.waiting().map((name) => `${name} is still in inbox/`),
-    ...(session.run ? [`the run of ${session.run.message} never ends`] : []),
-    ...session.unanswered.map((id) => `${id} has no reply`),
   ];
 }
 
@@ -88,7 +91,6 @@ function replies({ store, actions }: Story, { events }: End): string[] {
 
 function calls({ outside }: Story, { events }: End): string[] {
   const started = ofType(events, 'tool.started').filter((event) => event.replay === 'never');
-  const ended = [...ofType(events, 'tool.finished'), ...ofType(events, 'tool.interrupted')];
   return [
     ...[...outside.ran].filter(([, times]) => times > 1).map(([args, times]) => `${args} ran ${times} times`),
     ...[...outside.ran.keys()]
@@ -100,11 +102,6 @@ function calls({ outside }: Story, { events }: End): string[] {
       if (command.fate === 'unknown')
         return [`nobody knows what became of ${call}, and it is in the event log as finished`];
       return ok === command.ends.ok ? [] : [`the call ${call} ended otherwise than is in the event log`];
-    }),
-    ...started.flatMap(({ call }) => {
-      const starts = started.filter((event) => event.call === call).length;
-      const ends = ended.filter((event) => event.call === call).length;
-      return starts === 1 && ends === 1 ? [] : [`the call ${call} has ${starts} starts and ${ends} ends`];
     }),
   ];
 }

@@ -1,9 +1,9 @@
-import type { Chance } from '../../tests/sim/chance.ts';
-import type { Answer } from '../../tests/support/openai-server.ts';
-import type { Asked } from './asked.ts';
+import type { Chance } from '../../sim/chance.ts';
+import type { Answer, ScriptEntry } from '../../support/openai-server.ts';
+import { type Asked, readRequest } from './asked.ts';
 import { type Place, someCall } from './calls.ts';
 import { somePlan, someRevision } from './plans.ts';
-import { stepId, weighted, work } from './words.ts';
+import { chanceFor, stepId, weighted, work } from './words.ts';
 
 /** The most faults in a row, since the pauses grow with each of them. */
 const MOST_FAULTS = 2;
@@ -130,5 +130,27 @@ export function calmAnswers({ executions, token }: Place): Answers {
     if (asked.afterTool || !asked.tools.includes('shell')) return { text: '[Done] It is all there.' };
     const args = JSON.stringify({ command: `echo ${token()} >> ${executions}` });
     return { text: 'I look at it.', calls: [{ id: token(), name: 'shell', args }] };
+  };
+}
+
+/** An endpoint's answers by what it is asked: hostile ones, each family's its own, until it is calmed. */
+export function hostileEndpoint(seed: number, executions: string): { answer: ScriptEntry; calm(): void } {
+  let isCalm = false;
+  let count = 0;
+  const place = { executions, token: () => `t${seed}x${++count}` };
+  const families = new Map<string, Answers>();
+  const calm = calmAnswers(place);
+  return {
+    calm: () => {
+      isCalm = true;
+    },
+    answer: ({ body }) => {
+      const asked = readRequest(body);
+      if (isCalm) return calm(asked);
+      const family = asked.session ?? 'unknown';
+      const answers = families.get(family) ?? randomAnswers(chanceFor(seed, 'model', family), place);
+      families.set(family, answers);
+      return answers(asked);
+    },
   };
 }

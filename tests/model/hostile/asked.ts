@@ -1,5 +1,5 @@
-import type { PlannerQuery } from '../../src/protocol/session/event.ts';
-import type { ScriptEntry } from '../../tests/support/openai-server.ts';
+import type { PlannerQuery } from '../../../src/protocol/session/event.ts';
+import type { ScriptEntry } from '../../support/openai-server.ts';
 import { sessionIn } from './words.ts';
 
 type Body = Parameters<Extract<ScriptEntry, (request: never) => unknown>>[0]['body'];

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Chance, chanceOf } from '../../tests/sim/chance.ts';
+import { type Chance, chanceOf } from '../../sim/chance.ts';
 
 /** An independent random stream for one purpose, so that other uses of the seed do not affect it. */
 export const chanceFor = (seed: number, ...what: Array<string | number>): Chance =>
@@ -51,4 +51,4 @@ export const stepId = (chance: Chance): string =>
 export const tagOf = (session: string): string => `(ref-${session})`;
 
 /** The session whose tag is in a text. */
-export const sessionIn = (text: string): string | undefined => /\(ref-(s\d+)\)/.exec(text)?.[1];
+export const sessionIn = (text: string): string | undefined => /\(ref-(\w+)\)/.exec(text)?.[1];

@@ -1,5 +1,5 @@
-import { MODES } from '../../src/protocol/settings/run-options.ts';
-import type { Chance } from '../../tests/sim/chance.ts';
+import { MODES } from '../../../src/protocol/settings/run-options.ts';
+import type { Chance } from '../../sim/chance.ts';
 import { weighted } from './words.ts';
 
 /** Limits that a run reaches soon, or hardly ever. */

@@ -1,4 +1,4 @@
-import type { Chance } from '../../tests/sim/chance.ts';
+import type { Chance } from '../../sim/chance.ts';
 import { HOSTILE, stepId, weighted, work } from './words.ts';
 
 const IDS = ['a', 'b', 'c', 'prepare', 'map', 'reduce', 'step_1', 'step_2', ...HOSTILE] as const;

@@ -1,4 +1,4 @@
-import type { Chance } from '../../tests/sim/chance.ts';
+import type { Chance } from '../../sim/chance.ts';
 import { HOSTILE, stepId, weighted, work } from './words.ts';
 
 export type Call = { id?: string; name: string; args: string };
