@@ -12,10 +12,11 @@ import { intentTable } from './bench/intent.ts';
 import { machineLine } from './bench/machine.ts';
 import { overhead } from './bench/overhead.ts';
 import { recovery } from './bench/recovery.ts';
+import { request } from './bench/request.ts';
 import type { Setting } from './bench/setting.ts';
 import { start } from './bench/start.ts';
 
-const USAGE = `npm run bench -- [overhead | start | growth | recovery | checkpoints | http | intent | detection [corpus]] [options]
+const USAGE = `npm run bench -- [overhead | start | growth | recovery | checkpoints | http | request | intent | detection [corpus]] [options]
   --quick             fewer repetitions and sessions: everything within a minute on a quiet machine
   --all               also what takes very long: 50,000 idle sessions, 100 MB of history
   --profile <folder>  the daemon writes its CPU profiles there, for the browser's developer tools
@@ -41,6 +42,7 @@ const benches: Record<string, (setting: Setting) => Promise<string> | string> = 
   recovery,
   checkpoints,
   http,
+  request,
   intent: intentTable,
   detection: ({ size }) => detectionTable(corpus, { refits: size !== 'quick' }),
 };
