@@ -1,4 +1,4 @@
-import { getOwn } from '../../base/collections.ts';
+import { getOwn, isRecord } from '../../base/collections.ts';
 import { errorCode, errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
 import { isAboutLength, resetDelayMs, statedWindow } from './refusal-facts.ts';
@@ -201,9 +201,6 @@ function behindGateway(metadata: unknown): string[] {
   const text = inner === undefined ? '' : bodyText(inner);
   return text === '' ? [] : [`(${typeof provider === 'string' ? `${provider}: ` : ''}${text})`];
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** No wait helps against these, so the run ends with what helps. */
 const TLS_ADVICE: ReadonlyArray<[code: RegExp, advice: string]> = [

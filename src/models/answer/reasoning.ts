@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { isRecord } from '../../base/collections.ts';
 import type { ChatMessage } from '../../engine/ports/session-ports.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
 
@@ -166,9 +167,6 @@ function addDetail(details: unknown[], piece: unknown): void {
   }
   details[details.length - 1] = joined;
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The call with the fields that were sent with it. */
 export const withCallFields = (call: ToolCall, extra: unknown): ToolCall =>
