@@ -1,4 +1,4 @@
-import { getOwn, isRecord } from '../../base/collections.ts';
+import { getOwn } from '../../base/collections.ts';
 
 /**
  * The forms in which other programs write plans (TodoWrite, task-master, plain lists), as the form of `plan.json`. What
@@ -49,3 +49,6 @@ function statusOf({ status, done, completed }: Readonly<Record<string, unknown>>
   const word = status.toLowerCase().replace(/[\s_-]/g, '');
   return OURS.has(word) ? word : (getOwn(STATUSES, word) ?? status);
 }
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);

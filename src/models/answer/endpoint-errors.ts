@@ -1,4 +1,4 @@
-import { getOwn, isRecord } from '../../base/collections.ts';
+import { getOwn } from '../../base/collections.ts';
 import { errorCode, errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
 import { isAboutLength, resetDelayMs, statedWindow } from './refusal-facts.ts';
@@ -43,6 +43,10 @@ export class ConnectionFault extends Error {
     this.inside = inside;
   }
 }
+
+/** Whether a value is an object with keys, not a list. */
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 export function parseJsonOrNone(text: string): unknown {
   try {
