@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { promisify } from 'node:util';
+import { format, promisify } from 'node:util';
 import { errorText, isDiskFull } from '../base/user-error.ts';
 import { REDUCER_VERSION } from '../core/session/reducer-version.ts';
 import { type ClusterRole, openBookFor, serveAs } from '../daemon/cluster/cluster-roles.ts';
@@ -80,6 +80,8 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   secrets.learn({ model: options.flags });
   secrets.learn(settingsFromEnvironment(options.env));
   const log = secrets.log(openDaemonLog(options.logLevel, workspacePaths(options.root).log, options.writeLog));
+  // Libraries such as the SDK of MCP warn on the console; in a process of its own these are lines of the log.
+  if (!options.writeLog) console.warn = (...words) => log('warn', format(...words));
   const workspace = openWorkspace(options.root, {
     now: realClock.now,
     elapsed: realClock.elapsed,

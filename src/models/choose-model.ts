@@ -117,23 +117,12 @@ function createEndpointModel(
   if (typeof headers === 'string') return unconfiguredModel(headers);
   const timeoutMs = Math.min(MAX_TIMER_MS, Math.ceil((settings.timeout_s ?? DEFAULT_TIMEOUT_S) * 1000));
   const { prices, images, api, max_tokens: maxTokens, api_version: apiVersion, tool_calls: toolCalls } = settings;
+  const asSet = { prices, images, api, toolCalls, keyName };
   const body = { ...(maxTokens !== undefined && { max_tokens: maxTokens }), ...settings.body };
   const whyNoKey = settings.no_key && WHY_NO_KEY[settings.no_key];
   const endpoint: EndpointSettings = {
-    ...{
-      baseUrl: withVersion(baseUrl, apiVersion),
-      apiKey,
-      keyName,
-      whyNoKey,
-      name: name ?? '',
-      timeoutMs,
-      prices,
-      images,
-      api,
-      toolCalls,
-      body,
-      headers,
-    },
+    ...asSet,
+    ...{ baseUrl: withVersion(baseUrl, apiVersion), name: name ?? '', apiKey, whyNoKey, timeoutMs, body, headers },
   };
   const model = openEndpointModel(endpoint, profiles);
   const nameless = unconfiguredModel(`${baseUrl} is set, but no model is named. ${HOW_TO_NAME}`);

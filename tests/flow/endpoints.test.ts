@@ -73,24 +73,30 @@ test('half an answer and a lost call close no step and are no reply that says do
   expect(plan.steps.filter(({ status }) => status === 'completed')).toEqual([]);
 });
 
-test('a session goes on with another endpoint, whose rules its history breaks', async () => {
-  const local = await endpoint([
-    { text: '', calls: [{ id: 'call_0_0', name: 'functions.shell', args: append('one') }] },
-    { text: 'One is appended.' },
-  ]);
-  const strict = await endpoint((seen) => {
-    const calls = seen.body.messages.flatMap(({ tool_calls: list }) => list ?? []);
+/** An endpoint that wants ids of nine letters and digits, and words in each message, as Mistral's does. */
+const strictEndpoint = (answer: (calls: number) => Answer) =>
+  endpoint(({ body: { messages } }) => {
+    const calls = messages.flatMap(({ tool_calls: list }) => list ?? []);
     if (calls.some(({ id }) => !/^[A-Za-z0-9]{9}$/.test(id)))
       return {
         status: 400,
         body: { message: 'Tool call id was call_0_0 but must be a-z, A-Z, 0-9, with a length of 9.' },
       };
-    if (seen.body.messages.some(({ content }) => content === null))
+    if (messages.some(({ content }) => content === null))
       return { status: 400, body: { error: { message: 'Input should be a valid string' } } };
-    return calls.length === 1
-      ? { text: '', calls: [{ id: 'abcdefghi', name: 'shell', args: append('two') }] }
-      : { text: 'Two is appended.' };
+    return answer(calls.length);
   });
+
+test('a session goes on with another endpoint, whose rules its history breaks', async () => {
+  const local = await endpoint([
+    { text: '', calls: [{ id: 'call_0_0', name: 'functions.shell', args: append('one') }] },
+    { text: 'One is appended.' },
+  ]);
+  const strict = await strictEndpoint((calls) =>
+    calls === 1
+      ? { text: '', calls: [{ id: 'abcdefghi', name: 'shell', args: append('two') }] }
+      : { text: 'Two is appended.' },
+  );
   const on = ground();
   const daemon = await on.start(flagsFor(local.url));
   on.sh('demo', 'mkdir inbox && echo "Append one" > inbox/1.md');
@@ -101,6 +107,32 @@ test('a session goes on with another endpoint, whose rules its history breaks', 
   on.sh('demo', 'echo "Append two" > inbox/2.md');
   expect(await on.file('demo', 'outbox/2.md')).toContain('Two is appended.');
   expect(on.sh('demo', 'cat work/log.txt')).toBe('one\ntwo\n');
+});
+
+test('when an endpoint fails in the middle of a run, another with rules of its own ends it, and the plan holds', async () => {
+  const local = await endpoint([
+    { text: steps, calls: [{ id: 'call_0_0', name: 'shell', args: append('one') }] },
+    { status: 502, body: 'bad gateway' },
+  ]);
+  const rest: Answer[] = [
+    { text: '[Done: one is appended]', calls: [{ id: 'abcdefghi', name: 'shell', args: append('two') }] },
+    { text: '[Done: two is appended]', calls: [{ id: 'jklmnopqr', name: 'shell', args: append('three') }] },
+    { text: '[Done: three is appended] All three are in log.txt.' },
+  ];
+  const strict = await strictEndpoint((calls) => rest[calls - 1] ?? { text: 'Too many.' });
+  const on = ground();
+  on.config({
+    model: { base_url: local.url, name: 'm', fallback: { down: ['spare'] } },
+    models: { spare: { base_url: strict.url } },
+  });
+  await on.serve();
+  on.sh('demo', 'mkdir inbox && echo "Append one, two and three to log.txt" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toMatch(/status: done[\s\S]*All three are in log\.txt/);
+  expect(on.sh('demo', 'cat work/log.txt')).toBe('one\ntwo\nthree\n');
+  expect(on.plan('demo')?.steps.map(({ status }) => status)).toEqual(['completed', 'completed', 'completed']);
+  const answered = on.events('demo').filter((event) => event.type === 'model.answered');
+  expect(answered.map(({ model }) => model)).toEqual(['m', 'spare', 'spare', 'spare']);
+  expect(answered[1]).toMatchObject({ instead_of: { model: 'm', why: 'down' } });
 });
 
 test('an endpoint that resets a used connection in the middle of an answer is asked again, and the daemon lives', async () => {

@@ -1,6 +1,9 @@
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { ground, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { odd, reference } from '../tools/mcp-setup.ts';
@@ -54,6 +57,31 @@ test('the model is told which servers are away, and works with the others', asyn
   expect(JSON.stringify(server.requests[0]?.body)).toMatch(/MCP server `gone` is not connected, its tools are missing/);
   expect(body).toContain('mcp__odd__echo');
   await server.close();
+});
+
+test('what the SDK says on the console is a line of the log', async () => {
+  const city = { type: 'string', 'x-mcp-header': 'a b' };
+  const more = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
+  const results: Record<string, object> = {
+    'server/discover': { ...more, supportedVersions: ['2026-07-28'], capabilities: { tools: {} } },
+    'tools/list': { ...more, tools: [{ name: 'bad', inputSchema: { type: 'object', properties: { city } } }] },
+  };
+  const server = createServer(async (request, response) => {
+    const { id, method } = JSON.parse(Buffer.concat(await request.toArray()).toString() || '{}');
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, result: results[method] ?? {} }));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const on = script([{ text: 'I see.' }]);
+  on.config({ mcpServers: { web: { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp` } } });
+  const daemon = await on.start(on.flags);
+  on.sh('demo', 'echo "look" > inbox/1.md');
+  await on.file('demo', 'outbox/1.md');
+  const lines = daemon.stderr().trim().split('\n');
+  expect(lines.map((line) => JSON.parse(line))).toContainEqual(
+    expect.objectContaining({ level: 'warn', text: expect.stringMatching(/^\[mcp-sdk\].*'bad'.*x-mcp-header/) }),
+  );
 });
 
 test('a killed daemon leaves no server behind, not even one that ignores the end of its input', async () => {

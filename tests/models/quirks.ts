@@ -69,6 +69,7 @@ const asText: Quirk[] = [
   ['FunctionGemma', '<start_function_call>call:shell{command:<escape>echo two >> log.txt<escape>}<end_function_call>'],
   ['LFM2', '<|tool_call_start|>[shell(command="echo two >> log.txt")]<|tool_call_end|>'],
   ['Llama 4', '[shell(command="echo two >> log.txt")]'],
+  ['Llama 4 with texts in single quotes', "[shell(command='echo two >> log.txt')]"],
   ['Gemma', '```tool_code\nshell(command="echo two >> log.txt")\n```'],
   ['JSON alone', `{"name": "shell", "arguments": ${TWO}}`],
   ['JSON in a code block', `\`\`\`json\n{"name": "shell", "arguments": ${TWO}}\n\`\`\``],

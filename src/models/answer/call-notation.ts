@@ -1,6 +1,7 @@
 import { getOwn } from '../../base/collections.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
 import { jsonEnd, offeredToolName } from './call-drafts.ts';
+import { isRecord } from './endpoint-errors.ts';
 
 /**
  * A call that a model wrote into its text: where it stands, and whether its arguments are complete and fit the tool.
@@ -221,60 +222,31 @@ function* functionCalls(text: string, reader: CallReader): Generator<WrittenCall
   }
 }
 
-const PYTHON_WORDS: Readonly<Record<string, unknown>> = {
-  True: true,
-  False: false,
-  None: null,
-  true: true,
-  false: false,
-  null: null,
-};
+const PYTHON_WORDS: Readonly<Record<string, string>> = { True: 'true', False: 'false', None: 'null' };
+const PYTHON_PART =
+  /"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|\b(?:True|False|None)\b|\b([A-Za-z_]\w*)\s*=(?!=)|[()]/g;
 
+/** The arguments up to the closing bracket: as JSON, once names, texts and words of Python are written as that does. */
 function keywordArguments(text: string, from: number): { args: Record<string, unknown>; end: number } | undefined {
-  const args: Record<string, unknown> = {};
-  for (let at = from; ; ) {
-    const close = /\s*\)/y;
-    close.lastIndex = at;
-    if (close.test(text)) return { args, end: close.lastIndex };
-    const key = /\s*,?\s*([A-Za-z_]\w*)\s*=\s*/y;
-    key.lastIndex = at;
-    const name = key.exec(text)?.[1];
-    if (name === undefined) return undefined;
-    const value = literalAt(text, key.lastIndex);
-    if (!value) return undefined;
-    args[name] = value.value;
-    at = value.end;
+  let json = '';
+  let at = from;
+  for (const { 0: part, 1: key, index } of text.slice(from).matchAll(PYTHON_PART)) {
+    if (part === '(') return undefined;
+    json += text.slice(at, from + index);
+    at = from + index + part.length;
+    if (part === ')') {
+      const args = parseLoose(`{${json.replace(/,\s*$/, '')}}`);
+      return isRecord(args) ? { args, end: at } : undefined;
+    }
+    json += key === undefined ? (getOwn(PYTHON_WORDS, part) ?? jsonText(part)) : `${JSON.stringify(key)}:`;
   }
+  return undefined;
 }
 
-function literalAt(text: string, at: number): { value: unknown; end: number } | undefined {
-  const quoted = /"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'/y;
-  quoted.lastIndex = at;
-  const string = quoted.exec(text)?.[0];
-  if (string !== undefined) {
-    const inner = string.startsWith("'")
-      ? string
-          .slice(1, -1)
-          .replaceAll("\\'", "'")
-          .replace(/(?<!\\)"/g, '\\"')
-      : string.slice(1, -1);
-    const value = parseLoose(`"${inner.replaceAll('\n', '\\n')}"`);
-    return value === undefined ? undefined : { value, end: at + string.length };
-  }
-  const word = /-?\d+(?:\.\d+)?|True|False|None|true|false|null/y;
-  word.lastIndex = at;
-  const plain = word.exec(text)?.[0];
-  if (plain !== undefined)
-    return {
-      value: Object.hasOwn(PYTHON_WORDS, plain) ? getOwn(PYTHON_WORDS, plain) : Number(plain),
-      end: at + plain.length,
-    };
-  const end = text[at] === '{' || text[at] === '[' ? jsonEnd(text, at) : -1;
-  const value = end < 0 ? undefined : parseLoose(text.slice(at, end));
-  return value === undefined ? undefined : { value, end };
+/** A text of Python in JSON, whichever its quotes are. */
+function jsonText(quoted: string): string {
+  const inner = quoted.slice(1, -1).replaceAll('\n', '\\n');
+  return quoted.startsWith('"') ? `"${inner}"` : `"${inner.replaceAll("\\'", "'").replace(/(?<!\\)"/g, '\\"')}"`;
 }
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

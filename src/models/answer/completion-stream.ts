@@ -199,30 +199,17 @@ const ONLY_REASONED =
 export type Finish = 'end' | 'calls' | 'length' | 'broken' | 'unfinished';
 
 /** Of OpenAI, vLLM, Anthropic, Gemini, Cohere, Mistral, DeepSeek, z.ai and TGI, without case and separators. */
-const FINISHES: Readonly<Record<Exclude<Finish, 'unfinished'>, readonly string[]>> = {
-  end: ['', 'stop', 'eos', 'eostoken', 'endturn', 'stopsequence', 'complete'],
-  calls: ['toolcalls', 'toolcall', 'functioncall', 'tooluse'],
-  length: [
-    ...['length', 'maxtokens', 'maxoutputtokens', 'maxnewtokens', 'maxlength', 'modellength', 'tokenlimit'],
-    ...['contextlength', 'contextlengthexceeded', 'modelcontextwindowexceeded'],
-  ],
-  broken: [
-    ...['error', 'networkerror', 'servererror', 'internalerror', 'insufficientsystemresource', 'interrupted'],
-    ...[
-      'cancelled',
-      'canceled',
-      'cancel',
-      'abort',
-      'aborted',
-      'timeout',
-      'malformedfunctioncall',
-      'unexpectedtoolcall',
-    ],
-  ],
+const FINISHES: Readonly<Record<Exclude<Finish, 'unfinished'>, RegExp>> = {
+  end: /^(?:|stop|eos|eostoken|endturn|stopsequence|complete)$/,
+  calls: /^(?:toolcalls?|functioncall|tooluse)$/,
+  length:
+    /^(?:length|max(?:output|new)?tokens|maxlength|modellength|tokenlimit|contextlength(?:exceeded)?|modelcontextwindowexceeded)$/,
+  broken:
+    /^(?:(?:network|server|internal)?error|insufficientsystemresource|interrupted|cancell?ed|cancel|abort(?:ed)?|timeout|malformedfunctioncall|unexpectedtoolcall)$/,
 };
 
 export function classifyFinish(finish: string): Finish {
   const plain = finish.toLowerCase().replace(/[^a-z]/g, '');
   const kinds = ['end', 'calls', 'length', 'broken'] as const;
-  return kinds.find((kind) => FINISHES[kind].includes(plain)) ?? 'unfinished';
+  return kinds.find((kind) => FINISHES[kind].test(plain)) ?? 'unfinished';
 }

@@ -44,6 +44,10 @@ export class ConnectionFault extends Error {
   }
 }
 
+/** Whether a value is an object with keys, not a list. */
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 export function parseJsonOrNone(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -201,9 +205,6 @@ function behindGateway(metadata: unknown): string[] {
   const text = inner === undefined ? '' : bodyText(inner);
   return text === '' ? [] : [`(${typeof provider === 'string' ? `${provider}: ` : ''}${text})`];
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** No wait helps against these, so the run ends with what helps. */
 const TLS_ADVICE: ReadonlyArray<[code: RegExp, advice: string]> = [

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { ChatMessage } from '../../engine/ports/session-ports.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
+import { isRecord } from './endpoint-errors.ts';
 
 /**
  * How reasoning begins if the endpoint does not separate it from the answer: a tag with such a name in the brackets of
@@ -166,9 +167,6 @@ function addDetail(details: unknown[], piece: unknown): void {
   }
   details[details.length - 1] = joined;
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The call with the fields that were sent with it. */
 export const withCallFields = (call: ToolCall, extra: unknown): ToolCall =>

@@ -31,28 +31,33 @@ export async function* readPieces(body: Readable, silenceMs: number, notes: Stre
       isFirst = false;
       if (whole !== undefined) whole += text;
       else parser.feed(text);
-      for (const event of waiting.splice(0)) {
-        notes.done = event.data.trim() === '[DONE]';
-        if (notes.done) return;
-        yield pieceOf(event);
-      }
+      yield* waitingPieces();
+      if (notes.done) return;
     }
     if (whole !== undefined) yield wholeAnswer(whole);
     parser.feed('\n\n');
-    for (const event of waiting) {
-      notes.done = event.data.trim() === '[DONE]';
-      if (!notes.done) yield pieceOf(event);
-    }
+    yield* waitingPieces();
   } finally {
     if (notes.done) drainBody(body);
     else body.destroy();
+  }
+
+  function* waitingPieces(): Generator<unknown> {
+    for (const event of waiting.splice(0)) {
+      notes.done ||= event.data.trim() === '[DONE]';
+      if (notes.done) return;
+      yield pieceOf(event);
+    }
   }
 }
 
 /** The text of a body. Any byte ends its silence, including the comments that gateways send while a request waits. */
 async function* watchedText(body: Readable, silenceMs: number): AsyncGenerator<string> {
   const decoder = new TextDecoder();
-  const silence = setTimeout(() => body.destroy(silenceFault(silenceMs)), silenceMs);
+  const fault = new ModelError('unreachable', `The endpoint was silent for ${silenceMs / 1000} s (timeout_s).`, {
+    retry: true,
+  });
+  const silence = setTimeout(() => body.destroy(fault), silenceMs);
   try {
     for await (const bytes of body.iterator({ destroyOnReturn: false })) {
       silence.refresh();
@@ -64,9 +69,6 @@ async function* watchedText(body: Readable, silenceMs: number): AsyncGenerator<s
     clearTimeout(silence);
   }
 }
-
-const silenceFault = (ms: number): ModelError =>
-  new ModelError('unreachable', `The endpoint was silent for ${ms / 1000} s (timeout_s).`, { retry: true });
 
 const ErrorPiece = z.looseObject({ error: z.unknown() });
 

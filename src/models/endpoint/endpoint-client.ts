@@ -1,3 +1,4 @@
+import { propertyOf } from '../../base/collections.ts';
 import { ModelError, type TokenPrices } from '../../engine/ports/session-ports.ts';
 import { DAEMON_AGENT } from '../../protocol/settings/model-settings.ts';
 import { ConnectionFault, type EndpointInfo, EndpointRefusal, parseJsonOrNone } from '../answer/endpoint-errors.ts';
@@ -56,7 +57,9 @@ export async function postJson(
     throw await readRefusal(response);
   } catch (error) {
     signal.throwIfAborted();
-    if (silence.signal.aborted) throw silentFault(settings);
+    const { baseUrl, timeoutMs } = settings;
+    if (silence.signal.aborted)
+      throw unreachable(`No answer from ${baseUrl}: silent for ${timeoutMs / 1000} s (timeout_s).`);
     throw error instanceof EndpointRefusal || error instanceof ModelError ? error : new ConnectionFault(error, false);
   } finally {
     clearTimeout(timer);
@@ -66,10 +69,7 @@ export async function postJson(
 /** These come without a body. */
 const NO_ANSWER = [204, 205];
 
-const silentFault = ({ baseUrl, timeoutMs }: EndpointSettings): ModelError =>
-  new ModelError('unreachable', `No answer from ${baseUrl}: silent for ${timeoutMs / 1000} s (timeout_s).`, {
-    retry: true,
-  });
+const unreachable = (text: string) => new ModelError('unreachable', text, { retry: true });
 
 /** What is read of an error's body. */
 const MAX_REFUSAL_BYTES = 1_000_000;
@@ -83,13 +83,7 @@ async function readRefusal({ status, headers, body }: RawResponse): Promise<Endp
     if (size > MAX_REFUSAL_BYTES) break;
   }
   if (status < 400 || status > 599)
-    return new ModelError(
-      'unreachable',
-      `The endpoint answered with status ${status}, which comes without an answer.`,
-      {
-        retry: true,
-      },
-    );
+    return unreachable(`The endpoint answered with status ${status}, which comes without an answer.`);
   const text = Buffer.concat(pieces).toString('utf8');
   return new EndpointRefusal(status, parseJsonOrNone(text) ?? text, headers);
 }
@@ -131,11 +125,11 @@ export async function listedWindow(settings: EndpointSettings, model: string): P
 
 /** The window of a model in the answer to `GET /models`, in tokens; undefined if it is not stated. */
 export function listedContextWindow(answer: unknown, model: string): number | undefined {
-  const list = readField(answer, 'data');
-  const entry = Array.isArray(list) ? list.find((one: unknown) => readField(one, 'id') === model) : undefined;
+  const list = propertyOf(answer, 'data');
+  const entry = Array.isArray(list) ? list.find((one: unknown) => propertyOf(one, 'id') === model) : undefined;
   const candidates = [
-    ...WINDOW_FIELDS.map((name) => readField(entry, name)),
-    readField(readField(entry, 'meta'), 'n_ctx'),
+    ...WINDOW_FIELDS.map((name) => propertyOf(entry, name)),
+    propertyOf(propertyOf(entry, 'meta'), 'n_ctx'),
   ];
   return candidates.find(
     (value): value is number => typeof value === 'number' && Number.isSafeInteger(value) && value >= 256,
@@ -143,10 +137,4 @@ export function listedContextWindow(answer: unknown, model: string): number | un
 }
 
 /** Where endpoints state a model's window in their list of models: vLLM, OpenRouter, Groq, LM Studio, llama.cpp. */
-const WINDOW_FIELDS = [
-  ...['loaded_context_length', 'max_model_len', 'context_length', 'context_window', 'max_context_length'],
-];
-
-function readField(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, name)?.value : undefined;
-}
+const WINDOW_FIELDS = 'loaded_context_length max_model_len context_length context_window max_context_length'.split(' ');

@@ -85,15 +85,9 @@ export async function* asChatPieces(events: AsyncIterable<unknown>): AsyncGenera
     const { item, response, output_index: index = 0 } = event ?? {};
     switch (event?.type) {
       case 'response.output_text.delta':
-        yield piece({ content: event.delta });
-        began.add(index);
-        break;
       case 'response.refusal.delta':
-        yield piece({ refusal: event.delta });
-        began.add(index);
-        break;
       case 'response.function_call_arguments.delta':
-        yield piece({ tool_calls: [{ index, function: { arguments: event.delta } }] });
+        yield piece(DELTAS[event.type](event.delta, index));
         began.add(index);
         break;
       case 'response.output_item.added':
@@ -121,6 +115,14 @@ export async function* asChatPieces(events: AsyncIterable<unknown>): AsyncGenera
     }
   }
 }
+
+const DELTAS = {
+  'response.output_text.delta': (content?: string) => ({ content }),
+  'response.refusal.delta': (refusal?: string) => ({ refusal }),
+  'response.function_call_arguments.delta': (args: string | undefined, index: number) => ({
+    tool_calls: [{ index, function: { arguments: args } }],
+  }),
+};
 
 const piece = (delta: object, more: object = {}) => ({ choices: [{ index: 0, delta, ...more }] });
 

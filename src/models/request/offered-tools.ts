@@ -1,5 +1,6 @@
 import type { ChatMessage } from '../../engine/ports/session-ports.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
+import { isRecord } from '../answer/endpoint-errors.ts';
 import type { RequestStyle } from './request-style.ts';
 import { flatMessage } from './wire-messages.ts';
 
@@ -40,17 +41,9 @@ function writtenTool({ name, description, parameters }: ToolSpec, style: SchemaS
 }
 
 /** Keywords that no model needs and that some endpoints refuse. */
-const NEEDLESS: ReadonlySet<string> = new Set([
-  '$schema',
-  '$id',
-  '$comment',
-  'format',
-  'examples',
-  'title',
-  'propertyNames',
-]);
+const NEEDLESS = '$schema $id $comment format examples title propertyNames'.split(' ');
 /** The tools say what is too long or too many; as part of a grammar these are the most expensive. */
-const LENGTHS: ReadonlySet<string> = new Set(['minLength', 'maxLength', 'minItems', 'maxItems']);
+const LENGTHS = ['minLength', 'maxLength', 'minItems', 'maxItems'];
 const BOUNDS = ['minimum', 'maximum'] as const;
 /** Grammars of llama.cpp repeat a rule as often as a bound says. */
 const MAX_BOUND = 999;
@@ -59,20 +52,16 @@ const MAX_BOUND = 999;
 export function plainSchema(schema: Schema): Schema {
   const { exclusiveMinimum, exclusiveMaximum, ...rest } = schema;
   const entries = Object.entries(rest).flatMap(([key, value]): Array<[string, unknown]> => {
-    if (NEEDLESS.has(key) || LENGTHS.has(key) || (key === 'additionalProperties' && !isFilled(value))) return [];
+    if (NEEDLESS.includes(key) || LENGTHS.includes(key) || (key === 'additionalProperties' && !isFilled(value)))
+      return [];
     if (isBound(key)) return typeof value === 'number' && Math.abs(value) <= MAX_BOUND ? [[key, value]] : [];
     if (key === 'const') return [['enum', [value]]];
     if (SCHEMA_MAPS.has(key)) return [[key, mapValues(toSchema(value) ?? {}, plainSchema)]];
     if (key === 'items' || key === 'additionalProperties') return [[key, mapSchema(value, plainSchema)]];
-    if (key === 'oneOf' || key === 'anyOf' || key === 'allOf')
-      return [
-        [
-          key === 'allOf' ? key : 'anyOf',
-          schemasIn(value)
-            .filter(({ type }) => type !== 'null')
-            .map(plainSchema),
-        ],
-      ];
+    if (key === 'oneOf' || key === 'anyOf' || key === 'allOf') {
+      const options = schemasIn(value).filter(({ type }) => type !== 'null');
+      return [[key === 'allOf' ? key : 'anyOf', options.map(plainSchema)]];
+    }
     return [[key, value]];
   });
   return withOneType(Object.fromEntries([...entries, ...wholeBounds(schema, { exclusiveMinimum, exclusiveMaximum })]));
@@ -83,12 +72,14 @@ const isBound = (key: string): boolean => BOUNDS.some((bound) => bound === key);
 
 /** For whole numbers an exclusive bound is an inclusive one beside it. */
 function wholeBounds({ type }: Schema, { exclusiveMinimum, exclusiveMaximum }: Schema): Array<[string, number]> {
-  const isSmall = (value: unknown): value is number => typeof value === 'number' && Math.abs(value) < MAX_BOUND;
-  if (type !== 'integer') return [];
-  return [
-    ...(isSmall(exclusiveMinimum) ? [['minimum', exclusiveMinimum + 1] satisfies [string, number]] : []),
-    ...(isSmall(exclusiveMaximum) ? [['maximum', exclusiveMaximum - 1] satisfies [string, number]] : []),
-  ];
+  const bounds = [
+    ['minimum', exclusiveMinimum, 1],
+    ['maximum', exclusiveMaximum, -1],
+  ] as const;
+  return bounds.flatMap(
+    ([key, value, inward]): Array<[string, number]> =>
+      type === 'integer' && typeof value === 'number' && Math.abs(value) < MAX_BOUND ? [[key, value + inward]] : [],
+  );
 }
 
 /** A list of types becomes alternatives, and null none of them: an argument that may be null may be left out. */
@@ -107,15 +98,10 @@ const MAX_DEPTH = 12;
 function reducedSchema(schema: Schema, root: Schema, depth = 0): Schema {
   if (depth > MAX_DEPTH) return { type: 'string' };
   const more = (one: Schema): Schema => reducedSchema(one, root, depth + 1);
-  const { $ref, anyOf, allOf } = schema;
-  const found = typeof $ref === 'string' ? referredSchema($ref, root) : undefined;
-  if (found)
-    return more({ ...found, ...(schema['description'] !== undefined && { description: schema['description'] }) });
-  const first = schemasIn(anyOf)[0] ?? undefined;
-  if (first)
-    return more({ ...first, ...(schema['description'] !== undefined && { description: schema['description'] }) });
+  const { $ref, anyOf, allOf, type, description, items, required } = schema;
+  const other = (typeof $ref === 'string' ? referredSchema($ref, root) : undefined) ?? schemasIn(anyOf)[0];
+  if (other) return more({ ...other, ...(description !== undefined && { description }) });
   if (allOf !== undefined) return more(Object.assign({}, { ...schema, allOf: undefined }, ...schemasIn(allOf)));
-  const { type, description, items, required } = schema;
   const properties = toSchema(schema['properties']);
   const choices = schema['enum'];
   const known = Object.keys(properties ?? {});
@@ -134,10 +120,8 @@ function referredSchema(ref: string, root: Schema): Schema | undefined {
   return toSchema(path.reduce<unknown>((here, key) => toSchema(here)?.[key], root));
 }
 
-const isSchema = (value: unknown): value is Schema =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-const toSchema = (value: unknown): Schema | undefined => (isSchema(value) ? value : undefined);
-const schemasIn = (list: unknown): Schema[] => (Array.isArray(list) ? list.filter(isSchema) : []);
+const toSchema = (value: unknown): Schema | undefined => (isRecord(value) ? value : undefined);
+const schemasIn = (list: unknown): Schema[] => (Array.isArray(list) ? list.filter(isRecord) : []);
 const isFilled = (value: unknown): boolean => Object.keys(toSchema(value) ?? {}).length > 0;
 const mapSchema = (value: unknown, change: (one: Schema) => Schema): unknown => {
   const one = toSchema(value);
@@ -163,7 +147,7 @@ export function withToolsInText(messages: readonly ChatMessage[], tools: readonl
     .map((tool) => `- ${tool.name}: ${tool.description} ${JSON.stringify(plainSchema(tool.parameters))}`);
   const described = [TEXT_TOOLS, ...lines].join('\n');
   const [first, ...rest] = flat;
-  return first?.role === 'system'
-    ? [{ role: 'system', content: `${first.content}\n\n${described}` }, ...rest]
-    : [{ role: 'system', content: described }, ...flat];
+  const isSystem = first?.role === 'system';
+  const content = isSystem ? `${first.content}\n\n${described}` : described;
+  return [{ role: 'system', content }, ...(isSystem ? rest : flat)];
 }
