@@ -5,7 +5,6 @@ import { type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
 import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
 import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
-import type { LostEnd } from './actions/lost-log-end.ts';
 import type { OutgoingMessage, SentMessage, UploadedFile, WaitOptions } from './actions/messaging.ts';
 import type { OutgoingEdit, PlanEditResult } from './actions/plan-orders.ts';
 import type { TemplateSummary } from './actions/saved-templates.ts';
@@ -21,6 +20,8 @@ import type { ConversationOptions, SessionUpdate, StreamOptions, StreamUpdate } 
 import type { OpenWorkFile, WorkFolder } from './inspect/work-folder.ts';
 import type { FollowOptions, LogLine } from './sessions/follow-log.ts';
 import { openSessionFolders, readSession, type SessionFolders } from './sessions/session-folders.ts';
+import type { Rehearsal } from './upkeep/rehearse-upgrade.ts';
+import type { LogRepair } from './upkeep/repair-log.ts';
 
 /**
  * What every frontend uses. It talks to the daemon through files alone, so everything works while no daemon is running;
@@ -76,8 +77,10 @@ export type Client = SessionHistory & {
   stream(key: string, options?: StreamOptions): AsyncGenerator<StreamUpdate>;
   /** Throws `DaemonState` while the daemon is working in the session. */
   rebuild(key: string): Promise<RebuiltFile[]>;
-  /** What the event log has lost at its end. Throws UserError if that is nothing, or more than the end. */
-  findLostEnd(key: string): Promise<LostEnd>;
+  /** What a repair of the event log would drop. Throws UserError if there is nothing to repair. */
+  planRepair(key: string): Promise<LogRepair>;
+  /** Reads every file of the workspace as a daemon of this version would, and changes nothing. */
+  rehearse(configFile?: string): Promise<Rehearsal>;
   /** The session and its child sessions. */
   withChildren(key: string): string[];
   /** Each throws `DaemonState` during a run, and includes the child sessions. `archive` returns the new path. */
@@ -155,7 +158,9 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     ...inspection(paths, folders),
     ...sessionHistory(paths, workspace, folders),
     rebuild: async (key) => (await import('./actions/session-admin.ts')).rebuildSession(paths, folders.get(key)),
-    findLostEnd: async (key) => (await import('./actions/lost-log-end.ts')).findLostEnd(paths, folders.get(key)),
+    planRepair: async (key) => (await import('./upkeep/repair-log.ts')).planRepair(paths, folders.get(key)),
+    rehearse: async (configFile) =>
+      (await import('./upkeep/rehearse-upgrade.ts')).rehearseUpgrade(paths, folders, configFile),
     withChildren: (key) => folders.withChildren(folders.get(key).name),
     archive: async (key) => (await admin(key)).archive(key),
     remove: async (key) => (await admin(key)).remove(key),

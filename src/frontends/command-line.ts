@@ -1,5 +1,6 @@
 import { readFileSync, readlinkSync, statSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { dirname, resolve, sep } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { Argv } from 'yargs';
 import { nearestName } from '../base/strings.ts';
 import { errorCode, InvalidArgument, UserError } from '../base/user-error.ts';
@@ -199,20 +200,36 @@ export const pageFile = (name: string): URL => new URL(`../../dist/web/${name}`,
 export const DOCS_FOLDER = new URL('../../docs/', import.meta.url);
 
 /** Our own version. Left to itself, yargs takes that of the package we are installed in. */
-export function packageVersion(): string {
-  const own: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
-  return typeof own === 'object' && own !== null && 'version' in own ? String(own.version) : 'unknown';
-}
+export const packageVersion = (): string => versionAt(OWN_FOLDER).version;
 
 /** For people: the version, and of which commit and day the build is, as in `0.1.0 (1a2b3c4d5e, 2026-11-28)`. */
-export function versionWithCommit(): string {
+export const versionWithCommit = (): string => versionAt(OWN_FOLDER).words;
+
+/** The same of the program of a process that began then; undefined if that cannot be told, or was replaced since. */
+export function versionOfProcess({ pid, at }: { pid: number; at: string }): string | undefined {
   try {
-    // What `scripts/build.mjs` notes: the same place from `src/` and from `dist/`.
-    const note: unknown = JSON.parse(readFileSync(new URL('../../dist/build.json', import.meta.url), 'utf8'));
-    if (typeof note !== 'object' || note === null || !('commit' in note) || !('date' in note)) return packageVersion();
-    return note.commit === null ? packageVersion() : `${packageVersion()} (${note.commit}, ${note.date})`;
+    const [, program = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    if (statSync(program).ctimeMs > Date.parse(at)) return undefined;
+    return versionAt(pathToFileURL(resolve(dirname(program), '..') + sep)).words;
   } catch {
-    return packageVersion();
+    return undefined;
+  }
+}
+
+/** The same place from `src/` and from `dist/`. */
+const OWN_FOLDER = new URL('../../', import.meta.url);
+
+/** Of the package in a folder. `words` has what `scripts/build.mjs` notes. */
+function versionAt(folder: URL): { version: string; words: string } {
+  const read = (path: string): unknown => JSON.parse(readFileSync(new URL(path, folder), 'utf8'));
+  const own = read('package.json');
+  const version = typeof own === 'object' && own !== null && 'version' in own ? String(own.version) : 'unknown';
+  try {
+    const note = read('dist/build.json');
+    if (typeof note !== 'object' || note === null || !('commit' in note) || !('date' in note)) throw new Error();
+    return { version, words: note.commit === null ? version : `${version} (${note.commit}, ${note.date})` };
+  } catch {
+    return { version, words: version };
   }
 }
 

@@ -43,20 +43,20 @@ test.each<[string, 'SIGTERM' | 'SIGKILL', Damage]>([
     const daemon = await on.start(FLAGS);
     on.sh('demo', 'echo /status > inbox/2.md');
     const why = await until(() => on.status()?.trouble.sessions[0]?.why, 'the trouble');
-    expect(why).toMatch(/events\.jsonl: .*agentctl accept-log demo/);
+    expect(why).toMatch(/events\.jsonl: .*agentctl repair demo/);
     expect([readFileSync(log, 'utf8'), ran()]).toEqual([damaged, 'once\n']);
 
-    const said = await on.ctl('accept-log', 'demo');
+    const said = await on.ctl('repair', 'demo');
     expect(said).toMatch(/can be trusted up to event \d+/);
     expect(said).toContain('outbox/1.md');
     expect(readFileSync(log, 'utf8')).toBe(damaged);
-    await on.ctl('accept-log', 'demo', '--yes');
+    await on.ctl('repair', 'demo', '--yes');
     const [kept = ''] = readdirSync(on.session('demo')).filter((name) => name.startsWith('events.accepted-'));
     expect(await on.file('demo', `${kept}/events.jsonl`)).toBe(damaged);
     expect(await on.file('demo', 'outbox/2.md')).toContain(kept);
     expect(await on.ctl('show', 'demo')).toContain(kept);
     expect(daemon.stderr()).toContain(kept);
-    expect(await on.ctl('accept-log', 'demo', '--yes')).toContain('there is nothing to accept');
+    expect(await on.ctl('repair', 'demo', '--yes')).toContain('there is nothing to repair');
   },
   60_000,
 );

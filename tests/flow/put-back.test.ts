@@ -70,7 +70,7 @@ test('with an event log put back from a backup and accepted, a new answer takes 
   await on.serve(flags);
   on.sh('demo', 'echo "another question" > inbox/2.md');
   await until(() => on.status()?.trouble.sessions[0], 'the trouble');
-  await on.ctl('accept-log', 'demo', '--yes');
+  await on.ctl('repair', 'demo', '--yes');
   const kept = await until(
     () => inFolder(on.session('demo')).find((name) => name.startsWith('events.accepted-')),
     'it',

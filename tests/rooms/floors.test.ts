@@ -33,7 +33,7 @@ const FLOORS: Record<string, readonly string[]> = {
   ],
   models: ['answer', 'request', 'endpoint', 'built-in', 'choose-model.ts'],
   daemon: ['host', 'crashes', 'watch', 'schedules', 'notices', 'sessions', 'serve-workspace.ts', 'cluster'],
-  client: ['sessions', 'inspect', 'actions', 'history', 'index.ts'],
+  client: ['sessions', 'inspect', 'actions', 'history', 'upkeep', 'index.ts'],
   frontends: ['command-line.ts', 'agentd', 'http', 'web', 'openai', 'ag-ui', 'acp', 'mcp', 'otel', 'channels', 'cli'],
   'frontends/http': ['common', 'access', 'routes', 'server', 'index.ts'],
   'frontends/web': ['text', 'data', 'parts', 'plan', 'views', 'app.tsx'],

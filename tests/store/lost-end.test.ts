@@ -5,9 +5,9 @@ import { formatReplyFile } from '../../src/core/messages/replies.ts';
 import type { PendingWork } from '../../src/engine/ports/store-ports.ts';
 import type { Event } from '../../src/protocol/session/event.ts';
 import type { Reply } from '../../src/protocol/session/reply.ts';
-import { acceptSoundPart, readSoundPart } from '../../src/store/event-log/accept-log.ts';
 import { encodeEventLine } from '../../src/store/event-log/event-codec.ts';
 import { findProofsOfLoss } from '../../src/store/event-log/lost-end.ts';
+import { acceptSoundPart, readSoundPart } from '../../src/store/event-log/repair.ts';
 import { encodeSnapshot } from '../../src/store/event-log/snapshot-file.ts';
 import { CorruptLogError, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
 import { at, diskRig, eventsOf, opened, progressed, tempFolder } from './rig.ts';
@@ -76,7 +76,7 @@ describe.each([
     );
     await expect(reading).rejects.toThrow(CorruptLogError);
     await expect(reading).rejects.toThrow(why);
-    await expect(reading).rejects.toThrow('agentctl accept-log');
+    await expect(reading).rejects.toThrow('agentctl repair');
     expect([fs.readFileSync(paths.events, 'utf8'), beside()]).toEqual([log, before]);
   });
 });
@@ -127,7 +127,11 @@ test('a log that is accepted without its end goes on after its last good line; t
   const read: Event[] = [];
   const part = await readSoundPart(paths, (event) => read.push(event));
   expect(read.map(({ seq }) => seq)).toEqual([1, 2, 3]);
-  expect(part).toMatchObject({ seq: 3, offset: GOOD.length, rest: log.length - GOOD.length });
+  expect(part).toMatchObject({
+    seq: 3,
+    offset: GOOD.length,
+    dropped: [{ path: paths.events, from: GOOD.length, to: log.length }],
+  });
   const kept = await acceptSoundPart(paths, part, proofsIn(paths, part.top));
   expect(fs.readFileSync(join(folder, kept, 'events.jsonl'), 'utf8')).toBe(log);
   expect(fs.readFileSync(join(folder, kept, 'done', '4-x.md'), 'utf8')).toBe('four');

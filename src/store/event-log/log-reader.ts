@@ -1,5 +1,4 @@
 import * as fs from 'node:fs';
-import { basename, dirname } from 'node:path';
 import type { Event } from '../../protocol/session/event.ts';
 import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts';
 import { openRegularFile } from '../fs/file-reads.ts';
@@ -12,8 +11,8 @@ import {
   corruptLog,
   decodeSegmentHeader,
   listRotatedSegments,
-  lostEndAdvice,
   openSegments,
+  otherVersionsLog,
   type Segment,
   type SegmentFiles,
 } from './segments.ts';
@@ -39,12 +38,13 @@ export async function readEventLog(
   }
 }
 
-/** The same in batches, with the lines. */
+/** The same in batches, with the lines. `until`: the log as if it ended with that segment. */
 export async function* streamEventLog(
   paths: SessionPaths,
   from: ReadStart,
+  until?: number,
 ): AsyncGenerator<StoredEvent[], LogExtent | 'unfit'> {
-  const segments = openSegments(paths);
+  const segments = openSegments(paths, until);
   if (!segments) return from === 'oldest' || from.offset === 0 ? EMPTY_EXTENT : 'unfit';
   try {
     const start = from === 'oldest' ? segments.open(segments.oldest).start : from;
@@ -177,6 +177,7 @@ async function* scanSegment(segment: Segment, extent: LogExtent, view: EpochView
           ? decodeEventLine(bytes)
           : { ok: false, torn: true, why: 'it has no end' };
         if (tail || !line.ok) {
+          if (!line.ok && !line.torn && !tail) throw otherVersionsLine(segment, at, line.why);
           if (!line.ok) tail ??= openTornTail(segment, extent, line.why);
           tail?.addLine(bytes, line);
           extent.torn += bytes.length + (hasLineFeed ? 1 : 0);
@@ -220,10 +221,11 @@ function openTornTail(segment: Segment, { mark, good }: LogExtent, why: string):
   return inspectTornTail(mark.seq, (other) => untrustedLine(segment, good, other ?? why));
 }
 
-function untrustedLine({ file, path, next }: Segment, at: number, why: string): CorruptLogError {
-  const what = `line ${lineNumberAt(file, at)} cannot be trusted: ${why}`;
-  return next ? corruptLog(path, what) : corruptLog(path, what, lostEndAdvice(basename(dirname(path))));
-}
+const untrustedLine = ({ file, path }: Segment, at: number, why: string): CorruptLogError =>
+  corruptLog(path, `line ${lineNumberAt(file, at)} cannot be trusted: ${why}`);
+
+const otherVersionsLine = ({ file, path }: Segment, at: number, why: string): CorruptLogError =>
+  otherVersionsLog(path, `line ${lineNumberAt(file, at)} cannot be read: ${why}`);
 
 /**
  * A rotated segment ends where the next header says. What a fenced daemon wrote after that is void; nobody else may

@@ -1,9 +1,8 @@
-import { basename } from 'node:path';
 import type { PendingWork } from '../../engine/ports/store-ports.ts';
 import { listNames, readTextFile, statIfExists } from '../fs/file-reads.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { type LogExtent, readEventLog } from './log-reader.ts';
-import { corruptLog, lostEndAdvice } from './segments.ts';
+import { corruptLog } from './segments.ts';
 import { readSnapshot } from './snapshot-file.ts';
 
 /** A file that was made after a sync of an event which the log does not have. */
@@ -85,5 +84,5 @@ export async function assertEndIsThere(
   const proof = first
     ? `${first.path.slice(paths.folder.length + 1)} ${first.what}${others}`
     : 'the daemon that wrote there had ended in order, with everything on disk';
-  throw corruptLog(paths.events, `${end}, but it had been longer: ${proof}`, lostEndAdvice(basename(paths.folder)));
+  throw corruptLog(paths.events, `${end}, but it had been longer: ${proof}`);
 }

@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { basename, dirname } from 'node:path';
 import { z } from 'zod';
 import { propertyOf } from '../../base/collections.ts';
 import { quoteForShell } from '../../base/strings.ts';
@@ -64,10 +65,10 @@ export type SegmentFiles = {
 /**
  * Opens an event log for reading while its writer may be active: the folder is listed before the current file is
  * opened, and a segment is rotated before the next one takes its place. Undefined if there is no log yet. Throws
- * CorruptLogError if a file is missing.
+ * CorruptLogError if a file is missing. `until`: reads a log as if that rotated segment were its current file.
  */
-export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
-  const rotated = listRotatedSegments(paths);
+export function openSegments(paths: SessionPaths, until?: number): SegmentFiles | undefined {
+  const rotated = listRotatedSegments(paths).filter((number) => until === undefined || number < until);
   const files = new Map<number, Segment>();
   const read = (path: string): Segment | undefined => {
     const file = openRegularFile(path);
@@ -106,7 +107,15 @@ export function openSegments(paths: SessionPaths): SegmentFiles | undefined {
     for (const other of [isOwned ? named : numbered]) if (other) fs.closeSync(other.file);
     return isOwned ? numbered : named;
   };
-  const current = readNewest();
+  const readAsCurrent = (number: number): Segment => {
+    try {
+      return openSegment(number, paths.segment(number));
+    } catch (error) {
+      close();
+      throw error;
+    }
+  };
+  const current = until === undefined ? readNewest() : readAsCurrent(until);
   try {
     if (!current) {
       if (rotated.length > 0)
@@ -170,18 +179,24 @@ const positionAfterHeader = (header: SegmentHeader, line: Buffer): LogPosition =
   crc: crcOfLine(line) ?? '',
 });
 
-/** The error for an event log that cannot be trusted, saying what to do. */
-export const corruptLog = (path: string, why: string, advice = CORRUPT_LOG_ADVICE) =>
-  new CorruptLogError(path, `${why}. ${advice}`);
+/** The error for an event log that cannot be trusted, saying what to do. `path`: the damaged file. */
+export const corruptLog = (path: string, why: string) => new CorruptLogError(path, `${why}. ${corruptLogAdvice(path)}`);
 
-const CORRUPT_LOG_ADVICE =
-  'Nothing was changed. Restore the file from a backup, or move the session folder away; the daemon does not serve this ' +
-  'session until then.';
+function corruptLogAdvice(path: string): string {
+  const session = basename(dirname(path).replace(/\/events$/, ''));
+  return (
+    'Nothing was changed. Restore the session from a backup, or go on with what can be read: ' +
+    `agentctl repair ${quoteForShell(readableName(session))} says what would be lost. The daemon does not serve this session until then.`
+  );
+}
 
-/** The same if only the end of the log is missing or damaged. */
-export const lostEndAdvice = (session: string): string =>
-  'Nothing was changed. Restore the session from a backup, or go on with what can be read: ' +
-  `agentctl accept-log ${quoteForShell(readableName(session))} says what would be lost. The daemon does not serve this session until then.`;
+/** The error for a line that is complete and not in a format of this version. */
+export const otherVersionsLog = (path: string, why: string) =>
+  new CorruptLogError(path, `${why}. ${OTHER_VERSION_ADVICE}`, true);
+
+const OTHER_VERSION_ADVICE =
+  'Nothing was changed. Start the version of agentd that wrote it, most likely a newer one than this; the daemon does ' +
+  'not serve this session until then.';
 
 /** Whether the log ends with the event at that position: then a snapshot taken there is complete. */
 export const logEndsAt = (paths: SessionPaths, mark: LogPosition): boolean =>

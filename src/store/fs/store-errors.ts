@@ -1,13 +1,18 @@
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 
-/** An event log that cannot be trusted. Nothing was changed; the session waits for a person, all others continue. */
+/**
+ * An event log that cannot be trusted. Nothing was changed; the session waits for a person, all others continue.
+ * `isOtherVersion`: its bytes are what somebody wrote, but this version cannot read them.
+ */
 export class CorruptLogError extends UserError {
   readonly file: string;
+  readonly isOtherVersion: boolean;
 
-  constructor(file: string, message: string) {
+  constructor(file: string, message: string, isOtherVersion = false) {
     super(`${file}: ${message}`);
     this.name = 'CorruptLogError';
     this.file = file;
+    this.isOtherVersion = isOtherVersion;
   }
 }
 

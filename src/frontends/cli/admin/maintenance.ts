@@ -1,7 +1,5 @@
 import { resolve } from 'node:path';
-import { formatLocalTime } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
-import type { LostEnd } from '../../../client/actions/lost-log-end.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
   addSettingsOptions,
@@ -91,7 +89,8 @@ export const remove = defineCommand({
   },
 });
 
-async function confirm(question: string, purpose: string): Promise<boolean> {
+/** Asks a person. Throws UserError where there is none. */
+export async function confirm(question: string, purpose: string): Promise<boolean> {
   if (!process.stdin.isTTY) {
     throw new UserError(
       `Cannot ask for confirmation: standard input is not a terminal. Pass --yes ${purpose}.`,
@@ -132,52 +131,6 @@ export const rebuild = defineCommand({
     return 'ok';
   },
 });
-
-/** Files that are named when a log is accepted without its end. */
-const MAX_FILES_SHOWN = 20;
-
-export const acceptLog = defineCommand({
-  usage: 'accept-log <session>',
-  describe: 'Go on with what is left of an event log whose end is lost or damaged',
-  builder: (cli) =>
-    cli
-      .positional('session', SESSION_ARG)
-      .option('yes', { type: 'boolean', alias: 'y', describe: 'Do not ask for confirmation' })
-      .option('json', JSON_OPTION)
-      .epilogue('If you have a backup of the session, restore that instead.'),
-  async run(args) {
-    const client = await openWorkspaceClient(args);
-    const lost = await client.findLostEnd(args.session);
-    if (!args.json) print(stripControls(formatLostEnd(lost, readableName(args.session))));
-    if (!args.yes && !(await confirm('Go on without them?', 'to go on without them'))) {
-      printNote('Nothing was changed.');
-      return 'error';
-    }
-    const { accept, ...found } = lost;
-    const kept = await accept();
-    if (args.json) printJson({ ...found, kept });
-    else
-      printDone(
-        `The log ends with event ${lost.after} now. What was put aside is in ${client.folder(args.session)}/${kept}`,
-      );
-    return 'ok';
-  },
-});
-
-function formatLostEnd({ after, at, bytes, problem, files }: LostEnd, session: string): string {
-  const shown = files.slice(0, MAX_FILES_SHOWN);
-  const more = files.length - shown.length;
-  return [
-    `The event log of ${session} can be trusted up to event ${after}${at === null ? '' : `, ${formatLocalTime(at)}`}.`,
-    ...(problem === null ? [] : [problem]),
-    ...(bytes === 0 ? [] : [`The ${bytes} bytes after that are cut off.`]),
-    ...(files.length === 0 ? [] : ['These show that it was longer, and are put aside with it:']),
-    ...shown.map((file) => `  ${file}`),
-    ...(more > 0 ? [`  and ${more} more`] : []),
-    'What happened after that counts as never having happened: commands may run again, and messages among these files',
-    'are not answered unless they are dropped again.',
-  ].join('\n');
-}
 
 const MARKS: Record<Finding['is'], string> = { ok: '✓', note: '·', warning: '!', wrong: '✗' };
 const COLOURS = { ok: 'green', note: 'dim', warning: 'yellow', wrong: 'red' } as const;

@@ -102,23 +102,27 @@ export const restart = defineCommand({
       'The new daemon has the environment of this shell, including keys. Where "agentctl service install" has made a service of it, that is restarted, with its own.',
     ),
   async run(args, { program }) {
-    const client = await openWorkspaceClient(args);
-    if (await throughService(client, 'restart', hasSettingsFlags(args))) return 'ok';
-    const owner = client.daemon();
-    const { config, model, baseUrl, apiKeyEnv } = args;
-    const given = Object.entries({ config: config && resolve(config), model, baseUrl, apiKeyEnv });
-    const { flags, cwd } = owner
-      ? flagsOfDaemon(owner.pid)
-      : { flags: await flagsForStart(client, { config, model, baseUrl, apiKeyEnv, logLevel: 'info' }), cwd: undefined };
-    const kept: DaemonFlags = { ...flags, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
-    const configFile = kept.config && resolve(cwd ?? '', kept.config);
-    const { assertRestartable } = await import('../../../client/actions/settings-edit.ts');
-    if (owner) assertRestartable(client.paths, configFile);
-    if (owner) await client.stop();
-    await startDaemon(client, program, { ...kept, config: configFile }, model === undefined ? cwd : undefined);
+    await restartDaemon(await openWorkspaceClient(args), program, args);
     return 'ok';
   },
 });
+
+/** Restarts the daemon, or starts one, as `agentctl restart` with these flags. */
+export async function restartDaemon(client: Client, program: string, flags: SettingsFlags): Promise<void> {
+  if (await throughService(client, 'restart', hasSettingsFlags(flags))) return;
+  const owner = client.daemon();
+  const { config, model, baseUrl, apiKeyEnv } = flags;
+  const given = Object.entries({ config: config && resolve(config), model, baseUrl, apiKeyEnv });
+  const { flags: known, cwd } = owner
+    ? flagsOfDaemon(owner.pid)
+    : { flags: await flagsForStart(client, { config, model, baseUrl, apiKeyEnv, logLevel: 'info' }), cwd: undefined };
+  const kept: DaemonFlags = { ...known, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
+  const configFile = kept.config && resolve(cwd ?? '', kept.config);
+  const { assertRestartable } = await import('../../../client/actions/settings-edit.ts');
+  if (owner) assertRestartable(client.paths, configFile);
+  if (owner) await client.stop();
+  await startDaemon(client, program, { ...kept, config: configFile }, model === undefined ? cwd : undefined);
+}
 
 const hasSettingsFlags = ({ config, model, baseUrl, apiKeyEnv }: SettingsFlags): boolean =>
   [config, model, baseUrl, apiKeyEnv].some((flag) => flag !== undefined);

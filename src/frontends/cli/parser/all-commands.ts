@@ -3,9 +3,10 @@ import { config } from '../admin/config-file.ts';
 import { acp, open, otel, serve, token } from '../admin/connect-commands.ts';
 import { exportCommand, fork, importCommand } from '../admin/copy-sessions.ts';
 import { help } from '../admin/help-pages.ts';
-import { acceptLog, archive, doctor, rebuild, remove, rename, settings } from '../admin/maintenance.ts';
+import { archive, doctor, rebuild, remove, rename, settings } from '../admin/maintenance.ts';
 import { mcp } from '../admin/mcp-command.ts';
 import { service } from '../admin/service-command.ts';
+import { repair, upgrade } from '../admin/upgrade-command.ts';
 import { usage } from '../admin/usage-report.ts';
 import { restart, start, stop, takeover } from '../commands/daemon-lifecycle.ts';
 import { list } from '../commands/list.ts';
@@ -37,10 +38,10 @@ export const COMMAND_GROUPS: Readonly<Record<string, readonly CliCommand[]>> = {
   'Every day': [start, send, list, show, watch, chat, continueRun, approve],
   Work: [run, reply, pause, stopRun, cancel, newConversation, approvals, deny, jobs, undo, restore],
   'Look closer': [top, plan, why, log, files, diff, usage],
-  'The daemon': [stop, restart, status, doctor, service, takeover],
+  'The daemon': [stop, restart, status, doctor, service, upgrade, takeover],
   'Set up': [config, settings, schedule, templates, saveTemplate],
   Connect: [serve, open, token, channel, acp, mcp, otel],
-  'Look after sessions': [archive, remove, rename, fork, exportCommand, importCommand, rebuild, acceptLog],
+  'Look after sessions': [archive, remove, rename, fork, exportCommand, importCommand, rebuild, repair],
   Help: [help],
 };
 export const COMMANDS = Object.values(COMMAND_GROUPS).flat();

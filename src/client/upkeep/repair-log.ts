@@ -5,37 +5,45 @@ import { reduceEvent } from '../../core/reducers/reduce-event.ts';
 import { pendingWorkOf } from '../../core/session/session-queries.ts';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
-import { acceptSoundPart, readSoundPart, type SoundPart } from '../../store/event-log/accept-log.ts';
 import { findProofsOfLoss, findStrayReplies, type ProofOfLoss } from '../../store/event-log/lost-end.ts';
+import {
+  acceptSoundPart,
+  type DroppedLines,
+  explainDropped,
+  readSoundPart,
+  type SoundPart,
+} from '../../store/event-log/repair.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
 import { readLiveOwner } from '../../store/workspace/owner-file.ts';
+import { wakeDaemon } from '../actions/plan-working-copy.ts';
 import { readUnservedReasons, whyUnserved } from '../inspect/session-overview.ts';
 import { sessionBeforeOldest } from '../sessions/replay.ts';
 import type { SessionFolders } from '../sessions/session-folders.ts';
-import { wakeDaemon } from './plan-working-copy.ts';
 
 type KnownSession = ReturnType<SessionFolders['get']>;
 
 /**
- * The end that an event log has lost. `after`, `at`: the last event that is left; 0 and null if none is. `bytes`:
- * length of the rest of the file. `problem`: why that cannot be read, if it is no torn end. `files`: paths, in the
- * session's folder, of files that belong to what is missing. `accept` ends the log there for good; it moves these files
- * and the log as it was to a new folder in the session's folder, and returns its name.
+ * What a repair of an event log would do. `after`, `at`: the last event that is left; 0 and null if none is. `dropped`:
+ * what is cut off after that, every byte of it. `problem`: why that cannot be trusted, if it is no torn end. `files`:
+ * paths, in the session's folder, of files that belong to what is missing. `accept` ends the log there for good; it
+ * keeps the log as it was, and these files, in a new folder in the session's folder, and returns its name.
  */
-export type LostEnd = {
+export type LogRepair = {
   after: number;
   at: string | null;
   bytes: number;
+  dropped: DroppedLines[];
   problem: string | null;
   files: string[];
   accept(): Promise<string>;
 };
 
 /**
- * Throws UserError if nothing is missing, and CorruptLogError if more than the end is damaged. A daemon may serve the
- * session again at any time: a file proves something only if the log, read after it was seen, does not explain it.
+ * Throws UserError if nothing is missing, and CorruptLogError if nothing is damaged, but written by another version. A
+ * daemon may serve the session again at any time: a file proves something only if the log, read after it was seen, does
+ * not explain it.
  */
-export async function findLostEnd(workspace: WorkspacePaths, paths: KnownSession): Promise<LostEnd> {
+export async function planRepair(workspace: WorkspacePaths, paths: KnownSession): Promise<LogRepair> {
   const seen = findProofs(paths, await readPart(paths));
   const { session, part } = await readPart(paths);
   const proofs = findProofs(paths, { session, part }).filter(({ path, what }) =>
@@ -43,16 +51,17 @@ export async function findLostEnd(workspace: WorkspacePaths, paths: KnownSession
   );
   const isServed = () =>
     readLiveOwner(workspace) !== undefined && whyUnserved(paths, readUnservedReasons(workspace)) === null;
-  if (part.problem === undefined && proofs.length === 0 && (part.rest === 0 || isServed()))
+  if (part.problem === undefined && proofs.length === 0 && (part.dropped.length === 0 || isServed()))
     throw new UserError(
-      `The event log of ${readableName(paths.name)} can be read to its end, event ${part.seq}, and nothing shows that events are missing: there is nothing to accept.`,
+      `The event log of ${readableName(paths.name)} can be read to its end, event ${part.seq}, and nothing shows that events are missing: there is nothing to repair.`,
     );
   const isKnown = (message: string) => mapGet(session.messages, message) !== undefined;
   const files = [...proofs.map(({ path }) => path), ...findStrayReplies(paths, isKnown)];
   return {
     after: part.seq,
     at: session.at || null,
-    bytes: part.rest,
+    bytes: part.dropped.reduce((sum, { from, to }) => sum + to - from, 0),
+    dropped: await explainDropped(paths, part),
     problem: part.problem ?? null,
     files: files.map((path) => relative(paths.folder, path)),
     async accept() {
