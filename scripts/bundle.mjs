@@ -26,6 +26,20 @@ const AS_IN_MODULES = { __filename: 'import.meta.filename' };
 /** Files of a package that are given to a browser as text. */
 const CONSENT = 'node_modules/@duckduckgo/autoconsent';
 
+/** Of packages that name the licence and come without its text. */
+const MIT = `Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated documentation
+files (the "Software"), to deal in the Software without restriction, including without limitation the rights to use, copy, modify,
+merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is furnished
+to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF
+MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE
+FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION
+WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+`;
+
 /** For packages without a licence file: another package of the same authors that has it. */
 const LICENCE_OF = {
   '@xterm/headless': ['node_modules/@xterm/addon-unicode11'],
@@ -168,5 +182,8 @@ function noticeOf(folder) {
   const head = `The programs and the page hold parts of ${name} ${version}, under `;
   if (file) return `${head}this licence:\n\n${readFileSync(file, 'utf8')}`;
   if (!license || !author) throw new Error(`${folder} is inlined and says nowhere under which licence.`);
-  return `${head}the ${license} licence, as its package.json says.\nCopyright ${author.name ?? author}\n`;
+  const holder = `Copyright ${author.name ?? author}`;
+  if (license !== 'MIT')
+    throw new Error(`${folder} is under ${license} and has no licence file: name one in LICENCE_OF.`);
+  return `${head}the MIT licence, as its package.json says:\n\n${holder}\n\n${MIT}`;
 }
