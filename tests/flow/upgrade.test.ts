@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { isDaemonBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { readLiveOwner } from '../../src/store/workspace/owner-file.ts';
 import { filesIn, type Setup, setup } from '../support/agentctl.ts';
@@ -21,7 +22,9 @@ async function bothVersions(settings: object = {}) {
   const older = buildOlderRelease();
   const at = setup();
   const server = await startOpenAI(({ body }) => {
-    const last = body.messages.findLastIndex(({ role, content }) => role === 'user' && content?.includes('TASK '));
+    const last = body.messages.findLastIndex(
+      ({ role, content }) => role === 'user' && /TASK /.test(content ?? '') && !isDaemonBlock(content ?? ''),
+    );
     const task = /TASK (\w+)/.exec(body.messages[last]?.content ?? '')?.[1] ?? '';
     const ran = body.messages.slice(last).filter(({ role }) => role === 'tool').length;
     if (task === '') return { text: 'Hello.' };
