@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = 'e4dabbd1df18f2f6';
+export const REDUCER_VERSION = 'b3d89f270b940841';

@@ -84,6 +84,9 @@ async function startDaemon(client: Client, program: string, flags: DaemonFlags, 
   printDone(`The daemon is running: process ${owner.pid}, workspace ${client.paths.root}, log ${client.paths.log}`);
   const fault = await client.settingsFault();
   if (fault !== null) printError(stripControls(fault));
+  const disk = client.status()?.disk;
+  if (disk && disk.space !== 'ok')
+    printNote(`The disk takes no new messages: ${disk.why}. Free some space, and work begins by itself.`);
   const { namesNoModel } = await import('../../../client/actions/settings-edit.ts');
   if (
     fault === null &&
@@ -104,6 +107,8 @@ export const restart = defineCommand({
   async run(args, { program }) {
     const client = await openWorkspaceClient(args);
     if (await throughService(client, 'restart', hasSettingsFlags(args))) return 'ok';
+    const { refuseElsewhere } = await import('../../../client/actions/daemon-control.ts');
+    refuseElsewhere(client.paths, 'restart it there');
     const owner = client.daemon();
     const { config, model, baseUrl, apiKeyEnv } = args;
     const given = Object.entries({ config: config && resolve(config), model, baseUrl, apiKeyEnv });
