@@ -291,8 +291,8 @@ test.skipIf(isTogether)(
       const { code, err } = await runHere(['--workspace', on.root, word]);
       expect([word, code, err]).toEqual([
         word,
-        8,
-        expect.stringMatching(/A daemon on c1 \(process \d+ there\) has .*it there/),
+        3,
+        expect.stringMatching(/A daemon on c1 \(process \d+ there\) has .* it there/),
       ]);
     }
   },

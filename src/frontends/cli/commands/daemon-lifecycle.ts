@@ -31,6 +31,8 @@ export const start = defineCommand({
   async run(args, { program }) {
     const client = await openWorkspaceClient(args);
     if (await throughService(client, 'start', hasSettingsFlags(args))) return 'ok';
+    const { refuseElsewhere } = await import('../../../client/actions/daemon-control.ts');
+    refuseElsewhere(client.paths, 'stop it there first');
     const owner = client.daemon();
     if (owner) throw new DaemonState(alreadyRuns(owner, args));
     await startDaemon(client, program, await flagsForStart(client, args));
