@@ -21,6 +21,7 @@ const EN = {
   assumed: 'assumed done',
   unproven: 'unproven',
   resumed: 'resumed',
+  answered: 'answered',
   retry: 'will retry',
   joined: 'The message joins the run.',
   interrupted: 'interrupted',
@@ -38,6 +39,7 @@ export const CONVERSATION_WORDS = {
     assumed: '推定完成',
     unproven: '未经证实',
     resumed: '已恢复',
+    answered: '已回答',
     retry: '将重试',
     joined: '消息已加入当前运行。',
     interrupted: '已中断',
@@ -134,7 +136,8 @@ function callLine(
   call: { name: string; args: string } | undefined,
   words: typeof EN,
 ): Line {
-  const label = call ? legible(`${call.name} ${formatArgs(call.args)}`) : event.call;
+  // The number of a call that was asked about before tells people nothing.
+  const label = call ? legible(`${call.name} ${formatArgs(call.args)}`) : words.answered;
   if (event.type === 'tool.interrupted') return ['yellow', `✗ ${label}: ${words.interrupted}: ${event.why}`];
   const time = event.ms < 1000 ? '' : ` (${formatDuration(event.ms)})`;
   return event.ok ? ['dim', `· ${label}${time}`] : ['red', `✗ ${label}${time}: ${inlineText(event.output)}`];

@@ -93,7 +93,7 @@ function formatSpent({ run, runEnd }: SessionDetails['session']): string {
   const of = (limit: number | null | undefined, format: (amount: number) => string) =>
     limit === null || limit === undefined ? '' : `/${format(limit)}`;
   const tokens = `${formatCount(spent.tokens)}${of(run?.limits.tokens, formatCount)} tok`;
-  const money = (amount: number) => amount.toFixed(2);
+  const money = (amount: number) => amount.toFixed(amount > 0 && amount < 0.1 ? 4 : 2);
   const cost = spent.cost === null ? null : `${money(spent.cost)}${of(run?.limits.cost, money)}`;
   return `${tokens} · ${cost ?? `${spent.iterations}${of(run?.limits.iterations, String)} calls`}`;
 }
