@@ -18,6 +18,7 @@ import { STREAM_OPERATION, serveEventSocket } from '../routes/event-stream.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
 import { addPageRoutes } from '../routes/page-routes.ts';
 import { PLAN_OPERATIONS } from '../routes/plan-operations.ts';
+import { PUSH_OPERATIONS } from '../routes/push-operations.ts';
 import { BUDGET_OPERATIONS, SCHEDULE_OPERATIONS } from '../routes/schedule-operations.ts';
 import { FILE_OPERATIONS, SESSION_OPERATIONS, WORKSPACE_OPERATIONS } from '../routes/session-operations.ts';
 import { BROWSER_SOCKET_PATH, SOCKET_PATH } from './listen.ts';
@@ -34,6 +35,7 @@ export const OPERATIONS: readonly HttpOperation[] = [
   ...WORKSPACE_OPERATIONS,
   ...SCHEDULE_OPERATIONS,
   ...BUDGET_OPERATIONS,
+  ...PUSH_OPERATIONS,
 ];
 
 /** Another protocol on the same port: its routes, all below one path, and its own form of errors. */
