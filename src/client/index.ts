@@ -2,7 +2,7 @@ import type { Reply } from '../protocol/session/reply.ts';
 import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
 import { createUlidGenerator } from '../store/inbox/sender.ts';
 import { type WorkspacePaths, workspacePaths } from '../store/layout/layout.ts';
-import { readLiveOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
+import { readRunningOwner, type WorkspaceOwner } from '../store/workspace/owner-file.ts';
 import type { Workspace } from '../store/workspace/workspace.ts';
 import type { DaemonLaunch, TakeoverResult } from './actions/daemon-control.ts';
 import type { OutgoingMessage, SentMessage, UploadedFile, WaitOptions } from './actions/messaging.ts';
@@ -168,7 +168,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
     async editPlan(key, edit) {
       const session = folders.get(key);
       const { orderPlanEdit } = await import('./actions/plan-orders.ts');
-      return orderPlanEdit(session, edit, { id: nextId(), isServed: () => readLiveOwner(paths) !== undefined });
+      return orderPlanEdit(session, edit, { id: nextId(), isServed: () => readRunningOwner(paths) !== undefined });
     },
     templates: async () => (await import('./actions/saved-templates.ts')).listTemplates(paths.templates),
     async saveTemplate(key, name, options = {}) {
@@ -183,7 +183,7 @@ export function openClient(root: string, now: () => Date = () => new Date()): Cl
       await workspace();
       return (await import('./actions/access.ts')).readAccessToken(paths);
     },
-    daemon: () => readLiveOwner(paths),
+    daemon: () => readRunningOwner(paths),
     status: () => readDaemonStatus(paths),
     settingsFault: async () => (await import('./inspect/session-overview.ts')).workspaceSettingsProblem(paths),
     async settings(key) {

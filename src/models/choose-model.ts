@@ -184,14 +184,10 @@ export const WHY_NO_KEY: Record<NonNullable<EffectiveModel['no_key']>, string> =
     'an address that only session.json names. List it there, or move the address to agentd.json. See docs/models.md',
 };
 
-const HOW_TO_NAME =
-  'Start agentd with --model NAME, or set "model": { "name": "NAME" } in agentd.json, or OPENAI_MODEL.';
+const HOW_TO_NAME = 'Name one: agentctl restart --model NAME, or agentctl config set model.name NAME.';
 
 const NO_ENDPOINT = [
-  'No model is configured. Use one of these:',
-  '- flags: `agentd --base-url http://127.0.0.1:11434/v1 --model NAME` (any OpenAI-compatible endpoint)',
-  '- environment: OPENAI_API_KEY for OpenAI, or OPENAI_BASE_URL for another endpoint, with the name in OPENAI_MODEL',
-  '- agentd.json: `{ "model": { "base_url": "…", "name": "…", "api_key_env": "OPENAI_API_KEY" } }`',
-  '- `--model runbook`: built in, no network and no AI; runs a list of commands that you send',
-  'Then restart agentd and send "continue". More in docs/models.md.',
+  'No model is configured. Name one: agentctl restart --base-url http://127.0.0.1:11434/v1 --model NAME',
+  'or in agentd.json: agentctl config set model.name NAME, and OPENAI_API_KEY (or OPENAI_BASE_URL) where the daemon starts;',
+  'or without any AI: agentctl restart --model runbook, which runs a list of commands. More: agentctl help models',
 ].join('\n');

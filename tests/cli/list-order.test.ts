@@ -3,13 +3,14 @@ import { expect, test } from 'vitest';
 import { getOwn } from '../../src/base/collections.ts';
 import type { SessionDetails, SessionOverview } from '../../src/client/index.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
+import { type Surroundings, waitingFor } from '../../src/core/session/waiting-for.ts';
 import { formatSessions, sortByUrgency } from '../../src/frontends/cli/commands/list.ts';
 import { nextCommands } from '../../src/frontends/cli/commands/show.ts';
 import { formatStatusLine } from '../../src/frontends/cli/commands/watch-run.ts';
 import { formatCommand } from '../../src/frontends/cli/common/command.ts';
 import { liveWording } from '../../src/frontends/cli/live/live-wording.ts';
 import { formatChatStatus, topFrame, topRow } from '../../src/frontends/cli/live/top-frame.ts';
-import type { EventBody } from '../../src/protocol/session/event.ts';
+import type { EventBody, RunEndStatus } from '../../src/protocol/session/event.ts';
 import type { SessionStanding } from '../../src/protocol/session/reply.ts';
 import { ended, opened, planned, received, record, rig, started } from '../client/rig.ts';
 import { runHere } from '../support/agentctl-here.ts';
@@ -29,6 +30,7 @@ function overview(name: string, minute: number, more: Partial<SessionOverview> =
     settings: null,
     plan_problem: null,
     unserved: null,
+    waits: null,
   };
   return { name, label: name, parent, standing: 'completed', changed, ...rest, ...more };
 }
@@ -165,7 +167,6 @@ test('list, status, show, watch, top and chat say the same of a session; no step
 });
 
 const CALL = { session: 'demo~1', id: 2, tool: 'shell', display: 'ls', why: 'it runs', always: null };
-const ASKED = { ...CALL, expires_at: '2026-01-01T00:00:00.000Z', hash: 'abc', problem: null };
 
 function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Partial<Session> }): SessionDetails {
   const session = { ...emptySession('demo'), ...more.session };
@@ -184,47 +185,86 @@ function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Pa
     rejected: { total: 0, newest: [] },
     isBrowserOpen: false,
     asked: null,
+    waits: null,
   };
   return { name: 'demo', standing: 'none', ...rest, children: [], ...more, session };
 }
 
-const next = (more: Parameters<typeof details>[0], isServed = true, fault: string | null = null) =>
-  nextCommands(details(more), isServed, fault).map((words) => words.join(' '));
+const AROUND: Surroundings = {
+  ...{ isServed: true, unserved: null, disk: null, settings: null, workspaceSettings: null, inbox: 0, calls: [] },
+};
 
-test('the next command answers what waits, else starts, watches or resumes, else sends', () => {
-  const endedAs = (status: 'done' | 'waiting' | 'failed' | 'cancelled', reason: string): Partial<Session> => ({
-    runEnd: { ...({} as NonNullable<Session['runEnd']>), status, reason },
+const waits = (session: Partial<Session>, around: Partial<Surroundings> = {}) =>
+  waitingFor({ ...emptySession('demo'), ...session }, { ...AROUND, ...around });
+
+const next = (session: Partial<Session>, around: Partial<Surroundings> = {}) => {
+  const { run, runEnd, ...rest } = { ...emptySession('demo'), ...session };
+  const shown = details({ session: { ...rest, run, runEnd }, inbox: around.inbox ?? 0, waits: waits(session, around) });
+  return nextCommands(shown).map((words) => words.join(' '));
+};
+
+test('what a session waits for is said with the words and the command that answer it, in all of its states', () => {
+  const endedAs = (status: RunEndStatus, reason: string, text = ''): Partial<Session> => ({
+    runEnd: { ...({} as NonNullable<Session['runEnd']>), status, reason, text },
   });
-  const child = { step: '1', child: 'demo~1', standing: 'waiting' as const, shown: details({ asked: ASKED }) };
-  expect(next({ settingsProblem: 'line 1' })).toEqual(['config validate --session demo']);
-  expect(next({ standing: 'running', children: [child] })).toEqual(['approve demo~1 2', 'deny demo~1 2']);
-  expect(next({ inbox: 1 }, false)).toEqual(['start']);
-  expect(next({ inbox: 1 }, false, 'agentd.json is not JSON')).toEqual(['config validate']);
-  expect(next({ inbox: 1 })).toEqual(['watch demo']);
-  const held = { standing: 'waiting' as const, session: endedAs('waiting', 'settings') };
-  expect(next(held, true, 'agentd.json is not JSON')).toEqual(['config validate']);
-  expect(next({ standing: 'paused' })).toEqual(['continue demo']);
+  const fault = { workspaceSettings: 'agentd.json is not JSON' };
+  const failing = (kind: 'unreachable' | 'overloaded' | 'budget'): Partial<Session> => {
+    const last = { kind, error: 'no answer', attempt: 5, at: '2026-01-01T00:00:00Z', retry_at: '2026-01-01T01:00:00Z' };
+    return { run: { failure: { last } } as unknown as Session['run'] };
+  };
+  expect(next({}, { settings: 'line 1' })).toEqual(['config validate --session demo']);
+  expect(next({}, { calls: [CALL] })).toEqual(['approve demo~1 2', 'deny demo~1 2']);
+  expect(next({}, { inbox: 1, isServed: false })).toEqual(['start']);
+  expect(next({}, { inbox: 1, isServed: false, ...fault })).toEqual(['config validate']);
+  expect(next({}, { inbox: 1 })).toEqual(['watch demo']);
+  expect(next(endedAs('waiting', 'settings'), fault)).toEqual(['config validate']);
+  expect(next({}, { unserved: 'inbox: permission denied', inbox: 1 })).toEqual(['status']);
+  const disk = { space: 'low', why: '39 MB free, at least 64 MB required' } as const;
+  expect(waits({}, { inbox: 1, disk })).toMatchObject({
+    what: 'disk',
+    needs: 'repair',
+    why: expect.stringMatching(/39 MB free/),
+  });
+  expect(waits({}, { disk })).toBeNull();
+  expect(waits(failing('unreachable'))).toMatchObject({
+    what: 'model',
+    needs: 'time',
+    why: expect.stringMatching(/does not answer, attempt 5/),
+  });
+  expect(next(failing('unreachable'))[0]).toBe('doctor --ask');
+  expect(next(failing('budget'))).toEqual(['usage']);
+
+  expect(waits(endedAs('paused', 'limit', 'Paused: limit reached.\n\nGoal: x'))).toEqual({
+    ...{ what: 'limit', needs: 'person', why: 'Paused: limit reached.', until: null },
+    ...{ say: ['continue'], commands: [['continue', 'demo']] },
+  });
+  expect(next(endedAs('paused', 'outage'))).toEqual([...next(failing('unreachable')), 'continue demo']);
   const question = { text: 'Where?', choices: ['Paris', 'Rome'], call: '1.0' };
-  expect(next({ standing: 'waiting', session: { question } })).toEqual(['send demo Paris']);
-  expect(next({ standing: 'waiting', session: endedAs('waiting', 'check') })).toEqual(['send demo your answer']);
-  expect(next({ standing: 'waiting', session: endedAs('waiting', 'blocked') })).toEqual([
-    'continue demo your hint',
-    'plan demo edit',
+  expect(waits({ ...endedAs('waiting', 'question'), question })).toMatchObject({
+    why: 'Where?',
+    say: ['Paris', 'Rome'],
+  });
+  expect(next({ ...endedAs('waiting', 'question'), question })).toEqual(['send demo Paris']);
+  expect(next(endedAs('waiting', 'check'))).toEqual(['send demo your answer']);
+  expect(next(endedAs('waiting', 'blocked'))).toEqual(['continue demo your hint', 'plan demo edit']);
+  expect(next(endedAs('waiting', 'needs'))).toEqual(['plan demo edit', 'continue demo']);
+  // The remedy comes before the next try.
+  expect(next(endedAs('failed', 'unconfigured'))).toEqual([
+    expect.stringContaining('restart --base-url'),
+    'continue demo',
   ]);
-  expect(next({ standing: 'failed', session: endedAs('failed', 'timeout') })).toEqual(['continue demo']);
-  expect(next({ standing: 'cancelled', session: endedAs('cancelled', 'x') })).toEqual(['send demo your next task']);
-  expect(next({ standing: 'completed', session: endedAs('done', 'completed') })).toEqual([
-    'send demo your next task',
-    'reply demo',
-  ]);
-  expect(next({ standing: 'none' })).toEqual(['send demo your next task']);
+  expect(next(endedAs('failed', 'rejected'))).toEqual(['doctor --ask', 'restart', 'continue demo']);
+  expect(next(endedAs('failed', 'not reached: a'))).toEqual(['continue demo']);
+
+  expect(next(endedAs('cancelled', 'x'))).toEqual(['send demo your next task']);
+  expect(next(endedAs('done', 'completed'))).toEqual(['send demo your next task', 'reply demo']);
+  expect(next({})).toEqual(['send demo your next task']);
 });
 
-test('a session that is not served says why in top, comes first there, and status is the next command', () => {
+test('a session that is not served says why in top, and comes first there', () => {
   const words = liveWording({});
   const row = topRow(details({ unserved: 'inbox: permission denied' }), true, words);
   expect(row).toMatchObject({ doing: 'inbox: permission denied', needsYou: true });
-  expect(next({ unserved: 'inbox: permission denied', inbox: 1 })).toEqual(['status']);
 });
 
 test('a plan.json that cannot be read is named in top at every width while the run is not over, also that of a child session', async () => {

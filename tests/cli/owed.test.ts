@@ -37,8 +37,8 @@ test('status lists what is owed and not happening, with the command that helps, 
     JSON.stringify({ version: 1, schedule: 'news', due, state: 'skipped', why: 'the session news is paused', at: due }),
   );
   const { out } = await at.ctl('status');
-  expect(out).toMatch(/Owed: +asks: waits for: question, since .*agentctl show .*asks/);
-  expect(out).toMatch(/Owed: +limited: waits for: model limit, goes on 2099-.*agentctl continue .*limited/);
+  expect(out).toMatch(/Owed: +asks: Which one\?, since .*agentctl send .*asks 'your answer'/);
+  expect(out).toMatch(/Owed: +limited: waits for: model limit, goes on 2099-.*agentctl watch .*limited/);
   expect(out).toMatch(
     /Owed: +news: the schedule news was skipped: the session news is paused.*agentctl schedule .*history news/,
   );

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { formatLocalTime } from '../../src/base/strings.ts';
+import { runHere } from '../support/agentctl-here.ts';
 import { everything } from '../support/all.ts';
 import { type Ground, ground, type RealDaemon, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
@@ -273,6 +274,29 @@ test('without flock perl takes the kernel lock, without both a folder does, and 
     expect(ownerOf(on).epoch).toBe(2);
   }
 });
+
+const APART = ['unshare', '-Urupf', '--mount-proc', '--kill-child', 'sh', '-c', 'hostname c1; exec "$@"', 'sh'];
+const isTogether = spawnSync(APART[0] ?? '', [...APART.slice(1), 'true']).status !== 0;
+
+test.skipIf(isTogether)(
+  'a daemon in a container is seen from outside, and is named where it has to be stopped',
+  async () => {
+    const on = ground();
+    on.wrap.push(...APART);
+    await on.start(RUNBOOK);
+    expect(await on.ctl('status')).toContain(`The daemon is running: process ${ownerOf(on).pid} on c1`);
+    expect(await on.ctl('send', 'demo', '1. W: `echo hi`', '--wait')).toContain('W: `hi`');
+    expect((await runHere(['--workspace', on.root, 'send', 'demo', 'more'])).err).not.toContain('No daemon');
+    for (const word of ['stop', 'start', 'restart']) {
+      const { code, err } = await runHere(['--workspace', on.root, word]);
+      expect([word, code, err]).toEqual([
+        word,
+        3,
+        expect.stringMatching(/A daemon on c1 \(process \d+ there\) has .* it there/),
+      ]);
+    }
+  },
+);
 
 function readIf(path: string): string | undefined {
   try {

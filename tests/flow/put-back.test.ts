@@ -30,6 +30,30 @@ test('a file moved back from done/ gets a reply: done once more, or the reason w
   await server.close();
 });
 
+test('a file that is renamed while its message runs is answered under both names, and runs once', async () => {
+  let answer = (): void => {};
+  const ready = new Promise<void>((done) => {
+    answer = done;
+  });
+  let count = 0;
+  const server = await startOpenAI(async () => {
+    count++;
+    await ready;
+    return { text: 'written' };
+  });
+  const on = ground();
+  await on.serve(['--base-url', server.url, '--model', 'slow']);
+  on.sh('demo', 'mkdir inbox && echo hello > inbox/job.md.new');
+  await until(() => count === 1, 'the model call');
+  on.sh('demo', 'mv done/*-job.md.new inbox/job.md');
+  const other = await on.file('demo', 'outbox/job.md');
+  expect([statusOf(other), other.includes('outbox/job.md.new has the result')]).toEqual(['joined', true]);
+  answer();
+  expect(await on.file('demo', 'outbox/job.md.new')).toContain('written');
+  expect([count, inFolder(join(on.session('demo'), 'rejected'))]).toEqual([...[1, []]]);
+  await server.close();
+});
+
 test('a copy that keeps its time and gets the inode of the one before is a message of its own', async (it) => {
   const { on, flags, server } = await counting();
   await on.serve(flags);

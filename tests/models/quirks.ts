@@ -369,9 +369,9 @@ const faults: Quirk[] = [
     is: { fault: 'overloaded' },
   },
   {
-    name: 'a model without tools: no wrong advice',
+    name: 'a model without tools: the advice is about tools',
     sent: refused(404, { message: 'No endpoints found that support tool use. Try disabling "browser".', code: 404 }),
-    is: { fault: 'rejected', says: /browser"\.$/ },
+    is: { fault: 'rejected', says: /browser"\. Choose a model that calls tools/ },
   },
   {
     name: 'a firewall in between: no advice about the key',

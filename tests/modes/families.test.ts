@@ -112,6 +112,18 @@ test('what a person wrote before a child asked is no answer to it', async () => 
   expect(on.children.sent.slice(1).map(({ message }) => message.text)).toEqual([undefined]);
 });
 
+test('a file that comes with the answer is named to the child that asked, as its folder sees it', async () => {
+  const { on } = await twoAtWork();
+  on.children.answer('demo~a', 'a.1', { status: 'waiting', text: 'Send me the bill.' });
+  on.children.answer('demo~b', 'b.1', { status: 'done', text: 'b' });
+  on.worker.wake();
+  await on.settle();
+  on.store.hands.attach('bill.csv', Buffer.from('1,2\n'));
+  on.drop('2.json', '{"text":"here it is","attachments":[".files/bill.csv"]}');
+  await on.settle();
+  expect(on.children.sent.at(-1)?.message.text).toBe('here it is\n\n[attached: ../uploads/bill.csv]');
+});
+
 const STEPS = {
   steps: [
     { id: 'a', description: 'find a' },

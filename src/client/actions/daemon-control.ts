@@ -14,6 +14,7 @@ import {
   isProcessAlive,
   readLiveOwner,
   readOwner,
+  readOwnerElsewhere,
   type WorkspaceOwner,
 } from '../../store/workspace/owner-file.ts';
 import { commandLine, DaemonState, WaitedTooLong } from '../sessions/client-errors.ts';
@@ -43,6 +44,7 @@ export async function launchDaemon(
   paths: WorkspacePaths,
   { program, args, variables = [] }: DaemonLaunch,
 ): Promise<WorkspaceOwner> {
+  refuseElsewhere(paths, 'stop it there first');
   const there = readLiveOwner(paths);
   if (there)
     throw new DaemonState(`A daemon is already running: process ${there.pid}, since ${formatLocalTime(there.at)}.`);
@@ -71,6 +73,15 @@ export async function launchDaemon(
   }
   const failure = `The daemon exited at once (exit ${ready.exit}):\n${logSince(paths.log, before)}`;
   throw ready.exit === 3 ? new DaemonState(failure) : new UserError(failure);
+}
+
+/** Throws `DaemonState` if the daemon runs on another host or in another container. */
+export function refuseElsewhere(paths: WorkspacePaths, todo: string): void {
+  const owner = readOwnerElsewhere(paths);
+  if (owner)
+    throw new DaemonState(
+      `A daemon on ${owner.host} (process ${owner.pid} there) has ${paths.root}, since ${formatLocalTime(owner.at)}: ${todo}.`,
+    );
 }
 
 function requireOwner(paths: WorkspacePaths): WorkspaceOwner {
@@ -112,6 +123,7 @@ function logSince(log: string, before: number): string {
 
 /** Asks the daemon to stop and waits until it has. Throws `DaemonState` if none is running. */
 export async function stopDaemon(paths: WorkspacePaths): Promise<WorkspaceOwner> {
+  refuseElsewhere(paths, 'stop it there');
   const owner = readLiveOwner(paths);
   if (!owner) throw new DaemonState(`No daemon is running for ${paths.root}.`);
   process.kill(owner.pid, 'SIGTERM');

@@ -1,12 +1,13 @@
 import * as fs from 'node:fs';
 import { UserError } from '../../base/user-error.ts';
+import type { SessionWait } from '../../core/session/waiting-for.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { OwedFile, type OwedItem } from '../../protocol/workspace/owed-file.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { statIfExists } from '../../store/fs/file-reads.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
-import { readLiveOwner } from '../../store/workspace/owner-file.ts';
-import { readOverview, readUnservedReasons, type SessionOverview } from '../inspect/session-overview.ts';
+import { readRunningOwner } from '../../store/workspace/owner-file.ts';
+import { readOverview, readServing, type Serving, type SessionOverview } from '../inspect/session-overview.ts';
 import { readChannelConditions } from '../sessions/channel-files.ts';
 import { commandLine } from '../sessions/client-errors.ts';
 import { openSessionFolders, readSession, type SessionFolders } from '../sessions/session-folders.ts';
@@ -33,12 +34,16 @@ export function openOwedReader(root: string, paths: WorkspacePaths, configFile?:
   const folders = openSessionFolders(paths);
   const seen = new Map<string, { key: string; items: Item[] }>();
 
-  async function ofSession(name: string, now: Date, given: SessionOverview | undefined): Promise<Item[]> {
+  async function ofSession(
+    name: string,
+    now: Date,
+    { given, serving }: { given: SessionOverview | undefined; serving: Serving },
+  ): Promise<Item[]> {
     const session = folders.get(name);
     const key = keyOf(session);
     const known = seen.get(name);
     if (known?.key === key) return known.items;
-    const overview = given ?? (await readOverview(session, readUnservedReasons(paths)));
+    const overview = given ?? (await readOverview(session, serving));
     const items = [...itemsOf(overview, session, now), ...(await lostChildren(overview, folders))];
     // A message becomes overdue without any change.
     if (overview.inbox === 0) seen.set(name, { key, items });
@@ -48,11 +53,11 @@ export function openOwedReader(root: string, paths: WorkspacePaths, configFile?:
   return {
     async read(now, given) {
       const items: Item[] = [];
+      const serving = await readServing(paths);
       const names = folders.names();
-      for (const name of names) items.push(...(await ofSession(name, now, given?.get(name))));
+      for (const name of names) items.push(...(await ofSession(name, now, { given: given?.get(name), serving })));
       for (const name of seen.keys()) if (!folders.has(name)) seen.delete(name);
       const hasWork = items.some(({ kind }) => kind === 'wait' || kind === 'message');
-      const isServed = readLiveOwner(paths) !== undefined;
       const daemon: Item = {
         kind: 'daemon',
         needs: 'repair',
@@ -61,7 +66,7 @@ export function openOwedReader(root: string, paths: WorkspacePaths, configFile?:
         help: ['start'],
       };
       const all = [
-        ...(isServed || !(hasWork || fs.existsSync(paths.schedules)) ? [] : [daemon]),
+        ...(serving.isServed || !(hasWork || fs.existsSync(paths.schedules)) ? [] : [daemon]),
         ...items,
         ...(await ofSchedules(paths, now)),
         ...(await ofBudgets(paths, now, configFile)),
@@ -88,42 +93,39 @@ function keyOf({ events, inbox, settings, plan }: SessionPaths): string {
     .join();
 }
 
+/** The kinds of what sessions wait for; all else is an answer. */
+const KINDS: Record<string, Item['kind']> = { settings: 'settings', daemon: 'session', session: 'session' };
+
 function itemsOf(overview: SessionOverview, paths: SessionPaths, now: Date): Item[] {
-  const {
-    name,
-    parent,
-    standing,
-    asks,
-    waits_for: what,
-    waits_until: until,
-    changed,
-    problem,
-    unserved,
-    settings,
-  } = overview;
-  const label = readableName(name);
+  const { name, parent, standing, changed, problem, unserved, waits } = overview;
   const at = { session: name, since: changed };
-  const broken = problem ?? unserved;
-  if (broken !== null) return [{ ...at, kind: 'session', needs: 'repair', why: broken, help: ['show', label] }];
+  if (waits && (problem ?? unserved) !== null) return [{ ...at, ...itemOf(waits), kind: 'session' }];
   const items: Item[] = [];
-  if (settings !== null && parent === null)
-    items.push({ ...at, kind: 'settings', needs: 'repair', why: settings, help: ['config', 'validate'] });
   const oldest = oldestMessage(paths);
   if (oldest !== undefined && now.getTime() - oldest > TAKEN_WITHIN_MS) {
     const since = new Date(oldest).toISOString();
     items.push({ ...at, since, kind: 'message', needs: 'repair', why: 'a message is not taken', help: ['status'] });
   }
-  // A child asks through its parent.
-  if (standing === 'waiting' && parent === null && what !== RUN_END.settings) {
-    const help = what === RUN_END.approval ? ['approvals', label] : asks ? ['send', label, '…'] : ['show', label];
-    items.push({ ...at, kind: 'answer', needs: 'person', why: asks?.text ?? `waits for: ${what ?? 'you'}`, help });
+  // A child asks through its parent; what failed is over.
+  if (!waits || parent !== null || standing === 'failed') return items;
+  // That no daemon runs is said once.
+  if (isDaemonMissing(waits)) {
+    const { waits_for: what, waits_until: until } = overview;
+    const why = `waits for: ${what}`;
+    if (until !== null)
+      items.push({ ...at, until, kind: 'wait', needs: 'time', why, help: ['watch', readableName(name)] });
+    return items;
   }
-  if (standing === 'paused' && parent === null)
-    items.push({ ...at, kind: 'paused', needs: 'person', why: 'the run is paused', help: ['continue', label] });
-  if (standing === 'running' && until !== null)
-    items.push({ ...at, until, kind: 'wait', needs: 'time', why: `waits for: ${what}`, help: ['continue', label] });
-  return items;
+  const { what, needs } = waits;
+  const kind = KINDS[what] ?? (needs === 'time' ? 'wait' : standing === 'paused' ? 'paused' : 'answer');
+  return [{ ...at, ...itemOf(waits), kind }, ...items];
 }
+
+const isDaemonMissing = ({ what, commands }: SessionWait): boolean => what === 'daemon' && commands[0]?.[0] === 'start';
+
+const itemOf = ({ needs, why, until, commands: [help] }: SessionWait): Omit<Item, 'kind' | 'session'> => ({
+  ...{ needs, why, until, ...(help && { help }) },
+});
 
 /** When the oldest waiting message was dropped, in ms; undefined if none waits. */
 function oldestMessage({ inbox }: SessionPaths): number | undefined {
@@ -210,7 +212,7 @@ async function ofNotices(paths: WorkspacePaths, now: Date): Promise<Item[]> {
 
 /** What the running daemon has found that no file shows: MCP servers that are gone. */
 export function owedToDaemon(paths: WorkspacePaths): OwedItem[] {
-  const owner = readLiveOwner(paths);
+  const owner = readRunningOwner(paths);
   if (!owner) return [];
   try {
     const { pid, items } = OwedFile.parse(JSON.parse(fs.readFileSync(paths.owed, 'utf8')));

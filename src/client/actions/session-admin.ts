@@ -26,7 +26,7 @@ import { filesRemovedBefore } from '../../store/session/retention.ts';
 import { foldersOfSession } from '../../store/session/session-folder.ts';
 import { parseJson } from '../../store/settings/schema-errors.ts';
 import { checkConfig } from '../../store/settings/settings-check.ts';
-import { readLiveOwner } from '../../store/workspace/owner-file.ts';
+import { readRunningOwner } from '../../store/workspace/owner-file.ts';
 import { openWorkspace, type Workspace } from '../../store/workspace/workspace.ts';
 import { planFileProblem } from '../inspect/session-details.ts';
 import { countWaitingMessages } from '../inspect/session-overview.ts';
@@ -60,7 +60,9 @@ export function openSessionAdmin(workspace: Workspace, folders: SessionFolders) 
   async function assertIdle(name: string, doing: string): Promise<void> {
     if (!(await isRunning(folders.get(name)))) return;
     const { root } = workspace.paths;
-    const start = readLiveOwner(workspace.paths) ? '' : ` once a daemon is running (${commandLine(root, ['start'])})`;
+    const start = readRunningOwner(workspace.paths)
+      ? ''
+      : ` once a daemon is running (${commandLine(root, ['start'])})`;
     throw new DaemonState(
       `${readableName(name)} has an active run, so it is not ${doing}. Stop the run first${start}: ${commandLine(root, ['stop-run', readableName(name), '--wait'])}`,
     );
@@ -129,7 +131,7 @@ async function isRunning(session: KnownSession): Promise<boolean> {
 
 /** Rebuilds a session's files from its event log. Throws `DaemonState` while the daemon is working in it. */
 export async function rebuildSession(paths: WorkspacePaths, session: KnownSession): Promise<RebuiltFile[]> {
-  const isServed = readLiveOwner(paths) !== undefined;
+  const isServed = readRunningOwner(paths) !== undefined;
   if (isServed) {
     const { run, unanswered } = await readSession(session);
     if (run || unanswered.length > 0 || countWaitingMessages(session) > 0) {

@@ -1,33 +1,34 @@
-import { lstatSync, readFileSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { truncate } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';
 import { formatStatus } from '../../core/messages/status-report.ts';
 import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
 import { runWait, type Standing, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
-import { RejectionReason } from '../../protocol/session/message.ts';
+import { type SessionWait, waitingFor } from '../../core/session/waiting-for.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { listCuts } from '../../store/event-log/torn-tail.ts';
-import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
+import { readTextFile } from '../../store/fs/file-reads.ts';
 import { isProcessRunning } from '../../store/fs/process-identity.ts';
-import { parseMessage } from '../../store/inbox/dropped-file.ts';
-import { type IgnoredFile, isIgnoredName, type SessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
+import type { IgnoredFile, SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
-import { parseJson } from '../../store/settings/schema-errors.ts';
-import { readSession } from '../sessions/session-folders.ts';
+import {
+  type RejectedFile,
+  readRejectedFiles,
+  readWaitingMessages,
+  type WaitingMessage,
+} from '../sessions/inbox-details.ts';
+import { folderProblem, readSession } from '../sessions/session-folders.ts';
 import { type ApprovalRequest, approvalRequestOf } from './approval-requests.ts';
 import {
   checkSessionSettings,
   countWaitingMessages,
-  folderProblem,
   planProblem,
   readIgnoredFiles,
-  readUnservedReasons,
+  readServing,
   type SessionOverview,
   whyUnserved,
-  workspaceSettingsProblem,
 } from './session-overview.ts';
 
 type NamedSession = SessionPaths & { name: string };
@@ -65,10 +66,9 @@ export type SessionDetails = {
   asked: ApprovalRequest | null;
   /** Child sessions that work, or worked, on steps of the plan: state and plan of each, in the order of the steps. */
   children: ChildDetails[];
+  /** What it waits for, and what answers it; null while it works, and once nothing is left to do. */
+  waits: SessionWait | null;
 };
-
-/** `file`: its name in `rejected/`. */
-export type RejectedFile = RejectionReason & { file: string };
 
 export type ChildDetails = {
   step: string;
@@ -85,6 +85,12 @@ export async function readSessionDetails(
 ): Promise<SessionDetails> {
   const session = await readSession(paths);
   const settings = await checkSessionSettings(paths);
+  const serving = await readServing(workspace);
+  const unserved = whyUnserved(paths, serving);
+  const inbox = countWaitingMessages(paths);
+  const asked = approvalRequestOf(paths, session);
+  const children = await readChildren(session, at, workspace);
+  const calls = waitingCalls({ asked, session, children });
   return {
     name: paths.name,
     title: settings.title ?? session.title,
@@ -93,18 +99,30 @@ export async function readSessionDetails(
     summary: formatStatus(session, 'en'),
     planProblem: (await planProblem(paths, session.plan)) ?? session.planProblem,
     settingsProblem: settings.problem,
-    workspaceProblem: await workspaceSettingsProblem(workspace),
+    workspaceProblem: serving.workspaceSettings,
     logCuts: listCuts(paths),
-    unserved: whyUnserved(paths, readUnservedReasons(workspace)),
+    unserved,
     folderProblems: findFolderProblems(paths),
-    inbox: countWaitingMessages(paths),
+    inbox,
     waiting: readWaitingMessages(paths),
     ignored: readIgnoredFiles(paths),
     rejected: readRejectedFiles(paths.rejected),
     isBrowserOpen: isBrowserOpen(paths.browserRunning),
-    asked: approvalRequestOf(paths, session),
-    children: await readChildren(session, at, workspace),
+    asked,
+    children,
+    waits: waitingFor(session, { ...serving, settings: settings.problem, unserved, inbox, calls }),
   };
+}
+
+/** Each call that waits for a person, here and in the child sessions. */
+function waitingCalls({
+  asked,
+  session,
+  children,
+}: Pick<SessionDetails, 'asked' | 'session' | 'children'>): ApprovalRequest[] {
+  const below = children.flatMap(({ shown }) => (shown ? waitingCalls(shown) : []));
+  // Until its run has stopped, nobody can answer.
+  return asked && !session.run ? [asked, ...below] : below;
 }
 
 /** The folders of a session besides its inbox; one comes after the folder it is in. */
@@ -132,57 +150,6 @@ const isFolder = (path: string): boolean => lstatSync(path, { throwIfNoEntry: fa
 function isBrowserOpen(running: string): boolean {
   const pid = Number.parseInt(readTextFile(running) ?? '', 10);
   return pid > 0 && isProcessRunning(pid);
-}
-
-/** A message that has not been taken yet, as far as it is shown. */
-type WaitingMessage = { text: string; from: string | null };
-const MAX_SHOWN = { messages: 10, bytes: 65_536, chars: 2000 };
-
-/** The first messages that wait, in the order of their names; files that are no messages are left out. */
-function readWaitingMessages({ inbox }: SessionPaths): WaitingMessage[] {
-  if (folderProblem(inbox) !== null) return [];
-  return listNames(inbox)
-    .filter((name) => !isIgnoredName(Buffer.from(name)))
-    .sort()
-    .slice(0, MAX_SHOWN.messages)
-    .flatMap((name) => messageIn(name, `${inbox}/${name}`) ?? []);
-}
-
-function messageIn(name: string, path: string): WaitingMessage | undefined {
-  try {
-    const stat = lstatSync(path);
-    const read = stat.isFile() && stat.size <= MAX_SHOWN.bytes ? parseMessage(name, readFileSync(path)) : null;
-    if (!read?.ok) return undefined;
-    const { text = '', command, from = null } = read.message;
-    return { text: truncate([command && `/${command}`, text].filter(Boolean).join(' '), MAX_SHOWN.chars), from };
-  } catch {
-    return undefined;
-  }
-}
-
-const REASON_ENDING = '.why.json';
-const MAX_REJECTED_SHOWN = 3;
-/** With more files than this, only their number is given: the page reads it several times a second. */
-const MAX_REJECTED_COMPARED = 2000;
-
-/** A file that a person took away to correct it is not counted, although its reason stays. */
-function readRejectedFiles(folder: string): SessionDetails['rejected'] {
-  if (folderProblem(folder) !== null) return { total: 0, newest: [] };
-  const names = new Set(listNames(folder));
-  const files = [...names].filter((name) => names.has(name + REASON_ENDING));
-  if (files.length > MAX_REJECTED_COMPARED) return { total: files.length, newest: [] };
-  const changed = new Map(files.map((file) => [file, statIfExists(`${folder}/${file}${REASON_ENDING}`)?.mtimeMs ?? 0]));
-  const newest = files
-    .sort((one, other) => (changed.get(other) ?? 0) - (changed.get(one) ?? 0))
-    .slice(0, MAX_REJECTED_SHOWN)
-    .flatMap((file): RejectedFile[] => {
-      const json = parseJson(readTextFile(`${folder}/${file}${REASON_ENDING}`) ?? '');
-      const { data } = RejectionReason.safeParse(json.ok ? json.value : undefined);
-      return data ? [{ ...data, file }] : [];
-    })
-    // Files that arrived within a few milliseconds may have the same timestamp.
-    .sort((one, other) => (one.at < other.at ? 1 : one.at > other.at ? -1 : 0));
-  return { total: files.length, newest };
 }
 
 /** A child that cannot be read is still listed. */
@@ -221,6 +188,7 @@ export function detailsAsJson({
   isBrowserOpen,
   asked,
   children,
+  waits,
 }: SessionDetails): object {
   const { plan, runEnd, run, unanswered, shelvedPlans, question } = session;
   return {
@@ -261,6 +229,7 @@ export function detailsAsJson({
       steps: session.stepCheckpoints,
     },
     approval: asked,
+    waits,
     unanswered,
     inbox,
     waiting,

@@ -1,16 +1,18 @@
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
+import { escapeInvisible } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import { countCompletedSteps } from '../../core/plan/step-graph.ts';
 import { runWait, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
+import { type SessionWait, type Surroundings, waitingFor } from '../../core/session/waiting-for.ts';
 import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { SessionStanding, UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { readTextOrThrow } from '../../store/fs/file-reads.ts';
-import { notAFolder, toDiskError } from '../../store/fs/store-errors.ts';
+import { notAFolder } from '../../store/fs/store-errors.ts';
 import {
   existingRootOf,
   type IgnoredFile,
@@ -23,8 +25,8 @@ import {
   workspacePaths,
 } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
-import { readLiveOwner } from '../../store/workspace/owner-file.ts';
-import { readSession, type SessionFolders } from '../sessions/session-folders.ts';
+import { readRunningOwner } from '../../store/workspace/owner-file.ts';
+import { folderProblem, readSession, type SessionFolders } from '../sessions/session-folders.ts';
 
 type NamedSession = SessionPaths & { name: string };
 
@@ -56,42 +58,43 @@ export type SessionOverview = {
   plan_problem: string | null;
   /** Why its messages are not taken although its event log can be read. */
   unserved: string | null;
+  /** What it waits for, and what answers it; null while it works, and once nothing is left to do. */
+  waits: SessionWait | null;
 };
 
-/** Why the running daemon does not serve sessions, by name. */
-export type UnservedReasons = ReadonlyMap<string, string>;
+/** Whether a daemon is running, why it does not serve sessions, by name, and what the disk and the settings lack. */
+export type Serving = Pick<Surroundings, 'isServed' | 'disk' | 'workspaceSettings'> & {
+  reasons: ReadonlyMap<string, string>;
+};
 
-/** What the running daemon says about the sessions it does not serve; empty if none is running. */
-export const readUnservedReasons = (paths: WorkspacePaths): UnservedReasons =>
-  new Map(readDaemonStatus(paths)?.trouble.sessions.map(({ session, why }) => [session, why]));
-
-/** Why no message of a session is taken: its inbox cannot be read, or what the daemon says; null if all is well. */
-export function whyUnserved(paths: NamedSession, reasons: UnservedReasons): string | null {
-  return folderProblem(paths.inbox) ?? reasons.get(paths.name) ?? null;
+/** What the running daemon says about itself and the sessions it does not serve. */
+export async function readServing(paths: WorkspacePaths): Promise<Serving> {
+  const status = readDaemonStatus(paths);
+  const { space = 'ok', why = null } = status?.disk ?? {};
+  return {
+    isServed: readRunningOwner(paths) !== undefined,
+    reasons: new Map(status?.trouble.sessions.map(({ session, why }) => [session, why])),
+    disk: space === 'ok' || why === null ? null : { space, why },
+    workspaceSettings: await workspaceSettingsProblem(paths),
+  };
 }
 
-/** Why a folder cannot be read, or that something else is in its place; null if all is well, or nothing is there. */
-export function folderProblem(folder: string): string | null {
-  try {
-    const there = fs.lstatSync(folder, { throwIfNoEntry: false });
-    if (there && !there.isDirectory()) return notAFolder(folder);
-    if (there) fs.accessSync(folder, fs.constants.R_OK | fs.constants.X_OK);
-    return null;
-  } catch (error) {
-    return errorText(toDiskError(error, 'read', folder));
-  }
+/** Why no message of a session is taken: its inbox cannot be read, or what the daemon says; null if all is well. */
+export function whyUnserved(paths: NamedSession, { reasons }: Pick<Serving, 'reasons'>): string | null {
+  return folderProblem(paths.inbox) ?? reasons.get(paths.name) ?? null;
 }
 
 /** A summary of each session, one after the other. */
 export async function* readOverviews(paths: WorkspacePaths, folders: SessionFolders): AsyncGenerator<SessionOverview> {
-  const reasons = readUnservedReasons(paths);
-  for (const name of folders.names()) yield await readOverview(folders.get(name), reasons);
+  const serving = await readServing(paths);
+  for (const name of folders.names()) yield await readOverview(folders.get(name), serving);
   for (const name of folders.links()) yield overviewOfNoFolder({ ...sessionPaths(paths.session(name)), name });
 }
 
 /** A summary of a session; an unreadable event log is reported in it, not thrown. */
-export async function readOverview(paths: NamedSession, reasons: UnservedReasons): Promise<SessionOverview> {
+export async function readOverview(paths: NamedSession, serving: Serving): Promise<SessionOverview> {
   const inbox = countWaitingMessages(paths);
+  const unserved = whyUnserved(paths, serving);
   try {
     const session = await readSession(paths);
     const { plan } = session;
@@ -114,7 +117,8 @@ export async function readOverview(paths: NamedSession, reasons: UnservedReasons
       problem: null,
       settings,
       plan_problem: isOver(standing) ? null : await planProblem(paths, plan),
-      unserved: whyUnserved(paths, reasons),
+      unserved,
+      waits: waitingFor(session, { ...serving, settings, unserved, inbox, calls: ownCalls(session) }),
     };
   } catch (error) {
     const problem = errorText(error);
@@ -129,6 +133,7 @@ export async function readOverview(paths: NamedSession, reasons: UnservedReasons
       ...UNREADABLE,
       inbox,
       problem,
+      waits: unreadable(name, problem),
     };
   }
 }
@@ -149,8 +154,17 @@ const waitReason = ({ runEnd, plan }: Session): string | null =>
 function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
   const problem = notAFolder(folder);
   const label = readableName(name);
-  return { name, label, parent: null, title: null, standing: 'unreadable', ...UNREADABLE, inbox: 0, problem };
+  const waits = unreadable(name, problem);
+  return { name, label, parent: null, title: null, standing: 'unreadable', ...UNREADABLE, inbox: 0, problem, waits };
 }
+
+const unreadable = (name: string, why: string): SessionWait => ({
+  ...{ what: 'session', needs: 'repair', why, until: null, say: [], commands: [['show', readableName(name)]] },
+});
+
+/** The call of this session that can be answered now: not before its run has stopped. */
+const ownCalls = ({ name, run, approvals: { open } }: Session): Surroundings['calls'] =>
+  open && !run ? [{ session: name, id: open.id, tool: open.name, display: escapeInvisible(open.display) }] : [];
 
 const NOTHING = { plan: null, asks: null, waits_for: null, waits_until: null, changed: null };
 const UNREADABLE = { ...NOTHING, settings: null, plan_problem: null, unserved: null };
@@ -261,7 +275,7 @@ export { describeLock } from '../../store/workspace/owner-file.ts';
 
 /** The status of the running daemon; undefined if none is running, or if it has not written one yet. */
 export function readDaemonStatus(paths: WorkspacePaths): DaemonStatus | undefined {
-  const owner = readLiveOwner(paths);
+  const owner = readRunningOwner(paths);
   if (!owner) return undefined;
   try {
     const parsed = DaemonStatus.parse(JSON.parse(fs.readFileSync(paths.status, 'utf8')));

@@ -1,13 +1,13 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { UserError } from '../../base/user-error.ts';
+import { errorText, UserError } from '../../base/user-error.ts';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
 import { stateFromSnapshot } from '../../core/session/snapshot.ts';
 import { isSessionFolder, readableName, sessionFolder } from '../../protocol/workspace/session-names.ts';
 import { isLogEmpty, logEndsAt, readAppended } from '../../store/event-log/segments.ts';
 import { readSnapshot } from '../../store/event-log/snapshot-file.ts';
 import { listNames, statIfExists } from '../../store/fs/file-reads.ts';
-import { notAFolder, wrapDiskErrors } from '../../store/fs/store-errors.ts';
+import { notAFolder, toDiskError, wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import { existingRootOf, type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { NoSuchSession } from './client-errors.ts';
 import type { KnownState } from './replay.ts';
@@ -145,4 +145,16 @@ function keep({ folder, known }: NamedSession, state: KnownState): Session {
     known.delete(oldest);
   }
   return state.session;
+}
+
+/** Why a folder cannot be read, or that something else is in its place; null if all is well, or nothing is there. */
+export function folderProblem(folder: string): string | null {
+  try {
+    const there = fs.lstatSync(folder, { throwIfNoEntry: false });
+    if (there && !there.isDirectory()) return notAFolder(folder);
+    if (there) fs.accessSync(folder, fs.constants.R_OK | fs.constants.X_OK);
+    return null;
+  } catch (error) {
+    return errorText(toDiskError(error, 'read', folder));
+  }
 }

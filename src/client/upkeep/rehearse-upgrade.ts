@@ -10,7 +10,7 @@ import { assertEndIsThere } from '../../store/event-log/lost-end.ts';
 import { readSnapshot } from '../../store/event-log/snapshot-file.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
-import { readLiveOwner } from '../../store/workspace/owner-file.ts';
+import { readRunningOwner } from '../../store/workspace/owner-file.ts';
 import { openAccessTokens } from '../actions/access.ts';
 import { listTemplates } from '../actions/saved-templates.ts';
 import { openSchedules } from '../actions/schedules.ts';
@@ -108,7 +108,7 @@ async function rehearseSession(
       },
       'oldest',
     );
-    const isServed = readLiveOwner(workspace) !== undefined;
+    const isServed = readRunningOwner(workspace) !== undefined;
     if (extent !== 'unfit' && !isServed) await assertEndIsThere(paths, extent, pendingWorkOf(session));
     if (extent !== 'unfit' && extent.torn > 0 && !isServed)
       findings.push({

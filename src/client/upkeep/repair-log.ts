@@ -14,9 +14,9 @@ import {
   type SoundPart,
 } from '../../store/event-log/repair.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
-import { readLiveOwner } from '../../store/workspace/owner-file.ts';
+import { readRunningOwner } from '../../store/workspace/owner-file.ts';
 import { wakeDaemon } from '../actions/plan-working-copy.ts';
-import { readUnservedReasons, whyUnserved } from '../inspect/session-overview.ts';
+import { readServing, whyUnserved } from '../inspect/session-overview.ts';
 import { sessionBeforeOldest } from '../sessions/replay.ts';
 import type { SessionFolders } from '../sessions/session-folders.ts';
 
@@ -49,9 +49,9 @@ export async function planRepair(workspace: WorkspacePaths, paths: KnownSession)
   const proofs = findProofs(paths, { session, part }).filter(({ path, what }) =>
     seen.some((one) => one.path === path && one.what === what),
   );
-  const isServed = () =>
-    readLiveOwner(workspace) !== undefined && whyUnserved(paths, readUnservedReasons(workspace)) === null;
-  if (part.problem === undefined && proofs.length === 0 && (part.dropped.length === 0 || isServed()))
+  const isServed = async () =>
+    readRunningOwner(workspace) !== undefined && whyUnserved(paths, await readServing(workspace)) === null;
+  if (part.problem === undefined && proofs.length === 0 && (part.dropped.length === 0 || (await isServed())))
     throw new UserError(
       `The event log of ${readableName(paths.name)} can be read to its end, event ${part.seq}, and nothing shows that events are missing: there is nothing to repair.`,
     );
@@ -65,7 +65,7 @@ export async function planRepair(workspace: WorkspacePaths, paths: KnownSession)
     problem: part.problem ?? null,
     files: files.map((path) => relative(paths.folder, path)),
     async accept() {
-      if (isServed())
+      if (await isServed())
         throw new UserError(
           `Nothing was changed: a daemon serves ${readableName(paths.name)}. Stop it, then run this command again.`,
         );

@@ -9,7 +9,7 @@ import { isBareContinue } from '../messages/questions.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
 import { fanOutStepOf } from '../plan/fan-out.ts';
 import { executorOf, isBeingWorkedOn } from '../plan/plan-steps.ts';
-import { buildChildTask } from '../prompt/child-task.ts';
+import { buildChildTask, pathSeenFrom } from '../prompt/child-task.ts';
 import { childGeneration } from '../reducers/reduce-child.ts';
 import type { Decision } from '../runs/decision.ts';
 import { extendsLimit } from '../runs/end-run.ts';
@@ -40,7 +40,7 @@ export function sendTask(
   const message: ChildMessageContent = {
     text: buildChildTask(session, step, sessionLanguage(session, rules), {
       folder,
-      ...(child && { said: wordsFor(session, child) }),
+      ...(child && { said: wordsFor(session, child, folder) }),
       ...(child?.isOutdated && { isChanged: true }),
     }),
     options: {
@@ -110,7 +110,11 @@ function childSend(
  * What people wrote since the run stopped with the child's question or failure. Earlier messages answered something
  * else. A planner may have been asked first, which delivers them: the message that resumed the run counts all the same.
  */
-function wordsFor({ run, undelivered, messages }: Session, { state, undeliveredBefore }: ChildSession): string {
+function wordsFor(
+  { run, undelivered, messages }: Session,
+  { state, undeliveredBefore }: ChildSession,
+  folder: string | undefined,
+): string {
   const before = state === 'suspended' ? (undeliveredBefore ?? []) : state === 'over' ? undeliveredBefore : undefined;
   if (!before) return '';
   const since = new Set([...(state === 'over' && run?.isResumed ? [run.message] : []), ...undelivered]);
@@ -119,14 +123,15 @@ function wordsFor({ run, undelivered, messages }: Session, { state, undeliveredB
     // What stands in for a message repeats the task.
     const isWords = message && message.as !== 'data' && message.sha256 !== '';
     if (!isWords || before.includes(id) || isBareContinue(message)) return [];
-    return [textWithoutCommand(message)];
+    const files = (message.attachments ?? []).map((path) => pathSeenFrom(folder, path));
+    return [textWithoutCommand(message), ...(files.length > 0 ? [`[attached: ${files.join(', ')}]`] : [])];
   });
   return said.join('\n\n').trim();
 }
 
 /** "Continue", with the words for this child. It is a command, so that no word of an answer is taken for one. */
 export function continueWithAnswer(session: Session, child: ChildSession, limits: Partial<ResolvedLimits>): ChildSend {
-  const text = wordsFor(session, child);
+  const text = wordsFor(session, child, child.folder);
   return messageToChild(session, child, { command: 'continue', ...(text !== '' && { text }), options: { limits } });
 }
 

@@ -101,7 +101,7 @@ function partLines({ each }: Step, { part = [], description }: Step, folder: str
 }
 
 /** A path under the plan's `work/` as a child sees it from its own folder. */
-const pathSeenFrom = (folder: string | undefined, path: string): string =>
+export const pathSeenFrom = (folder: string | undefined, path: string): string =>
   folder === undefined || path.startsWith('/') ? path : `../${path.replace(/^work\//, '')}`;
 
 type TaskContext = { fanOutStep: Step | undefined; folder: string | undefined; language: Language };

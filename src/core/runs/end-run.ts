@@ -17,6 +17,7 @@ import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../ses
 import type { Run, Turn, TurnCall } from '../session/run-state.ts';
 import { activePlan, endsBackgroundJobs, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
+import { needsRepair } from '../session/waiting-for.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -142,7 +143,8 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
 /** What a person can say or do next; none where the text of the end says it. */
 function waysOn(session: Session, { status, reason, question }: RunEndReason, words: ReplyWording): string[] {
   if (status === 'paused') return [words.goOn];
-  if (status === 'failed') return reason === RUN_END.ceiling ? [] : [words.again];
+  if (status === 'failed')
+    return reason === RUN_END.ceiling ? [] : [needsRepair(reason) ? words.onceRepaired : words.again];
   // A parent reads the replies of its children, and asks for them.
   if (status !== 'waiting' || question || sessionDepth(session.name) > 0) return [];
   if (reason === RUN_END.blocked) return [words.whenSupplied];

@@ -121,6 +121,8 @@ async function admitFile(
       sessionLog,
     );
   }
+  if (taken && is === 'unclear' && drop.name !== nameOf(taken, sessionLog.session))
+    return answerUnderOtherName(drop, taken, store, sessionLog);
   if (taken && is === 'unclear')
     return rejectFile(drop, describeTakenBefore(taken, sessionLog.session, edit !== undefined), store, sessionLog);
   if (edit) return takeEditOrder(drop, edit, store, sessionLog, rules);
@@ -137,6 +139,25 @@ function classifyReappeared(
 ): ReturnType<typeof classifyReappearedDrop> {
   const message = mapGet(session.messages, taken.message);
   return classifyReappearedDrop(taken, drop, message && { name: message.name, isAnswered: message.isReplied });
+}
+
+const nameOf = ({ name, message }: TakenDrop, { messages }: Session): string =>
+  name ?? mapGet(messages, message)?.name ?? message;
+
+/** A file renamed just after it was taken: who waits under the new name is told where the result comes. */
+async function answerUnderOtherName(
+  drop: DroppedFile,
+  taken: TakenDrop,
+  store: SessionStore,
+  sessionLog: SessionLog,
+): Promise<() => Promise<void>> {
+  const { session } = sessionLog;
+  const name = freeMessageName(store, session, drop.name);
+  const first = mapGet(session.messages, taken.message)?.name ?? taken.message;
+  const text = `This is the message "${nameOf(taken, session)}", which was renamed after it had been taken. It runs once; outbox/${first} has the result.`;
+  const reply = replyEvent(session, name, { status: 'joined', text, plan: null }, 'en');
+  const seq = await sessionLog.record([{ ...reply, file: identityWithName(drop, name) }]);
+  return () => store.inbox.moveToDone(drop, seq, []);
 }
 
 function describeTakenBefore({ message, seq }: TakenDrop, { messages }: Session, isEdit: boolean): string {

@@ -269,15 +269,26 @@ function progressText({ kind, event, session }: SessionUpdate): string | undefin
 async function outcomeOf(client: Client, sent: SentMessage, reply: Reply | null): Promise<CallToolResult> {
   const { session, id, name } = sent;
   const status = reply?.status ?? 'running';
+  const approvals = status === 'waiting' || status === 'running' ? await callsForPerson(client, session) : [];
   const structuredContent: z.infer<typeof MessageOutcome> = {
-    ...{ session, id, reply_name: name, status, reply },
-    approvals: status === 'waiting' || status === 'running' ? await callsForPerson(client, session) : [],
+    ...{ session, id, reply_name: name, status, reply, approvals },
   };
   const served = client.daemon() ? '' : ' No daemon is running; nothing happens before: agentctl start.';
   const later = `No reply yet; the work goes on.${served} To wait for it, call get_session with session ${JSON.stringify(session)} and reply ${JSON.stringify(name)}.`;
-  const text = `${status === 'done' ? '' : `[${status}] `}${reply?.text ?? later}`;
+  const said = status === 'waiting' && approvals.length > 0 ? forPerson(approvals) : (reply?.text ?? later);
+  const text = `${status === 'done' ? '' : `[${status}] `}${said}`;
   return { content: [{ type: 'text', text }], structuredContent };
 }
+
+/** The calls that wait, for a model, which may not answer them. */
+const forPerson = (calls: readonly CallForPerson[]): string =>
+  [
+    'A person has to decide on this; you cannot. Tell your user, and look again with get_session later.',
+    ...calls.map(
+      ({ session, number, tool, display, why }) =>
+        `- ${tool} ${display} (${why}): agentctl approve ${readableName(session)} ${number}, or deny`,
+    ),
+  ].join('\n');
 
 /** A result for programs, and the same as text for a model. */
 export const structured = (structuredContent: Record<string, unknown>): CallToolResult => ({

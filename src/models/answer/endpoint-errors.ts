@@ -157,6 +157,8 @@ function adviceFor(status: number, { said, words }: EndpointRefusal, at: Endpoin
     return 'A proxy of the environment (HTTPS_PROXY, HTTP_PROXY) wants a name and a password: http://NAME:PASSWORD@HOST:PORT.';
   if (status === 402 && /max_tokens/.test(words)) return 'Lower model.max_tokens.';
   if (/max_(?:completion_)?tokens.{0,20}(?:required|missing)/i.test(words)) return 'Set model.max_tokens.';
+  if (/tool/i.test(said) && /not support|unsupported|no endpoints found/i.test(said))
+    return 'Choose a model that calls tools, or set model.tool_calls to "text": agentctl help models';
   if (status !== 404) return '';
   if (isPage || said.length < 20 || /model/i.test(said))
     return `Check base_url (most end in /v1) and the model's name, "${at.model}".`;
@@ -164,8 +166,9 @@ function adviceFor(status: number, { said, words }: EndpointRefusal, at: Endpoin
 }
 
 function keyAdvice({ apiKey, keyName, whyNoKey }: EndpointInfo): string {
-  if (apiKey !== undefined) return `The key that was sent is the one in ${keyName}.`;
-  return whyNoKey ?? `No key was sent: set ${keyName}.`;
+  const how = `Set the right one in ${keyName} where the daemon starts, then: agentctl restart`;
+  if (apiKey !== undefined) return `The key that was sent is the one in ${keyName}. ${how}`;
+  return whyNoKey ?? `No key was sent. ${how}`;
 }
 
 const MAX_ERROR_CHARS = 500;

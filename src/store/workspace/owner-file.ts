@@ -16,6 +16,8 @@ export const ProcessIdentity = z.object({
   start_time: z.string().nullable(),
   boot_id: z.string().nullable(),
   host: z.string(),
+  /** Its namespace of process numbers: in another one, such as that of a container, `pid` means another process. */
+  pid_ns: z.string().optional(),
   /** When it became the owner. */
   at: z.string(),
 });
@@ -29,8 +31,17 @@ export function currentProcess(now: Date): ProcessIdentity {
     start_time: processStartTime(process.pid),
     boot_id: bootId(),
     host: hostname(),
+    ...pidNamespace(),
     at: now.toISOString(),
   };
+}
+
+function pidNamespace(): { pid_ns?: string } {
+  try {
+    return { pid_ns: fs.readlinkSync('/proc/self/ns/pid') };
+  } catch {
+    return {};
+  }
 }
 
 /** The identity in a lock file of this format; undefined if there is none or it is invalid. */
@@ -97,6 +108,29 @@ export function readLiveOwner(paths: WorkspacePaths): WorkspaceOwner | undefined
   const owner = readOwner(paths);
   return owner && owner.ended_at === undefined && isProcessAlive(owner) && ownsFolder(owner, paths) ? owner : undefined;
 }
+
+/** Looking at the lock starts a program, so what was found holds this long, in ms. */
+const ELSEWHERE_MS = 2000;
+let seenElsewhere = { of: '', at: Number.NEGATIVE_INFINITY, is: false };
+
+/**
+ * The owner that runs where this process cannot see it, on another host or in another container: it is in the file, and
+ * its lock is held.
+ */
+export function readOwnerElsewhere(paths: WorkspacePaths): WorkspaceOwner | undefined {
+  const owner = readOwner(paths);
+  if (!owner || owner.ended_at !== undefined || isProcessAlive(owner) || !ownsFolder(owner, paths)) return undefined;
+  const { pid_ns: here } = pidNamespace();
+  if (owner.host === hostname() && (owner.pid_ns ?? here) === here) return undefined;
+  const of = `${paths.root}:${owner.epoch}`;
+  if (seenElsewhere.of !== of || performance.now() - seenElsewhere.at > ELSEWHERE_MS)
+    seenElsewhere = { of, at: performance.now(), is: !isLockFree(paths) };
+  return seenElsewhere.is ? owner : undefined;
+}
+
+/** The owner that is running, here or where this process cannot see it. */
+export const readRunningOwner = (paths: WorkspacePaths): WorkspaceOwner | undefined =>
+  readLiveOwner(paths) ?? readOwnerElsewhere(paths);
 
 function ownsFolder({ folder }: WorkspaceOwner, paths: WorkspacePaths): boolean {
   const { dev, ino } = ownedFolderOf(paths);

@@ -31,6 +31,8 @@ export const start = defineCommand({
   async run(args, { program }) {
     const client = await openWorkspaceClient(args);
     if (await throughService(client, 'start', hasSettingsFlags(args))) return 'ok';
+    const { refuseElsewhere } = await import('../../../client/actions/daemon-control.ts');
+    refuseElsewhere(client.paths, 'stop it there first');
     const owner = client.daemon();
     if (owner) throw new DaemonState(alreadyRuns(owner, args));
     await startDaemon(client, program, await flagsForStart(client, args));
@@ -84,6 +86,9 @@ async function startDaemon(client: Client, program: string, flags: DaemonFlags, 
   printDone(`The daemon is running: process ${owner.pid}, workspace ${client.paths.root}, log ${client.paths.log}`);
   const fault = await client.settingsFault();
   if (fault !== null) printError(stripControls(fault));
+  const disk = client.status()?.disk;
+  if (disk && disk.space !== 'ok')
+    printNote(`The disk takes no new messages: ${disk.why}. Free some space, and work begins by itself.`);
   const { namesNoModel } = await import('../../../client/actions/settings-edit.ts');
   if (
     fault === null &&
@@ -110,6 +115,8 @@ export const restart = defineCommand({
 /** Restarts the daemon, or starts one, as `agentctl restart` with these flags. */
 export async function restartDaemon(client: Client, program: string, flags: SettingsFlags): Promise<void> {
   if (await throughService(client, 'restart', hasSettingsFlags(flags))) return;
+  const { refuseElsewhere } = await import('../../../client/actions/daemon-control.ts');
+  refuseElsewhere(client.paths, 'restart it there');
   const owner = client.daemon();
   const { config, model, baseUrl, apiKeyEnv } = flags;
   const given = Object.entries({ config: config && resolve(config), model, baseUrl, apiKeyEnv });

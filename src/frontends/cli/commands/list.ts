@@ -121,6 +121,7 @@ export function formatSessions(
           one.settings ??
           (one.asks && `asks: ${one.asks.text}`) ??
           one.plan_problem ??
+          (one.waits && isElsewhere(one.waits) ? one.waits.why : null) ??
           one.title ??
           '',
         process.stdout.isTTY ? 60 : 200,
@@ -129,6 +130,10 @@ export function formatSessions(
   ]).split('\n');
   return [colorize('bold', head), ...lines.map((line) => line.trimEnd())].join('\n');
 }
+
+/** Whether it waits for what its state and its title do not say. */
+const isElsewhere = ({ what, needs }: NonNullable<SessionOverview['waits']>): boolean =>
+  needs === 'time' || what === 'disk' || needs === 'repair';
 
 const notServed = ({ unserved }: SessionOverview): string | null => unserved && `not served: ${unserved}`;
 
@@ -144,9 +149,14 @@ function treeLabel({ name, parent }: SessionOverview, rows: ReadonlyArray<{ show
  * State of a session and what it waits for: a run is active only while a daemon runs; messages in the inbox are counted
  * after it.
  */
-function stateLabel({ standing, waits_for, waits_until: until, inbox }: SessionOverview, isServed: boolean): string {
+function stateLabel(
+  { standing, waits_for, waits_until: until, inbox, waits }: SessionOverview,
+  isServed: boolean,
+): string {
   const goesOn = until === null ? '' : `, goes on ${formatLocalTime(until).slice(0, 16)}`;
-  const note = standing === 'running' && !isServed ? 'no daemon' : toSingleLine(waits_for ?? '', 20) + goesOn;
+  const isDisk = waits?.what === 'disk';
+  const note =
+    standing === 'running' && !isServed ? 'no daemon' : isDisk ? 'disk' : toSingleLine(waits_for ?? '', 20) + goesOn;
   const state = `${STATE_LABELS[standing]}${note === '' ? '' : ` (${note})`}`;
   return inbox > 0 ? `${state} +${inbox}` : state;
 }

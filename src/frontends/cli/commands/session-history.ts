@@ -6,6 +6,7 @@ import type { Event, EventOf } from '../../../protocol/session/event.ts';
 import { inlineText } from '../../../protocol/session/log-entry.ts';
 import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
 import { authorName } from '../common/conversation-lines.ts';
+import { noteWait } from '../common/send-and-wait.ts';
 import {
   colorize,
   print,
@@ -238,6 +239,7 @@ export const why = defineCommand({
     if (args.json) printJson(steps);
     else if (steps.length > 0) print(text);
     else printNote(hasPlan ? 'The plan has no steps yet.' : 'There is no plan.');
+    if (!args.json && steps.length === 0) await noteWait(client, session);
     if (!args.json && args.step === undefined && messages !== '') print(messages);
     return 'ok';
   },

@@ -1,7 +1,6 @@
 import { formatLocalTime } from '../../../base/strings.ts';
 import type { ApprovalRequest, ChildDetails, SessionDetails } from '../../../client/index.ts';
 import type { Plan } from '../../../protocol/session/plan.ts';
-import { RUN_END } from '../../../protocol/session/reply.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
   type CliServices,
@@ -43,7 +42,8 @@ export async function showSession(
       ...formatRunningJobs(running),
       ...(fault === null ? [] : ['', colorize('yellow', stripControls(fault))]),
       '',
-      ...formatNext(nextCommands(shown, isServed, fault), args),
+      ...formatWait(shown),
+      ...formatNext(nextCommands(shown), args),
     ];
     print(lines.join('\n'));
   }
@@ -98,6 +98,12 @@ const MAX_IGNORED_SHOWN = 10;
 
 const formatIgnored = ({ name, looks }: SessionDetails['ignored'][number]): string =>
   `  ${toSingleLine(name, 100)}: looks like ${looks}. If it is a message, rename it`;
+
+/** What it waits for, where the lines above do not say it: a disk, or a model that does not answer. */
+const formatWait = ({ waits }: SessionDetails): string[] =>
+  waits && (waits.what === 'disk' || waits.needs === 'time')
+    ? [colorize('yellow', `Waits for: ${toSingleLine(waits.why, 300)}`)]
+    : [];
 
 /** The commands below each other, to copy. */
 function formatNext(commands: readonly string[][], place: GlobalOptions): string[] {
@@ -185,60 +191,10 @@ function formatChild(
 const formatApproval = ({ session, id, tool, display, why }: ApprovalRequest, place: GlobalOptions): string =>
   `${colorize('yellow', 'asks')}: ${toSingleLine(`${tool} ${display}`, 200)} (${toSingleLine(why, 80)}); ${formatCommand(['approve', readableName(session), `${id}`], place)}`;
 
-/** How many waiting calls are named; `agentctl approvals` lists all. */
-const MOST_CALLS = 3;
-
-/**
- * What a person can do next about a session: command lines as words behind `agentctl`, the likeliest first. `isServed`:
- * whether a daemon is running; `fault`: why `agentd.json` is invalid, with which sessions wait after a start.
- */
-export function nextCommands(details: SessionDetails, isServed: boolean, fault: string | null): string[][] {
-  const { session, settingsProblem, unserved, inbox } = details;
-  const name = readableName(details.name);
-  if (settingsProblem !== null) return [['config', 'validate', '--session', name]];
-  if (unserved !== null) return [['status']];
-  const calls = waitingCalls(details);
-  if (calls.length > 0)
-    return calls
-      .slice(0, MOST_CALLS)
-      .flatMap(([at, id]) => ['approve', 'deny'].map((answer) => [answer, readableName(at), `${id}`]));
-  if (!isServed && (session.run || inbox > 0)) return [fault === null ? ['start'] : ['config', 'validate']];
-  if (session.run || inbox > 0) return [['watch', name]];
-  // The daemon goes on by itself once the file is valid.
-  if (fault !== null && session.runEnd?.reason === RUN_END.settings) return [['config', 'validate']];
-  return commandsWhenIdle(details);
-}
-
-/** Session and number of each call that waits for a person, here and in the child sessions. */
-function waitingCalls({ asked, session, children }: SessionDetails): Array<[string, number]> {
-  const below = children.flatMap(({ shown }: ChildDetails) => (shown ? waitingCalls(shown) : []));
-  // Until its run has stopped, nobody can answer.
-  return asked && !session.run ? [[asked.session, asked.id], ...below] : below;
-}
-
-function commandsWhenIdle({ name: folder, session: { question, runEnd }, standing }: SessionDetails): string[][] {
+/** What a person can do next about a session: command lines as words behind `agentctl`, the likeliest first. */
+export function nextCommands({ name: folder, session: { run, runEnd }, inbox, waits }: SessionDetails): string[][] {
+  if (waits) return waits.commands;
   const name = readableName(folder);
-  switch (standing) {
-    case 'waiting':
-      if (question) return [['send', name, question.choices[0] ?? 'your answer']];
-      if (runEnd?.reason === RUN_END.question || runEnd?.reason === RUN_END.check)
-        return [['send', name, 'your answer']];
-      return [
-        ['continue', name, 'your hint'],
-        ['plan', name, 'edit'],
-      ];
-    case 'paused':
-      return [['continue', name]];
-    case 'failed':
-      return [['continue', name]];
-    case 'cancelled':
-      return [['send', name, 'your next task']];
-    case 'none':
-    case 'completed':
-      return [['send', name, 'your next task'], ...(runEnd ? [['reply', name]] : [])];
-    case 'running':
-      return [['send', name, 'your next task']];
-    default:
-      return standing satisfies never;
-  }
+  if (run || inbox > 0) return [['watch', name]];
+  return [['send', name, 'your next task'], ...(runEnd && runEnd.status !== 'cancelled' ? [['reply', name]] : [])];
 }

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client, SessionOverview } from '../../../client/index.ts';
 import type { DaemonStatus } from '../../../protocol/workspace/daemon-files.ts';
@@ -123,7 +124,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
   } else {
     print(
       owner
-        ? `The daemon is running: process ${owner.pid}, for ${formatDuration(uptimeMs ?? 0)}.`
+        ? `The daemon is running: process ${owner.pid}${owner.host === hostname() ? '' : ` on ${owner.host}`}, for ${formatDuration(uptimeMs ?? 0)}.`
         : `No daemon is running. Start one with: ${formatCommand(['start'], args)}`,
     );
     print(`Workspace: ${workspace}`);

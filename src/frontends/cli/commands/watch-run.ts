@@ -19,7 +19,7 @@ import {
   openConversationPrinter,
   type ShownSession,
 } from '../common/conversation-lines.ts';
-import { noteUnserved } from '../common/send-and-wait.ts';
+import { noteUnserved, noteWait } from '../common/send-and-wait.ts';
 import { openScreen, print, printNote, type Screen, stripControls, toSingleLine } from '../common/terminal.ts';
 
 type WatchArgs = GlobalOptions & {
@@ -49,7 +49,10 @@ export const watch = defineCommand({
     const over = new AbortController();
     const notes = noteUnserved(client, client.sessionName(session), over.signal).catch(() => undefined);
     try {
-      return await watchUntilEnd(client, view, { ...args, session });
+      const exit = await watchUntilEnd(client, view, { ...args, session });
+      // In `--json` the events say it.
+      if (!args.json && exit !== 'ok' && exit !== 'daemon') await noteWait(client, client.sessionName(session));
+      return exit;
     } finally {
       over.abort();
       await notes;

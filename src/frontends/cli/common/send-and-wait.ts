@@ -4,7 +4,7 @@ import { nearestName } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import { checkTemplateRun } from '../../../client/actions/saved-templates.ts';
 import type { Client, SentMessage } from '../../../client/index.ts';
-import { commandLine } from '../../../client/sessions/client-errors.ts';
+import { commandLine, WaitedTooLong } from '../../../client/sessions/client-errors.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
@@ -134,10 +134,25 @@ async function waitAndPrint(client: Client, sent: SentMessage, { timeout, json }
   ]);
   try {
     return printReply(await client.waitForReply(sent.session, sent.name, { timeoutMs }), { json });
+  } catch (error) {
+    if (error instanceof WaitedTooLong) await noteWait(client, sent.session);
+    throw error;
   } finally {
     over.abort();
     await notes;
   }
+}
+
+/** Says what a session waits for, and the command that helps. */
+export async function noteWait(client: Client, session: string): Promise<void> {
+  const { waits } = await client.show(session);
+  if (!waits) return;
+  const next = waits.commands.map((words) => commandLine(client.paths.root, words));
+  printNote(
+    stripControls(
+      [`Waits for: ${waits.why}`, ...(next.length > 0 ? [`Next: ${next.join('\n      ')}`] : [])].join('\n'),
+    ),
+  );
 }
 
 /** Says why a reply is long in coming, once for each error: a model that cannot be reached is retried for hours. */
