@@ -14,7 +14,6 @@ test('the page has at most 60 KB of compressed script, requests nothing from oth
       'app.webmanifest',
       'browser-remote.js',
       'chinese.js',
-      'graph-layout.js',
       'icon.svg',
       'index.html',
       'notification-worker.js',

@@ -58,12 +58,12 @@ function Folder({ session, path }: PlaceProps) {
       key: name,
       cells: [
         <>
-          <span class={`sign ${type}`} aria-hidden="true" />
           {type === 'file' || type === 'folder' ? (
             <a href={hrefOf(session, 'files', type === 'folder' ? `${below}/` : below)}>{name}</a>
           ) : (
             name
           )}
+          {type === 'folder' && '/'}
         </>,
         type === 'file' ? formatBytes(bytes ?? 0) : fileTypes[type],
         <time dateTime={modified}>{formatTime(modified)}</time>,

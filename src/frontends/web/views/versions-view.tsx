@@ -70,7 +70,7 @@ function Difference({ view, revision, now }: { view: SessionView; revision: numb
   if (problem !== undefined) return <Notice isProblem>{problem}</Notice>;
   if (!value) return <Loading />;
   return (
-    <div class="comparison">
+    <div>
       <h3>{comparison.since}</h3>
       {value.changes.some(isVisible) ? <Changes changes={value.changes} /> : <p>{noDifference}</p>}
       <div class="row">
