@@ -38,7 +38,7 @@ export async function shootStates(browser: Browser): Promise<void> {
     await page.goto(`${server.url}/#token=${server.token}`);
     await page.getByRole('navigation').first().waitFor();
     await page.goto(`${server.url}/${hash}`);
-    await pause(900);
+    await pause(1800);
     const devtools = await context.newCDPSession(page);
     const options = { format: 'webp', quality: 72 } as const;
     const { data } = await devtools.send('Page.captureScreenshot', options);

@@ -111,6 +111,8 @@ export const PREPARED: readonly PreparedSession[] = [
       { text: steps('Build the site', 'Publish it'), calls: [sh('echo built > site.html')] },
       { text: 'Built. [Done]', calls: [sh('echo "refused: no such host" >&2; exit 3')] },
       { text: '[Failed] The server refused the upload: no such host.' },
+      { text: '[Failed] There is no server to publish it to.' },
+      { text: '[Failed] There is no server to publish it to.' },
     ],
   },
   {

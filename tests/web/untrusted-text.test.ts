@@ -112,7 +112,9 @@ webTest(
     await graph.getByRole('link').last().waitFor();
     expect(
       await graph
-        .locator(':not(svg, g, rect, path, a, foreignObject, div, span), [onload], a:not([href^="#/s/demo/run/"])')
+        .locator(
+          ':not(svg, g, rect, path, a, foreignObject, div, span, br, title), [onload], a:not([href^="#/s/demo/run/"])',
+        )
         .count(),
     ).toBe(0);
     await page.getByRole('button', { name: 'List' }).press('Enter');

@@ -9,8 +9,7 @@ export function stepState(plan: Pick<Plan, 'status'>, { status }: Pick<Step, 'st
 }
 
 /** The relations between steps that are drawn as lines. */
-export const EDGE_KINDS = ['needs', 'when', 'gather', 'order', 'part', 'rollback', 'child'] as const;
-export type EdgeKind = (typeof EDGE_KINDS)[number];
+type EdgeKind = 'needs' | 'when' | 'gather' | 'order' | 'part' | 'rollback' | 'child';
 
 /** `cause` is the step that comes first, `effect` the one that waits for it, is its part, its undoing or its child. */
 export type GraphEdge = { kind: EdgeKind; cause: string; effect: string };

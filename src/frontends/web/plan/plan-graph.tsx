@@ -1,7 +1,7 @@
 import { useEffect } from 'preact/hooks';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { hrefOf, labelOf, sessions } from '../data/overview.ts';
-import { childNodeId, EDGE_KINDS, type EdgeKind, type GraphEdge, planGraph, stepState } from '../data/plan-graph.ts';
+import { childNodeId, type GraphEdge, planGraph, stepState } from '../data/plan-graph.ts';
 import { type State, StateLabel } from '../parts/icons.tsx';
 import { words } from '../text/wording.ts';
 
@@ -59,7 +59,6 @@ export function PlanGraphView({ session, plan, selected }: GraphProps) {
           {steps.map(({ id, child }) => child && <ChildNode key={id} child={child} at={places.get(childNodeId(id))} />)}
         </svg>
       </div>
-      <Legend kinds={EDGE_KINDS.filter((kind) => edges.some((edge) => edge.kind === kind))} />
     </>
   );
 }
@@ -77,6 +76,7 @@ function Line({ kind, cause, effect, places }: GraphEdge & { places: ReadonlyMap
   const bend = Math.max(GAP.y, Math.abs(y2 - y1) / 3);
   return (
     <g class={`edge ${kind}`}>
+      <title>{words.value.edgeKinds[kind]}</title>
       <path d={`M${x1} ${y1}C${x1 + aside} ${y1 + bend} ${x2 + aside} ${y2 - bend} ${x2} ${y2}`} />
       <path class="head" d={`M${x2} ${to.y}l${-HEAD.half} ${-HEAD.length}h${2 * HEAD.half}Z`} />
     </g>
@@ -94,7 +94,9 @@ function Node({ at, kind, state, place, word, text, id, href, label, isSelected 
       <rect rx={6} {...at} width={width} height={height} />
       <foreignObject x={at.x + padding} y={at.y} width={width - 2 * padding} height={height}>
         <div class="node-text">
-          {place} <StateLabel state={state} text={word} /> {text}
+          {place} <StateLabel state={state} text={word} />
+          <br />
+          {text}
         </div>
       </foreignObject>
     </a>
@@ -135,20 +137,4 @@ function relationsOf({ id }: Step, plan: Plan, edges: readonly GraphEdge[]): str
     const text = plan.steps.find((one) => one.id === other)?.description;
     return [words.value.edgeKinds[kind], ...(text === undefined ? [] : [text])].join(': ');
   });
-}
-
-function Legend({ kinds }: { kinds: readonly EdgeKind[] }) {
-  return (
-    <ul class="row legend quiet" aria-hidden="true">
-      {kinds.map((kind) => (
-        <li key={kind}>
-          <svg aria-hidden="true" class={`edge ${kind}`} viewBox="0 0 32 8" width="2rem" height="0.5rem">
-            <path d="M0 4L26 4" />
-            <path class="head" d="M32 4L24 0L24 8Z" />
-          </svg>{' '}
-          {words.value.edgeKinds[kind]}
-        </li>
-      ))}
-    </ul>
-  );
 }
