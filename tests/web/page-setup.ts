@@ -106,8 +106,8 @@ async function openSetup(browser: Browser, script: ScriptEntry[]): Promise<PageS
 function watchFaults(context: BrowserContext, url: string): void {
   context.on('weberror', (error) => expect.soft(String(error.error())).toBe(''));
   context.on('console', (message) => {
-    // A refused or lost request is logged by the browser itself.
-    if (/^Failed to load resource/.test(message.text())) return;
+    // A refused or lost request is logged by the browser itself, and that private windows take no pushes.
+    if (/^Failed to load resource|support the Push API in incognito mode/.test(message.text())) return;
     if (message.type() === 'error' || message.type() === 'warning') expect.soft(message.text()).toBe('');
   });
   context.on('request', (request) => expect.soft(request.url().startsWith(`${url}/`), request.url()).toBe(true));

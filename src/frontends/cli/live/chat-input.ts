@@ -24,7 +24,7 @@ type ChatInput =
   | { is: 'say'; text: string };
 
 const OWN_COMMANDS = ['why', 'quit'];
-const commandNames = (): string[] => [...Object.keys(SESSION_COMMANDS), ...OWN_COMMANDS].sort();
+const commandNames = (): string[] => [...SESSION_COMMANDS.keys(), ...OWN_COMMANDS].sort();
 
 /** Reads a line; `calls` are the calls that wait for approval, the one that was shown last first. */
 export function parseChatInput(line: string, calls: readonly ApprovalRequest[], words: LiveWording): ChatInput {
@@ -53,7 +53,7 @@ function parseCommandLine(name: string, rest: string, text: string, words: LiveW
     case 'plan':
       return rest.trim() === '' ? { is: 'plan' } : { is: 'message', text };
     default:
-      if (Object.hasOwn(SESSION_COMMANDS, name)) return { is: 'message', text };
+      if (SESSION_COMMANDS.has(name)) return { is: 'message', text };
       return { is: 'say', text: words.unknown(name, nearestName(name, commandNames())) };
   }
 }
@@ -127,9 +127,7 @@ const USAGE_CELLS = 26;
 /** The commands in two columns, or those in which a word occurs. */
 function formatHelp(word: string, words: LiveWording): string {
   const rows = [
-    ...Object.entries(SESSION_COMMANDS)
-      .filter(([name]) => name !== 'help')
-      .map(([, { usage, description }]) => [usage, description]),
+    ...Array.from(SESSION_COMMANDS.values(), ({ usage, help }) => [usage, help]).filter(([usage]) => usage !== '/help'),
     ['/help [word]', words.helpHelp],
     ['/quit', words.quitHelp],
     ['/why [step]', words.whyHelp],

@@ -1,5 +1,6 @@
 import { emitKeypressEvents } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { getOwn } from '../../../base/collections.ts';
 import { escapeMisleading, legible } from '../../../base/strings.ts';
 import { errorText } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
@@ -124,7 +125,7 @@ async function chooseSession(terminal: TopTerminal, view: KeptView): Promise<str
     else if (text === '?') isHelp = !isHelpShown;
     else if (name === 'escape' && (view.filter !== '' || isHelpShown)) view.filter = '';
     else if (name === 'q' || name === 'escape') ended.abort();
-    else if (Object.hasOwn(MOVES, name)) move(MOVES[name] ?? 0);
+    else if (getOwn(MOVES, name) !== undefined) move(getOwn(MOVES, name) ?? 0);
     else if (name === 'return' || name === 'enter') {
       chosen = session;
       if (chosen !== undefined) ended.abort();
@@ -206,7 +207,7 @@ function helpFrame(frame: readonly TopLine[], { topHelp }: LiveWording): TopLine
 }
 
 const ORDERS: Readonly<Record<string, string>> = { p: 'pause', c: 'continue', s: 'stop' };
-const DECISIONS: Readonly<Record<string, 'allow' | 'deny'>> = { a: 'allow', d: 'deny' };
+const KEY_DECISIONS: Readonly<Record<string, 'allow' | 'deny'>> = { a: 'allow', d: 'deny' };
 
 /** What the keys do to the selected session. A call is shown to the letter before a second press answers it. */
 function openActions({ client, words }: TopTerminal, say: (text: string) => void) {
@@ -232,7 +233,7 @@ function openActions({ client, words }: TopTerminal, say: (text: string) => void
     send(words.sent(`/${command}`, readableName(name)), client.send(name, { command }, { mustExist: true }));
   return {
     take(key: string, name: string): void {
-      const [command, decision] = [ORDERS[key], DECISIONS[key]];
+      const [command, decision] = [getOwn(ORDERS, key), getOwn(KEY_DECISIONS, key)];
       if (decision === undefined) asked = '';
       const taken = decision ? answer(name, decision) : command ? order(name, command) : undefined;
       taken?.catch((error: unknown) => say(errorText(error)));
