@@ -4,9 +4,8 @@ import type { BudgetReport, UsageTotal } from '../../../client/inspect/budget-re
 import type { UsageReport } from '../../../client/inspect/usage.ts';
 import type { Occurrence } from '../../../protocol/schedules/schedule.ts';
 import { hrefOf } from '../data/overview.ts';
-import { openSession } from '../data/session.ts';
+import { openSession, useJson } from '../data/session.ts';
 import { Facts, Loading, Notice, PageHeader, Table, Unfold } from '../parts/controls.tsx';
-import { useJson } from '../parts/hooks.ts';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatCost, formatNumber, formatTime, words } from '../text/wording.ts';
 

@@ -1,9 +1,8 @@
 import { useSignal } from '@preact/signals';
 import { downloadFile, type ListedFile, type Preview, readFolder, readPreview } from '../data/files.ts';
 import { hrefOf } from '../data/overview.ts';
-import { describeProblem, openSession } from '../data/session.ts';
+import { describeProblem, openSession, useAnswer } from '../data/session.ts';
 import { Button, Empty, Loading, Notice, Table } from '../parts/controls.tsx';
-import { useAnswer } from '../parts/hooks.ts';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
 
