@@ -135,7 +135,7 @@ function noteInlined(output) {
 }
 
 /**
- * Writes the page of `agentctl serve`: its main script, those loaded on demand (graph, browser), and files
+ * Writes the page of `agentctl serve`: its main script, those loaded on demand (browser), and files
  * that are copied unchanged.
  */
 async function writePage() {

@@ -2,6 +2,8 @@
  * `npm run shots`: takes the screenshots of the page in docs/web.md with Chromium, and writes what they show as text.
  * Daemon, server and page are real; the model is that of the scenario `dag`.
  *
+ * The states that people meet are in docs/page/, each a session prepared for it.
+ *
  *   npm run shots -- --check     takes none; fails where the page no longer shows that text
  */
 import { spawnSync } from 'node:child_process';
@@ -12,9 +14,10 @@ import { findBrowser } from '../src/tools/browser/find-browser.ts';
 import { startServer } from './bench/children.ts';
 import { setStage } from './demo/stage.ts';
 import { scenarios } from './modes/scenario.ts';
+import { shootStates } from './shots/shoot-states.ts';
 
 /** A scale factor for sharp pictures on high-density screens. */
-const LOOK = { viewport: { width: 1280, height: 800 }, deviceScaleFactor: 1.5, locale: 'en' } as const;
+const LOOK = { viewport: { width: 1280, height: 800 }, deviceScaleFactor: 1, locale: 'en' } as const;
 /** The text of the screenshots; unlike pixels, it is the same on every machine. */
 const SHOWN = 'docs/page-shots.txt';
 const isCheck = process.argv.includes('--check');
@@ -55,6 +58,7 @@ try {
   await plan.getByRole('button', { name: 'Graph' }).click();
   await plan.getByRole('group', { name: 'Graph' }).getByRole('link').first().waitFor();
   await take(page, 'page-graph', [plan]);
+  if (!isCheck) await shootStates(browser);
 } finally {
   await browser.close();
   await server.stop();

@@ -53,7 +53,6 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     ours: ['client', 'protocol', 'base'],
     packages: [
       '@agentclientprotocol/sdk',
-      '@dagrejs/dagre',
       '@hono/node-server',
       '@modelcontextprotocol/server',
       '@opentelemetry/otlp-transformer',
@@ -156,7 +155,7 @@ test('the page is apart: it takes only types and two files from the rooms, packa
   expect(page.length).toBeGreaterThan(20);
   const wrong = page.filter((one) => {
     if (one.from.startsWith('.')) return !isPage(target(one)) && !one.types && !SHARED_WITH_PAGE.includes(target(one));
-    const packages = ['preact', 'preact/hooks', '@preact/signals', 'marked', '@dagrejs/dagre'];
+    const packages = ['preact', 'preact/hooks', '@preact/signals', 'marked'];
     return !packages.includes(one.from);
   });
   const others = all.filter((one) => one.from.startsWith('.') && !isPage(one.file) && isPage(target(one)));

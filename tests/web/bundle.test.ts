@@ -3,6 +3,17 @@ import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
 
 const MOST_BYTES = 60 * 1024;
+const MOST_LINES = 6400;
+
+test('the page has at most 6,400 lines, with its styles and both languages', () => {
+  const names = readdirSync('src/frontends/web', { recursive: true, withFileTypes: true }).filter((one) =>
+    one.isFile(),
+  );
+  const lines = names.map(
+    ({ parentPath, name }) => readFileSync(`${parentPath}/${name}`, 'utf8').split('\n').length - 1,
+  );
+  expect(lines.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(MOST_LINES);
+});
 
 test('the page has at most 60 KB of compressed script, requests nothing from other servers, and no program contains it', () => {
   const script = readFileSync('dist/web/app.js', 'utf8');
@@ -14,7 +25,6 @@ test('the page has at most 60 KB of compressed script, requests nothing from oth
       'app.webmanifest',
       'browser-remote.js',
       'chinese.js',
-      'graph-layout.js',
       'icon.svg',
       'index.html',
       'notification-worker.js',

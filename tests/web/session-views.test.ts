@@ -63,7 +63,7 @@ webTest(
     await page.keyboard.press('f');
     await files.getByRole('link', { name: 'uploads' }).waitFor();
     expect(await files.locator('tbody tr').allTextContents()).toEqual([
-      expect.stringMatching(/^uploadsFolder/),
+      expect.stringMatching(/^uploads\/Folder/),
       ...[/^data\.bin4 bytes/, /^dot\.png70 bytes/, /^empty0 bytes/, /^linkLink, not followed/, /^long\.txt300 kB/].map(
         (text) => expect.stringMatching(text),
       ),
@@ -196,14 +196,9 @@ webTest(
     await expectAccessible(page);
     await page.getByRole('link', { name: 'Usage and settings' }).press('Enter');
     await details.getByRole('row', { name: /^demo [2-9] / }).waitFor();
-    await details.getByRole('img', { name: 'Tokens a day, the last 30 days' }).waitFor();
-    expect(await details.locator('.chart rect').last().getAttribute('height')).toBe('10');
     await expectAccessible(page);
 
     const list = page.getByRole('navigation', { name: 'Sessions' });
-    await list.getByRole('button', { name: 'Pin demo' }).press('Enter');
-    await page.reload();
-    await list.getByRole('region', { name: 'Pinned' }).getByRole('link', { name: 'demo' }).waitFor();
     await list.getByRole('searchbox').fill('running DEM');
     await list.getByRole('link', { name: 'demo' }).waitFor();
     await list.getByRole('searchbox').fill('running dam');

@@ -111,7 +111,11 @@ webTest(
     const graph = page.locator('.graph');
     await graph.getByRole('link').last().waitFor();
     expect(
-      await graph.locator(':not(svg, g, rect, path, a, text, tspan), [onload], a:not([href^="#/s/demo/run/"])').count(),
+      await graph
+        .locator(
+          ':not(svg, g, rect, path, a, foreignObject, div, span, br, title), [onload], a:not([href^="#/s/demo/run/"])',
+        )
+        .count(),
     ).toBe(0);
     await page.getByRole('button', { name: 'List' }).press('Enter');
     await page.goto(`${setup.url}/#/s/demo/versions`);

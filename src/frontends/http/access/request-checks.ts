@@ -16,7 +16,6 @@ const OPEN_PATHS = new Set([
   ...[
     '/',
     '/app.js',
-    '/graph-layout.js',
     '/browser-remote.js',
     '/chinese.js',
     '/notification-worker.js',

@@ -29,7 +29,6 @@ const PAGE_HEADERS = {
 const PAGE_FILES = {
   '/': { file: 'index.html', type: 'text/html; charset=utf-8' },
   '/app.js': { file: 'app.js', type: 'text/javascript; charset=utf-8' },
-  '/graph-layout.js': { file: 'graph-layout.js', type: 'text/javascript; charset=utf-8' },
   '/chinese.js': { file: 'chinese.js', type: 'text/javascript; charset=utf-8' },
   '/browser-remote.js': { file: 'browser-remote.js', type: 'text/javascript; charset=utf-8' },
   '/notification-worker.js': { file: 'notification-worker.js', type: 'text/javascript; charset=utf-8' },

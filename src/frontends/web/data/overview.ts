@@ -25,18 +25,7 @@ export const filter = signal('');
 const STORED_SEEN = 'agentd.seen';
 export const seen = signal<Readonly<Record<string, string>>>(readStored(STORED_SEEN, {}));
 
-/** The sessions pinned in this browser. */
-const STORED_PINS = 'agentd.pins';
-export const pins = signal<ReadonlySet<string>>(new Set(readStored<string[]>(STORED_PINS, [])));
-
-export function togglePin(name: string): void {
-  const all = new Set(pins.value);
-  if (!all.delete(name)) all.add(name);
-  pins.value = all;
-  localStorage.setItem(STORED_PINS, JSON.stringify([...all]));
-}
-
-const GROUPS = ['needsYou', 'pinned', 'running'] as const;
+const GROUPS = ['needsYou', 'running'] as const;
 type SessionGroup = (typeof GROUPS)[number];
 
 /**
@@ -78,10 +67,9 @@ const searchText = ({
     .join('\n')
     .toLowerCase();
 
-function groupOf({ name, standing, settings, plan_problem, unserved }: SessionOverview): SessionGroup | undefined {
+function groupOf({ standing, settings, plan_problem, unserved }: SessionOverview): SessionGroup | undefined {
   const isHeldUp = [settings, plan_problem, unserved].some((fault) => fault !== null);
   if (standing === 'waiting' || standing === 'unreadable' || isHeldUp) return 'needsYou';
-  if (pins.value.has(name)) return 'pinned';
   return standing === 'running' ? 'running' : undefined;
 }
 

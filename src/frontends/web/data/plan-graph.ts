@@ -9,155 +9,70 @@ export function stepState(plan: Pick<Plan, 'status'>, { status }: Pick<Step, 'st
 }
 
 /** The relations between steps that are drawn as lines. */
-export const EDGE_KINDS = ['needs', 'when', 'gather', 'order', 'rollback', 'child'] as const;
-export type EdgeKind = (typeof EDGE_KINDS)[number];
+type EdgeKind = 'needs' | 'when' | 'gather' | 'order' | 'part' | 'rollback' | 'child';
 
-/** `more` represents the parts of a step that are left out, with how many there are in each state. */
-export type GraphNode = { id: string; group: string | undefined } & (
-  | { kind: 'step'; step: Step; state: StepState; place: number }
-  | { kind: 'child'; session: string }
-  | { kind: 'more'; counts: ReadonlyArray<readonly [StepState, number]>; total: number }
-);
-/** `cause` is the step that comes first, `effect` the one that waits for it. */
+/** `cause` is the step that comes first, `effect` the one that waits for it, is its part, its undoing or its child. */
 export type GraphEdge = { kind: EdgeKind; cause: string; effect: string };
-/** A step together with its parts; `within`: the enclosing group. */
-type GraphGroup = { id: string; within: string | undefined };
-/** The plan as a graph. A step with parts is in its own group. */
-export type PlanGraph = { nodes: GraphNode[]; edges: GraphEdge[]; groups: GraphGroup[] };
 
-/** Further parts of a step are shown as one node, so that a step for each of a thousand files stays readable. */
-const MOST_PARTS = 8;
+/** `rows`: the ids of steps and child sessions from top to bottom, each below what it waits for. */
+export type PlanGraph = { steps: readonly Step[]; edges: readonly GraphEdge[]; rows: ReadonlyArray<readonly string[]> };
 
-export function planGraph(plan: Pick<Plan, 'steps' | 'mode' | 'status'>): PlanGraph {
-  const { steps, mode } = plan;
-  const partsOf = groupBy(steps, groupsIn(steps));
-  const shown = new Set<string>();
-  const nodes: GraphNode[] = [];
-  const edges: GraphEdge[] = [];
-  const groups: GraphGroup[] = [];
-  const add = (group: string | undefined): void => {
-    const parts = partsOf.get(group) ?? [];
-    const kept = group === undefined ? parts : chooseParts(parts);
-    for (const step of parts.filter((one) => kept.includes(one))) {
-      if (shown.has(step.id)) continue;
-      shown.add(step.id);
-      const within = partsOf.has(step.id) ? step.id : group;
-      const state = stepState(plan, step);
-      nodes.push({ id: step.id, group: within, kind: 'step', step, state, place: steps.indexOf(step) + 1 });
-      if (step.child !== undefined) {
-        nodes.push({ id: childNodeId(step.id), group: within, kind: 'child', session: step.child });
-        edges.push({ kind: 'child', cause: step.id, effect: childNodeId(step.id) });
-      }
-      if (!partsOf.has(step.id)) continue;
-      groups.push({ id: step.id, within: group });
-      add(step.id);
-    }
-    const left = parts.filter((one) => !kept.includes(one));
-    if (left.length > 0 && group !== undefined)
-      nodes.push({ id: `${group} more`, group, kind: 'more', counts: countStates(plan, left), total: left.length });
-  };
-  add(undefined);
-  edges.push(...relations(steps.filter(({ id }) => shown.has(id))));
-  if (mode === 'linear' || mode === 'todo') for (const siblings of partsOf.values()) edges.push(...inOrder(siblings));
-  const known = edges.filter(({ kind, cause, effect }) => kind === 'child' || (shown.has(cause) && shown.has(effect)));
-  return { nodes, edges: known, groups };
+export const childNodeId = (step: string): string => `${step} child`;
+
+/** Of a larger plan only a part is drawn, as nobody could read it. */
+const MOST = { whole: 120, part: 60, edges: 300 };
+/** More that could be done at the same time is continued in the next row. */
+const ROW = 4;
+
+/** The plan as a graph; of a large one, the steps around one of them. */
+export function planGraph({ steps: all, mode }: Pick<Plan, 'steps' | 'mode'>, around: string): PlanGraph {
+  const steps = all.length > MOST.whole ? stepsAround(all, around) : all;
+  const shown = new Set(steps.map(({ id }) => id));
+  const edges = [
+    ...relations(steps),
+    ...(mode === 'linear' || mode === 'todo' ? inOrder(steps) : []),
+    ...steps.flatMap(({ id, parent, child }): GraphEdge[] => [
+      ...(parent === undefined || parent === id ? [] : [{ kind: 'part' as const, cause: parent, effect: id }]),
+      ...(child === undefined ? [] : [{ kind: 'child' as const, cause: id, effect: childNodeId(id) }]),
+    ]),
+  ].filter(({ kind, cause, effect }) => kind === 'child' || (shown.has(cause) && shown.has(effect)));
+  const ids = steps.flatMap(({ id, child }) => (child === undefined ? [id] : [id, childNodeId(id)]));
+  return { steps, edges: edges.slice(0, MOST.edges), rows: rowsOf(ids, edges) };
 }
 
-type GraphSize = { nodes: number; edges: number };
+function stepsAround(all: readonly Step[], around: string): readonly Step[] {
+  const place = all.findIndex(({ id }) => id === around);
+  const from = Math.max(0, Math.min(place - MOST.part / 2, all.length - MOST.part));
+  return all.slice(from, from + MOST.part);
+}
 
-export const isLarger = ({ nodes, edges }: PlanGraph, most: GraphSize): boolean =>
-  nodes.length > most.nodes || edges.length > most.edges;
-
-/**
- * The most relevant part of a large graph: the selected step and active steps with their nearest neighbours, then open
- * steps, then those that ended last.
- */
-export function nearestPart(graph: PlanGraph, most: GraphSize, selected: string): PlanGraph {
-  const nodes = new Map(graph.nodes.map((node) => [node.id, node]));
-  const near = new Map(graph.nodes.map(({ id }): [string, string[]] => [id, []]));
-  const join = (one: string, other: string) => {
-    near.get(one)?.push(other);
-    near.get(other)?.push(one);
+function rowsOf(ids: readonly string[], edges: readonly GraphEdge[]): string[][] {
+  const before = new Map(ids.map((id): [string, string[]] => [id, []]));
+  for (const { cause, effect } of edges) before.get(effect)?.push(cause);
+  // What waits for a step waits for its parts.
+  for (const { kind, cause, effect } of edges)
+    if (kind === 'part') for (const after of edges) if (waitsFor(after, cause)) before.get(after.effect)?.push(effect);
+  const ranks = new Map<string, number>();
+  const rankOf = (id: string, way: ReadonlySet<string>): number => {
+    const known = ranks.get(id);
+    if (known !== undefined || way.has(id)) return known ?? 0;
+    const within = new Set([...way, id]);
+    const rank = Math.max(0, ...(before.get(id) ?? []).map((one) => (within.has(one) ? 0 : 1 + rankOf(one, within))));
+    ranks.set(id, rank);
+    return rank;
   };
-  for (const { cause, effect } of graph.edges) join(cause, effect);
-  for (const { id, group } of graph.nodes) if (group !== undefined && group !== id) join(group, id);
-  const groupOf = new Map(graph.groups.map(({ id, within }) => [id, within]));
-
-  const kept = new Set<string>();
-  let edges = 0;
-  const keep = (id: string): boolean => {
-    const outer = groupOf.has(id) ? groupOf.get(id) : nodes.get(id)?.group;
-    // A node is not shown without its group.
-    if (outer !== undefined && !kept.has(outer) && !keep(outer)) return false;
-    const added = near.get(id)?.filter((other) => kept.has(other)).length ?? 0;
-    if (kept.size >= most.nodes || edges + added > most.edges) return false;
-    kept.add(id);
-    edges += added;
-    return true;
-  };
-  for (const seeds of seedsOf(graph, selected)) {
-    const queue = seeds.filter((id) => !kept.has(id) && keep(id));
-    for (const id of queue)
-      for (const other of near.get(id) ?? []) if (!kept.has(other) && keep(other)) queue.push(other);
+  const rows: string[][] = [];
+  for (const id of ids) {
+    const rank = rankOf(id, new Set());
+    rows[rank] = [...(rows[rank] ?? []), id];
   }
-  return {
-    nodes: graph.nodes.filter(({ id }) => kept.has(id)),
-    edges: graph.edges.filter(({ cause, effect }) => kept.has(cause) && kept.has(effect)),
-    groups: graph.groups.filter(({ id }) => kept.has(id)),
-  };
-}
-
-/** The steps to start from, in order of priority. */
-function seedsOf({ nodes }: PlanGraph, selected: string): string[][] {
-  const steps = nodes.flatMap((node) => (node.kind === 'step' ? [node.step] : []));
-  const first = steps.filter(({ id, status }) => id === selected || stageOf(status) === 0);
-  const open = steps.filter(({ status }) => stageOf(status) === 1);
-  const done = steps.filter(({ status }) => stageOf(status) === 2).reverse();
-  return [first, ...[...open, ...done].map((step) => [step])].map((some) => some.map(({ id }) => id));
-}
-
-/** The group of each step; groups that contain themselves are ignored. */
-function groupsIn(steps: readonly Step[]): (step: Step) => string | undefined {
-  const parents = new Map(steps.map(({ id, parent }) => [id, parent]));
-  return ({ id, parent }) => {
-    const way = new Set([id]);
-    for (let at = parent; at !== undefined && parents.has(at); at = parents.get(at)) {
-      if (way.has(at)) return undefined;
-      way.add(at);
-    }
-    return parent !== undefined && parents.has(parent) ? parent : undefined;
-  };
-}
-
-function groupBy<K>(steps: readonly Step[], keyOf: (step: Step) => K): Map<K, Step[]> {
-  const groups = new Map<K, Step[]>();
-  for (const step of steps) {
-    const key = keyOf(step);
-    const group = groups.get(key);
-    if (group) group.push(step);
-    else groups.set(key, [step]);
-  }
-  return groups;
-}
-
-const childNodeId = (step: string): string => `${step} child`;
-
-/** Active parts first, then the others in their order. */
-function chooseParts(parts: readonly Step[]): readonly Step[] {
-  if (parts.length <= MOST_PARTS) return parts;
-  return [...parts].sort((a, b) => stageOf(a.status) - stageOf(b.status)).slice(0, MOST_PARTS);
-}
-
-/** 0: active, or it needs a person; 1: not begun; 2: over. */
-const stageOf = (status: Step['status']): 0 | 1 | 2 =>
-  status === 'completed' || status === 'skipped' ? 2 : status === 'pending' ? 1 : 0;
-
-function countStates(plan: Pick<Plan, 'status'>, steps: readonly Step[]): Array<readonly [StepState, number]> {
-  return Array.from(
-    groupBy(steps, (step) => stepState(plan, step)),
-    ([state, all]) => [state, all.length],
+  return rows.flatMap((row) =>
+    Array.from({ length: Math.ceil(row.length / ROW) }, (_, part) => row.slice(part * ROW, (part + 1) * ROW)),
   );
 }
+
+const waitsFor = ({ kind, cause }: GraphEdge, step: string): boolean =>
+  cause === step && kind !== 'part' && kind !== 'child' && kind !== 'rollback';
 
 /** The dependencies that steps declare, each pair once. */
 function relations(steps: readonly Step[]): GraphEdge[] {

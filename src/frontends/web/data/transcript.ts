@@ -31,7 +31,7 @@ export type CallItem = {
 export type StepItem = { kind: 'step'; name: string; state: StepState; text: string };
 
 /** A short fact between the texts. */
-type NoteItem = { kind: 'note'; note: NoteName; text: string };
+type NoteItem = { kind: 'note'; note: NoteName; text: string; times: number };
 
 export type NoteName =
   | `plan.${'revised' | 'edited'}`
@@ -161,7 +161,10 @@ function addItem(entries: Entries, item: ConversationItem, at: string): void {
         changeCall(entries, event.call, { state: 'denied', output: event.why });
       if (event.type === 'plan.ended') cancelSteps(entries);
       const found = noteOf(event);
-      if (found) add(found);
+      const last = entries.items.at(-1);
+      if (found && last?.kind === 'note' && last.note === found.note && last.text === found.text)
+        entries.items[entries.items.length - 1] = { ...last, times: last.times + 1 };
+      else if (found) add(found);
       return;
     }
     // The answer has the text, and the page reads the state by itself.
@@ -239,7 +242,7 @@ function outcomeOf(event: EventOfKind<'call ended'>): Partial<CallItem> {
   return { state: 'interrupted', output };
 }
 
-const note = (name: NoteName, text = ''): NoteItem => ({ kind: 'note', note: name, text });
+const note = (name: NoteName, text = ''): NoteItem => ({ kind: 'note', note: name, text, times: 1 });
 
 /** The note for an event that is one short fact; undefined for what another entry says. */
 function noteOf(event: EventOfKind<'notice'>): NoteItem | undefined {

@@ -54,7 +54,7 @@ type ButtonProps = {
   onClick: () => unknown;
   children: ComponentChildren;
   label?: string;
-  kind?: 'main' | 'danger' | 'plain' | 'pin' | 'quiet-button';
+  kind?: 'main' | 'danger' | 'plain' | 'quiet-button';
   isPressed?: boolean;
   disabled?: boolean;
   hint?: string;
@@ -197,15 +197,9 @@ export function Folded({ text, isOutput = false, isMarkdown = false }: FoldedPro
 }
 
 /** Names with their values. */
-export function Facts({
-  facts,
-  kind,
-}: {
-  facts: ReadonlyArray<[name: string, value: ComponentChildren]>;
-  kind?: string;
-}) {
+export function Facts({ facts }: { facts: ReadonlyArray<[name: string, value: ComponentChildren]> }) {
   return (
-    <dl class={kind}>
+    <dl>
       {facts.map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>

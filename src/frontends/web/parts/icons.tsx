@@ -20,7 +20,6 @@ const STROKES = {
   down: 'M8 3.5v9M4.5 9 8 12.5 11.5 9',
   clip: 'M12.5 7.5l-4.6 4.6a2.6 2.6 0 0 1-3.7-3.7l5-5a1.7 1.7 0 0 1 2.4 2.4l-4.9 4.9a.8.8 0 0 1-1.2-1.2l4.3-4.3',
   send: 'M8 13V3.5M3.5 8 8 3.5 12.5 8',
-  star: 'M8 2.75l1.6 3.3 3.65.5-2.65 2.55.65 3.6L8 11l-3.25 1.7.65-3.6L2.75 6.55l3.65-.5z',
 } as const;
 export type IconName = keyof typeof STROKES;
 
@@ -53,11 +52,12 @@ const ICON_OF: Readonly<Record<State, IconName>> = {
 /** States for which the sign is enough; the word is there for screen readers. */
 const USUAL: ReadonlySet<State> = new Set(['pending', 'none', 'running', 'completed', 'ok']);
 
-type StateProps = { state: State; text?: string | undefined };
+/** `isLoud`: the word is always visible. */
+type StateProps = { state: State; text?: string | undefined; isLoud?: boolean };
 
 /** A state as its sign. The word is visible only if the state is not as usual. */
-export function StateSign({ state, text = words.value.states[state] }: StateProps) {
-  const word = <span class={USUAL.has(state) ? 'unseen' : 'word'}>{text}</span>;
+export function StateSign({ state, text = words.value.states[state], isLoud = false }: StateProps) {
+  const word = <span class={USUAL.has(state) && !isLoud ? 'unseen' : 'word'}>{text}</span>;
   return (
     <span class={`state ${state}`}>
       <span class="mark">
@@ -69,31 +69,4 @@ export function StateSign({ state, text = words.value.states[state] }: StateProp
 }
 
 /** A state as sign and word. */
-export function StateLabel({ state, text = words.value.states[state] }: StateProps) {
-  return (
-    <span class={`state ${state}`}>
-      <span class="mark">
-        <Icon name={ICON_OF[state]} />
-      </span>{' '}
-      <span class="word">{text}</span>
-    </span>
-  );
-}
-
-/** In drawings of their own: one symbol for each state, always beside the word. */
-export const SIGNS: Readonly<Record<State, string>> = {
-  pending: '○',
-  none: '○',
-  running: '▶',
-  waiting: '?',
-  paused: '‖',
-  completed: '✓',
-  ok: '✓',
-  failed: '✗',
-  cancelled: '✗',
-  unreadable: '✗',
-  blocked: '!',
-  interrupted: '!',
-  denied: '✗',
-  skipped: '–',
-};
+export const StateLabel = (props: StateProps) => <StateSign {...props} isLoud />;

@@ -33,7 +33,6 @@ export const chinese: Words = {
   rejected: {
     title: '被拒绝的文件',
     count: (count) => `${count} 个文件被拒绝`,
-    listed: (count) => `最新的 ${count} 个：`,
     next: '若要发送，请改正文件，并在会话文件夹中把它从 rejected/ 移到 inbox/；否则请删除它。',
   },
   calls: (count, limit) => `模型调用 ${count} / ${limit}`,
@@ -67,6 +66,7 @@ export const chinese: Words = {
   planViews: { list: '列表', graph: '图' },
   edgeKinds: {
     needs: '依赖',
+    part: '属于',
     when: '条件',
     gather: '汇总',
     order: '排在其后',
@@ -75,8 +75,6 @@ export const chinese: Words = {
   },
   partOfGraph: (shown, all) =>
     `显示 ${all} 个步骤中的 ${shown} 个：正在进行的步骤及其相邻步骤。选择一个步骤可查看它的相邻步骤；列表显示全部步骤。`,
-  partOf: '属于',
-  moreParts: (count) => `另有 ${count} 个部分`,
   attempts: (count) => `尝试 ${count} 次`,
   completedBy: {
     marker: '模型的表述',
@@ -150,7 +148,6 @@ export const chinese: Words = {
     files: '会话的文件',
     versions: '计划的版本',
     details: '用量与设置',
-    pin: '置顶会话或取消置顶',
   },
   why: '原因',
   message: '消息',
@@ -225,8 +222,6 @@ export const chinese: Words = {
   },
   markdown: { image: '图片', table: '表格', done: '已完成', open: '未完成' },
   tabs: { run: '对话', files: '文件', versions: '版本', details: '详情', browser: '浏览器' },
-  pinned: '已置顶',
-  pin: (name) => `置顶 ${name}`,
   noMatch: '没有匹配的会话。',
   attaching: { attach: '附加文件', attached: '已附加的文件', uploading: '正在上传…' },
   dropHere: '将文件拖放到任意位置即可附加',
@@ -253,7 +248,6 @@ export const chinese: Words = {
   stepFields: { done_when: '检查', when: '条件', agent: '配置' },
   usage: '用量',
   noCalls: '还没有调用过模型。',
-  usageChart: '最近 30 天每天的 token 数',
   usageColumns: { calls: '模型调用', tokens: 'Token', cost: '费用' },
   unknownCost: '未知',
   unpriced: (count) => `另有 ${count} 次调用费用未知`,
@@ -262,10 +256,7 @@ export const chinese: Words = {
   removedEvents: (count) => `前 ${count} 个事件，已按设置删除。`,
   notify: '通知',
   notifyHint: '此页面在后台打开时，如有会话需要你处理，会发出提醒',
-  cannotNotify: {
-    blocked: '浏览器设置已禁止此页面的通知。',
-    insecure: '通知需要 localhost 地址或 HTTPS。',
-  },
+  cannotNotify: { blocked: '浏览器设置已禁止此页面的通知。', insecure: '通知需要 localhost 地址或 HTTPS。' },
   goesOn: (what, at) => `等待${{ budget: '预算', 'model limit': '模型限额' }[what] ?? '模型'}，${at} 继续`,
   budgets: '预算',
   budgetColumns: { name: '预算', spent: '已用', limit: '上限', until: '截至' },

@@ -32,7 +32,6 @@ export const english = {
   rejected: {
     title: 'Rejected files',
     count: (count: number) => (count === 1 ? '1 file was rejected' : `${count} files were rejected`),
-    listed: (count: number) => `The newest ${count}:`,
     next: 'To send one, correct it and move it from rejected/ to inbox/ in the folder of the session; otherwise delete it.',
   },
   calls: (count: number, limit: number) => `${count} of ${limit} model calls`,
@@ -73,6 +72,7 @@ export const english = {
   planViews: { list: 'List', graph: 'Graph' },
   edgeKinds: {
     needs: 'needs',
+    part: 'part of',
     when: 'condition',
     gather: 'puts together',
     order: 'comes after',
@@ -81,8 +81,6 @@ export const english = {
   },
   partOfGraph: (shown: number, all: number) =>
     `${shown} of ${all} steps: those being worked on and what is near them. Choose one to see what is near it; the list shows all.`,
-  partOf: 'Part of',
-  moreParts: (count: number) => `${count} more ${count === 1 ? 'part' : 'parts'}`,
   attempts: (count: number) => `${count} attempts`,
   completedBy: {
     marker: 'the words of the model',
@@ -157,7 +155,6 @@ export const english = {
     files: 'Files of the session',
     versions: 'Versions of the plan',
     details: 'Usage and settings',
-    pin: 'Pin the session, or unpin it',
   },
   why: 'Why',
   message: 'Message',
@@ -232,15 +229,7 @@ export const english = {
     rejected: 'Rejected',
   },
   markdown: { image: 'Image', table: 'Table', done: 'done', open: 'open' },
-  tabs: {
-    run: 'Conversation',
-    files: 'Files',
-    versions: 'Versions',
-    details: 'Details',
-    browser: 'Browser',
-  },
-  pinned: 'Pinned',
-  pin: (name: string) => `Pin ${name}`,
+  tabs: { run: 'Conversation', files: 'Files', versions: 'Versions', details: 'Details', browser: 'Browser' },
   noMatch: 'No session matches.',
   attaching: { attach: 'Attach files', attached: 'Attached files', uploading: 'uploading …' },
   dropHere: 'Drop the files anywhere to attach them',
@@ -269,7 +258,6 @@ export const english = {
   stepFields: { done_when: 'Checks', when: 'Condition', agent: 'Profile' },
   usage: 'Usage',
   noCalls: 'No model has been called yet.',
-  usageChart: 'Tokens a day, the last 30 days',
   usageColumns: { calls: 'Model calls', tokens: 'Tokens', cost: 'Cost' },
   unknownCost: 'unknown',
   unpriced: (count: number) => `and ${count} ${count === 1 ? 'call' : 'calls'} of unknown cost`,

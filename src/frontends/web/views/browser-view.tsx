@@ -1,9 +1,8 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { isConnected, openSocket, sessionPath } from '../data/api.ts';
-import { openSession, orderBrowser, type SessionView } from '../data/session.ts';
+import { openSession, orderBrowser, type SessionView, useAnswer } from '../data/session.ts';
 import { Button, bound, Notice, onSubmit, set } from '../parts/controls.tsx';
-import { useAnswer } from '../parts/hooks.ts';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatTime, words } from '../text/wording.ts';
 import type { BrowserRemote, PageInfo } from './browser-remote.ts';

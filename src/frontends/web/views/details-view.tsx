@@ -4,9 +4,8 @@ import type { BudgetReport, UsageTotal } from '../../../client/inspect/budget-re
 import type { UsageReport } from '../../../client/inspect/usage.ts';
 import type { Occurrence } from '../../../protocol/schedules/schedule.ts';
 import { hrefOf } from '../data/overview.ts';
-import { openSession } from '../data/session.ts';
+import { openSession, useJson } from '../data/session.ts';
 import { Facts, Loading, Notice, PageHeader, Table, Unfold } from '../parts/controls.tsx';
-import { useJson } from '../parts/hooks.ts';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatCost, formatNumber, formatTime, words } from '../text/wording.ts';
 
@@ -52,14 +51,12 @@ function UsageTables({ session }: { session: string | undefined }) {
       {value && value.total.calls > 0 && (
         <>
           <Facts
-            kind="tiles"
             facts={[
               [usageColumns.calls, formatNumber(value.total.calls)],
               [usageColumns.tokens, formatNumber(value.total.tokens)],
               [usageColumns.cost, costText(value.total)],
             ]}
           />
-          <UsageChart days={value.days} />
           <UsageTable head={periods.day} rows={value.days.map((one) => ({ ...one, name: one.day })).reverse()} />
           {(session === undefined || called.length > 1) && (
             <UsageTable
@@ -79,34 +76,6 @@ function UsageTables({ session }: { session: string | undefined }) {
   );
 }
 
-const CHART_DAYS = 30;
-
-/** One column a day, today last; the table below has the figures. */
-function UsageChart({ days }: { days: UsageReport['days'] }) {
-  const tokensOf = new Map(days.map(({ day, tokens }) => [day, tokens]));
-  const columns = Array.from({ length: CHART_DAYS }, (_, place) => {
-    const date = new Date();
-    date.setDate(date.getDate() - CHART_DAYS + 1 + place);
-    const day = date.toLocaleDateString('sv-SE');
-    return { day, tokens: tokensOf.get(day) ?? 0 };
-  });
-  const most = Math.max(1, ...columns.map(({ tokens }) => tokens));
-  const { usageChart, usageColumns } = words.value;
-  return (
-    <figure class="chart">
-      <svg viewBox={`0 0 ${CHART_DAYS} 10`} preserveAspectRatio="none" role="img" aria-label={usageChart}>
-        {columns.map(({ day, tokens }, place) => (
-          <rect key={day} x={place + 0.1} width={0.8} y={10 - (10 * tokens) / most} height={(10 * tokens) / most}>
-            <title>{`${day} · ${formatNumber(tokens)} ${usageColumns.tokens}`}</title>
-          </rect>
-        ))}
-      </svg>
-      <figcaption class="quiet">{usageChart}</figcaption>
-    </figure>
-  );
-}
-
-/** Bars are relative to the largest value. */
 function UsageTable({
   head,
   rows,
@@ -114,7 +83,6 @@ function UsageTable({
   head: string;
   rows: ReadonlyArray<UsageTotal & { name: string; href?: string }>;
 }) {
-  const most = Math.max(1, ...rows.map(({ tokens }) => tokens));
   return (
     <Table
       head={[head, ...Object.values(words.value.usageColumns)]}
@@ -122,12 +90,7 @@ function UsageTable({
       rows={rows.map(({ name, href, ...sums }) => ({
         key: name,
         cells: [
-          <>
-            {href === undefined ? name : <a href={href}>{name}</a>}
-            <svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
-              <rect width={(100 * sums.tokens) / most} height="1" />
-            </svg>
-          </>,
+          href === undefined ? name : <a href={href}>{name}</a>,
           sums.calls,
           formatNumber(sums.tokens),
           costText(sums),
@@ -159,9 +122,7 @@ function BudgetsTable() {
           cells: [
             <>
               <code>{setting}</code> {of}
-              <svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
-                <rect width={Math.min(100, (100 * spent) / limit)} height="1" />
-              </svg>
+              <progress max={limit} value={spent} aria-label={setting} />
             </>,
             kind === 'cost' ? formatCost(spent) : formatNumber(Math.round(spent)),
             kind === 'cost' ? formatCost(limit) : formatNumber(limit),

@@ -1,9 +1,8 @@
 import { useSignal } from '@preact/signals';
 import { downloadFile, type ListedFile, type Preview, readFolder, readPreview } from '../data/files.ts';
 import { hrefOf } from '../data/overview.ts';
-import { describeProblem, openSession } from '../data/session.ts';
+import { describeProblem, openSession, useAnswer } from '../data/session.ts';
 import { Button, Empty, Loading, Notice, Table } from '../parts/controls.tsx';
-import { useAnswer } from '../parts/hooks.ts';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
 
@@ -58,12 +57,12 @@ function Folder({ session, path }: PlaceProps) {
       key: name,
       cells: [
         <>
-          <span class={`sign ${type}`} aria-hidden="true" />
           {type === 'file' || type === 'folder' ? (
             <a href={hrefOf(session, 'files', type === 'folder' ? `${below}/` : below)}>{name}</a>
           ) : (
             name
           )}
+          {type === 'folder' && '/'}
         </>,
         type === 'file' ? formatBytes(bytes ?? 0) : fileTypes[type],
         <time dateTime={modified}>{formatTime(modified)}</time>,

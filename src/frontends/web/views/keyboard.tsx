@@ -1,5 +1,5 @@
 import { createRef } from 'preact';
-import { goTo, groups, hrefOf, route, type SessionTab, togglePin } from '../data/overview.ts';
+import { goTo, groups, hrefOf, route, type SessionTab } from '../data/overview.ts';
 import { answerApproval, canResume, openSession, sendCommand } from '../data/session.ts';
 import { Button } from '../parts/controls.tsx';
 import { moveFocusedStep } from '../plan/plan-editor.tsx';
@@ -22,7 +22,6 @@ const KEYS: readonly KeyAction[] = [
   { key: 'f', name: 'files', run: () => showTab('files') },
   { key: 'v', name: 'versions', run: () => showTab('versions') },
   { key: 'u', name: 'details', run: () => showTab('details') },
-  { key: 'p', name: 'pin', run: () => route.value.page === 'session' && togglePin(route.value.name) },
   { key: 'm', name: 'message', run: () => focusOn('message') },
   { key: 'c', name: 'resume', run: resume },
   { key: 'a', name: 'allow', run: () => decide('allow') },

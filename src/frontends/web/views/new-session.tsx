@@ -2,9 +2,8 @@ import { useSignal } from '@preact/signals';
 import type { TemplateSummary } from '../../../client/actions/saved-templates.ts';
 import type { Mode } from '../../../protocol/settings/run-options.ts';
 import { goTo, hrefOf, sessions } from '../data/overview.ts';
-import { actionProblem } from '../data/session.ts';
+import { actionProblem, useJson } from '../data/session.ts';
 import { Button, bound, Notice, PageHeader, Unfold } from '../parts/controls.tsx';
-import { useJson } from '../parts/hooks.ts';
 import { words } from '../text/wording.ts';
 import { draftKey, MessageField } from './composer.tsx';
 

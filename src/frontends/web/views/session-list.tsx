@@ -3,9 +3,9 @@ import { legible } from '../../../base/strings.ts';
 import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import { isConnected, logOut } from '../data/api.ts';
 import { notificationState, toggleNotifications } from '../data/notifications.ts';
-import { filter, groups, hasDaemon, hrefOf, isUnread, pins, route, sessions, togglePin } from '../data/overview.ts';
+import { filter, groups, hasDaemon, hrefOf, isUnread, route, sessions } from '../data/overview.ts';
 import { Button, bound, Empty, Loading, Notice } from '../parts/controls.tsx';
-import { Icon, StateSign } from '../parts/icons.tsx';
+import { StateSign } from '../parts/icons.tsx';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
 import { KeyboardButton } from './keyboard.tsx';
 
@@ -48,7 +48,6 @@ export function SessionList() {
             {entries.map((entry) => (
               <li key={entry.name} class="entry-row">
                 <Entry {...entry} />
-                <Pin name={entry.name} />
               </li>
             ))}
           </ul>
@@ -92,15 +91,6 @@ function Entry(entry: SessionOverview) {
         </span>
       )}
     </a>
-  );
-}
-
-function Pin({ name }: { name: string }) {
-  const isPinned = pins.value.has(name);
-  return (
-    <Button kind="pin" label={words.value.pin(name)} isPressed={isPinned} onClick={() => togglePin(name)}>
-      <Icon name="star" />
-    </Button>
   );
 }
 

@@ -91,20 +91,19 @@ function Problems() {
 
 /** Rejected files: their number and the newest; expanded, the last few and what to do. */
 function RejectedFiles({ total, newest }: SessionView['rejected']) {
-  const { title, count, listed, next } = words.value.rejected;
+  const { title, count, next } = words.value.rejected;
   const [last] = newest;
   const summary = (
     <>
-      <StateLabel state="blocked" text={count(total)} />
+      <StateLabel state="blocked" text={count(total)} />{' '}
       {last && <span class="line">{`${last.file}: ${last.why}`}</span>}
     </>
   );
   return (
     <section class="rejected-files" aria-label={title}>
-      <Unfold kind="refused" summary={summary}>
+      <Unfold kind="notice" summary={summary}>
         {() => (
           <div>
-            {total > newest.length && newest.length > 0 && <p>{listed(newest.length)}</p>}
             <ul>
               {newest.map(({ file, why, at }) => (
                 <li key={file}>

@@ -139,7 +139,8 @@ function Item(item: TranscriptItem) {
     case 'note':
       return (
         <p class="note">
-          <strong>{noteWords[item.note]}</strong> {item.text}
+          <strong>{noteWords[item.note]}</strong> {item.times > 1 && `(${item.times}×) `}
+          {item.text}
         </p>
       );
     default:

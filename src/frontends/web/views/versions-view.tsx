@@ -4,8 +4,8 @@ import type { Step } from '../../../protocol/session/plan.ts';
 import { requestJson, sessionPath } from '../data/api.ts';
 import { restoreVersion, shownPlan } from '../data/plan-edits.ts';
 import type { SessionView } from '../data/session.ts';
+import { useAnswer, useJson } from '../data/session.ts';
 import { Button, Empty, Loading, Notice, Unfold } from '../parts/controls.tsx';
-import { useAnswer, useJson } from '../parts/hooks.ts';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { EditOutcomeNotice } from '../plan/plan-editor.tsx';
 import { formatTime, words } from '../text/wording.ts';
@@ -70,7 +70,7 @@ function Difference({ view, revision, now }: { view: SessionView; revision: numb
   if (problem !== undefined) return <Notice isProblem>{problem}</Notice>;
   if (!value) return <Loading />;
   return (
-    <div class="comparison">
+    <div>
       <h3>{comparison.since}</h3>
       {value.changes.some(isVisible) ? <Changes changes={value.changes} /> : <p>{noDifference}</p>}
       <div class="row">
