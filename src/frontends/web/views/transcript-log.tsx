@@ -136,7 +136,7 @@ function Item(item: TranscriptItem) {
     case 'note':
       return (
         <p class="note">
-          <strong>{noteWords[item.note]}</strong> {item.text}
+          <strong>{item.note && noteWords[item.note]}</strong> {item.text}
         </p>
       );
     default:
