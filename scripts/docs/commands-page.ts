@@ -8,7 +8,10 @@ import {
 
 /** The commands, and what each kind of message does in each state, from the tables that the code uses. */
 export function commandsPage(): string {
-  const commands = Array.from(SESSION_COMMANDS.values(), ({ usage, help }) => `| \`${usage}\` | ${help} |`);
+  const commands = Array.from(
+    SESSION_COMMANDS.values(),
+    ({ usage, help }) => `| \`${usage.replaceAll('|', '\\|')}\` | ${help} |`,
+  );
   const states = Object.keys(MESSAGES.task.states) as Array<keyof typeof MESSAGES.task.states>;
   const rows = (Object.keys(MESSAGES) as MessageKind[]).map((kind) => ({
     kind,

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { mapGet } from '../../src/base/collections.ts';
 import { decide } from '../../src/core/decide/decide.ts';
 import { mergePlanEdit } from '../../src/core/plan/merge-edit.ts';
-import { currentStepIndex, formatPlanFile, readySteps } from '../../src/core/plan/plan-steps.ts';
+import { currentStepIndex, formatPlanFile } from '../../src/core/plan/plan-steps.ts';
+import { readySteps } from '../../src/core/plan/step-readiness.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
@@ -253,7 +254,7 @@ test('a hand edit is taken whole: saving the same again is no edit', () => {
   );
 });
 
-test('a hand edit and what the record did meanwhile commute where they touch different things', () => {
+test('a hand edit and what the event log did meanwhile commute where they touch different things', () => {
   fc.assert(
     fc.property(saved, (theirs) => {
       const ran = (plan: Plan): Plan => ({

@@ -77,7 +77,13 @@ const ENDED = ['completed', 'failed', 'skipped'];
 const OPEN = ['pending', 'running'];
 const NOW = '2026-01-05T09:00:00.000Z';
 const EARLIER = '2026-01-05T08:00:00.000Z';
-const past = { result: 'r0', error: 'e0', evidence: 'v0', completed_by: 'tool', attachments: ['a'] } satisfies Partial<Step>;
+const past = {
+  result: 'r0',
+  error: 'e0',
+  evidence: 'v0',
+  completed_by: 'tool',
+  attachments: ['a'],
+} satisfies Partial<Step>;
 
 test.each(pairs)('from %s to %s: one rule for the end, the outcome and the error', (from, to) => {
   const before = step('a', from, { ...past, iterations: 2, started_at: EARLIER, completed_at: EARLIER });

@@ -190,7 +190,7 @@ export const EVENTS = {
   'step.asked': {
     kind: 'state',
     about: 'the model will be asked whether a step is done',
-    words: ({ step, iterations }) => `${step} after ${iterations} iterations`,
+    words: ({ step, iterations, in_doubt }) => `${step} after ${iterations} iterations${in_doubt ? ', in doubt' : ''}`,
   },
   'step.completed': {
     kind: 'step',

@@ -72,8 +72,8 @@ function readRevision(text: string, plan: Plan, known: RevisionContext): Revisio
   }
   const { keep, reason, remove, change, add } = parsed.data;
   const isChange = keep || remove || change || add;
-  const anew = isChange ? undefined : readRestatement(json, plan, known);
-  if (anew) return grantRevision(plan, { ...anew.revision, reason }, known, anew.order);
+  const restated = isChange ? undefined : readRestatement(json, plan, known);
+  if (restated) return grantRevision(plan, { ...restated.revision, reason }, known, restated.order);
   if (!isChange) return { is: 'fault', why: 'the object has none of "keep", "remove", "change" and "add"' };
   return grantRevision(plan, parsed.data, known);
 }

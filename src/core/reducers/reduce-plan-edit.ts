@@ -17,10 +17,11 @@ import { groupsToReopen, nextGroupEnd, reopenAfterHandEdit } from '../plan/step-
 import { replaceStep } from '../plan/step-graph.ts';
 import { moveStep } from '../plan/step-moves.ts';
 import { skipCauseOf } from '../plan/step-readiness.ts';
+import { FRESH_STEP_PROGRESS } from '../session/progress-state.ts';
 import type { Notice, Run, RunEnd, StepClaim } from '../session/run-state.ts';
 import { hasRole } from '../session/sender-rights.ts';
 import { CLOSED_BY_HAND } from '../session/session-queries.ts';
-import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
+import type { Session } from '../session/session-state.ts';
 import { restingRun } from './reduce-approval.ts';
 import { outdateChildren } from './reduce-child.ts';
 import { applyToGroup, judgedIfAbout, withoutReopened } from './reduce-step-end.ts';

@@ -15,6 +15,7 @@ import {
 } from '../plan/plan-steps.ts';
 import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { moveStep } from '../plan/step-moves.ts';
+import { FRESH_PLAN_PROGRESS, type PlanProgress } from '../session/progress-state.ts';
 import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
 import { limitsOfMessage } from '../session/session-messages.ts';
 import {
@@ -24,7 +25,7 @@ import {
   ownLimitsWhenResumed,
   planLeftPaused,
 } from '../session/session-queries.ts';
-import { FRESH_PLAN_PROGRESS, type PlanProgress, type Session } from '../session/session-state.ts';
+import type { Session } from '../session/session-state.ts';
 import {
   addStandInMessage,
   childCallsAfterRun,

@@ -8,8 +8,9 @@ import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { groupsAround, isGroup } from '../plan/step-graph.ts';
 import { moveStep } from '../plan/step-moves.ts';
 import { isSpawnedStep } from '../session/internal-calls.ts';
+import { FRESH_STEP_PROGRESS } from '../session/progress-state.ts';
 import { endRound, type Run, type Turn, type WorkRounds } from '../session/run-state.ts';
-import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
+import type { Session } from '../session/session-state.ts';
 import { restartChild } from './reduce-child.ts';
 
 export type GroupEvent = EventOf<'step.started' | 'step.completed' | 'step.failed' | 'step.skipped' | 'step.reopened'>;

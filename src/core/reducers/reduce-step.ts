@@ -8,8 +8,9 @@ import { replaceSteps, updateStep } from '../plan/plan-steps.ts';
 import { isGroup } from '../plan/step-graph.ts';
 import { moveStep } from '../plan/step-moves.ts';
 import { isSpawnedStep } from '../session/internal-calls.ts';
+import { FRESH_STEP_PROGRESS } from '../session/progress-state.ts';
 import type { Notice } from '../session/run-state.ts';
-import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
+import type { Session } from '../session/session-state.ts';
 import { countAddedPart, restartChild, startFanOut } from './reduce-child.ts';
 import {
   isGroupEvent,
@@ -50,7 +51,11 @@ export function reduceStep(session: Session, event: StepLogEvent): Session {
     case 'step.claimed':
       return event.veto === undefined ? stepClaimed(session, event) : claimRefused(session, plan, event, event.veto);
     case 'step.asked':
-      return { ...session, askedIfDone: event.step, turn: session.turn && { ...session.turn, isJudged: true } };
+      return {
+        ...session,
+        ...(event.in_doubt ? { askedInDoubt: event.iterations } : { askedIfDone: event.step }),
+        turn: session.turn && { ...session.turn, isJudged: true },
+      };
     case 'step.completed':
     case 'step.failed':
     case 'step.skipped':
