@@ -14,11 +14,11 @@ import type { MessageProgress } from './actions/sent-messages.ts';
 import type { RebuiltFile } from './actions/session-admin.ts';
 import type { SettingsReport } from './actions/settings-edit.ts';
 import { type SessionHistory, sessionHistory } from './history/moments.ts';
+import type { OpenWorkFile, WorkFolder } from './history/work-folder.ts';
 import type { ApprovalRequest } from './inspect/approval-requests.ts';
 import type { SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
 import type { ConversationOptions, SessionUpdate, StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
-import type { OpenWorkFile, WorkFolder } from './history/work-folder.ts';
 import type { FollowOptions, LogLine } from './sessions/follow-log.ts';
 import { openSessionFolders, readSession, type SessionFolders } from './sessions/session-folders.ts';
 
