@@ -1,15 +1,24 @@
 /**
- * Writes the files that are generated from code: JSON Schemas, the tables of formats, commands, answers and tools, the help
+ * Writes the files that are generated from code: JSON Schemas, the tables of formats, commands, answers, events and tools, the help
  * of both programs, and the version of the reducers. `--check` writes nothing and fails if a file is out of date.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { EVENTS } from '../src/client/inspect/describe-event.ts';
 import { publishedSchemas } from '../src/protocol/json-schemas.ts';
+import { EventBody } from '../src/protocol/session/event.ts';
 import { cliPage } from './docs/cli-page.ts';
 import { commandsPage } from './docs/commands-page.ts';
 import { formatsPage } from './docs/formats-page.ts';
 import { REDUCER_VERSION_FILE, reducerVersion } from './docs/reducer-version.ts';
 import { toolsPage } from './docs/tools-page.ts';
+
+/** The page with the table of events. */
+function withEvents(page: string): string {
+  const rows = EventBody.options.map(({ shape }) => `| \`${shape.type.value}\` | ${EVENTS[shape.type.value].about} |`);
+  const table = ['<!-- events -->', '| event | what happened |', '| --- | --- |', ...rows, '<!-- /events -->'];
+  return page.replace(/<!-- events -->[\s\S]*<!-- \/events -->/, () => table.join('\n'));
+}
 
 const schemas = Object.entries(publishedSchemas());
 const pages: Record<string, string> = {
@@ -19,6 +28,7 @@ const pages: Record<string, string> = {
   'docs/formats.md': formatsPage(schemas),
   'docs/commands.md': commandsPage(),
   'docs/cli.md': await cliPage(),
+  'docs/architecture.md': withEvents(readFileSync('docs/architecture.md', 'utf8')),
   'docs/tools.md': toolsPage(readFileSync('docs/tools.md', 'utf8')),
   [REDUCER_VERSION_FILE]: reducerVersion(),
 };

@@ -9,7 +9,7 @@ export { decide } from './core/decide/decide.ts';
 export { detectStepCompletion, type StepTurn, type StepVerdict } from './core/detect/step-completion.ts';
 export { parseStepDeclarations } from './core/detect/step-tags.ts';
 export { classifyIntent } from './core/intent/intent.ts';
-export { readySteps } from './core/plan/plan-steps.ts';
+export { readySteps } from './core/plan/step-readiness.ts';
 export { reduceEvent } from './core/reducers/reduce-event.ts';
 export type { Decision } from './core/runs/decision.ts';
 export { emptySession, type Session } from './core/session/session-state.ts';

@@ -13,11 +13,11 @@ import type { MessageProgress } from './actions/sent-messages.ts';
 import type { RebuiltFile } from './actions/session-admin.ts';
 import type { SettingsReport } from './actions/settings-edit.ts';
 import { type SessionHistory, sessionHistory } from './history/moments.ts';
+import type { OpenWorkFile, WorkFolder } from './history/work-folder.ts';
 import type { ApprovalRequest } from './inspect/approval-requests.ts';
 import type { SessionDetails } from './inspect/session-details.ts';
 import { readDaemonStatus, type SessionOverview } from './inspect/session-overview.ts';
 import type { ConversationOptions, SessionUpdate, StreamOptions, StreamUpdate } from './inspect/stream-session.ts';
-import type { OpenWorkFile, WorkFolder } from './inspect/work-folder.ts';
 import type { FollowOptions, LogLine } from './sessions/follow-log.ts';
 import { openSessionFolders, readSession, type SessionFolders } from './sessions/session-folders.ts';
 import type { Rehearsal } from './upkeep/rehearse-upgrade.ts';
@@ -247,11 +247,11 @@ function inspection(paths: WorkspacePaths, folders: SessionFolders) {
   return {
     async files(key, folder = '') {
       const { work } = folders.rootOf(key);
-      return (await import('./inspect/work-folder.ts')).listWorkFolder(work, folder);
+      return (await import('./history/work-folder.ts')).listWorkFolder(work, folder);
     },
     async openFile(key, path) {
       const { work } = folders.rootOf(key);
-      return (await import('./inspect/work-folder.ts')).openWorkFile(work, path);
+      return (await import('./history/work-folder.ts')).openWorkFile(work, path);
     },
     async *list() {
       yield* (await import('./inspect/session-overview.ts')).readOverviews(paths, folders);

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { readySteps } from '../../src/core/plan/plan-steps.ts';
 import { cascadeEvents, reopenWithDependents } from '../../src/core/plan/step-cascade.ts';
 import { dependencyNodes, findCycle } from '../../src/core/plan/step-graph.ts';
 import {
   formatSkipCause,
   readinessOfPending,
+  readySteps,
   type SkipCause,
   skipCauseOf,
 } from '../../src/core/plan/step-readiness.ts';

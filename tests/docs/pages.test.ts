@@ -2,7 +2,6 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { mergePlanEdit } from '../../src/core/plan/merge-edit.ts';
-import { EventBody } from '../../src/protocol/session/event.ts';
 import { Plan } from '../../src/protocol/session/plan.ts';
 import { EditedPlan } from '../../src/protocol/session/plan-edit.ts';
 import { REPLY_STATUSES } from '../../src/protocol/session/reply.ts';
@@ -29,11 +28,6 @@ const rows = (table: string) =>
         .split('|')
         .map((cell) => cell.trim()),
     );
-
-test('architecture.md lists every event, in the order of the code', () => {
-  const listed = rows(marked('docs/architecture.md', 'events')).map(([type]) => type);
-  expect(listed).toEqual(EventBody.options.map((option) => `\`${option.shape.type.value}\``));
-});
 
 test('the table of rooms in architecture.md is the one the code is held to', () => {
   const names = (list: string) =>

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { readySteps, rolledBackSteps } from '../../src/core/plan/plan-steps.ts';
+import { rolledBackSteps } from '../../src/core/plan/plan-steps.ts';
+import { readySteps } from '../../src/core/plan/step-readiness.ts';
 import { readProposal } from '../../src/core/planner/plan-proposal.ts';
 import { type Step, type StepCondition, StepStatus } from '../../src/protocol/session/plan.ts';
 import { casesOf } from '../core/case-file.ts';

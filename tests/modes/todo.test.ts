@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { decide } from '../../src/core/decide/decide.ts';
-import { readySteps } from '../../src/core/plan/plan-steps.ts';
-import { describeBrokenNeeds } from '../../src/core/plan/step-readiness.ts';
+import { describeBrokenNeeds, readySteps } from '../../src/core/plan/step-readiness.ts';
 import { buildModelRequest } from '../../src/core/prompt/model-request.ts';
 import type { Session } from '../../src/core/session/session-state.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';

@@ -1,38 +1,7 @@
-import type { Event, EventOf, EventType } from '../../protocol/session/event.ts';
+import type { Event, EventOf } from '../../protocol/session/event.ts';
+import { type EventOfKind, isOfKind } from './describe-event.ts';
 
-/**
- * As what people are shown each event; `state`: not at all. A new type of event has to be named here; then every
- * frontend shows it, or none.
- */
-export const EVENTS_OF_KIND = {
-  message: ['message.received'],
-  answer: ['model.answered'],
-  call: ['tool.started', 'approval.asked'],
-  'call ended': ['tool.finished', 'tool.interrupted'],
-  step: [
-    ...(['step.added', 'step.started', 'step.completed', 'step.failed', 'step.blocked', 'step.skipped'] as const),
-    'step.reopened',
-  ],
-  notice: [
-    ...(['run.resumed', 'model.failed', 'approval.answered', 'browser.taken', 'browser.returned'] as const),
-    ...(['plan.started', 'plan.revised', 'plan.edited', 'plan.ended', 'context.compacted', 'run.ended'] as const),
-    'recovery.started',
-  ],
-  reply: ['reply.committed'],
-  state: [
-    ...(['session.forked', 'message.interpreted', 'meaning.asked', 'model.set', 'work.saved'] as const),
-    ...(['session.opened', 'run.started', 'mode.chosen', 'mode.set', 'reply.published', 'daemon.stopped'] as const),
-    ...(['step.progressed', 'step.claimed', 'step.asked', 'child.sent', 'child.asked', 'child.replied'] as const),
-    'work.restored',
-  ],
-} as const satisfies Record<string, readonly EventType[]>;
-
-type EventKind = keyof typeof EVENTS_OF_KIND;
-/** The events that are shown as this kind. */
-export type EventOfKind<K extends EventKind> = EventOf<(typeof EVENTS_OF_KIND)[K][number]>;
-
-const isOfKind = <K extends EventKind>(event: Event, kind: K): event is EventOfKind<K> =>
-  EVENTS_OF_KIND[kind].some((type) => type === event.type);
+export type { EventOfKind };
 
 /** `shown`: the text of an answer for people, if it differs. */
 export type ShownEvent = Event & { shown?: string };

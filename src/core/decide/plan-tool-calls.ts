@@ -3,7 +3,7 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { PLAN_TOOL, PlanToolArgs, parseOwnArgs } from '../../protocol/tool-calls/own-tools.ts';
 import { claimStepEvent, filesWrittenInStep } from '../detect/step-claims.ts';
-import { parseStepDeclarations } from '../detect/step-tags.ts';
+import { newDescription } from '../detect/step-tags.ts';
 import { formatPlanSummary } from '../messages/status-report.ts';
 import { MODE_POLICIES } from '../modes/mode-choice.ts';
 import { findStep, openSteps, runningStep } from '../plan/plan-steps.ts';
@@ -249,7 +249,7 @@ function judgeWantedStep(
   const named = `"${truncate(wantedStep.description.trim(), 60)}"`;
   const open = openSteps({ ...plan, steps });
   const known = open.map((step) => step.description);
-  const [description] = parseStepDeclarations(`[Step] ${wantedStep.description.replace(/\s+/g, ' ')}`, known, Infinity);
+  const description = newDescription(wantedStep.description, known);
   if (wantedStep.description.trim() === '') return skip('empty_description: a step needs a description');
   if (description === undefined) return null;
   const { maxOpenSteps } = MODE_POLICIES[plan.mode];

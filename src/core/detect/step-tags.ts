@@ -145,7 +145,17 @@ function declaredDescription(line: string): string {
   if (!tag || emphasis === undefined) return '';
   // Emphasis or a bracket opened before the tag closes somewhere after it; neither half belongs to the description.
   const rest = line.slice(tag.end).replace(emphasis, '');
-  return words ?? withoutTrailingMarkers(rest.replace(/^\s*(?:[:：]|[–—-]\s)/, '').trim());
+  return words ?? bareDescription(rest);
+}
+
+const bareDescription = (text: string): string =>
+  withoutTrailingMarkers(text.replace(/^\s*(?:[:：]|[–—-]\s)/, '').trim());
+
+/** The description of a step that was given by a call, as a declared one is written; undefined if `existing` has it. */
+export function newDescription(given: string, existing: readonly string[]): string | undefined {
+  const description = truncate(bareDescription(given.replace(/\s+/g, ' ')), PLAN_BOUNDS.description);
+  const known = existing.map(comparableDescription);
+  return description === '' || known.includes(comparableDescription(description)) ? undefined : description;
 }
 
 /** `[Step] ok **[Done]**` declares "ok"; the marker is not part of it. */

@@ -3,9 +3,10 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
-import { openSteps, readySteps } from '../plan/plan-steps.ts';
+import { openSteps } from '../plan/plan-steps.ts';
 import { cascadeEvents } from '../plan/step-cascade.ts';
 import { dependencyNodes, findCycle, isGroup, rollbackStepAround, stepGraph } from '../plan/step-graph.ts';
+import { readySteps } from '../plan/step-readiness.ts';
 import { revisionAction } from '../planner/plan-revision.ts';
 import {
   blockedRunEnd,

@@ -13,9 +13,9 @@ import {
   partsOf,
   runningFanOutStep,
 } from '../plan/fan-out.ts';
-import { executorOf, isLeftOutByModel, readySteps } from '../plan/plan-steps.ts';
+import { executorOf, isLeftOutByModel } from '../plan/plan-steps.ts';
 import { MAX_CHANGES_AT_ONCE } from '../plan/step-cascade.ts';
-import { formatSkipCause } from '../plan/step-readiness.ts';
+import { formatSkipCause, readySteps } from '../plan/step-readiness.ts';
 import { firstPlanAction, type ModeAction, summaryAction } from '../planner/planner-queries.ts';
 import { nextListingCall } from '../session/internal-calls.ts';
 import type { FanOut } from '../session/run-state.ts';

@@ -12,7 +12,8 @@ export type PlanCommandResult = {
   isRefused?: true;
 };
 
-const USAGE =
+/** The reply to a command that was not understood. */
+export const PLAN_COMMAND_USAGE =
   'done <step> [result] · skip <step> [reason] · add [after <step>:] <text> · move <step> <position> · reword <step> <text> · undo';
 
 /**
@@ -46,9 +47,6 @@ export function runPlanCommand(plan: Plan, lastStepNumber: number, command: stri
       return undefined;
   }
 }
-
-/** The reply to a command that was not understood. */
-export const PLAN_COMMAND_USAGE = USAGE;
 
 const refuse = (text: string): PlanCommandResult => ({ changes: [], reply: text, isRefused: true });
 

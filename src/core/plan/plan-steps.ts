@@ -4,7 +4,7 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { readTags } from '../text/bracket-tags.ts';
 import { isFanOutStep } from './fan-out.ts';
 import { isGroup, replaceStep } from './step-graph.ts';
-import { findReadySteps, skipCauseOf } from './step-readiness.ts';
+import { skipCauseOf } from './step-readiness.ts';
 
 /** Steps still to be worked on. */
 export function openSteps(plan: Plan): Step[] {
@@ -14,15 +14,6 @@ export function openSteps(plan: Plan): Step[] {
 /** Whether a step is in the plan and open. */
 export const isOpenStep = (plan: Plan | null, id: string): boolean =>
   plan !== null && openSteps(plan).some((step) => step.id === id);
-
-/**
- * Steps that may start now: pending, everything that they and their groups need is completed, and their conditions
- * hold. A rollback step is ready only once its step has failed, and then nothing else is. Groups are never worked on
- * themselves.
- */
-export function readySteps(steps: readonly Step[]): Step[] {
-  return findReadySteps(steps);
-}
 
 /**
  * Steps that prevent the goal. A step that a `spawn` call asked for is only a means: the model decides whether its

@@ -181,10 +181,7 @@ function* generateCycles(steps: readonly DependencyNode[]): Generator<string[], 
   return null;
 }
 
-/**
- * How many steps of a plan are completed. In a module of its own, so that short commands need not load the rest about
- * steps.
- */
+/** How many steps of a plan are completed. */
 export function countCompletedSteps(plan: Plan): number {
   return plan.steps.filter((step) => step.status === 'completed').length;
 }

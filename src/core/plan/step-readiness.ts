@@ -149,10 +149,11 @@ function conditionReadiness({ when = [] }: Step, { byId }: StepGraph): StepReadi
 }
 
 /**
- * Steps that may start now. While something failed is to be rolled back, nothing else starts: of several failures, the
- * one that was started last is rolled back first.
+ * Steps that may start now: pending, everything that they and their groups need is completed, and their conditions
+ * hold. Groups are never worked on themselves. While something failed is to be rolled back, nothing else starts: of
+ * several failures, the one that was started last is rolled back first.
  */
-export function findReadySteps(steps: readonly Step[]): Step[] {
+export function readySteps(steps: readonly Step[]): Step[] {
   const readiness = readinessOfPending(steps);
   const graph = stepGraph(steps);
   const free = steps.filter((step) => readiness.get(step.id)?.is === 'ready');

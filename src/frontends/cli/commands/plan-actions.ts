@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { formatLocalTime } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { Client, FieldChange, PlanDiff, PlanHistoryEntry, PlanWorkingCopy } from '../../../client/index.ts';
+import { authorName } from '../../../client/inspect/describe-event.ts';
 import { defineCommand, EXIT_CODES, openSession, SESSION_PREFIX_ARG } from '../common/command.ts';
-import { authorName } from '../common/conversation-lines.ts';
 import { addSendOptions, sendAndWait } from '../common/send-and-wait.ts';
 import {
   askPerson,

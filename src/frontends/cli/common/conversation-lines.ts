@@ -1,7 +1,8 @@
 import { legible } from '../../../base/strings.ts';
 import type { SessionUpdate } from '../../../client/index.ts';
+import { authorName, describeEvent } from '../../../client/inspect/describe-event.ts';
 import type { EventOf } from '../../../protocol/session/event.ts';
-import { type Actor, inlineText, isFromOutside } from '../../../protocol/session/log-entry.ts';
+import { inlineText, isFromOutside } from '../../../protocol/session/log-entry.ts';
 import { colorize, formatDuration, stripControls, toSingleLine } from './terminal.ts';
 
 /** The state of a session, as those who follow it see it. */
@@ -212,7 +213,7 @@ function noticeLines({ event }: ItemOf<'notice'>, words: typeof EN): Line[] {
     case 'run.ended':
       return [];
     default:
-      return event satisfies never;
+      return [['dim', describeEvent(event).words]];
   }
 }
 
@@ -221,12 +222,6 @@ function stepLabel({ plan }: ShownSession, id: string): string {
   const place = plan?.steps.findIndex((step) => step.id === id) ?? -1;
   const step = plan?.steps[place];
   return step ? `${place + 1}/${plan?.steps.length} ${toSingleLine(step.description, MAX_LINE_CHARS)}` : id;
-}
-
-/** Who made an edit: their name, and what they are unless that is a person. */
-export function authorName({ by, author }: { by: Actor; author?: string | undefined }): string {
-  if (author === undefined) return by;
-  return by === 'person' ? author : `${author} (${by})`;
 }
 
 /** The values only: a path, a command. The event log has them in full. */

@@ -5,6 +5,7 @@ import {
   openConversation,
   type ShownEvent,
 } from '../../../client/inspect/conversation.ts';
+import { describeEvent } from '../../../client/inspect/describe-event.ts';
 import type { StoredText } from '../../../protocol/session/log-entry.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import type { BrowserLost } from '../../../protocol/workspace/handover.ts';
@@ -31,7 +32,7 @@ export type CallItem = {
 export type StepItem = { kind: 'step'; name: string; state: StepState; text: string };
 
 /** A short fact between the texts. */
-type NoteItem = { kind: 'note'; note: NoteName; text: string; times: number };
+type NoteItem = { kind: 'note'; note: NoteName | undefined; text: string; times: number };
 
 export type NoteName =
   | `plan.${'revised' | 'edited'}`
@@ -242,7 +243,7 @@ function outcomeOf(event: EventOfKind<'call ended'>): Partial<CallItem> {
   return { state: 'interrupted', output };
 }
 
-const note = (name: NoteName, text = ''): NoteItem => ({ kind: 'note', note: name, text, times: 1 });
+const note = (name: NoteName | undefined, text = ''): NoteItem => ({ kind: 'note', note: name, text, times: 1 });
 
 /** The note for an event that is one short fact; undefined for what another entry says. */
 function noteOf(event: EventOfKind<'notice'>): NoteItem | undefined {
@@ -270,7 +271,7 @@ function noteOf(event: EventOfKind<'notice'>): NoteItem | undefined {
     case 'run.ended':
       return undefined;
     default:
-      return event satisfies never;
+      return note(undefined, describeEvent(event).words);
   }
 }
 

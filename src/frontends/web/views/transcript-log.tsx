@@ -139,7 +139,7 @@ function Item(item: TranscriptItem) {
     case 'note':
       return (
         <p class="note">
-          <strong>{noteWords[item.note]}</strong> {item.times > 1 && `(${item.times}×) `}
+          <strong>{item.note && noteWords[item.note]}</strong> {item.times > 1 && `(${item.times}×) `}
           {item.text}
         </p>
       );
