@@ -27,6 +27,7 @@ export const ENGLISH_REPLIES = {
     `Unknown command "/${name}".${nearest ? ` Did you mean "/${nearest}"?` : ''} Commands: ${known}.`,
   failedSteps: (steps: string) => `Note: failed: ${steps}`,
   leftOut: (steps: string) => `Note: left out: ${steps}`,
+  noTool: 'Note: no tool call of this plan succeeded. What its steps say is text, and nothing shows that it was done.',
   unproven: (steps: string) => `Note: unproven, because no tool call succeeded and the text is all there is: ${steps}`,
   assumed: (steps: string) => `Note: assumed done, because nothing indicated otherwise: ${steps}`,
   noWork: 'no tool was used in this step.',

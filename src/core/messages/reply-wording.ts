@@ -27,6 +27,7 @@ const CHINESE_REPLIES: ReplyWording = {
     `未知命令“/${name}”。${nearest ? `您是指“/${nearest}”吗？` : ''}可用命令：${known}。`,
   failedSteps: (steps) => `注意：以下步骤失败了：${steps}`,
   leftOut: (steps) => `注意：以下步骤没有做：${steps}`,
+  noTool: '注意：这个计划没有成功的工具调用。各步骤所说的只是文字，没有东西能证明它们已经做了。',
   unproven: (steps) => `注意：以下步骤未经证实，没有成功的工具调用，只有文字：${steps}`,
   assumed: (steps) => `注意：以下步骤没有明确说明，推定完成：${steps}`,
   noWork: '这一步没有用过任何工具。',

@@ -209,4 +209,4 @@ export function reopenAfterHandEdit(
 
 /** Without the outcome of an earlier attempt. */
 export const clearOutcome = (step: Step): Step =>
-  omitFields(step, 'result', 'completed_by', 'evidence', 'completed_at', 'error', 'attachments');
+  omitFields(step, 'result', 'completed_by', 'evidence', 'proof', 'completed_at', 'error', 'attachments');

@@ -113,14 +113,15 @@ export function stepClosed(
 }
 
 export function completedStep(step: Step, event: EventOf<'step.completed'>): Step {
-  const { result, by, evidence, attachments } = event;
+  const { result, by, evidence, attachments, proof } = event;
   return {
-    ...omitFields(step, 'error'),
+    ...omitFields(step, 'error', 'proof'),
     status: 'completed',
     result,
     completed_by: by,
     evidence,
     completed_at: event.at,
+    ...(proof && { proof }),
     ...(attachments && attachments.length > 0 && { attachments }),
   };
 }
