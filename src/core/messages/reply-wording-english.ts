@@ -32,7 +32,8 @@ export const ENGLISH_REPLIES = {
   assumed: (steps: string) => `Note: assumed done, because nothing indicated otherwise: ${steps}`,
   noWork: 'no tool was used in this step.',
   refused: (step: string, why: string) => `Note: the claim that "${step}" is done was rejected: ${why}`,
-  notHeard: 'Child sessions that do its steps do not get it: to tell them, edit their steps in plan.json.',
+  notHeard:
+    'Child sessions that begin from now on get it. Those at work now do not: to tell them, edit their steps in plan.json.',
   joined: 'This message was added to the current run; the reply to that run has the result.',
   kept: 'The model will see this message with the next task, as information only. This sender may not give instructions (setting `senders`).',
   forbidden: (name: string) =>

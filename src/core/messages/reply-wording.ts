@@ -32,7 +32,7 @@ const CHINESE_REPLIES: ReplyWording = {
   assumed: (steps) => `注意：以下步骤没有明确说明，推定完成：${steps}`,
   noWork: '这一步没有用过任何工具。',
   refused: (step, why) => `注意：“${step}”的完成声明没有被接受：${why}`,
-  notHeard: '执行步骤的子会话收不到它；如需告知它们，请在 plan.json 中修改相应步骤。',
+  notHeard: '之后开始的子会话会收到它；正在工作的收不到：要告诉它们，请在 plan.json 中修改它们的步骤。',
   joined: '正在进行的任务已收到这条消息，结果会随那条回复一起给出。',
   kept: '模型会在下一个任务中看到这条消息，仅作参考。发送者无权下达指令（设置 `senders`）。',
   forbidden: (name) => `没有执行“/${name}”：发送者无权下达指令。有权的名字列在设置 senders 里。`,
