@@ -43,15 +43,16 @@ const CIRCUMSTANCE = /^[\s*_]*(?:until|unless|when)\s/i;
  * code, not quoted, negated, promised or asked. A bare `[Failed]` within a line is the status of something else.
  */
 export function readStatusTags(text: string): StatusTag[] {
-  return linesWithTags(text).flatMap((line) =>
-    readTags(line).flatMap((tag): StatusTag[] => {
-      // A reason may contain brackets of its own.
-      if (tag.closedAt === undefined || tag.isNested) return [];
-      const status = parseStatusTag(tag.inside);
-      if (!status || isLinkOrIndex(tag) || LIFTED_OBSTACLE.test(tag.before)) return [];
-      return 'reason' in status ? withReason(status, tag) : isAssertedTag(tag) ? [status] : [];
-    }),
-  );
+  return linesWithTags(text).flatMap((line) => readTags(line).flatMap(statusOf));
+}
+
+/** The status that a tag of a line reports, if it does. */
+export function statusOf(tag: BracketTag): StatusTag[] {
+  // A reason may contain brackets of its own.
+  if (tag.closedAt === undefined || tag.isNested) return [];
+  const status = parseStatusTag(tag.inside);
+  if (!status || isLinkOrIndex(tag) || LIFTED_OBSTACLE.test(tag.before)) return [];
+  return 'reason' in status ? withReason(status, tag) : isAssertedTag(tag) ? [status] : [];
 }
 
 /** A reason often follows its tag instead of standing in it. */
@@ -64,7 +65,7 @@ function withReason(status: ReasonedTag, tag: BracketTag): ReasonedTag[] {
   return !PADDED.test(tag.raw) && (leads || closes) ? [{ ...status, reason: tag.line.slice(tag.end).trim() }] : [];
 }
 
-function parseStatusTag(inside: string): StatusTag | undefined {
+export function parseStatusTag(inside: string): StatusTag | undefined {
   const done = parseDoneTag(inside);
   if (done) return done.number === undefined ? doneStepTag(done.words) : { kind: 'done', step: `step_${done.number}` };
   const { state, rest } = readStepState(inside) ?? {};

@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '8934ecb1594861b7';
+export const REDUCER_VERSION = 'b07f422fcec18881';

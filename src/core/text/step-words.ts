@@ -1,3 +1,5 @@
+import { getOwn } from '../../base/collections.ts';
+
 /** What a word says about a step. */
 type WordClass =
   /** Names of a step, before its number or its state: "Step 2", "task complete". */
@@ -127,7 +129,9 @@ export const STEP_WORDS = {
 const wordsOf = (name: WordClass): string[] =>
   [
     ...new Set(
-      Object.values<Partial<Record<WordClass, string>>>(STEP_WORDS).flatMap((own) => own[name]?.split(', ') ?? []),
+      Object.values<Partial<Record<WordClass, string>>>(STEP_WORDS).flatMap(
+        (own) => getOwn(own, name)?.split(', ') ?? [],
+      ),
     ),
   ].sort((one, other) => other.length - one.length);
 
