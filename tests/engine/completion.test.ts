@@ -587,7 +587,9 @@ test('a closed step names what a person can check; one with nothing to check is 
     { proof: ['work/a.txt sha256 ab12ab12ab12ab12', 'exit 0: npm test'] },
     { completed_by: 'marker', proof: [] },
   ]);
-  expect(it.reply('1.md')).toContain('Note: unproven, because no tool call succeeded and the text is all there is: Think');
+  expect(it.reply('1.md')).toContain(
+    'Note: unproven, because no tool call succeeded and the text is all there is: Think',
+  );
 });
 
 test.each([
