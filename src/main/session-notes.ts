@@ -13,6 +13,7 @@ import {
   openMemoryFile,
   readInstructions,
   readSearchCorpus,
+  readSessionWords,
   rootSessionOf,
   type SkillStore,
   sessionPaths,
@@ -103,9 +104,11 @@ export function openSessionNotes(
         const among = (session: string) => ours(session) || (how === 'workspace' && isInReach(sessions, session));
         const may = (session: string, settings: string | undefined) =>
           ours(session) || isSearchable(settings, config().recall);
+        const reading = { among, may, signal, elapsed: clock.elapsed, ms: SEARCH_MS };
+        await readSessionWords({ session: name, folder: workspace.paths.session(name) }, reading, ranks.add);
         const searched = await readSearchCorpus(
           workspace.paths,
-          { among, may, signal, elapsed: clock.elapsed, ms: SEARCH_MS },
+          reading,
           // What these sessions work on is already in front of the model.
           (writing) => (writing.running && ours(writing.session) ? undefined : ranks.add(writing)),
         );

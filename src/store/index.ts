@@ -16,7 +16,7 @@ export {
   type WorkspacePaths,
 } from './layout/layout.ts';
 export { openMemoryFile, openSkillStore, type SkillStore } from './notes/note-files.ts';
-export { readSearchCorpus } from './notes/search-corpus.ts';
+export { readSearchCorpus, readSessionWords } from './notes/search-corpus.ts';
 export { listApprovalIds } from './session/approval-files.ts';
 export { applyRetention } from './session/retention.ts';
 export { openSessionFolder, type SessionFolderOptions } from './session/session-folder.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { toUserMessage } from '../../src/core/messages/chat-messages.ts';
-import { summarizeTurns } from '../../src/core/prompt/context-window.ts';
+import { summarizeTurns } from '../../src/core/prompt/context-summary.ts';
 import { buildModelRequest } from '../../src/core/prompt/model-request.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import type { Message } from '../../src/core/session/session-messages.ts';

@@ -562,10 +562,34 @@ describe('a claim without a call that succeeded', () => {
     it.drop('1.md', 'An essay');
     await it.pass(300);
     expect(it.plan()).toMatchObject({ status: 'completed', steps: [{ completed_by: 'text' }] });
-    expect(it.reply('1.md')).toContain(
-      'Note: unproven, because no tool call succeeded and the text is all there is: Write',
-    );
+    expect(it.reply('1.md')).toContain('Note: no tool call of this plan succeeded.');
   });
+});
+
+test('a closed step names what a person can check; one with nothing to check is shown as unproven', async () => {
+  const write = { name: 'write_file', args: { path: 'a.txt', content: 'x' } };
+  const it = await rig({
+    script: moves(
+      { text: '[Step] Fetch\n[Step] Think', calls: [write, { name: 'shell', args: { command: 'npm test' } }] },
+      { text: '[Done] fetched', calls: [] },
+      { text: '[Done] thought' },
+      { text: 'All there.' },
+    ),
+    tool: ({ name }) => ({
+      ok: true,
+      text: 'fine',
+      ...(name === 'shell' ? { exit: 0 } : { sha256: 'ab12'.repeat(16) }),
+    }),
+  });
+  it.drop('1.md', 'go');
+  await it.pass(300);
+  expect(it.plan()?.steps).toMatchObject([
+    { proof: ['work/a.txt sha256 ab12ab12ab12ab12', 'exit 0: npm test'] },
+    { completed_by: 'marker', proof: [] },
+  ]);
+  expect(it.reply('1.md')).toContain(
+    'Note: unproven, because no tool call succeeded and the text is all there is: Think',
+  );
 });
 
 test.each([

@@ -36,13 +36,19 @@ describe('super-steps', () => {
     expect(b.on.reply('1.md')).toContain('That is what came of it.');
   });
 
-  test('the reply to what a person adds meanwhile says that the children at work do not get it', async () => {
+  test('what a person adds meanwhile reaches children that begin later, and the reply says who does not get it', async () => {
     const b = await bench({ plan: REPORT });
     b.on.drop('2.md', 'Use purple ink in all steps');
     await b.work();
     expect(b.on.reply('2.md')).toMatch(
-      /status: joined[\s\S]*do not get it: to tell them, edit their steps in plan\.json/,
+      /status: joined[\s\S]*Those at work now do not: to tell them, edit their steps in plan\.json/,
     );
+    const told = b.on.children.sent.map(({ child, message }) => [child, /added: Use purple/.test(message.text ?? '')]);
+    expect(told).toEqual([
+      ['demo~a', false],
+      ['demo~b', false],
+      ['demo~report', true],
+    ]);
   });
 
   test('steps that run together have folders of their own, one that runs alone has the whole', async () => {

@@ -197,3 +197,23 @@ test('others have their turn during a search', async () => {
   searching = false;
   expect(turns).toBeGreaterThan(3);
 });
+
+test('what a compaction took from the view of the model is found, and each result of a tool', async () => {
+  const on = setup();
+  const lines = [
+    { seq: 1, type: 'message.received', body: { text: 'The invoice number is FACT-17.' } },
+    { seq: 2, type: 'model.answered', text: 'Noted the invoice number FACT-17.' },
+    { seq: 3, type: 'tool.finished', output: { text: 'total of the invoices: 1234' } },
+    { seq: 4, type: 'context.compacted', upto: 3 },
+    { seq: 5, type: 'message.received', body: { text: 'An invoice that is still in view' } },
+  ];
+  const log = lines.map((line) => JSON.stringify({ at: '2026-03-04T09:00:00.000Z', ...line }));
+  on.put('.sessions/demo/events.jsonl', `${log.join('\n')}\nnot json\n`);
+  const text = await find(on, 'invoice', 10);
+  expect(text).toContain('> The invoice number is FACT-17.');
+  expect(text).toContain('> Noted the invoice number FACT-17.');
+  expect(text).toContain('> total of the invoices: 1234');
+  expect(text).not.toContain('still in view');
+  // Another session does not see it.
+  expect(await find(on, 'invoice', 10, 'other')).toBe('Nothing was found. Try other words.');
+});

@@ -142,8 +142,8 @@ test('files that cannot be read are reported with the reason', async () => {
 test('a file is written whole, with its folders, and a second time is the same as once', async () => {
   const { use, work } = setup();
   const args = { path: 'a/b/c.txt', content: 'größer\n' };
-  expect(await use('write_file', args)).toEqual({ ok: true, text: 'created `a/b/c.txt`, 9 bytes' });
-  expect(await use('write_file', args)).toEqual({ ok: true, text: 'replaced `a/b/c.txt`, 9 bytes' });
+  expect(await use('write_file', args)).toMatchObject({ ok: true, text: 'created `a/b/c.txt`, 9 bytes' });
+  expect(await use('write_file', args)).toMatchObject({ ok: true, text: 'replaced `a/b/c.txt`, 9 bytes' });
   expect(readFileSync(join(work, 'a/b/c.txt'), 'utf8')).toBe('größer\n');
   expect(readdirSync(join(work, 'a/b'))).toEqual(['c.txt']);
 });
@@ -186,7 +186,7 @@ test('a write that fails leaves nothing behind', async () => {
 test('an edit replaces the exact text, dollars and all', async () => {
   const { use, work } = setup();
   writeFileSync(join(work, 'a'), 'one\ntwo\nthree\n');
-  expect(await use('edit_file', { path: 'a', old: 'two', new: "$&$1$'" })).toEqual({
+  expect(await use('edit_file', { path: 'a', old: 'two', new: "$&$1$'" })).toMatchObject({
     ok: true,
     text: 'replaced line 2 of `a`',
   });

@@ -114,13 +114,10 @@ function stepEventOf(
     text: words.trim() === '' ? text : `${text}: "${collapseSpaces(words)}"`,
   });
   switch (event.type) {
-    case 'step.completed':
-      return moment(
-        'completed',
-        event.by,
-        event.evidence,
-        describeClosing(event, when, history, passedChecks(step, replayed)),
-      );
+    case 'step.completed': {
+      const tried = passedChecks(step, replayed);
+      return moment('completed', event.by, event.evidence, describeClosing(event, when, history, tried));
+    }
     case 'step.failed':
       return moment('failed', event.by, event.error, `was given up as failed by ${actorName(event.by)} ${when}`);
     case 'step.skipped':
@@ -180,7 +177,7 @@ function describeClosing(
   history: readonly StepEvent[],
   tried: boolean,
 ): string {
-  const checked = tried && event.by !== 'person' ? ', its checks passed' : '';
+  const checked = `${tried && event.by !== 'person' ? ', its checks passed' : ''}${describeProof(event)}`;
   const several = event.markers === undefined ? '' : `, one of ${event.markers} markers in that answer`;
   switch (event.by) {
     case 'marker':
@@ -195,7 +192,7 @@ function describeClosing(
       return `was assumed done by timeout ${when}, ${question}${checked}`;
     }
     case 'text':
-      return `was closed by its text alone ${when}: no tool call of it succeeded${checked}`;
+      return `was closed by its text alone ${when}: no tool call of it succeeded`;
     case 'person':
     case 'agent':
       return `was closed by ${actorName(event.by)} ${when}`;
@@ -207,6 +204,9 @@ function describeClosing(
       return event.by satisfies never;
   }
 }
+
+const describeProof = ({ proof }: EventOf<'step.completed'>): string =>
+  proof === undefined ? '' : proof.length === 0 ? ', unproven' : `; to check: ${proof.join('; ')}`;
 
 function describeRefusal(tier: CompletedBy, veto: string, when: string): string {
   if (veto === 'tool_failed') return `was claimed by ${tier} and rejected ${when} because a tool had just failed`;

@@ -1,11 +1,12 @@
-import { getOwn, mapGet } from '../../base/collections.ts';
+import { getOwn, listItems, mapGet } from '../../base/collections.ts';
 import type { MessageFile } from '../../protocol/session/message.ts';
 import type { Step } from '../../protocol/session/plan.ts';
+import { isDaemonBlock, parseUserMessage } from '../../protocol/session/prompt-tags.ts';
 import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
 import type { ResolvedLimits } from '../../protocol/settings/run-options.ts';
 import { sessionFolder } from '../../protocol/workspace/session-names.ts';
 import { textWithoutCommand } from '../messages/commands.ts';
-import { isBareContinue } from '../messages/questions.ts';
+import { isBareContinue, isGoOn } from '../messages/questions.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
 import { fanOutStepOf } from '../plan/fan-out.ts';
 import { executorOf, isBeingWorkedOn } from '../plan/plan-steps.ts';
@@ -40,7 +41,7 @@ export function sendTask(
   const message: ChildMessageContent = {
     text: buildChildTask(session, step, sessionLanguage(session, rules), {
       folder,
-      ...(child && { said: wordsFor(session, child, folder) }),
+      ...(child ? { said: wordsFor(session, child, folder) } : { added: wordsAdded(session, folder) }),
       ...(child?.isOutdated && { isChanged: true }),
     }),
     options: {
@@ -118,11 +119,34 @@ function wordsFor(
   const before = state === 'suspended' ? (undeliveredBefore ?? []) : state === 'over' ? undeliveredBefore : undefined;
   if (!before) return '';
   const since = new Set([...(state === 'over' && run?.isResumed ? [run.message] : []), ...undelivered]);
-  const said = [...since].flatMap((id) => {
+  return wordsIn(
+    messages,
+    [...since].filter((id) => !before.includes(id)),
+    folder,
+  );
+}
+
+/** What people have said since they set the goal of the plan: a child that begins now has to know it. */
+function wordsAdded(session: Session, folder: string | undefined): string {
+  const { conversation, undelivered, messages } = session;
+  const goal = activePlan(session)?.goal.trim();
+  const said = listItems(conversation).flatMap(({ role, content }) => {
+    if (role !== 'user' || !content || isDaemonBlock(content)) return [];
+    const { text, isData } = parseUserMessage(content);
+    return isData || isGoOn(text) ? [] : [text.trim()];
+  });
+  const since = goal === undefined ? -1 : said.lastIndexOf(goal);
+  return [...(since < 0 ? [] : said.slice(since + 1)), wordsIn(messages, undelivered, folder)]
+    .filter((words) => words !== '' && words !== goal)
+    .join('\n\n');
+}
+
+/** The words of people in these messages. What stands in for a message repeats the task. */
+function wordsIn(messages: Session['messages'], ids: readonly string[], folder: string | undefined): string {
+  const said = ids.flatMap((id) => {
     const message = mapGet(messages, id);
-    // What stands in for a message repeats the task.
     const isWords = message && message.as !== 'data' && message.sha256 !== '';
-    if (!isWords || before.includes(id) || isBareContinue(message)) return [];
+    if (!isWords || isBareContinue(message)) return [];
     const files = (message.attachments ?? []).map((path) => pathSeenFrom(folder, path));
     return [textWithoutCommand(message), ...(files.length > 0 ? [`[attached: ${files.join(', ')}]`] : [])];
   });

@@ -5,7 +5,7 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { ASK_USER_TOOL, PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
 import { textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { isDoneMarker } from '../detect/done-markers.ts';
-import { claimStepEvent, filesWrittenInStep, stepResultOf } from '../detect/step-claims.ts';
+import { claimStepEvent, filesWrittenInStep, proofOfStep, stepResultOf } from '../detect/step-claims.ts';
 import { detectStepCompletion, type StepVerdict } from '../detect/step-completion.ts';
 import { type CompletionVeto, findVeto, readStatusTags, type StatusTag } from '../detect/step-tags.ts';
 import { MODE_POLICIES } from '../modes/mode-choice.ts';
@@ -86,6 +86,7 @@ function endEventsByTag(
       evidence,
       result: stepResultOf(turn, open),
       attachments: open === step ? filesWrittenInStep(session) : [],
+      proof: open === step ? proofOfStep(session) : [],
     }),
   ];
 }
@@ -129,6 +130,7 @@ function endEventsByTiers(session: Session, plan: Plan, step: Step, turn: Turn):
       result: stepResultOf(turn, step),
       markers: countDoneMarkers(turn.text),
       attachments: filesWrittenInStep(session),
+      proof: proofOfStep(session),
       ...(to && to.id !== step.id && to.status === 'pending' && { nextStep: to.id }),
     }),
   ];
@@ -200,7 +202,12 @@ function unprovenEvents(session: Session, plan: Plan, step: Step, turn: Turn, ev
     !MODE_POLICIES[plan.mode].requiresToolUse && countDoneMarkers(session.stepHistory.at(-1)?.text ?? '') > 0;
   if (turn.step === step.id && countDoneMarkers(turn.text) > 0 && (insists || isTextOfItsOwn(turn.text)))
     return [
-      claimStepEvent(step, { tier: 'text', evidence: truncate(evidence, 200), result: stepResultOf(turn, step) }),
+      claimStepEvent(step, {
+        tier: 'text',
+        evidence: truncate(evidence, 200),
+        result: stepResultOf(turn, step),
+        proof: [],
+      }),
     ];
   return [{ type: 'step.claimed', step: step.id, tier: 'marker', evidence: truncate(evidence, 200), veto }];
 }

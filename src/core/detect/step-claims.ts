@@ -1,6 +1,7 @@
 import { truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Step, StepCheck } from '../../protocol/session/plan.ts';
+import { proofOfTurns } from '../session/call-proof.ts';
 import { CHECK_TOOL, checkCallKey, hasLastToolFailed } from '../session/internal-calls.ts';
 import type { StepClaim, Turn, TurnCall } from '../session/run-state.ts';
 import type { Session } from '../session/session-state.ts';
@@ -31,10 +32,10 @@ export function nextClaimAction(session: Session, claim: StepClaim): ClaimAction
   return {
     need: 'record',
     events: [
-      completedClaimEvent(
-        claim,
-        checks.some((one) => 'person' in one),
-      ),
+      completedClaimEvent(claim, {
+        byPerson: checks.some((one) => 'person' in one),
+        proof: [...(claim.tier === 'child' ? [] : proofOfStep(session)), ...checks.map((one) => JSON.stringify(one))],
+      }),
     ],
   };
 }
@@ -69,7 +70,7 @@ function refusedClaimEvent({ step, tier }: StepClaim, text: string): Extract<Eve
 
 function completedClaimEvent(
   { step, tier, evidence, result, nextStep, attachments }: StepClaim,
-  byPerson: boolean,
+  { byPerson, proof }: { byPerson: boolean; proof: string[] },
 ): EventBody {
   return {
     type: 'step.completed',
@@ -77,6 +78,7 @@ function completedClaimEvent(
     by: byPerson ? 'person' : tier,
     evidence,
     result,
+    ...((tier !== 'child' || proof.length > 0) && { proof }),
     ...(attachments.length > 0 && { attachments: [...attachments] }),
     ...(nextStep !== undefined && { next_step: nextStep }),
   };
@@ -88,6 +90,8 @@ type CompletionFacts = {
   result: string;
   markers?: number;
   attachments?: string[];
+  /** What can be checked of it; left out where that is known elsewhere. */
+  proof?: string[];
   nextStep?: string;
 };
 
@@ -97,7 +101,7 @@ type CompletionFacts = {
  */
 export function claimStepEvent(
   step: Step,
-  { tier, evidence, result, markers = 0, attachments = [], nextStep }: CompletionFacts,
+  { tier, evidence, result, markers = 0, attachments = [], proof, nextStep }: CompletionFacts,
 ): EventBody {
   const next = nextStep !== undefined && { next_step: nextStep };
   const files = attachments.length > 0 && { attachments };
@@ -112,6 +116,7 @@ export function claimStepEvent(
     result,
     ...(markers > 1 && { markers }),
     ...files,
+    ...(proof && { proof }),
     ...next,
   };
 }
@@ -156,6 +161,13 @@ function plainWords(lines: ShownLine[]): string {
     .replace(/\s+/g, ' ')
     .trim();
 }
+
+/** What a person can check of the current step: its calls that succeeded, those of this answer included. */
+export const proofOfStep = ({ stepHistory, turn }: Pick<Session, 'stepHistory' | 'turn'>): string[] =>
+  proofOfTurns([
+    ...stepHistory.flatMap((trace) => trace.proof ?? []),
+    ...(turn?.calls ?? []).flatMap((call) => (call.ok && call.proof) || []),
+  ]);
 
 /** Files under `work/` that the file tools wrote in the current step, in order. */
 export function filesWrittenInStep({ stepHistory }: Session): string[] {

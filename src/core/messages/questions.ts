@@ -66,8 +66,12 @@ function answerResultText(message: Message, choices: readonly string[], nonce: s
 
 /** Whether a message says "continue" and nothing else. */
 export function isBareContinue(message: Message): boolean {
-  if (message.attachments !== undefined || parseCommand(message)) return false;
-  const intent = classifyIntent(message.text, { planStatus: 'waiting' });
+  return message.attachments === undefined && !parseCommand(message) && isGoOn(message.text);
+}
+
+/** Whether a text says "continue" and nothing else. */
+export function isGoOn(text: string): boolean {
+  const intent = classifyIntent(text, { planStatus: 'waiting' });
   return intent.kind === 'continue' && intent.rest === undefined;
 }
 

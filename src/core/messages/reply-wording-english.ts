@@ -27,11 +27,13 @@ export const ENGLISH_REPLIES = {
     `Unknown command "/${name}".${nearest ? ` Did you mean "/${nearest}"?` : ''} Commands: ${known}.`,
   failedSteps: (steps: string) => `Note: failed: ${steps}`,
   leftOut: (steps: string) => `Note: left out: ${steps}`,
+  noTool: 'Note: no tool call of this plan succeeded. What its steps say is text, and nothing shows that it was done.',
   unproven: (steps: string) => `Note: unproven, because no tool call succeeded and the text is all there is: ${steps}`,
   assumed: (steps: string) => `Note: assumed done, because nothing indicated otherwise: ${steps}`,
   noWork: 'no tool was used in this step.',
   refused: (step: string, why: string) => `Note: the claim that "${step}" is done was rejected: ${why}`,
-  notHeard: 'Child sessions that do its steps do not get it: to tell them, edit their steps in plan.json.',
+  notHeard:
+    'Child sessions that begin from now on get it. Those at work now do not: to tell them, edit their steps in plan.json.',
   joined: 'This message was added to the current run; the reply to that run has the result.',
   kept: 'The model will see this message with the next task, as information only. This sender may not give instructions (setting `senders`).',
   forbidden: (name: string) =>

@@ -5,7 +5,7 @@ import { isByHand } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { stepsToShow } from '../plan/fan-out.ts';
-import { executorOf, isLeftOutByModel, rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
+import { executorOf, isLeftOutByModel, isUnproven, rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
 import { countCompletedSteps } from '../plan/step-graph.ts';
 import { describeBrokenNeeds, skipCauseOf } from '../plan/step-readiness.ts';
 import type { StepCheckpoints } from '../session/run-state.ts';
@@ -121,7 +121,7 @@ export function formatStepLine(
   const how =
     step.completed_by === 'timeout'
       ? ` (${words.assumed})`
-      : step.completed_by === 'text'
+      : isUnproven(step)
         ? ` (${words.unproven})`
         : isByHand(step.completed_by)
           ? ` (${step.status === 'skipped' ? words.leftOut : words.by})`
@@ -208,12 +208,16 @@ type Words = (typeof REPLY_WORDING)[Language];
 export function planNotes(plan: Plan, { status }: RunEndReason, rules: Rules, words: Words): string[] {
   const isDone = status === 'done';
   const assumed = isDone ? plan.steps.filter((step) => step.completed_by === 'timeout').map(shortStep) : [];
-  const unproven = isDone ? plan.steps.filter((step) => step.completed_by === 'text').map(shortStep) : [];
+  const unproven = isDone ? plan.steps.filter(isUnproven).map(shortStep) : [];
   const failed = isDone ? failedParts(plan).map(stepWithReason) : [];
   const leftOut = isDone ? leftOutSteps(plan).map(stepWithReason) : [];
   return [
     ...(assumed.length > 0 ? [words.assumed(firstFew(assumed).join('; '))] : []),
-    ...(unproven.length > 0 ? [words.unproven(firstFew(unproven).join('; '))] : []),
+    ...(unproven.length === 0
+      ? []
+      : plan.steps.some((step) => step.status === 'completed' && !isUnproven(step))
+        ? [words.unproven(firstFew(unproven).join('; '))]
+        : [words.noTool]),
     ...(failed.length > 0 ? [words.failedSteps(firstFew(failed).join('; '))] : []),
     ...(leftOut.length > 0 ? [words.leftOut(firstFew(leftOut).join('; '))] : []),
     ...unknownAgentNotes(plan, rules, words),

@@ -99,6 +99,10 @@ export function omitFields<K extends keyof Step>(step: Step, ...keys: K[]): Step
   return copy;
 }
 
+/** Whether nothing that a person could check shows that a step is done. A step that was only assumed done is that. */
+export const isUnproven = ({ status, proof, completed_by }: Step): boolean =>
+  status === 'completed' && completed_by !== 'timeout' && proof?.length === 0;
+
 /** A step in which a command ended with that status; undefined: none ended by itself. */
 export function withExitStatus(step: Step, exit: number | undefined): Step {
   return exit === undefined ? omitFields(step, 'exit') : { ...step, exit };

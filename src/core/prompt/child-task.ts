@@ -29,6 +29,7 @@ const en = {
     `It was done once, as you may see above, and a person opened it again${comment === '' ? '' : `, saying: ${comment}`}`,
   changed: (text: string) => `The step was changed since you had it. The person also wrote: ${text}`,
   said: (text: string) => `You had this step before. Since then the person wrote: ${text}`,
+  added: (text: string) => `While the plan was being carried out, the person added: ${text}`,
   group: 'It belongs to',
   checks: 'It counts as done when these hold (paths as your tools see them)',
   answer:
@@ -50,6 +51,7 @@ const zh: typeof en = {
   again: (comment) => `它曾经完成过（见上文），现在被重新打开${comment === '' ? '' : `，对方说：${comment}`}`,
   changed: (text) => `这个步骤在交给你之后有改动。对方还说：${text}`,
   said: (text) => `这个步骤以前交给过你。此后对方说：${text}`,
+  added: (text) => `计划执行期间，对方补充说：${text}`,
   group: '它属于',
   checks: '以下各项成立才算完成（路径以你的工具所见为准）',
   answer:
@@ -69,7 +71,12 @@ export function buildChildTask(
   session: Session,
   step: Step,
   language: Language,
-  { folder, said = '', isChanged = false }: { folder?: string | undefined; said?: string; isChanged?: boolean } = {},
+  {
+    folder,
+    said = '',
+    added = '',
+    isChanged = false,
+  }: { folder?: string | undefined; said?: string; added?: string; isChanged?: boolean } = {},
 ): string {
   const words = TASK_WORDING[language];
   const plan = activePlan(session);
@@ -84,6 +91,7 @@ export function buildChildTask(
     ...(notes ? [`${words.notes}: ${notes}`] : []),
     ...session.notices.flatMap((it) => (it.about === 'reopened' && it.step === step.id ? [words.again(it.said)] : [])),
     ...(said === '' ? [] : [isChanged ? words.changed(said) : words.said(said)]),
+    ...(added === '' ? [] : [words.added(added)]),
     ...(folder === undefined ? [] : [words.folder(folder)]),
     `${words.goal}: ${truncate(plan?.goal ?? '', 2000)}`,
     ...(plan ? precedingLines(session, plan, step, { fanOutStep, folder, language }) : []),

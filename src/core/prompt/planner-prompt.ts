@@ -90,6 +90,7 @@ ${PLAN_FORM}
 A step is a text, or an object with "description" and, where needed, "id", "needs" (ids), "agent", "done_when".
 - 3 to 5 steps for most tasks, one where it cannot be split; each of them one piece of work that can be checked.
 - No step that only says "check whether it is needed"; assume the likely and say so in the step.
+- Where a step leaves a file or a command can show that it worked, write "done_when": it is checked. Forms: {"file": "work/x", "matches": "…"}, {"command": "npm test"}, {"url": "…"}.
 - Where figures, files or sources are missing, the first step finds them; never invent them.
 - Write in the language of the message.
 - Where no plan is needed (a greeting, a question you can answer), answer {"answer": "the whole answer"}.`,
@@ -119,6 +120,7 @@ ${PLAN_FORM}
 步骤可以是一段文字，也可以是对象：必须有 "description"，需要时加 "id"、"needs"（步骤的 id）、"agent"、"done_when"。
 - 多数任务 3 到 5 步，不能再分的任务一步；每一步都是可以检查的一件事。
 - 不要写“看看是否需要”这样的步骤；按最可能的情况假设，并写在步骤里。
+- 步骤会留下文件，或有命令能证明它成功时，请写 "done_when"，它会被检查。写法：{"file": "work/x", "matches": "…"}、{"command": "npm test"}、{"url": "…"}。
 - 缺少数据、文件或来源时，第一步先去找；绝不编造。
 - 使用消息的语言。
 - 不需要计划时（问候、能直接回答的问题），回答 {"answer": "完整的回答"}。`,

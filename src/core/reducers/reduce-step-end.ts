@@ -66,7 +66,7 @@ export function endedStep(step: Step, event: EventOf<'step.completed' | 'step.fa
       const { by, evidence } = event;
       const attachments = event.attachments?.length ? event.attachments : undefined;
       const result = by === 'parts' && event.result === '' ? undefined : event.result;
-      return moveStep(step, 'completed', { at, result, completed_by: by, evidence, attachments });
+      return moveStep(step, 'completed', { at, result, completed_by: by, evidence, proof: event.proof, attachments });
     }
     case 'step.failed':
       return moveStep(step, 'failed', { at, error: event.error });

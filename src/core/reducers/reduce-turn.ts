@@ -6,6 +6,7 @@ import { dataBlock, indentContinuation } from '../../protocol/session/prompt-tag
 import { ASK_USER_TOOL, PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
 import { toAssistantMessage, toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
 import { bumpRevision, openSteps, runningStep, updateStep, withExitStatus } from '../plan/plan-steps.ts';
+import { pathUnderWork, proofOfCall, writesFile } from '../session/call-proof.ts';
 import { isAskUserCall, isCheckKey, isListingKey, isSpawnCall } from '../session/internal-calls.ts';
 import {
   addUsage,
@@ -131,16 +132,11 @@ export function appendStepHistory({ run, turn, stepHistory }: Session): Session[
     text: turn.hasClosedStep || turn.unfinished !== undefined ? '' : turn.text,
     tools: turn.calls.map((call) => call.name),
     args: turn.calls.map((call) => call.mainArgument),
-    files: calls
-      .filter((call) => FILE_WRITING_TOOLS.has(call.name))
-      .map((call) => pathUnderWork(run?.folder, call.mainArgument)),
+    files: calls.filter(writesFile).map((call) => pathUnderWork(run?.folder, call.mainArgument)),
+    proof: calls.flatMap((call) => call.proof ?? []),
   };
   return [...stepHistory, trace].slice(-MAX_STEP_HISTORY);
 }
-
-const FILE_WRITING_TOOLS = new Set(['write_file', 'edit_file']);
-const pathUnderWork = (folder: string | undefined, path: string): string =>
-  `work/${folder === undefined ? '' : `${folder}/`}${path.replace(/^(?:\.\/)?(?:work\/)?/, '')}`;
 
 const MAIN_ARGUMENTS = ['path', 'file', 'command', 'url', 'query', 'pattern'] as const;
 
@@ -196,7 +192,9 @@ export function reduceToolCall(
   const state = event.type === 'tool.finished' ? 'finished' : 'interrupted';
   const isQuestion = session.question?.call === call.key;
   const images = event.type === 'tool.finished' && event.images ? { images: event.images } : {};
-  const after = updateCall(session, { ...call, state, ok, outputHead: truncate(output, 400), ...images });
+  const proof = ok && event.type === 'tool.finished' ? proofOfCall(call, event, session.run?.folder) : undefined;
+  const end = { state, ok, outputHead: truncate(output, 400), ...(proof !== undefined && { proof }) } as const;
+  const after = updateCall(session, { ...call, ...end, ...images });
   return {
     ...after,
     conversation: appendItems(

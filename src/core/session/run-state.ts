@@ -125,6 +125,8 @@ export type TurnCall = {
   state: 'asked' | 'started' | 'finished' | 'interrupted';
   replay: 'safe' | 'never';
   ok: boolean;
+  /** What a person can check of it, once it has succeeded. */
+  proof?: string;
   /** First words of its output. */
   outputHead: string;
   /** Images shown to the model once all calls of its answer have ended. */
@@ -138,6 +140,7 @@ export type TurnTrace = {
   args: string[];
   /** Files written by tools, under `work/`. */
   files: string[];
+  proof?: string[];
 };
 
 /** A step claimed as done, and its checks in the order of `done_when`; outdated: a person changed them meanwhile. */
@@ -170,10 +173,7 @@ const NOT_ABOUT_PLAN: ReadonlySet<Notice['about']> = new Set(['browser', 'trunca
 /** Whether it concerns the plan: the plan's next run gets it, a run that leaves the paused plan alone does not. */
 export const isAboutPlan = ({ about }: Notice): boolean => !NOT_ABOUT_PLAN.has(about);
 
-/**
- * Rounds of work on the steps of one plan. A round ends when its step is closed or fails, or after `step_iterations`
- * iterations; it is idle if it completed nothing.
- */
+/** A round of work ends with its step, or after `step_iterations` iterations; it is idle if it completed nothing. */
 export type WorkRounds = {
   endedRounds: number;
   /** How many of the latest rounds in a row were idle. */
@@ -189,19 +189,13 @@ export function endRound({ endedRounds, idleRounds }: WorkRounds, completed: boo
   return { endedRounds: endedRounds + 1, idleRounds: completed ? 0 : idleRounds + 1, iterations: 0 };
 }
 
-/**
- * Counts one more answer in a step. If the round already has `length` iterations without closing anything, it ends
- * first.
- */
+/** Counts one more answer in a step. A round that has `length` iterations without closing anything ends first. */
 export function continueRound(rounds: WorkRounds, length: number): WorkRounds {
   const { iterations, ...after } = rounds.iterations >= length ? endRound(rounds, false) : rounds;
   return { ...after, iterations: iterations + 1 };
 }
 
-/**
- * Up to this many rounds are never stagnation, and this many idle rounds in a row are tolerated (both as in Manus
- * Demo).
- */
+/** Up to this many rounds are never stagnation, and this many idle rounds in a row are tolerated (as in Manus Demo). */
 const MIN_ROUNDS = 5;
 const MAX_IDLE_ROUNDS = 3;
 

@@ -92,10 +92,11 @@ export async function runToolCall(
     if (!result)
       return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why: 'the daemon ended while it ran' }];
     const output = await storeOutput(result.text, store.blobs);
-    const { ok, exit } = result;
+    const { ok, exit, sha256 } = result;
     const images = imagesFromRoot(folderOfWork, result.images);
     const ms = Math.round(clock.elapsed() - began);
-    return [{ type: 'tool.finished', call: call.key, ok, output, ms, ...images, ...(exit !== undefined && { exit }) }];
+    const facts = { ...images, ...(exit !== undefined && { exit }), ...(sha256 !== undefined && { sha256 }) };
+    return [{ type: 'tool.finished', call: call.key, ok, output, ms, ...facts }];
   } catch (error) {
     if (signal.aborted) return [];
     throw error;

@@ -48,9 +48,9 @@ export type ToolSpec = {
 
 /**
  * `exit`: for a command, its exit status; null if it did not end by itself. `images`: shown to a model with vision;
- * paths relative to the call's own `work`.
+ * paths relative to the call's own `work`. `sha256`: of the file that it wrote.
  */
-export type ToolResult = { ok: boolean; text: string; exit?: number | null; images?: ImageFile[] };
+export type ToolResult = { ok: boolean; text: string; exit?: number | null; images?: ImageFile[]; sha256?: string };
 
 export type ToolContext = {
   /** Absolute path of the session's `work/`: all a tool may touch, besides what the person allowed to be read. */

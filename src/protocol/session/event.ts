@@ -129,6 +129,7 @@ const EVENT_SCHEMAS = [
     ms: z.number(),
     images: z.array(ImageFile).optional().describe('Images shown to the model after the output.'),
     exit: z.int().nullish().describe('The exit status of a command; null if it did not end by itself.'),
+    sha256: z.string().optional().describe('Hash of the file it wrote.'),
   }),
   eventSchema('tool.interrupted', {
     call: z.string(),
@@ -206,6 +207,7 @@ const EVENT_SCHEMAS = [
     markers: z.int().optional().describe('Number of markers in this answer, if more than one.'),
     result: z.string(),
     attachments: z.array(z.string()).optional().describe('Files under `work/` that the step wrote.'),
+    proof: z.array(z.string()).optional().describe('As in the plan; empty: it is unproven.'),
     next_step: z.string().optional().describe('The step that the answer named as the next one.'),
   }),
   eventSchema('step.failed', { step: z.string(), error: z.string(), by: Actor }),

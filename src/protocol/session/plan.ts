@@ -79,6 +79,10 @@ export const Step = z.object({
     'What decided that it is done, or skipped; `timeout` means assumed, `text` only its text shows it, since no tool call succeeded.',
   ),
   evidence: z.string().optional().describe('The words that decided it.'),
+  proof: z
+    .array(z.string())
+    .optional()
+    .describe('What can be checked: files with their hashes, exit statuses, addresses. Empty: it is unproven.'),
   error: z.string().optional(),
   progress: StepProgress.optional(),
   needs: z.array(z.string()).optional().describe('Ids of steps that must be completed first.'),

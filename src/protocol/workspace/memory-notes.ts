@@ -18,10 +18,10 @@ export type Notes = {
 
 export const NO_NOTES: Notes = { memory: { workspace: '', session: '' }, user: '', skills: [], withheldTools: [] };
 
-/** A plan or a reply of some session, as a text to search. */
+/** A plan or a reply of some session, or something said in this one, as a text to search. */
 export type SearchDocument = {
   session: string;
-  is: 'plan' | 'reply';
+  is: 'plan' | 'reply' | 'said';
   /** ISO 8601, UTC. */
   at: string;
   /** Id of the plan it is, or belongs to. */

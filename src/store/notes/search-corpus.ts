@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { setImmediate as others } from 'node:timers/promises';
 import { z } from 'zod';
 import { parseFrontMatter } from '../../base/front-matter.ts';
+import { inlineText, StoredText } from '../../protocol/session/log-entry.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import type { SearchDocument } from '../../protocol/workspace/memory-notes.ts';
 import { readRegularFile } from '../fs/file-reads.ts';
@@ -217,4 +218,50 @@ function parseMarkdownReply(text: string): unknown {
   return body === undefined
     ? undefined
     : { status: fields?.['status'], plan: parseOrUndefined(fields?.['plan'] ?? 'null'), text: body };
+}
+
+/** The largest part of an event log that is searched. */
+const MAX_LOG_BYTES = 32 * 1024 * 1024;
+
+const SaidEvent = z.object({
+  seq: z.int(),
+  at: z.string(),
+  type: z.enum(['message.received', 'model.answered', 'tool.finished', 'context.compacted']),
+  body: StoredText.optional(),
+  text: z.string().optional(),
+  output: StoredText.optional(),
+  upto: z.int().optional(),
+});
+type SaidEvent = z.infer<typeof SaidEvent>;
+
+/**
+ * Reports what was said in a session, from its event log: the results of tools, and the messages and answers that the
+ * last compaction has taken from the model's view. Lines that cannot be read are skipped.
+ */
+export async function readSessionWords(
+  { session, folder }: { session: string; folder: string },
+  reading: CorpusOptions,
+  each: (said: SearchDocument) => void,
+): Promise<void> {
+  const budget = openReadBudget(reading);
+  const { events: log, rotated } = sessionPaths(folder);
+  const parts = [...listFiles(rotated).sort(), log].map(
+    (path) => ignoreFsErrors(() => readRegularFile(path, MAX_LOG_BYTES)?.toString()) ?? '',
+  );
+  const events: SaidEvent[] = [];
+  for (const line of parts.flatMap((text) => text.split('\n'))) {
+    await budget.yieldIfDue();
+    if (budget.isOver()) break;
+    if (!/"type":"(?:message\.received|model\.answered|tool\.finished|context\.compacted)"/.test(line)) continue;
+    const parsed = parseJson(line);
+    const event = parsed.ok ? SaidEvent.safeParse(parsed.value).data : undefined;
+    if (event) events.push(event);
+  }
+  const hidden = events.findLast((event) => event.type === 'context.compacted')?.upto ?? 0;
+  for (const { seq, at, type, body, text: answer, output } of events) {
+    const stored = body ?? output;
+    const words = stored ? inlineText(stored) : (answer ?? '');
+    if (words !== '' && (type === 'tool.finished' || seq <= hidden))
+      each({ session, is: 'said', at, archived: false, text: words });
+  }
 }

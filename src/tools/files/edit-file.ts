@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { sha256 } from '../../base/sha256.ts';
 import { diffLines, formatBytes, similarityTo, truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { defineTool, optional, type Tool } from '../common/define-tool.ts';
@@ -50,8 +51,10 @@ export function editFileTool(readAlso: string[]): Tool {
       }
       if (lines.length > 1 && !all) throw new UserError(ambiguous(resolved.displayName, lines));
       if (wouldMixLineEnds(old, replacement, text)) throw new UserError(wrongLineEnds('new', resolved.displayName));
-      await writeWorkFile(resolved, text.split(old).join(replacement), paths);
-      return { ok: true, text: `replaced ${describeLines(lines)} of \`${resolved.displayName}\`` };
+      const changed = text.split(old).join(replacement);
+      await writeWorkFile(resolved, changed, paths);
+      const did = `replaced ${describeLines(lines)} of \`${resolved.displayName}\``;
+      return { ok: true, text: did, sha256: sha256(changed) };
     },
   });
 }

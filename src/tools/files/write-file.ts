@@ -4,6 +4,7 @@ import { access, type FileHandle, lstat, open, rename, rm, writeFile } from 'nod
 import { basename, dirname, extname } from 'node:path';
 import { Readable } from 'node:stream';
 import { z } from 'zod';
+import { sha256 } from '../../base/sha256.ts';
 import { diffLines, formatBytes } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { defineTool, type Tool } from '../common/define-tool.ts';
@@ -31,7 +32,8 @@ export function writeFileTool(readAlso: string[]): Tool {
       const paths = await openWorkPaths(context.work, readAlso);
       const resolved = await paths.resolveForWrite(path);
       const did = await writeWorkFile(resolved, content, paths);
-      return { ok: true, text: `${did} \`${resolved.displayName}\`, ${formatBytes(Buffer.byteLength(content))}` };
+      const text = `${did} \`${resolved.displayName}\`, ${formatBytes(Buffer.byteLength(content))}`;
+      return { ok: true, text, sha256: sha256(content) };
     },
   });
 }

@@ -73,7 +73,7 @@ export function recallTool(recall: Recall): Tool {
   return defineTool({
     name: 'recall',
     description:
-      'Searches the plans and replies of earlier work, in this session and in others, by words. Answers with the session, the ' +
+      'Searches the plans and replies of earlier work, in this session and in others, and what was said in this one before it was left out, by words. Answers with the session, the ' +
       'date, what it was about and the passages that fit.',
     line: 'search plans and replies of all sessions: {query, limit?}',
     args: RECALL_ARGS,

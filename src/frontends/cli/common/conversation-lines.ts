@@ -181,8 +181,9 @@ const STEP_MARKS = {
 function stepLines({ event, session }: ItemOf<'step'>, { assumed, unproven }: typeof EN): Line[] {
   if (event.type === 'step.added') return [];
   const [colour, mark] = STEP_MARKS[event.type];
-  const doubts = new Map(Object.entries({ timeout: ` (${assumed})`, text: ` (${unproven})` }));
-  const note = 'error' in event ? `: ${event.error}` : ('by' in event && doubts.get(event.by)) || '';
+  const isDone = event.type === 'step.completed';
+  const doubt = isDone && (event.by === 'timeout' ? assumed : event.proof?.length === 0 && unproven);
+  const note = 'error' in event ? `: ${event.error}` : doubt ? ` (${doubt})` : '';
   return [[colour, `${mark} ${stepLabel(session, event.step)}${note}`]];
 }
 
