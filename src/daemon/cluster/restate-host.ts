@@ -7,6 +7,7 @@ import { sessionPaths, type Workspace } from '../../store/index.ts';
 import { assertClaim, claimSession } from '../../store/session/session-claim.ts';
 import type { RunSession, SessionHost, SessionLease } from '../host/session-host.ts';
 import { openEngineClient } from './engine-client.ts';
+import { answerHealthChecks, type HealthChecks } from './health-checks.ts';
 
 /** The name of the engine's object; its keys are the names of sessions. */
 export const ENGINE_OBJECT = 'session';
@@ -21,6 +22,7 @@ export type RestateHostOptions = {
   workspace: Pick<Workspace, 'paths' | 'has'>;
   /** Where the engine takes in wakes. */
   engine: URL;
+  /** The health check is answered at the port after this one. */
   listen: { host: string; port: number };
   /** This process: no other one has that name. */
   owner: string;
@@ -177,26 +179,25 @@ async function createServer(
     services: [session],
     logger: (_meta, ...words: unknown[]) => log('debug', `engine: ${words.join(' ')}`),
   });
-  // A health check is answered by the loop that does the work, so a frozen worker fails it. 404 makes the balancer send
-  // no further calls, while those that run go on.
-  const server = http2.createServer(HTTP2_OPTIONS, (request, response) => {
-    if (request.url === '/health') response.writeHead(isFit() ? 200 : 404).end();
-    else handle(request, response);
-  });
+  const server = http2.createServer(HTTP2_OPTIONS, handle);
   const open = new Set<http2.ServerHttp2Session>();
   server.on('session', (one) => {
     open.add(one);
     one.on('close', () => open.delete(one));
   });
+  let health: HealthChecks | undefined;
   return {
-    listen: ({ host, port }: RestateHostOptions['listen']) =>
-      new Promise<void>((resolve, reject) => {
+    async listen({ host, port }: RestateHostOptions['listen']) {
+      await new Promise<void>((resolve, reject) => {
         server.once('error', reject);
         server.listen(port, host, resolve);
-      }),
+      });
+      health = await answerHealthChecks({ host, port: port + 1 }, isFit);
+    },
     async close() {
       server.close();
       for (const one of open) one.destroy();
+      await health?.stop();
     },
   };
 }
