@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { balancerConfig } from '../../src/frontends/agentd/cluster-parts.ts';
 import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
@@ -120,6 +121,16 @@ test('a worker without a gateway, a daemon alone in a workspace of a cluster, an
   const spender = on.launch(['--role', 'gateway', ...engine]);
   expect(await spender.ended).toBe(1);
   expect(spender.stderr()).toContain('Expected no budgets');
+});
+
+test('the configurations in deploy/ have the lines of the balancer that is tested here', () => {
+  const config = balancerConfig({ balancer: 9300, workers: [] });
+  const lines = config.slice(config.indexOf('backend workers')).trim().split('\n');
+  expect(lines.length).toBeGreaterThan(5);
+  for (const name of ['haproxy.cfg', 'haproxy-dns.cfg', 'kubernetes.yaml']) {
+    const text = readFileSync(join('deploy', name), 'utf8');
+    expect(lines.filter((line) => !text.includes(line.trim()))).toEqual([]);
+  }
 });
 
 test('addresses that are none, and a worker without one, are refused as a command line', async () => {

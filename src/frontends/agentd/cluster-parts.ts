@@ -43,8 +43,8 @@ export const engineEnv = ({ ingress, admin, node }: ClusterPorts): NodeJS.Proces
 });
 
 /**
- * The balancer's configuration, as deploy/haproxy.cfg has it for several hosts. A frozen worker still has its connections
- * accepted by the kernel, so its health is asked of the worker itself.
+ * The balancer's configuration, as deploy/haproxy.cfg has it for several hosts. A frozen worker still has its
+ * connections accepted by the kernel, so its health is asked of the worker itself.
  */
 export const balancerConfig = ({ balancer, workers }: Pick<ClusterPorts, 'balancer' | 'workers'>): string => `global
   maxconn 4000
