@@ -6,8 +6,10 @@ import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import { sessionPaths, type Workspace } from '../../store/index.ts';
 import { assertClaim, claimSession } from '../../store/session/session-claim.ts';
 import type { RunSession, SessionHost, SessionLease } from '../host/session-host.ts';
+import type { SpendingOptions } from '../host/spending.ts';
 import { openEngineClient } from './engine-client.ts';
 import { answerHealthChecks, type HealthChecks } from './health-checks.ts';
+import { SPENDING_OBJECT, spendingHandlers } from './shared-spending.ts';
 
 /** The name of the engine's object; its keys are the names of sessions. */
 export const ENGINE_OBJECT = 'session';
@@ -28,6 +30,8 @@ export type RestateHostOptions = {
   owner: string;
   /** Throws if no session can be served on this machine now, as when the workspace is not mounted or read-only here. */
   assertFit: () => void;
+  /** What is counted here for all workers, when the engine asks this one. */
+  usage: SpendingOptions;
   /** Removes expired data of a session that was just closed, under its lease. */
   sweep: (name: string) => Promise<unknown>;
   clock: SessionPorts['clock'];
@@ -86,7 +90,7 @@ export async function openRestateHost(options: RestateHostOptions): Promise<Rest
       );
     return unfit === undefined;
   };
-  const server = await createServer(serve, isFit, log);
+  const server = await createServer(serve, isFit, options);
   return {
     serve(given) {
       run = given;
@@ -165,7 +169,7 @@ function sweepOncePerDay({ sweep, clock, log }: RestateHostOptions): (name: stri
 async function createServer(
   serve: (name: string) => Promise<ServedUntil>,
   isFit: () => boolean,
-  log: SessionPorts['log'],
+  { log, usage }: RestateHostOptions,
 ) {
   addWithResolvers();
   const { createEndpointHandler, handlers, object } = await import('@restatedev/restate-sdk/node');
@@ -175,8 +179,16 @@ async function createServer(
       wake: handlers.object.exclusive(HANDLER_OPTIONS, (ctx: ObjectContext) => wakeSession(ctx, serve)),
     },
   });
+  const { reserve, settle } = spendingHandlers(usage);
+  const spending = object({
+    name: SPENDING_OBJECT,
+    handlers: {
+      reserve: handlers.object.exclusive(HANDLER_OPTIONS, reserve),
+      settle: handlers.object.exclusive(HANDLER_OPTIONS, settle),
+    },
+  });
   const handle = createEndpointHandler({
-    services: [session],
+    services: [session, spending],
     logger: (_meta, ...words: unknown[]) => log('debug', `engine: ${words.join(' ')}`),
   });
   const server = http2.createServer(HTTP2_OPTIONS, handle);
