@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '9e78864d48dd3f1c';
+export const REDUCER_VERSION = '986c132ca20fbf93';
