@@ -46,6 +46,7 @@ export type Cluster = {
   engine: Part;
   gateway: Part;
   workers: Part[];
+  balancer(): Part;
   /** The folder of engine and balancer. */
   folder: string;
   startEngine(): Promise<Part>;
@@ -86,7 +87,7 @@ export async function startCluster({ root, folder, flags, workers: count }: Clus
     return part;
   };
   const cluster: Cluster = {
-    ...{ ports, workers, folder, startEngine, startGateway, startWorker, launch },
+    ...{ ports, workers, folder, balancer: () => balancer, startEngine, startGateway, startWorker, launch },
     engine: await startEngine(),
     gateway: await startGateway(),
     async stop() {

@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ms } from '../bench/numbers.ts';
@@ -91,6 +91,23 @@ async function injected(worker: Part, ...words: string[]): Promise<() => void> {
   return () => void tracer.kill('SIGTERM');
 }
 
+/** A worker that has another machine's identity: what runs there cannot be seen from elsewhere. */
+function otherMachine(root: string, place: number): { wrap: string[] } {
+  const id = join(root, '..', `boot-${place}`);
+  writeFileSync(id, `0000000${place}-1111-4222-8333-444444444444\n`);
+  const inside = `mount --bind ${id} /proc/sys/kernel/random/boot_id && exec "$0" "$@"`;
+  return { wrap: [...OWN_MOUNTS, 'sh', '-c', inside] };
+}
+
+/** The process groups of a session's commands. */
+function groupsOf(folder: string): number[] {
+  const calls = readdirSync(join(folder, 'tools'));
+  return calls
+    .map((call) => join(folder, 'tools', call, 'pid'))
+    .filter((path) => existsSync(path))
+    .map((path) => Number.parseInt(readFileSync(path, 'utf8'), 10));
+}
+
 /** The environment of a process whose clock is off. Without libfaketime the run says so. */
 function skewed(by: string): NodeJS.ProcessEnv {
   const library = execFileSync('sh', ['-c', 'ls /usr/lib/*/faketime/libfaketime.so.1 || true'], {
@@ -117,6 +134,34 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
     worker.signal('SIGCONT');
     await trial.ledger.ended([name]);
     return `${seen}; then it woke up, and nothing it did counted`;
+  },
+  /** Workers of different machines: a lost one's command is awaited by its heartbeat, and nothing runs twice. */
+  async 'other host'(trial) {
+    const { cluster, ledger } = trial;
+    for (const place of cluster.workers.keys()) await restart(cluster, place, otherMachine(trial.root, place));
+    const seen: string[] = [];
+    for (const isWhole of [false, true]) {
+      const name = `host-${tasks++}`;
+      const folder = ledger.task(name, 2, 4);
+      await until(() => ledger.lines(name).length >= 1, `the first line of ${name}`);
+      const worker = cluster.workers.find(({ pid }) => pid === ownerOf(folder));
+      if (!worker) throw new Error('no worker has it');
+      worker.signal('SIGKILL');
+      if (isWhole) for (const group of groupsOf(folder)) process.kill(-group, 'SIGKILL');
+      await ledger.ended([name]);
+      const log = readdirSync(join(folder, 'events')).map((one) => join(folder, 'events', one));
+      const isKnown = !log.some((path) => readFileSync(path, 'utf8').includes('"outcome":"unknown"'));
+      if (isKnown === isWhole) throw new Error(`the end of its command is ${isKnown ? 'known' : 'unknown'}`);
+      seen.push(
+        `${isWhole ? 'with its commands' : 'alone'}: the end of its command is ${isKnown ? 'known' : 'unknown'}`,
+      );
+      await cluster.startWorker(
+        cluster.workers.indexOf(worker),
+        otherMachine(trial.root, cluster.workers.indexOf(worker)),
+      );
+    }
+    for (const place of cluster.workers.keys()) await restart(cluster, place);
+    return `a worker of another machine was lost ${seen.join('; ')}`;
   },
   async stop(trial) {
     const { name, folder, worker, place } = await atWork(trial, 'stop');

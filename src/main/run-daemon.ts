@@ -109,7 +109,8 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const mcp = openMcpPool({ env, sandbox, log, folderOf: workspace.paths.session, logins: workspace.paths.logins });
   const skills = openSkillStore(workspace.paths.skills);
   const budgets = () => currentConfig().budgets;
-  const spending = openBookFor(options.role, { folder: workspace.paths.usage, budgets, clock: realClock, log });
+  const usage = { folder: workspace.paths.usage, budgets, clock: realClock, log };
+  const spending = await openBookFor(options.role, usage);
   const complain = logEachOnce((text) => log('warn', text));
   const open = (name: string, owner: SessionLease) =>
     openSessionWorld(name, {
@@ -126,7 +127,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     clock: realClock,
     disk,
     mostOpen: allowed.sessions,
-    reducers: REDUCER_VERSION,
+    ...{ reducers: REDUCER_VERSION, usage },
     allowNetwork: options.allowNetwork || config.allow_network_fs === true,
     settings: settings.reload,
     settingsStatus: settings.status,

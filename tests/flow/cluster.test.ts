@@ -2,7 +2,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
+import { balancerConfig } from '../../src/frontends/agentd/cluster-parts.ts';
+import { type Ground, ground, inFolder, statusOf, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 
 const STEPS = 8;
@@ -94,6 +95,36 @@ describe.skipIf(missing.length > 0)('a cluster on one machine', () => {
     expect((await on.ctl('log', 'demo', '--json')).includes('recovery.started')).toBe(true);
   });
 
+  test('what the workers spend is counted together: a budget is not overspent by more than one call', async () => {
+    let asked = 0;
+    const usage = { prompt_tokens: 10, completion_tokens: 990, total_tokens: 1000 };
+    const server = await startOpenAI(() => {
+      asked += 1;
+      return { text: 'looking', calls: [{ name: 'list_files', args: '{"path":"."}' }], usage };
+    });
+    onTestFinished(() => server.close());
+    const on = ground();
+    on.config({ limits: { repeats: 0, iterations: 1000 }, budgets: { day: { tokens: 60_000 } } });
+    const daemon = await on.start(['--cluster-dev', '--base-url', server.url, '--model', 'm']);
+    onTestFinished(async () => {
+      daemon.process.kill('SIGTERM');
+      await daemon.ended;
+    });
+    const sessions = Array.from({ length: 6 }, (_, place) => `s${place}`);
+    for (const name of sessions) on.sh(name, 'mkdir -p inbox && echo "look around" > inbox/1.md');
+    const waits = (name: string) =>
+      on.events(name).some((event) => event.type === 'model.failed' && event.kind === 'budget');
+    await until(() => sessions.every(waits), 'every session to wait', 60_000);
+    // The last call may exceed what was held back for it.
+    expect(asked * 1000).toBeLessThanOrEqual(61_000);
+    expect(asked).toBeGreaterThan(3);
+    const counted = await until(
+      () => inFolder(join(on.root, 'usage')).map((day) => readFileSync(join(on.root, 'usage', day), 'utf8'))[0],
+      'the file of the day',
+    );
+    expect(JSON.parse(counted).entries.length).toBe(6);
+  }, 90_000);
+
   test('a stop reaches the call in flight, whatever worker has the session', async () => {
     const { on } = await cluster();
     on.sh('demo', 'mkdir -p inbox && echo "write lines" > inbox/1.md');
@@ -104,7 +135,7 @@ describe.skipIf(missing.length > 0)('a cluster on one machine', () => {
   });
 });
 
-test('a worker without a gateway, a daemon alone in a workspace of a cluster, and budgets are refused', async () => {
+test('a worker without a gateway, and a daemon alone in a workspace of a cluster, are refused', async () => {
   const on = ground();
   const engine = ['--engine', 'http://127.0.0.1:9'];
   const worker = on.launch(['--role', 'worker', ...engine, '--listen', '127.0.0.1:9']);
@@ -116,10 +147,16 @@ test('a worker without a gateway, a daemon alone in a workspace of a cluster, an
   const alone = on.launch();
   expect(await alone.ended).toBe(1);
   expect(alone.stderr()).toContain('is served by a cluster');
-  on.config({ budgets: { day: { tokens: 1000 } } });
-  const spender = on.launch(['--role', 'gateway', ...engine]);
-  expect(await spender.ended).toBe(1);
-  expect(spender.stderr()).toContain('Expected no budgets');
+});
+
+test('the configurations in deploy/ have the lines of the balancer that is tested here', () => {
+  const config = balancerConfig({ balancer: 9300, workers: [] });
+  const lines = config.slice(config.indexOf('backend workers')).trim().split('\n');
+  expect(lines.length).toBeGreaterThan(5);
+  for (const name of ['haproxy.cfg', 'haproxy-dns.cfg', 'kubernetes.yaml']) {
+    const text = readFileSync(join('deploy', name), 'utf8');
+    expect(lines.filter((line) => !text.includes(line.trim()))).toEqual([]);
+  }
 });
 
 test('addresses that are none, and a worker without one, are refused as a command line', async () => {

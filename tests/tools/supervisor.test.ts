@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { bootAndFolderId, callFiles, readExit } from '../../src/tools/process/call-folder.ts';
 import { TAIL_BYTES } from '../../src/tools/process/command-output.ts';
-import { discardIfNeverStarted } from '../../src/tools/process/recover-command.ts';
+import { discardIfNeverStarted, recoverCommand } from '../../src/tools/process/recover-command.ts';
 import { SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
 import { childProgram } from '../support/child-program.ts';
 import { runs, setup } from './tool-setup.ts';
@@ -46,6 +46,40 @@ test('a call whose supervisor has claimed its place may have started, even if it
   fs.rmSync(callFiles(folder).pid);
   expect(discardIfNeverStarted(folder)).toBe(true);
   expect(fs.existsSync(folder)).toBe(false);
+});
+
+/** The folder of a command that another machine runs, or ran. */
+function ofAnotherMachine() {
+  const folder = join(setup().root, 'call');
+  fs.mkdirSync(folder);
+  const files = callFiles(folder);
+  const id = `00000000-1111-4222-8333-444444444444 999:${fs.statSync(folder).ino}`;
+  fs.writeFileSync(files.pid, `4711 (sh) S 1 4711 4711 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 1\n${id}\n`);
+  fs.writeFileSync(files.exit, '');
+  return { folder, files };
+}
+
+test('a command of another machine is awaited while its heartbeat moves, and its result is taken from the files', async () => {
+  const { folder, files } = ofAnotherMachine();
+  const beat = setInterval(() => fs.appendFileSync(files.beat, '.'), 300);
+  onTestFinished(() => clearInterval(beat));
+  const result = recoverCommand(folder, { signal: new AbortController().signal, timeoutMs: 60_000 });
+  const early = await Promise.race([result, new Promise((late) => setTimeout(() => late('waits'), 3000))]);
+  expect(early).toBe('waits');
+  fs.writeFileSync(files.out, 'what it printed\n');
+  fs.writeFileSync(files.synced, '');
+  fs.writeFileSync(files.exit, '0\nwhole\n');
+  expect(await result).toMatchObject({ ending: { how: 'exit', code: 0 }, output: 'what it printed\n' });
+});
+
+test('the end of a command of another machine is unknown once its heartbeat stands still, or if it never had one', async () => {
+  const limits = { signal: new AbortController().signal, timeoutMs: 60_000 };
+  const { folder, files } = ofAnotherMachine();
+  fs.writeFileSync(files.beat, '...');
+  // Its output may not have reached the disk.
+  fs.writeFileSync(files.exit, '0\nwhole\n');
+  expect(await recoverCommand(folder, limits)).toBe(null);
+  expect(await recoverCommand(ofAnotherMachine().folder, limits)).toBe(null);
 });
 
 test('an endless loop is ended by its processor time limit', { timeout: 60_000 }, async () => {

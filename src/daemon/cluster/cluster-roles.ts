@@ -1,4 +1,5 @@
-import { UserError } from '../../base/user-error.ts';
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
 import type { Workspace } from '../../store/index.ts';
 import { assertNoCluster, markAsCluster } from '../../store/session/session-claim.ts';
 import { openSpendingBook, type SpendingBook, type SpendingOptions } from '../host/spending.ts';
@@ -21,7 +22,7 @@ export async function serveAs(
   role: ClusterRole | undefined,
   workspace: Workspace,
   open: OpenPooledSession,
-  options: ServeOptions & { reducers: string },
+  options: ServeOptions & { reducers: string; usage: SpendingOptions },
 ): Promise<ServedWorkspace> {
   const { paths } = workspace;
   if (!role) {
@@ -46,18 +47,9 @@ export async function serveAs(
   });
 }
 
-const NOT_COUNTED =
-  'Expected no budgets, since a cluster does not count yet what its workers spend together. Remove "budgets" from agentd.json and session.json, or serve this workspace with one daemon.';
-
-/** The book of what is spent. In a cluster nothing is written to it, and budgets are refused. */
-export function openBookFor(role: ClusterRole | undefined, options: SpendingOptions): SpendingBook {
+/** The book of what is spent. In a cluster one object of the engine keeps it for all; a gateway calls no model. */
+export async function openBookFor(role: ClusterRole | undefined, options: SpendingOptions): Promise<SpendingBook> {
   if (!role) return openSpendingBook(options);
-  if (options.budgets()) throw new UserError(NOT_COUNTED);
-  return {
-    async reserve({ own }) {
-      if (own || options.budgets()) return { until: null, why: NOT_COUNTED };
-      return { async settle() {} };
-    },
-    async close() {},
-  };
+  const { openSharedBook } = await import('./shared-spending.ts');
+  return openSharedBook(role.engine, `${hostname()}-${randomBytes(4).toString('hex')}`, options);
 }

@@ -6,7 +6,10 @@ import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import { sessionPaths, type Workspace } from '../../store/index.ts';
 import { assertClaim, claimSession } from '../../store/session/session-claim.ts';
 import type { RunSession, SessionHost, SessionLease } from '../host/session-host.ts';
+import type { SpendingOptions } from '../host/spending.ts';
 import { openEngineClient } from './engine-client.ts';
+import { answerHealthChecks, type HealthChecks } from './health-checks.ts';
+import { SPENDING_OBJECT, spendingHandlers } from './shared-spending.ts';
 
 /** The name of the engine's object; its keys are the names of sessions. */
 export const ENGINE_OBJECT = 'session';
@@ -21,11 +24,14 @@ export type RestateHostOptions = {
   workspace: Pick<Workspace, 'paths' | 'has'>;
   /** Where the engine takes in wakes. */
   engine: URL;
+  /** The health check is answered at the port after this one. */
   listen: { host: string; port: number };
   /** This process: no other one has that name. */
   owner: string;
   /** Throws if no session can be served on this machine now, as when the workspace is not mounted or read-only here. */
   assertFit: () => void;
+  /** What is counted here for all workers, when the engine asks this one. */
+  usage: SpendingOptions;
   /** Removes expired data of a session that was just closed, under its lease. */
   sweep: (name: string) => Promise<unknown>;
   clock: SessionPorts['clock'];
@@ -84,7 +90,7 @@ export async function openRestateHost(options: RestateHostOptions): Promise<Rest
       );
     return unfit === undefined;
   };
-  const server = await createServer(serve, isFit, log);
+  const server = await createServer(serve, isFit, options);
   return {
     serve(given) {
       run = given;
@@ -163,7 +169,7 @@ function sweepOncePerDay({ sweep, clock, log }: RestateHostOptions): (name: stri
 async function createServer(
   serve: (name: string) => Promise<ServedUntil>,
   isFit: () => boolean,
-  log: SessionPorts['log'],
+  { log, usage }: RestateHostOptions,
 ) {
   addWithResolvers();
   const { createEndpointHandler, handlers, object } = await import('@restatedev/restate-sdk/node');
@@ -173,30 +179,37 @@ async function createServer(
       wake: handlers.object.exclusive(HANDLER_OPTIONS, (ctx: ObjectContext) => wakeSession(ctx, serve)),
     },
   });
+  const { reserve, settle } = spendingHandlers(usage);
+  const spending = object({
+    name: SPENDING_OBJECT,
+    handlers: {
+      reserve: handlers.object.exclusive(HANDLER_OPTIONS, reserve),
+      settle: handlers.object.exclusive(HANDLER_OPTIONS, settle),
+    },
+  });
   const handle = createEndpointHandler({
-    services: [session],
+    services: [session, spending],
     logger: (_meta, ...words: unknown[]) => log('debug', `engine: ${words.join(' ')}`),
   });
-  // A health check is answered by the loop that does the work, so a frozen worker fails it. 404 makes the balancer send
-  // no further calls, while those that run go on.
-  const server = http2.createServer(HTTP2_OPTIONS, (request, response) => {
-    if (request.url === '/health') response.writeHead(isFit() ? 200 : 404).end();
-    else handle(request, response);
-  });
+  const server = http2.createServer(HTTP2_OPTIONS, handle);
   const open = new Set<http2.ServerHttp2Session>();
   server.on('session', (one) => {
     open.add(one);
     one.on('close', () => open.delete(one));
   });
+  let health: HealthChecks | undefined;
   return {
-    listen: ({ host, port }: RestateHostOptions['listen']) =>
-      new Promise<void>((resolve, reject) => {
+    async listen({ host, port }: RestateHostOptions['listen']) {
+      await new Promise<void>((resolve, reject) => {
         server.once('error', reject);
         server.listen(port, host, resolve);
-      }),
+      });
+      health = await answerHealthChecks({ host, port: port + 1 }, isFit);
+    },
     async close() {
       server.close();
       for (const one of open) one.destroy();
+      await health?.stop();
     },
   };
 }

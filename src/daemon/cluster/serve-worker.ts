@@ -15,7 +15,7 @@ import { openRestateHost, type RestateHostOptions } from './restate-host.ts';
 /** How often open sessions are checked for new files: on a shared file system no watch reports those of other hosts. */
 const CHECK_MS = 500;
 
-export type WorkerOptions = Pick<RestateHostOptions, 'engine' | 'listen'> & { reducers: string };
+export type WorkerOptions = Pick<RestateHostOptions, 'engine' | 'listen' | 'usage'> & { reducers: string };
 
 /**
  * Runs the sessions that the engine gives to this process, until stopped. It owns nothing but them: whatever concerns
@@ -44,7 +44,17 @@ export async function serveWorker(
     ...(options.patienceMs !== undefined && { patienceMs: options.patienceMs }),
   });
   const { sweep } = options;
-  const host = await openRestateHost({ workspace, engine, listen, owner, assertFit, sweep, clock, log });
+  const host = await openRestateHost({
+    workspace,
+    engine,
+    listen,
+    owner,
+    assertFit,
+    usage: options.usage,
+    sweep,
+    clock,
+    log,
+  });
   const sessions = openSessionPool(open, {
     ...{ log, clock, host, isShared: true, maxOpen: options.mostOpen },
     logFingerprint: (name) => logFingerprintOf(sessionPaths(paths.session(name)).events),

@@ -62,24 +62,8 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
     log('warn', `what a model call cost could not be written: ${errorText(error)}`);
 
   async function settle(day: string, call: OpenCall, spent: CallSpent, isDurable: boolean): Promise<void> {
-    const { model = call.model, tokens, cached = 0, cost, ms, isAnswered } = spent;
-    if (isAnswered && cost === null) unpriced.add(model);
-    if (isAnswered && cost !== null) unpriced.delete(model);
-    const isCalled = tokens > 0 || cost === null || cost > 0;
-    days.change(day, (file) => ({
-      ...file,
-      open: file.open.filter(({ id }) => id !== call.id),
-      entries: isCalled
-        ? addToEntries(
-            file.entries,
-            { ...call, model },
-            {
-              ...{ calls: 1, tokens, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 },
-              ...{ ms, unsettled: 0 },
-            },
-          )
-        : file.entries,
-    }));
+    learnPrice(unpriced, call.model, spent);
+    days.change(day, (file) => settleCall(file, call, spent));
     // An answer is not lost for it: what is not written now is written with the next call.
     const saved = days.save(day, isDurable).catch(sayUnwritten);
     if (isDurable) await saved;
@@ -92,10 +76,8 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
         const now = clock.now();
         const states = budgetsOfCall(source, options.budgets(), own, days.month(now), now);
         warnOnce(states);
-        const verdict = judgeBudgets(states);
-        if (verdict.is === 'used up') return refusalOf(verdict.state);
-        const limited = cost === null && unpriced.has(source.model) && states.find(({ kind }) => kind === 'cost');
-        if (limited) return unpricedRefusal(source.model, limited);
+        const verdict = judgeCall(states, source.model, cost === null && unpriced.has(source.model));
+        if (verdict.is === 'refused') return verdict.refusal;
         if (verdict.is === 'room') {
           const call: OpenCall = {
             ...source,
@@ -121,6 +103,37 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
     },
     close: () => days.saveAll().catch(sayUnwritten),
   };
+}
+
+/** Whether a call may start: `busy` until calls in flight have ended. `isUnpriced`: its model reports no cost. */
+export function judgeCall(
+  states: readonly BudgetState[],
+  model: string,
+  isUnpriced: boolean,
+): { is: 'room' | 'busy' } | { is: 'refused'; refusal: SpendingRefusal } {
+  const verdict = judgeBudgets(states);
+  if (verdict.is === 'used up') return { is: 'refused', refusal: refusalOf(verdict.state) };
+  const limited = isUnpriced && states.find(({ kind }) => kind === 'cost');
+  if (limited) return { is: 'refused', refusal: unpricedRefusal(model, limited) };
+  return { is: verdict.is };
+}
+
+/** The day once a call has ended, in flight or not: with what it cost, if it was made at all. */
+export function settleCall(file: UsageFile, call: OpenCall, spent: CallSpent): UsageFile {
+  const { model = call.model, tokens, cached = 0, cost, ms } = spent;
+  const isCalled = tokens > 0 || cost === null || cost > 0;
+  const sums = { calls: 1, tokens, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0, ms, unsettled: 0 };
+  return {
+    ...file,
+    open: file.open.filter(({ id }) => id !== call.id),
+    entries: isCalled ? addToEntries(file.entries, { ...call, model }, sums) : file.entries,
+  };
+}
+
+/** Keeps the set of the models whose last answer had no known cost. */
+export function learnPrice(unpriced: Set<string>, asked: string, { model = asked, cost, isAnswered }: CallSpent): void {
+  if (isAnswered && cost === null) unpriced.add(model);
+  if (isAnswered && cost !== null) unpriced.delete(model);
 }
 
 function refusalOf(state: BudgetState): SpendingRefusal {

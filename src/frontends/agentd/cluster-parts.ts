@@ -43,8 +43,8 @@ export const engineEnv = ({ ingress, admin, node }: ClusterPorts): NodeJS.Proces
 });
 
 /**
- * The balancer's configuration, as deploy/haproxy.cfg has it for several hosts. A frozen worker still has its sockets
- * answered by the kernel, so its health is asked of the worker itself.
+ * The balancer's configuration, as deploy/haproxy.cfg has it for several hosts. A frozen worker still has its
+ * connections accepted by the kernel, so its health is asked of the worker itself.
  */
 export const balancerConfig = ({ balancer, workers }: Pick<ClusterPorts, 'balancer' | 'workers'>): string => `global
   maxconn 4000
@@ -53,7 +53,7 @@ defaults
   timeout connect 1s
   timeout client 25h
   timeout server 25h
-  timeout check 1s
+  timeout check 3s
   retries 3
   option redispatch 1
 frontend engine
@@ -63,23 +63,40 @@ backend workers
   balance leastconn
   option httpchk
   http-check disable-on-404
-  http-check send meth GET uri /health ver HTTP/2 hdr host worker
-  default-server check check-proto h2 inter 500ms fall 2 rise 1 proto h2 on-marked-down shutdown-sessions
-${workers.map((port, n) => `  server worker${n + 1} 127.0.0.1:${port}`).join('\n')}
+  http-check connect proto h1
+  http-check send meth GET uri /health
+  default-server check inter 500ms fall 1 rise 1 proto h2 on-marked-down shutdown-sessions
+${workers.map((port, n) => `  server worker${n + 1} 127.0.0.1:${port} port ${port + 1}`).join('\n')}
 `;
 
-/** Ports that nobody uses now. */
+/** Ports that nobody uses now; so is the one after each worker's, for its health check. */
 export async function freePorts(workers: number): Promise<ClusterPorts> {
-  const servers = await Promise.all(Array.from({ length: 4 + workers }, () => listenAnywhere()));
-  const [ingress = 0, admin = 0, node = 0, balancer = 0, ...others] = servers.map(({ port }) => port);
-  await Promise.all(servers.map(({ close }) => close()));
-  return { ingress, admin, node, balancer, workers: others };
+  const open: OpenPort[] = [];
+  try {
+    const pairs: number[] = [];
+    while (pairs.length < workers) {
+      const first = await listenOn(0);
+      open.push(first);
+      const next = await listenOn(first.port + 1).catch(() => undefined);
+      if (!next) continue;
+      open.push(next);
+      pairs.push(first.port);
+    }
+    const others = await Promise.all(Array.from({ length: 4 }, () => listenOn(0)));
+    open.push(...others);
+    const [ingress = 0, admin = 0, node = 0, balancer = 0] = others.map(({ port }) => port);
+    return { ingress, admin, node, balancer, workers: pairs };
+  } finally {
+    await Promise.all(open.map(({ close }) => close()));
+  }
 }
 
-function listenAnywhere(): Promise<{ port: number; close: () => Promise<void> }> {
+type OpenPort = { port: number; close: () => Promise<void> };
+
+function listenOn(wanted: number): Promise<OpenPort> {
   return new Promise((resolve, reject) => {
     const server = createServer().once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
+    server.listen(wanted, '127.0.0.1', () => {
       const address = server.address();
       const port = typeof address === 'object' ? (address?.port ?? 0) : 0;
       resolve({ port, close: () => new Promise((done) => server.close(() => done())) });

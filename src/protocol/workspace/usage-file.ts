@@ -30,7 +30,7 @@ export const UsageEntry = z.strictObject({
 export type UsageEntry = z.infer<typeof UsageEntry>;
 
 /** A call in flight, with the most it is expected to cost; `cost` is null if that is not known. */
-const OpenCall = z.strictObject({
+export const OpenCall = z.strictObject({
   ...CallOrigin,
   id: z.string(),
   tokens: z.number().min(0),

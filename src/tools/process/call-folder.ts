@@ -16,7 +16,10 @@ export function readSupervisorIdentity(folder: string): SupervisorIdentity | nul
   const pid = Number(stat.split(' ')[0]);
   const start = startTimeIn(stat);
   const [boot = '', id] = mark.split(' ');
-  return end === '' && pid > 1 && start && boot && id === folderId(folder) ? { pid, start, boot } : null;
+  if (end !== '' || !(pid > 1) || !start || !boot || id === undefined) return null;
+  // Another machine knows the same file system by another device number.
+  const isSame = boot === currentBootId() ? id === folderId(folder) : inodeIn(id) === inodeIn(folderId(folder));
+  return isSame ? { pid, start, boot } : null;
 }
 
 /** What identifies the boot and the folder of a supervisor: a copy of the folder does not match. */
@@ -27,6 +30,8 @@ export function isPreparedThisBoot(folder: string): boolean {
   const [boot, id] = readSmallFile(callFiles(folder).boot).split(' ');
   return boot === currentBootId() && id === folderId(folder);
 }
+
+const inodeIn = (id: string): string => id.slice(id.indexOf(':') + 1);
 
 function folderId(folder: string): string {
   const { dev, ino } = fs.statSync(folder, { bigint: true });
@@ -65,7 +70,10 @@ export function runningForMs(folder: string, { start }: SupervisorIdentity): num
   return Math.max(0, Date.now() - fs.statSync(callFiles(folder).pid).mtimeMs);
 }
 
-/** Files in the folder of a call. `boot` and `exit` exist from the start; `cut` if part of the output was not kept. */
+/**
+ * Files in the folder of a call. `boot` and `exit` exist from the start; `cut` if part of the output was not kept.
+ * `beat` grows each second while a supervisor runs that has lost its daemon; `synced`: what that one stored is on disk.
+ */
 export const callFiles = (folder: string) => ({
   boot: join(folder, 'boot'),
   pid: join(folder, 'pid'),
@@ -73,6 +81,8 @@ export const callFiles = (folder: string) => ({
   tail: join(folder, 'tail'),
   exit: join(folder, 'exit'),
   cut: join(folder, 'cut'),
+  beat: join(folder, 'beat'),
+  synced: join(folder, 'synced'),
 });
 
 /** How the command ended, from `exit`. `whole`: all its output was stored. */

@@ -91,7 +91,8 @@ export const RUN_SCRIPT = `
  * (`set -C`: nor if somebody else did). The second runs the command and writes its exit code to `exit`, after what the
  * shell prints about a signal. The third keeps the command's pipe open. A running daemon reads it, and sends `done`
  * once the command has ended; if the daemon dies before that, the third stores the output in files: a beginning and an
- * end, as the daemon would have kept. All ignore those signals to the group that can be ignored. Descriptor 3 is the
+ * end, as the daemon would have kept. Meanwhile `beat` grows each second, which other machines see, and `synced` says
+ * that the output is on disk. All ignore those signals to the group that can be ignored. Descriptor 3 is the
  * daemon's; the command gets none but 0, 1 and 2. Lines on it begin with `$call`, the number given by the fork server,
  * if one forks this for the daemon.
  *
@@ -111,8 +112,13 @@ export const SUPERVISOR_SCRIPT = `${IDENTIFY_SCRIPT}${RUN_SCRIPT} | {
     read -r order <&3 && exit
   fi
   PATH=$PATH:/usr/bin:/bin
+  if [ "$4" = watched ] && read -r first _ <"$1/pid"; then
+    setsid sh -c 'while printf . >>"$1/beat" && kill -0 "$2"; do sleep 1; done' agentd-beat "$1" "$first" \
+      </dev/null >/dev/null 2>&1 3>&- 5>&- &
+  fi
   head -c ${HEAD_BYTES} <&5 >>"$1/out"
   head -c ${MAX_UNREAD_BYTES} <&5 | tail -c ${TAIL_BYTES} >"$1/tail"
+  if [ "$4" = watched ] && sync "$1/out" "$1/tail" 2>/dev/null; then : >"$1/synced"; fi
 }
 printf 'whole\\n' >>"$1/exit"
 `;
