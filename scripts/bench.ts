@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { checkpoints } from './bench/checkpoints.ts';
+import { cluster } from './bench/cluster.ts';
 import { detectionTable } from './bench/detection.ts';
 import { growth } from './bench/growth.ts';
 import { http } from './bench/http.ts';
@@ -16,7 +17,7 @@ import { request } from './bench/request.ts';
 import type { Setting } from './bench/setting.ts';
 import { start } from './bench/start.ts';
 
-const USAGE = `npm run bench -- [overhead | start | growth | recovery | checkpoints | http | request | intent | detection [corpus]] [options]
+const USAGE = `npm run bench -- [overhead | start | growth | recovery | checkpoints | http | request | cluster | intent | detection [corpus]] [options]
   --quick             fewer repetitions and sessions: everything within a minute on a quiet machine
   --all               also what takes very long: 50,000 idle sessions, 100 MB of history
   --profile <folder>  the daemon writes its CPU profiles there, for the browser's developer tools
@@ -43,6 +44,7 @@ const benches: Record<string, (setting: Setting) => Promise<string> | string> = 
   checkpoints,
   http,
   request,
+  cluster,
   intent: intentTable,
   detection: ({ size }) => detectionTable(corpus, { refits: size !== 'quick' }),
 };

@@ -10,10 +10,10 @@ const SHARED = 'zod';
 
 /**
  * The packages that stay in node_modules; all others are inlined with their dependencies, which takes less space and time.
- * Playwright is large and few sessions need it: those who want the browser tool install it themselves. `kerberos` is looked for
- * by what speaks to a proxy that wants it, and is never here.
+ * Few need Playwright, which is large, and what reads and sends mail: those who want the browser tool or the mail channel install
+ * them. `kerberos` is looked for by what speaks to a proxy that wants it, and is never here.
  */
-const KEPT = ['playwright-core', 'kerberos'];
+const KEPT = ['playwright-core', 'kerberos', 'imapflow', 'nodemailer', 'mailparser'];
 /** What the library keeps besides: its users pass its schemas to their own zod. */
 const KEPT_BY_LIBRARY = [...KEPT, SHARED];
 

@@ -1,10 +1,12 @@
 import * as fs from 'node:fs';
 import { errorText } from '../base/user-error.ts';
 import { type OwedReader, openOwedReader } from '../client/actions/owed.ts';
+import { openPushFiles } from '../client/sessions/push-files.ts';
 import { type NoticeOptions, startNotices } from '../daemon/notices/notice-service.ts';
 import type { Clock, SessionPorts } from '../engine/ports/session-ports.ts';
 import type { NoticeBody } from '../protocol/session/notice-file.ts';
 import type { Config } from '../protocol/settings/config.ts';
+import type { NotifyEmail } from '../protocol/settings/notify.ts';
 import type { OwedFile, OwedItem } from '../protocol/workspace/owed-file.ts';
 import { replaceFile } from '../store/fs/replace-file.ts';
 import type { WorkspacePaths } from '../store/index.ts';
@@ -98,13 +100,35 @@ export function startTelling({
   ...given
 }: Omit<OwedWriterOptions, 'paths' | 'onItems'> & Pick<NoticeOptions, 'workspace' | 'env'> & { config: () => Config }) {
   const { clock, log } = given;
+  const browsers = openPushFiles(workspace.paths);
   const notices = startNotices({
     ...{ workspace, env, clock, log },
     began: new Date(clock.now().getTime() - process.uptime() * 1000),
     targets: () => config().notify ?? [],
+    browsers: browsers.list,
+    ways: {
+      env,
+      sendMail: mailNotice,
+      pushKeys: browsers.keys,
+      contact: () => contactOf(config().public_url),
+      retire: (endpoint) => browsers.retire(endpoint, clock.now()),
+    },
     linkTo: (session, call) => linkToCall(workspace.paths, config().public_url, session, call),
   });
   return { notices, owed: startOwedFile({ ...given, paths: workspace.paths, onItems: notices.takeOwed }) };
+}
+
+/** Push services want an address of whoever sends; some refuse one that cannot be. */
+const contactOf = (url: string | undefined): string => (url?.startsWith('https:') ? url : 'mailto:agentd@example.org');
+
+async function mailNotice(
+  { from, to, smtp, user = from }: NotifyEmail,
+  password: string | undefined,
+  { id, ...mail }: { id: string; subject: string; text: string },
+): Promise<void> {
+  const { sendMail } = await import('../frontends/channels/email.ts');
+  const messageId = `<${id}@${from.slice(from.lastIndexOf('@') + 1)}>`;
+  await sendMail(smtp, { user, password }, { ...mail, from, to, messageId });
 }
 
 /** The link that shows a waiting call and takes its answer; undefined if there is no public address. */

@@ -3,6 +3,7 @@ import type { SessionPorts } from '../engine/ports/session-ports.ts';
 import type { SessionStore } from '../engine/ports/store-ports.ts';
 import type { Toolbox } from '../engine/ports/tool-ports.ts';
 import { EventBody } from '../protocol/session/event.ts';
+import { channelSecret } from '../protocol/settings/channels.ts';
 import type { Config, Settings } from '../protocol/settings/config.ts';
 import { SECRET_NAME_PATTERN, VARIABLE_REFERENCE } from '../protocol/settings/env-variable.ts';
 import type { McpServer } from '../protocol/settings/mcp-config.ts';
@@ -199,8 +200,10 @@ export function findSecrets(
     ...modelsOf(layer).map(({ api_key_env: name }) => name),
     'search' in layer ? layer.search?.api_key_env : undefined,
     ...(layer.secrets ?? []),
-    ...('notify' in layer ? (layer.notify ?? []) : []).flatMap(({ url_env, secret_env }) => [url_env, secret_env]),
-    ...('channels' in layer ? Object.values(layer.channels ?? {}) : []).map(({ token_env }) => token_env),
+    ...('notify' in layer ? (layer.notify ?? []) : []).flatMap(({ url_env, secret_env, email }) => [
+      ...[url_env, secret_env, email?.password_env],
+    ]),
+    ...('channels' in layer ? Object.values(layer.channels ?? {}) : []).map(channelSecret),
     ...Object.values(layer.mcpServers ?? {}).flatMap(secretVariables),
   ]);
   const named = [...DEFAULT_KEY_VARIABLES, ...variables].flatMap((name) => {

@@ -47,7 +47,7 @@ test('an idle session is counted without loading the reducers; one with new even
   expect(JSON.parse(idle.out).sessions).toEqual({ total: 1, completed: 1 });
   expect(idle.sources.filter((file) => REDUCERS.test(file) || EVENT_FORMATS.test(file))).toEqual([]);
 
-  // To where a snapshot of an earlier moment would leave it: the record has gone on since.
+  // To where a snapshot of an earlier moment would leave it: the event log has gone on since.
   expect((await ctl(['send', 'demo', '1. Fail: `false`', '--wait'])).code).not.toBe(0);
   again.kill('SIGKILL');
   await end;
@@ -79,8 +79,10 @@ test('every file that a built program finds by its own place is there', () => {
 
 /** Asked for, and done without, where a proxy wants Kerberos. */
 const OPTIONAL = 'kerberos';
+/** Installed by those who want what they are for. */
+const PEERS = ['imapflow', 'mailparser', 'nodemailer', 'playwright-core'];
 
-test('the built programs import no package but the one that the browser tool needs; the library zod besides', () => {
+test('the built programs import no package but those that the browser tool and mail need; the library zod besides', () => {
   const { dependencies, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, object>;
   const imported = (of: (name: string) => boolean) => {
     const built = readdirSync('dist', { recursive: true, encoding: 'utf8' });
@@ -95,12 +97,9 @@ test('the built programs import no package but the one that the browser tool nee
     return [...new Set(names)].filter((name) => !isBuiltin(name) && name !== OPTIONAL);
   };
   const isLibrary = (name: string) => name === 'index.js' || name.startsWith('library/');
-  expect(imported((name) => !isLibrary(name))).toEqual(['playwright-core']);
+  expect(imported((name) => !isLibrary(name)).sort()).toEqual(PEERS);
   expect(imported(isLibrary)).toEqual(['zod']);
-  expect([dependencies, peerDependencies].map((names) => Object.keys(names ?? {}))).toEqual([
-    ['zod'],
-    ['playwright-core'],
-  ]);
+  expect([dependencies, peerDependencies].map((names) => Object.keys(names ?? {}))).toEqual([['zod'], PEERS]);
 });
 
 test('each package that is inlined has its licence in the notices', () => {

@@ -106,8 +106,8 @@ async function openSetup(browser: Browser, script: ScriptEntry[]): Promise<PageS
 function watchFaults(context: BrowserContext, url: string): void {
   context.on('weberror', (error) => expect.soft(String(error.error())).toBe(''));
   context.on('console', (message) => {
-    // A refused or lost request is logged by the browser itself.
-    if (/^Failed to load resource/.test(message.text())) return;
+    // A refused or lost request is logged by the browser itself, and that private windows take no pushes.
+    if (/^Failed to load resource|support the Push API in incognito mode/.test(message.text())) return;
     if (message.type() === 'error' || message.type() === 'warning') expect.soft(message.text()).toBe('');
   });
   context.on('request', (request) => expect.soft(request.url().startsWith(`${url}/`), request.url()).toBe(true));
@@ -170,7 +170,7 @@ const CUT_OFF = `[...document.querySelectorAll('body *')].flatMap((one) => {
   const isWider = hides(overflowX) && textOverflow !== 'ellipsis' && one.scrollWidth > one.clientWidth + 1;
   const isHigher = hides(overflowY) && one.scrollHeight > one.clientHeight + 1;
   const right = one.matches('svg *') ? 0 : one.getBoundingClientRect().right;
-  const isOutside = right > innerWidth + 1 && !one.parentElement.closest('.graph, .timeline, .table, pre');
+  const isOutside = right > innerWidth + 1 && !one.parentElement.closest('.graph, .table, pre');
   const [text, box] = one.matches('.graph .node') ? [...one.querySelectorAll('text, rect')].map((it) => it.getBBox()).reverse() : [];
   const isOver = text && (text.x + text.width > box.x + box.width || text.y + text.height > box.y + box.height);
   const isSmall = text && one.getBoundingClientRect().width < 1.9 * box.width;

@@ -66,6 +66,7 @@ export function openOwedReader(root: string, paths: WorkspacePaths, configFile?:
         ...(await ofSchedules(paths, now)),
         ...(await ofBudgets(paths, now, configFile)),
         ...ofChannels(paths, now),
+        ...(await ofNotices(paths, now)),
       ];
       return all.map((item) => finish(item, root)).sort((one, other) => RANK[one.needs] - RANK[other.needs]);
     },
@@ -198,6 +199,14 @@ const ofChannels = (paths: WorkspacePaths, now: Date): Item[] =>
     const letters = dead === 0 ? [] : [{ ...at, since: null, why: `${dead} messages of ${name} were not delivered` }];
     return [...(is === 'deaf' || is === 'ended' ? [{ ...at, why: why[is] }] : []), ...letters];
   });
+
+async function ofNotices(paths: WorkspacePaths, now: Date): Promise<Item[]> {
+  if (!fs.existsSync(paths.notices) && !fs.existsSync(paths.push)) return [];
+  const { noticeFaults } = await import('../sessions/push-files.ts');
+  return noticeFaults(paths, now).map((fault) => ({
+    ...{ kind: 'notice', needs: 'repair', session: null, help: ['config', 'show'], ...fault },
+  }));
+}
 
 /** What the running daemon has found that no file shows: MCP servers that are gone. */
 export function owedToDaemon(paths: WorkspacePaths): OwedItem[] {

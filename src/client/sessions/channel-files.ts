@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto';
+import { createHash, randomInt } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { InvalidArgument, UserError } from '../../base/user-error.ts';
@@ -45,6 +45,9 @@ export type ChannelFiles = {
   newCode(account: { id: string; label: string }, now: Date): Promise<PairingCode | undefined>;
   conversations(): ChannelConversation[];
   writeConversation(conversation: ChannelConversation): Promise<void>;
+  /** What a service notes of a conversation, in its own terms; undefined if there is nothing. */
+  readRecord(conversation: string): unknown;
+  writeRecord(conversation: string, content: object): Promise<void>;
   /** Keeps what cannot be delivered; of these the newest stay. */
   bury(letter: Omit<ChannelDeadLetter, 'version' | 'at'>, now: Date): Promise<void>;
   /** Paths, oldest first. */
@@ -114,6 +117,8 @@ export function openChannelFiles(paths: WorkspacePaths, name: string): ChannelFi
         (file) => (file.endsWith('.json') && readJson(ChannelConversation, at('conversations', file))) || [],
       ),
     writeConversation: (one) => save(at('conversations'), `${fileNameOf(one.session)}.json`, one),
+    readRecord: (key) => readJson(ChannelMark.shape.mark, at('records', `${fileNameOf(key)}.json`)),
+    writeRecord: (key, content) => save(at('records'), `${fileNameOf(key)}.json`, content),
     async bury(letter, now) {
       const file = `${now.toISOString().replace(/\D/g, '')}-${fileNameOf(letter.id)}.json`;
       await save(at('dead'), file, { ...letter, version: 1, at: now.toISOString() });
@@ -124,18 +129,25 @@ export function openChannelFiles(paths: WorkspacePaths, name: string): ChannelFi
       listNames(at('dead'))
         .sort()
         .map((file) => at('dead', file)),
-    lock() {
-      ensureFolderDurably(folder);
-      const fd = openLockFile({ ...paths, lock: at('lock') });
-      if (tryLockFile(fd).is !== 'held') return () => fs.closeSync(fd);
-      fs.closeSync(fd);
-      const pid = readJson(ChannelState, at('state.json'))?.pid;
-      throw new UserError(`The channel ${name} is run by another process already${pid ? `: ${pid}` : ''}.`);
-    },
+    lock: () => lockChannel(paths, name, folder),
   };
 }
 
-const fileNameOf = (text: string): string => text.replace(/[^\p{L}\p{N}._=~-]/gu, '_').slice(0, 80);
+function lockChannel(paths: WorkspacePaths, name: string, folder: string): () => void {
+  ensureFolderDurably(folder);
+  const fd = openLockFile({ ...paths, lock: join(folder, 'lock') });
+  if (tryLockFile(fd).is !== 'held') return () => fs.closeSync(fd);
+  fs.closeSync(fd);
+  const pid = readJson(ChannelState, join(folder, 'state.json'))?.pid;
+  throw new UserError(`The channel ${name} is run by another process already${pid ? `: ${pid}` : ''}.`);
+}
+
+/** Two texts never share a name: one that is long, or has other signs, ends in a hash. */
+function fileNameOf(text: string): string {
+  const plain = text.replace(/[^\p{L}\p{N}._=~-]/gu, '_');
+  const hash = () => createHash('sha256').update(text).digest('hex').slice(0, 16);
+  return plain === text && text.length <= 80 ? text : `${plain.slice(0, 60)}-${hash()}`;
+}
 
 function readJson<T>(schema: { safeParse(value: unknown): { data?: T | undefined } }, path: string): T | undefined {
   const parsed = parseJson(readTextFile(path) ?? '');

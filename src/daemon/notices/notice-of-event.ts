@@ -35,6 +35,13 @@ function ofApproval(session: string, event: EventOf<'approval.asked'>): NoticeBo
   };
 }
 
+/** What does not wait any more since an event: a call that was answered, or a question. `call`: null for a question. */
+export function settledBy(name: string, event: Event): Array<{ session: string; call: number | null }> {
+  const session = readableName(name);
+  if (event.type === 'approval.answered') return event.id === undefined ? [] : [{ session, call: event.id }];
+  return event.type === 'run.started' || event.type === 'run.resumed' ? [{ session, call: null }] : [];
+}
+
 /** A notice of something that is owed. Its id is the same as long as it stays owed for the same reason. */
 export function noticeOfOwed(item: OwedItem, now: Date): NoticeBody {
   const { session, why, help } = item;

@@ -1,13 +1,15 @@
 import { errorText } from '../../base/user-error.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
-import type { NoticeBody, NoticesRead } from '../../protocol/session/notice-file.ts';
+import type { NoticeBody, NoticesRead, PushSubscription } from '../../protocol/session/notice-file.ts';
 import type { NotifyTarget } from '../../protocol/settings/notify.ts';
 import type { OwedItem } from '../../protocol/workspace/owed-file.ts';
 import { readEventLog } from '../../store/event-log/log-reader.ts';
 import { statIfExists } from '../../store/fs/file-reads.ts';
 import { parentSessionOf, sessionPaths, type Workspace } from '../../store/index.ts';
-import { noticeOf, noticeOfOwed, owedId } from './notice-of-event.ts';
-import { deliverDue, type NoticeQueue, openNoticeQueue, receiversOf, wants } from './notice-queue.ts';
+import { deliverDue, receiversOf, type Settled, settle, wants } from './notice-delivery.ts';
+import { noticeOf, noticeOfOwed, owedId, settledBy } from './notice-of-event.ts';
+import { type NoticeQueue, openNoticeQueue } from './notice-queue.ts';
+import type { WaysOut } from './notice-ways.ts';
 
 const LOOK_EVERY_MS = 2000;
 /** With very many sessions looking takes at most this share of the time. */
@@ -17,6 +19,9 @@ const MAX_WAIT_MS = 10_000;
 export type NoticeOptions = {
   workspace: Pick<Workspace, 'paths' | 'listSessions'>;
   targets: () => readonly NotifyTarget[];
+  /** The browsers that take notices. */
+  browsers: () => readonly PushSubscription[];
+  ways: WaysOut;
   env: NodeJS.ProcessEnv;
   /** When the daemon began: the first notices are of what happened since, if somebody was to be notified then. */
   began: Date;
@@ -52,11 +57,12 @@ export function startNotices(options: NoticeOptions): NoticeService {
     const began = clock.elapsed();
     let took = 0;
     try {
-      if (options.targets().length > 0) {
-        await reader.read();
+      const { receivers, faults } = allReceivers(options);
+      if (receivers.length + faults.length > 0) {
+        const settled = await reader.read();
         took = clock.elapsed() - began;
-        const { receivers, faults } = receiversOf(options.targets(), options.env);
-        const fault = await deliverDue(queue, receivers, clock);
+        await settle(queue, receivers, settled, clock.now());
+        const fault = await deliverDue(queue, receivers, clock, options.ways);
         sayOnce(faults[0] ?? fault);
       }
     } catch (error) {
@@ -81,6 +87,8 @@ export function startNotices(options: NoticeOptions): NoticeService {
   };
 }
 
+const allReceivers = ({ targets, browsers, env }: NoticeOptions) => receiversOf(targets(), browsers(), env);
+
 /**
  * Reads what is new in each event log, writes each notice durably, then notes up to where it has read: a crash in
  * between makes the same notice with the same id again.
@@ -88,12 +96,13 @@ export function startNotices(options: NoticeOptions): NoticeService {
 function openNoticeReader(options: NoticeOptions, queue: NoticeQueue) {
   const { workspace, clock, log } = options;
   const sizes = new Map<string, string>();
-  const began = options.targets().length > 0 ? options.began : undefined;
+  const began = options.targets().length + options.browsers().length > 0 ? options.began : undefined;
+  let settled: Settled[] = [];
   let marks: NoticesRead | undefined;
   let owed: readonly OwedItem[] | undefined;
 
   async function enqueue(session: string | null, notice: NoticeBody): Promise<void> {
-    const { receivers } = receiversOf(options.targets(), options.env);
+    const { receivers } = allReceivers(options);
     const to = receivers
       .filter((one) => wants(one, notice))
       .map(({ id }) => ({ target: id, tries: 0, next_at: clock.now().toISOString() }));
@@ -107,8 +116,9 @@ function openNoticeReader(options: NoticeOptions, queue: NoticeQueue) {
     const stat = statIfExists(paths.events);
     const size = `${stat?.ino} ${stat?.size}`;
     if (!stat || sizes.get(name) === size) return false;
-    const { notices, mark } = await newNotices(name, paths, read);
+    const { notices, over, mark } = await newNotices(name, paths, read);
     for (const notice of notices) await enqueue(name, notice);
+    settled.push(...over);
     sizes.set(name, size);
     if (mark) read.sessions[name] = mark;
     return mark !== undefined;
@@ -128,7 +138,9 @@ function openNoticeReader(options: NoticeOptions, queue: NoticeQueue) {
     takeOwed(items: readonly OwedItem[]): void {
       owed = items;
     },
-    async read(): Promise<void> {
+    /** Returns what does not wait any more. */
+    async read(): Promise<Settled[]> {
+      settled = [];
       const since = (began ?? clock.now()).toISOString();
       marks ??= queue.readMarks() ?? { version: 1, since, sessions: {}, owed: [] };
       let isChanged = false;
@@ -145,6 +157,7 @@ function openNoticeReader(options: NoticeOptions, queue: NoticeQueue) {
       for (const name of Object.keys(marks.sessions)) if (!there.has(name)) delete marks.sessions[name];
       isChanged = (await readOwed(marks)) || isChanged;
       if (isChanged) await queue.writeMarks(marks);
+      return settled;
     },
   };
 }
@@ -153,6 +166,7 @@ function openNoticeReader(options: NoticeOptions, queue: NoticeQueue) {
 async function newNotices(name: string, paths: ReturnType<typeof sessionPaths>, { since, sessions }: NoticesRead) {
   const known = Object.hasOwn(sessions, name) ? sessions[name] : undefined;
   const notices: NoticeBody[] = [];
+  const over: Settled[] = [];
   let at = known?.at ?? since;
   const before = at;
   let isNew = (time: string): boolean => known !== undefined || time >= before;
@@ -161,10 +175,11 @@ async function newNotices(name: string, paths: ReturnType<typeof sessionPaths>, 
     at = event.at;
     const notice = noticeOf(name, parentSessionOf(name) !== undefined, event);
     if (notice) notices.push(notice);
+    over.push(...settledBy(name, event));
   };
   const first = known ? await readEventLog(paths, take, known.mark) : 'unfit';
   // A log that was replaced, or whose oldest events are gone, is read from its oldest one.
   if (known && first === 'unfit') isNew = (time) => time > before;
   const extent = first === 'unfit' ? await readEventLog(paths, take, 'oldest') : first;
-  return { notices, mark: extent === 'unfit' ? undefined : { mark: extent.mark, at } };
+  return { notices, over, mark: extent === 'unfit' ? undefined : { mark: extent.mark, at } };
 }

@@ -52,7 +52,8 @@ export type Channel = {
     file: { key: string; name: string; content: Blob },
     signal: AbortSignal,
   ): Promise<string>;
-  edit(conversation: string, handle: string, out: Omit<Outgoing, 'key'>, signal: AbortSignal): Promise<void>;
+  /** Left out where messages cannot be changed; the progress of the plan is not shown then. */
+  edit?(conversation: string, handle: string, out: Omit<Outgoing, 'key'>, signal: AbortSignal): Promise<void>;
 };
 
 /** What everything that belongs to one channel uses. */
@@ -103,6 +104,10 @@ export async function requestService(
     throw new ChannelFault(`the service cannot be reached: ${cause}`);
   }
 }
+
+/** The fault of a file that is larger than its service or this channel allows. */
+export const tooLarge = (bytes: number | null, most: number): ChannelFault =>
+  new ChannelFault(`it has ${bytes} bytes, and at most ${most} are taken here`, { isFinal: true });
 
 /** The bytes of a file at a service. Throws `ChannelFault`. */
 export async function* readPieces(answer: Response): AsyncGenerator<Uint8Array> {

@@ -182,7 +182,7 @@ function openOffers(
     await save();
     const text = splitText(`${found.text}\n${how}`, channel.maxChars).at(-1) ?? how;
     // Only how it looks: what an old button does is decided when it is pressed.
-    await channel.edit(state.conversation, found.handle, { text, buttons: [] }, signal).catch(() => undefined);
+    await channel.edit?.(state.conversation, found.handle, { text, buttons: [] }, signal).catch(() => undefined);
   }
 
   /** Offers that can no longer be answered. */

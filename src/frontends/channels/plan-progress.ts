@@ -43,7 +43,7 @@ export function startChannelProgress(
     const out = { text, buttons: [] };
     const key = keyOf(name, session, plan.id, `${seq}`);
     const handle = before?.handle ?? (await channel.send(conversation, { ...out, key }, signal));
-    if (before) await channel.edit(conversation, handle, out, signal);
+    if (before) await channel.edit?.(conversation, handle, out, signal);
     // Meanwhile another run may have begun.
     if (mine !== run) return;
     state.progress = { handle, text };
@@ -62,7 +62,7 @@ export function startChannelProgress(
       state.progress = null;
     },
     touch() {
-      if (isOver) return;
+      if (isOver || !channel.edit) return;
       timer ??= setTimeout(due, Math.max(0, shownAt + EDIT_EVERY_MS - performance.now()));
     },
     stop() {

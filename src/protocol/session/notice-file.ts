@@ -28,7 +28,12 @@ export type NoticeBody = z.infer<typeof NoticeBody>;
 export const NoticeFile = z.strictObject({
   version: z.literal(1),
   notice: NoticeBody,
-  to: z.array(z.strictObject({ target: z.string(), tries: z.int().min(0), next_at: z.iso.datetime() })),
+  to: z.array(
+    z.strictObject({
+      ...{ target: z.string(), tries: z.int().min(0), next_at: z.iso.datetime() },
+      sent: z.int().min(1).optional().describe('How often it was accepted, where it is sent again until answered.'),
+    }),
+  ),
   fault: z.string().optional().describe('Why it was not delivered the last time.'),
 });
 export type NoticeFile = z.infer<typeof NoticeFile>;
@@ -41,6 +46,36 @@ export const NoticesRead = z.strictObject({
   owed: z.array(z.string()),
 });
 export type NoticesRead = z.infer<typeof NoticesRead>;
+
+/** A browser that takes notices, as its page names it (RFC 8030, RFC 8291). */
+export const PushSubscription = z.object({
+  endpoint: z
+    .url({ protocol: /^https?$/ })
+    .max(2000)
+    .describe('Where its push service takes messages.'),
+  keys: z.object({
+    p256dh: z
+      .string()
+      .regex(/^[\w-]{87}=?$/)
+      .describe('Its public key.'),
+    auth: z.string().regex(/^[\w-]{22}(?:==)?$/),
+  }),
+});
+export type PushSubscription = z.infer<typeof PushSubscription>;
+
+/** `.agentd/push/<hash>.json`: a browser that was asked to take notices. */
+export const PushFile = z.object({
+  ...{ version: z.literal(1), at: z.iso.datetime(), subscription: PushSubscription },
+  gone_at: z.iso.datetime().optional().describe('When its push service said that it takes nothing any more.'),
+});
+export type PushFile = z.infer<typeof PushFile>;
+
+/** `.agentd/push/keys.json`: by which push services know this workspace. */
+export const PushKeyFile = z.object({
+  ...{ version: z.literal(1), publicKey: z.string() },
+  privateKey: z.object({ kty: z.string(), crv: z.string(), x: z.string(), y: z.string(), d: z.string() }),
+});
+export type PushKeyFile = z.infer<typeof PushKeyFile>;
 
 /** What a link is for: one call of one session, until it expires. */
 export const LinkedCall = z.strictObject({

@@ -7,14 +7,73 @@ const ChannelName = z.string().regex(/^[a-z][a-z0-9-]{0,30}$/, 'expected lower-c
 
 const ServerAddress = z.url({ protocol: /^https?$/, error: 'expected an address with http:// or https://' }).max(2000);
 
+/** The address of a mail server. */
+export const ServerOfMail = (scheme: 'imap' | 'smtp') =>
+  z
+    .url({
+      protocol: new RegExp(`^${scheme}s?$`),
+      error: `expected an address such as ${scheme}s://${scheme}.example.org`,
+    })
+    .max(500)
+    .describe(`${scheme}s:// with TLS, or ${scheme}:// where that begins later (STARTTLS).`);
+
+const PORTS: ReadonlyMap<string, number> = new Map([
+  ['imaps:', 993],
+  ['imap:', 143],
+  ['smtps:', 465],
+  ['smtp:', 587],
+]);
+const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+
+/** Where a mail server is. `mayBePlain`: it is on this machine, where TLS is not demanded. */
+export function mailServerAt(address: string): { host: string; port: number; secure: boolean; mayBePlain: boolean } {
+  const { protocol, hostname, port } = new URL(address);
+  return {
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: Number(port) || (PORTS.get(protocol) ?? 0),
+    secure: protocol.endsWith('s:'),
+    mayBePlain: LOOPBACK.test(hostname),
+  };
+}
+
 /** One chat service, in `agentd.json`. */
-const ChannelSettings = z.strictObject({
-  type: z.literal('telegram'),
-  token_env: EnvVariableName.describe("The variable with the bot's token, from @BotFather."),
-  server: ServerAddress.optional().describe('A Bot API server of your own; default https://api.telegram.org.'),
-});
+const ChannelSettings = z.discriminatedUnion('type', [
+  z.strictObject({
+    type: z.literal('telegram'),
+    token_env: EnvVariableName.describe("The variable with the bot's token, from @BotFather."),
+    server: ServerAddress.optional().describe('A Bot API server of your own; default https://api.telegram.org.'),
+  }),
+  z.strictObject({
+    type: z.literal('matrix'),
+    token_env: EnvVariableName.describe("The variable with the access token of the bot's account."),
+    server: ServerAddress.describe('Its homeserver, such as https://matrix.example.org.'),
+  }),
+  z.strictObject({
+    type: z.literal('email'),
+    ...{ imap: ServerOfMail('imap'), smtp: ServerOfMail('smtp') },
+    address: z.email().describe('The address of the mailbox, from which replies come.'),
+    user: z.string().min(1).max(320).optional().describe('The login, if it is not the address.'),
+    password_env: EnvVariableName.describe('The variable with its password.'),
+    authserv_id: z
+      .string()
+      .regex(/^[\w.-]{1,255}$/)
+      .describe(
+        'The name at the beginning of Authentication-Results in the mails you receive: only mails whose sender that server has verified are taken.',
+      ),
+  }),
+  z.strictObject({
+    type: z.literal('webhook'),
+    port: z.int().min(1).max(65_535).describe('Where messages come in, on this machine alone.'),
+    url: ServerAddress.describe('Where replies are sent.'),
+    secret_env: EnvVariableName.describe('The variable with the key of the signatures, both ways.'),
+  }),
+]);
 
 export type ChannelSettings = z.infer<typeof ChannelSettings>;
+
+/** The variable with the secret of a channel. */
+export const channelSecret = (of: ChannelSettings): string =>
+  of.type === 'email' ? of.password_env : of.type === 'webhook' ? of.secret_env : of.token_env;
 
 /** The chat services of a workspace, by names of your own. */
 export const Channels = z

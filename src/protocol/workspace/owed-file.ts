@@ -16,6 +16,7 @@ export const OwedItem = z.strictObject({
       'server',
       'budget',
       'channel',
+      'notice',
     ])
     .describe('What it is about.'),
   needs: z

@@ -41,10 +41,12 @@ export const workspacePaths = (root: string) => ({
   status: join(root, '.agentd', 'status.json'),
   /** What is owed and not happening, for other programs. */
   owed: join(root, '.agentd', 'owed.json'),
-  /** Notices that are still to be delivered, and up to where event logs were read for them. */
   /** Logins at MCP servers: their tokens. */
   logins: join(root, '.agentd', 'logins'),
+  /** Notices that are still to be delivered, and up to where event logs were read for them. */
   notices: join(root, '.agentd', 'notices'),
+  /** Browsers that take notices, and the keys for it. */
+  push: join(root, '.agentd', 'push'),
   /** Chat services: who runs each, who may write there, and what was sent. */
   channels: join(root, '.agentd', 'channels'),
   /** Crashed daemons and the sessions that may have caused it. */

@@ -2,7 +2,7 @@ import { legible, formatLocalTime as localTime } from '../../../base/strings.ts'
 import { InvalidArgument, UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import type { ChannelCondition, ChannelFiles } from '../../../client/sessions/channel-files.ts';
-import { type ChannelSettings, Channels } from '../../../protocol/settings/channels.ts';
+import { type ChannelSettings, Channels, channelSecret } from '../../../protocol/settings/channels.ts';
 import { Role } from '../../../protocol/workspace/daemon-files.ts';
 import type { Channel } from '../../channels/channel.ts';
 import { defineCommand, type ExitName, formatCommand, JSON_OPTION, openWorkspaceClient } from '../common/command.ts';
@@ -83,7 +83,7 @@ async function run(
 ): Promise<ExitName> {
   const stop = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
-  const opened = await openChannel(settings, process.env);
+  const opened = await openChannel(settings, process.env, files);
   const { runChannel } = await import('../../channels/channel-runner.ts');
   const running = runChannel({ client, name, channel: opened, files, now: () => new Date() }, stop.signal);
   print(`RUNNING ${name}`);
@@ -91,12 +91,33 @@ async function run(
   return 'ok';
 }
 
-async function openChannel(settings: ChannelSettings, env: NodeJS.ProcessEnv): Promise<Channel> {
-  const token = env[settings.token_env];
-  if (!token)
-    throw new UserError(`Expected the token in the variable ${settings.token_env}, got nothing. Set it and try again.`);
-  const { openTelegram } = await import('../../channels/telegram.ts');
-  return openTelegram({ token, ...(settings.server !== undefined && { server: settings.server }) });
+async function openChannel(settings: ChannelSettings, env: NodeJS.ProcessEnv, files: ChannelFiles): Promise<Channel> {
+  const variable = channelSecret(settings);
+  const secret = env[variable];
+  if (!secret)
+    throw new UserError(`Expected the secret in the variable ${variable}, got nothing. Set it and try again.`);
+  switch (settings.type) {
+    case 'telegram': {
+      const { openTelegram } = await import('../../channels/telegram.ts');
+      return openTelegram({ token: secret, ...(settings.server !== undefined && { server: settings.server }) });
+    }
+    case 'matrix': {
+      const { openMatrix } = await import('../../channels/matrix.ts');
+      return openMatrix({ token: secret, server: settings.server });
+    }
+    case 'email': {
+      const { openEmail } = await import('../../channels/email.ts');
+      const { imap, smtp, address, user = address, authserv_id: authserv } = settings;
+      const records = { read: files.readRecord, write: files.writeRecord };
+      return openEmail({ imap, smtp, address, user, authserv, password: secret, records });
+    }
+    case 'webhook': {
+      const { openWebhook } = await import('../../channels/webhook.ts');
+      return openWebhook({ port: settings.port, url: settings.url, secret });
+    }
+    default:
+      return settings satisfies never;
+  }
 }
 
 const WORDS: Record<ChannelCondition['is'], string> = {

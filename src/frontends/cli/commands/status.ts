@@ -52,6 +52,7 @@ const SHOWN_AS_OWED: readonly OwedItem['kind'][] = [
   'schedule',
   'server',
   'channel',
+  'notice',
 ];
 
 /** A faulty schedule is among what is broken. */

@@ -40,17 +40,45 @@ export async function toggleNotifications(): Promise<void> {
   if (notificationState.value === 'on') {
     localStorage.removeItem(STORED);
     const registration = await navigator.serviceWorker.getRegistration();
+    await stopPush(registration).catch(() => {});
     for (const shown of (await registration?.getNotifications()) ?? []) shown.close();
     await registration?.unregister();
   } else if ((await Notification.requestPermission()) === 'granted') {
     localStorage.setItem(STORED, 'on');
-    await register();
+    await startPush();
   }
   notificationState.value = readState();
 }
 
 const register = (): Promise<ServiceWorkerRegistration> =>
   navigator.serviceWorker.register((scripts?.createScriptURL(WORKER) ?? WORKER) as string);
+
+/** Whether the daemon sends to this browser, so that the page need not be open. */
+let isPushed = false;
+
+/** Lets the daemon send to this browser. Where that cannot be, the page shows notifications while it is open. */
+async function startPush(): Promise<void> {
+  await register();
+  try {
+    const { pushManager } = await navigator.serviceWorker.ready;
+    const { publicKey: applicationServerKey } = await requestJson<{ publicKey: string }>('/api/push');
+    const subscription =
+      (await pushManager.getSubscription()) ??
+      (await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey }));
+    await requestJson('/api/push', { method: 'PUT', body: { subscription, active: true } });
+    isPushed = true;
+  } catch {
+    isPushed = false;
+  }
+}
+
+async function stopPush(registration: ServiceWorkerRegistration | undefined): Promise<void> {
+  isPushed = false;
+  const subscription = await registration?.pushManager.getSubscription();
+  if (!subscription) return;
+  await subscription.unsubscribe();
+  await requestJson('/api/push', { method: 'PUT', body: { subscription, active: false } });
+}
 
 /** The states that a person is notified of. */
 const NEEDS_PERSON: ReadonlySet<SessionStanding> = new Set<SessionStanding>([
@@ -66,7 +94,7 @@ const ASKED_FOR = new Set(['asked', 'stopped']);
 
 /** Shows a notification when a session begins to need a person, unless the page is in the foreground. */
 export function startNotifications(): void {
-  if (notificationState.value === 'on') void register().catch(() => {});
+  if (notificationState.value === 'on') void startPush().catch(() => {});
   if (notificationState.value !== 'insecure')
     navigator.serviceWorker.addEventListener('message', ({ data }) => {
       if (typeof data?.session === 'string') goTo(hrefOf(data.session));
@@ -99,6 +127,7 @@ async function update(entry: SessionOverview): Promise<void> {
   const { name, label, title, standing, problem } = entry;
   const isInFront = !document.hidden && document.hasFocus();
   if (isInFront || needOf(entry) === '') return takeBack(name);
+  if (isPushed) return;
   const { run_end: runEnd, question } = await requestJson<SessionView>(sessionPath(name));
   if (standing !== 'waiting' && runEnd && ASKED_FOR.has(runEnd.reason)) return;
   const need = JSON.stringify([standing, problem, runEnd]);

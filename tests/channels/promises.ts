@@ -1,0 +1,141 @@
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { openChannelFiles } from '../../src/client/sessions/channel-files.ts';
+import type { Channel } from '../../src/frontends/channels/channel.ts';
+import { runChannel } from '../../src/frontends/channels/channel-runner.ts';
+import { ground, until } from '../support/daemon.ts';
+
+type SentFile = { name: string; content: string };
+
+/** A service for the promises. Ada is the person who is paired; each person has a private conversation. */
+export type FakeService = {
+  /** Its entry in `channels`. */
+  settings: object;
+  open(files: ReturnType<typeof openChannelFiles>): Channel | Promise<Channel>;
+  /** The account of a person, and their conversation. */
+  account(person: string): string;
+  conversation(person: string): string;
+  write(person: string, text: string, file?: SentFile & { bytes?: number }): void;
+  /** What a person got, in order: the texts of messages, not of edits. */
+  texts(person: string): string[];
+  files(person: string): SentFile[];
+  /** Presses the n-th button of the newest message that has some, from 1; left out where numbers are typed. */
+  press?(person: string, n: number): void;
+  /** Nothing works; or it does again. */
+  setDown(isDown: boolean): void;
+};
+
+/** What every channel promises, tried with one service. */
+export function promises(type: string, start: () => Promise<FakeService>): void {
+  async function chatting(answers: object[], settings: object = {}) {
+    const service = await start();
+    const on = ground();
+    writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
+    on.config({ channels: { [type]: service.settings }, ...settings });
+    await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
+    const client = openClient(on.root);
+    const files = openChannelFiles(client.paths, type);
+    const code = await files.newCode({ id: service.account('ada'), label: 'Ada' }, new Date());
+    await files.pair(code?.code ?? '', { name: 'ada', role: 'approve' }, new Date());
+    const session = client.sessionName(`${type}:${service.conversation('ada')}`);
+    async function run() {
+      const stop = new AbortController();
+      const channel = await service.open(files);
+      const ended = runChannel({ client, name: type, channel, files, now: () => new Date() }, stop.signal);
+      const end = () => {
+        stop.abort();
+        return ended;
+      };
+      onTestFinished(end);
+      await until(() => files.state()?.heard_at ?? undefined, 'that it hears');
+      return end;
+    }
+    const mark = join(on.root, '.agentd/channels', type, 'mark.json');
+    return { service, on, files, run, session, mark };
+  }
+
+  test(`${type}: a stranger gets a code once and is not read; once paired, they are a sender`, async () => {
+    const { service, on, run } = await chatting([{ text: 'Hello Eve.' }]);
+    await run();
+    service.write('eve', 'run rm');
+    service.write('eve', 'hello?');
+    const [text = ''] = await until(() => service.texts('eve').length > 0 && service.texts('eve'), 'the code');
+    const [, code = ''] = /channel pair \w+ (\w{8})/.exec(text) ?? [];
+    await on.ctl('channel', 'pair', type, code, '--as', 'eve');
+    service.write('eve', 'hello');
+    await until(() => service.texts('eve').some((one) => one.includes('Hello Eve.')), 'the reply');
+    expect(service.texts('eve')).toHaveLength(2);
+    const [received, ...more] = on
+      .events(`${type}=3a${openClient(on.root).sessionName(service.conversation('eve'))}`)
+      .filter((one) => one.type === 'message.received');
+    expect([received?.from, more.length]).toEqual(['eve', 0]);
+  });
+
+  test(`${type}: a waiting call is allowed once by what was shown for it, and a file of the reply is sent`, async () => {
+    const { service, on, run, session } = await chatting(
+      [
+        { calls: [{ name: 'shell', args: { command: 'echo hi > note.txt' } }] },
+        { text: 'It is in `note.txt`.' },
+        { text: 'Again.' },
+      ],
+      { permissions: [{ ask: 'shell' }] },
+    );
+    await run();
+    service.write('ada', 'write it');
+    const asked = await until(() => service.texts('ada').find((one) => one.includes('echo hi > note.txt')), 'the call');
+    expect(existsSync(join(on.session(session), 'work/note.txt'))).toBe(false);
+    if (service.press) service.press('ada', 1);
+    else {
+      expect(asked).toMatch(/Reply with a number:\n1 Allow\n2 Always allow .*\n3 Deny/);
+      service.write('ada', '1');
+    }
+    const [file] = await until(() => service.files('ada').length > 0 && service.files('ada'), 'the file');
+    expect(file).toMatchObject({ name: 'note.txt', content: 'hi\n' });
+    const answers = on.events(session).filter((one) => one.type === 'approval.answered');
+    expect(answers).toMatchObject([{ decision: 'allow' }]);
+    if (!service.press) return;
+    service.press('ada', 3);
+    await until(() => service.texts('ada').includes('That is not open any more.'), 'no second answer');
+  });
+
+  test(`${type}: what comes again after a crash is the same message, and no reply is sent twice`, async () => {
+    const { service, on, run, session, mark } = await chatting([
+      { text: 'One.' },
+      { text: 'Two.' },
+      { text: 'Three.' },
+    ]);
+    const saw = (text: string) => service.texts('ada').filter((one) => one.includes(text)).length;
+    const end = await run();
+    await until(() => existsSync(mark) || service.press, 'a mark');
+    if (existsSync(mark)) copyFileSync(mark, `${mark}.old`);
+    service.write('ada', 'first');
+    await until(() => saw('One.') === 1, 'the first reply');
+    service.write('ada', 'second');
+    await until(() => saw('Two.') === 1, 'the second reply');
+    await end();
+    // As after a crash before the mark and the receipts of the second part were written.
+    if (existsSync(`${mark}.old`)) copyFileSync(`${mark}.old`, mark);
+    await run();
+    service.write('ada', 'third');
+    await until(() => saw('Three.') === 1, 'the third reply');
+    expect([saw('One.'), saw('Two.')]).toEqual([1, 1]);
+    expect(on.events(session).filter((one) => one.type === 'message.received')).toHaveLength(3);
+  });
+
+  test(`${type}: while the service is down that is said, and then everything goes through; files come up to a limit`, async () => {
+    const { service, on, files, run, session } = await chatting([{ text: 'Seen.' }]);
+    await run();
+    service.setDown(true);
+    service.write('ada', 'look', { name: 'data.csv', content: 'a,b\n' });
+    await until(() => files.state()?.fault ?? undefined, 'the fault');
+    service.setDown(false);
+    await until(() => service.texts('ada').some((one) => one.includes('Seen.')), 'the reply');
+    expect(readFileSync(join(on.session(session), 'work/uploads/data.csv'), 'utf8')).toBe('a,b\n');
+    await until(() => files.state()?.fault === null, 'no fault');
+    service.write('ada', '', { name: 'big.zip', content: 'x', bytes: 21_000_000 });
+    await until(() => service.texts('ada').some((one) => one.includes('big.zip was not taken')), 'the refusal');
+    expect(on.events(session).filter((one) => one.type === 'message.received')).toHaveLength(1);
+  });
+}
