@@ -79,9 +79,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const secrets = openSecretRedaction(options.env);
   secrets.learn({ model: options.flags });
   secrets.learn(settingsFromEnvironment(options.env));
-  const log = secrets.log(openDaemonLog(options.logLevel, workspacePaths(options.root).log, options.writeLog));
-  // Libraries such as the SDK of MCP warn on the console; in a process of its own these are lines of the log.
-  if (!options.writeLog) console.warn = (...words) => log('warn', format(...words));
+  const log = openLog(options, secrets);
   const workspace = openWorkspace(options.root, {
     now: realClock.now,
     elapsed: realClock.elapsed,
@@ -159,6 +157,13 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
 }
 
 type Log = SessionPorts['log'];
+
+/** Libraries such as the SDK of MCP warn on the console: in a process of its own these are lines of the log. */
+function openLog({ logLevel, root, writeLog }: DaemonOptions, secrets: ReturnType<typeof openSecretRedaction>): Log {
+  const log = secrets.log(openDaemonLog(logLevel, workspacePaths(root).log, writeLog));
+  if (!writeLog) console.warn = (...words) => log('warn', format(...words));
+  return log;
+}
 
 function openDisk({ paths }: Workspace, config: () => Config, log: Log): DiskMonitor {
   return openDiskMonitor({
