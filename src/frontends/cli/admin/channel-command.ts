@@ -59,7 +59,7 @@ export const channel = defineCommand({
 });
 
 /** The channels of the settings. Throws UserError if the settings are invalid. */
-async function readChannels(client: Client): Promise<Channels> {
+export async function readChannels(client: Client): Promise<Channels> {
   const { checkSettingsFile, readSetting } = await import('../../../client/actions/settings-edit.ts');
   const file = { path: client.paths.config, label: 'agentd.json', of: 'workspace' } as const;
   const { fault } = checkSettingsFile(file);
