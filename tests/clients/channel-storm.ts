@@ -102,6 +102,8 @@ export async function storm({ type, settings, secret, account, say, answers, kil
     `${type}: ${wanted.length} of ${MESSAGES} answered in ${Math.round((Date.now() - began) / 1000)} s, ${twice} twice; killed: ${JSON.stringify(kills)}; ${files.state()?.fault ?? 'no fault'}`,
   );
   expect(wanted).toHaveLength(MESSAGES);
+  // Mail servers that try again change the order.
+  if (type === 'email') return expect(got.toSorted()).toEqual(wanted.toSorted());
   if (hasKeys) return expect(got).toEqual(wanted);
   let place = 0;
   for (const text of got) if (text === wanted[place]) place += 1;

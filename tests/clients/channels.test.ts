@@ -29,7 +29,7 @@ foreign(
 );
 
 foreign(
-  'e-mail: 200 mails through OpenSMTPD and Dovecot are answered once each and in order, whatever is killed',
+  'e-mail: 200 mails through OpenSMTPD and Dovecot are answered once each, whatever is killed',
   async (context) => {
     const servers = await startMailServers(context);
     const { imap, smtp } = servers;

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished, type TestContext } from 'vitest';
-import { PYTHON, skip } from './foreign-programs.ts';
+import { PYTHON, run, skip } from './foreign-programs.ts';
 
 /** A port that is free now. */
 async function freePort(): Promise<number> {
@@ -218,10 +218,11 @@ export async function startMailServers(context: TestContext) {
   return {
     imap,
     smtp,
-    /** Dovecot: its connections break, and what OpenSMTPD could not deliver meanwhile waits there. */
+    /** Dovecot: its connections break, and what OpenSMTPD could not deliver meanwhile it tries again. */
     async kill(): Promise<void> {
       await boxes.end('SIGTERM');
       await boxes.start();
+      await run('/usr/sbin/smtpctl', ['schedule', 'all']);
     },
   };
 }

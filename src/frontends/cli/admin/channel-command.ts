@@ -115,6 +115,10 @@ async function openChannel(settings: ChannelSettings, env: NodeJS.ProcessEnv, fi
       const { openWebhook } = await import('../../channels/webhook.ts');
       return openWebhook({ port: settings.port, url: settings.url, secret });
     }
+    case 'chat-sdk': {
+      const { openChatSdk } = await import('../../channels/chat-sdk.ts');
+      return openChatSdk({ adapter: settings.adapter, options: settings.options ?? {} });
+    }
     default:
       return settings satisfies never;
   }
