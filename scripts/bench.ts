@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { checkpoints } from './bench/checkpoints.ts';
+import { cluster } from './bench/cluster.ts';
 import { detectionTable } from './bench/detection.ts';
 import { growth } from './bench/growth.ts';
 import { http } from './bench/http.ts';
@@ -15,7 +16,7 @@ import { recovery } from './bench/recovery.ts';
 import type { Setting } from './bench/setting.ts';
 import { start } from './bench/start.ts';
 
-const USAGE = `npm run bench -- [overhead | start | growth | recovery | checkpoints | http | intent | detection [corpus]] [options]
+const USAGE = `npm run bench -- [overhead | start | growth | recovery | checkpoints | http | cluster | intent | detection [corpus]] [options]
   --quick             fewer repetitions and sessions: everything within a minute on a quiet machine
   --all               also what takes very long: 50,000 idle sessions, 100 MB of history
   --profile <folder>  the daemon writes its CPU profiles there, for the browser's developer tools
@@ -41,6 +42,7 @@ const benches: Record<string, (setting: Setting) => Promise<string> | string> = 
   recovery,
   checkpoints,
   http,
+  cluster,
   intent: intentTable,
   detection: ({ size }) => detectionTable(corpus, { refits: size !== 'quick' }),
 };

@@ -14,7 +14,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { folderOf, type Ground } from '../tests/model/actions.ts';
 import { jobScript } from '../tests/model/job-script.ts';
-import { broken, recordOf } from '../tests/model/promises.ts';
+import { broken } from '../tests/model/promises.ts';
+import { readLog } from '../tests/promises/session-promises.ts';
 import { chanceOf } from '../tests/sim/chance.ts';
 import { startOpenAI } from '../tests/support/openai-server.ts';
 import { daemons } from './soak/daemons.ts';
@@ -48,13 +49,13 @@ for (const answerMs of ANSWERS_MS) {
   const folder = join(base, `innocents-${answerMs}`);
   blames.push({ answerMs, ...(await innocents(folder, { ...INNOCENTS, answerMs }, chanceOf(Number(values.seed)))) });
 }
-const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), histories: new Map() };
+const ground: Ground = { root: join(base, 'w'), executions: join(base, 'executions'), histories: new Map() };
 fs.mkdirSync(ground.root, { mode: 0o700 });
-// Without a sandbox, because commands write to a ledger beside the workspace and nobody can approve calls.
+// Without a sandbox, because commands write to a file beside the workspace and nobody can approve calls.
 fs.writeFileSync(join(ground.root, 'agentd.json'), '{ "version": 1, "sandbox": "none" }\n');
 const chance = chanceOf(Number(values.seed));
 const stopFile = join(base, 'stop');
-const server = await startOpenAI(jobScript(ground.ledger, () => chance.below(50)));
+const server = await startOpenAI(jobScript(ground.executions, () => chance.below(50)));
 const flags = ['--workspace', ground.root, '--base-url', server.url, '--model', 'm', '--log-level', 'error'];
 const killed = daemons(flags, chance);
 
@@ -91,7 +92,7 @@ async function settled(): Promise<string[]> {
   for (;;) {
     const busy: string[] = [];
     for (const session of ground.histories.keys()) {
-      const last = (await recordOf(ground, session)).at(-1);
+      const last = (await readLog(ground.root, session)).at(-1);
       if (!(last?.type === 'reply.published' && last.idle)) busy.push(`${session}: ${JSON.stringify(last)}`);
     }
     if (busy.length === 0) return [];
@@ -109,7 +110,7 @@ async function sums(): Promise<Sums> {
     const paths = folderOf(ground, session);
     sum.messages += history.dropped.length;
     sum.replies += fs.readdirSync(paths.outboxRead).length;
-    for (const event of await recordOf(ground, session)) {
+    for (const event of await readLog(ground.root, session)) {
       if (event.type === 'tool.started') sum.commands++;
       if (event.type === 'tool.interrupted' && event.outcome === 'unknown') sum.unknown++;
     }

@@ -30,7 +30,6 @@ const ALLOWED: Record<string, string> = {
   args: 'lists by place',
   raw: 'lists by place',
   server: 'settings of a server, by three names of ours',
-  SESSION_COMMANDS: 'behind Object.hasOwn',
 };
 
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));

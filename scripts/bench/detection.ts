@@ -1,7 +1,12 @@
+import { DOUBT_PAUSE } from '../../src/core/decide/judge-answer.ts';
+import { readAnswer } from '../../src/core/detect/answer-reading.ts';
 import { detectStepCompletion, type StepTurn } from '../../src/core/detect/step-completion.ts';
+import { weighTransition } from '../../src/core/detect/transition-signals.ts';
+import { countTextTokens } from '../../src/core/prompt/context-window.ts';
+import { MODEL_WORDING } from '../../src/core/prompt/model-wording.ts';
 import { wordList } from '../../tests/detection/baseline.ts';
 import { loadCorpus, type Run, withMarkers } from '../../tests/detection/corpus.ts';
-import { type Detector, type Score, score } from '../../tests/detection/score.ts';
+import { type AskingScore, type Detector, type Score, score, scoreAsking } from '../../tests/detection/score.ts';
 import { leaveOneSourceOut } from './refit.ts';
 
 /** The share of completions with a marker, since agents that are asked for markers do not always write them. */
@@ -24,6 +29,15 @@ export function agentdInRun(): Detector {
     return verdict;
   };
 }
+
+/** A detector that doubts more turns, to see what more questions would bring: from this weight of the signals on. */
+const doubting =
+  (from: number): Detector =>
+  (text, iterationInStep, context) => {
+    const verdict = agentd(text, iterationInStep, context);
+    if (verdict.done || context.final) return verdict;
+    return { ...verdict, isInDoubt: weighTransition(readAnswer(text, { iterationInStep, ...context })).weight >= from };
+  };
 
 /**
  * The corpus table, as Markdown: the detector and the word-list baseline on the same turns; then the contribution of
@@ -49,6 +63,11 @@ export function detectionTable(corpusPath: string, { refits }: { refits: boolean
     '|---|---|---|---|---|---|---|',
     ...scores.map(([name, one]) => row(name, one)),
     '',
+    '| asking, with an oracle | P | R | F1 | false advances /100 turns | questions /100 turns | their tokens |',
+    '|---|---|---|---|---|---|---|',
+    askingRow('as it is', scoreAsking(runs, withoutFinalDoubt, DOUBT_PAUSE)),
+    askingRow('in more doubt', scoreAsking(runs, doubting(0.25), DOUBT_PAUSE)),
+    '',
     ...(refits ? [`weights fitted again on all other repositories for each one: ${refitted(runs)}`] : []),
     `tiers: ${Object.entries(plain.tiers)
       .map(([tier, { fires, right }]) => `${tier} ${right} right of ${fires}`)
@@ -58,6 +77,23 @@ export function detectionTable(corpusPath: string, { refits }: { refits: boolean
       .join(', ')}`,
     `time: ${timing(runs)}`,
   ].join('\n');
+}
+
+/** A turn without calls is followed by a reminder that asks the same. */
+const withoutFinalDoubt: Detector = (text, iterationInStep, context) => {
+  const verdict = agentd(text, iterationInStep, context);
+  return context.final ? { ...verdict, isInDoubt: false } : verdict;
+};
+
+function askingRow(name: string, { sync, falseAdvancesPer100, questionsPer100 }: AskingScore): string {
+  const tokens = questionsPer100 * countTextTokens(MODEL_WORDING.en.askedInDoubt('x'.repeat(40)));
+  const cells = [
+    name,
+    ...[sync.precision, sync.recall, sync.f1].map(short),
+    ...[falseAdvancesPer100, questionsPer100].map((one) => one.toFixed(1)),
+    tokens.toFixed(0),
+  ];
+  return `| ${cells.join(' | ')} |`;
 }
 
 const short = (rate: number): string => rate.toFixed(3).replace(/^0/, '');

@@ -2,7 +2,8 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findViolations, isOver, readSessionFiles } from './check.ts';
+import { changedFiles, lastingFiles } from '../../tests/promises/session-promises.ts';
+import { findViolations, isOver } from './check.ts';
 import { startDaemon } from './daemon.ts';
 import { actAsPerson, prepareWorkspace, type ScenarioPaths } from './scenario.ts';
 import { type Fault, type Lasting, type Point, type Traced, traced, type Where } from './trace.ts';
@@ -127,9 +128,7 @@ async function runToEnd(paths: ScenarioPaths, person: Promise<unknown>, outcome:
 }
 
 async function checkRestart(paths: ScenarioPaths, outcome: Outcome): Promise<void> {
-  const before = readSessionFiles(paths);
+  const before = lastingFiles(paths.folder);
   await (await startDaemon(paths)).stop();
-  const after = readSessionFiles(paths);
-  for (const path of new Set([...before.keys(), ...after.keys()]))
-    if (before.get(path) !== after.get(path)) outcome.wrong.push(`one more start changed ${path}`);
+  outcome.wrong.push(...changedFiles(before, lastingFiles(paths.folder)));
 }

@@ -13,7 +13,7 @@ export const TOKEN = 'in blue, as Ada asked by hand';
 /** The names of all files the person drops. */
 export const DROPPED = ['1.msg.md', '2.md', '3.json', '4.json'];
 /** The lines the two commands of the plan write, each at most once. */
-export const LEDGER = ['once-1', 'once-2'];
+export const COMMAND_LINES = ['once-1', 'once-2'];
 
 export type ScenarioPaths = ReturnType<typeof scenarioPaths>;
 
@@ -28,8 +28,8 @@ const shell = (command: string) => [{ name: 'shell', args: { command } }];
 
 /** The second command prints enough to need a blob. */
 const ANSWERS = [
-  { text: '[Step] Write the first line\n[Step] Write the second line', calls: shell('echo once-1 >> ledger') },
-  { text: 'The first line is there. [Done]', calls: shell('echo once-2 >> ledger; seq 1 6000') },
+  { text: '[Step] Write the first line\n[Step] Write the second line', calls: shell('echo once-1 >> executions') },
+  { text: 'The first line is there. [Done]', calls: shell('echo once-2 >> executions; seq 1 6000') },
   { text: 'The second line is there. [Done]' },
   { text: '[Step] Say hello', calls: shell('cat uploads/note.txt') },
   { text: 'Hello to you too. [Done]' },

@@ -111,7 +111,7 @@ function sign(chance: Chance): string {
 }
 
 /** A healthy endpoint: all work finishes, with a call for each step that has had none. */
-export function calmAnswers({ ledger, token }: Place): Answers {
+export function calmAnswers({ executions, token }: Place): Answers {
   return (asked) => {
     switch (asked.plannerQuery) {
       case 'choose':
@@ -128,7 +128,7 @@ export function calmAnswers({ ledger, token }: Place): Answers {
         return asked.plannerQuery satisfies never;
     }
     if (asked.afterTool || !asked.tools.includes('shell')) return { text: '[Done] It is all there.' };
-    const args = JSON.stringify({ command: `echo ${token()} >> ${ledger}` });
+    const args = JSON.stringify({ command: `echo ${token()} >> ${executions}` });
     return { text: 'I look at it.', calls: [{ id: token(), name: 'shell', args }] };
   };
 }

@@ -4,7 +4,7 @@ import { HOSTILE, stepId, weighted, work } from './words.ts';
 export type Call = { id?: string; name: string; args: string };
 
 /** What calls need to know about the run. `token` returns a word that was never used before. */
-export type Place = { ledger: string; token(): string };
+export type Place = { executions: string; token(): string };
 
 type Args = (chance: Chance, place: Place) => Record<string, unknown>;
 
@@ -20,9 +20,9 @@ const FILES = [
 
 const file = (chance: Chance): string => chance.of(FILES);
 
-/** A command that writes its token to the ledger, which shows whether it ran twice. */
-function command(chance: Chance, { ledger, token }: Place): string {
-  const line = `echo ${token()} >> ${ledger}`;
+/** A command that writes its token to the file of executions, which shows whether it ran twice. */
+function command(chance: Chance, { executions, token }: Place): string {
+  const line = `echo ${token()} >> ${executions}`;
   return weighted(chance, [
     [8, line],
     [4, `${line}; sleep 0.${chance.below(9)}; echo it is there`],

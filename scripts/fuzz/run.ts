@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sessionStatus } from '../../src/core/session/session-queries.ts';
-import { everything } from '../../tests/model/promises.ts';
+import { changedFiles, lastingFiles } from '../../tests/promises/session-promises.ts';
 import { startOpenAI } from '../../tests/support/openai-server.ts';
 import { type Answers, calmAnswers, randomAnswers } from './answers.ts';
 import { readRequest } from './asked.ts';
@@ -38,10 +38,10 @@ export type Outcome = Seed & {
 export async function runSeed(given: Seed): Promise<Outcome> {
   const began = performance.now();
   const base = fs.mkdtempSync(join(tmpdir(), `agentd-fuzz-${given.seed}-`));
-  const [root, ledger, logFile] = [join(base, 'w'), join(base, 'ledger'), join(base, 'daemon.log')];
+  const [root, executions, logFile] = [join(base, 'w'), join(base, 'executions'), join(base, 'daemon.log')];
   fs.mkdirSync(root, { mode: 0o700 });
   fs.writeFileSync(join(root, 'agentd.json'), JSON.stringify(someConfig(chanceFor(given.seed, 'config')), null, 2));
-  const endpoint = await openEndpoint(given.seed, ledger);
+  const endpoint = await openEndpoint(given.seed, executions);
   const daemon = daemonOf(['--workspace', root, '--base-url', endpoint.server.url, '--model', 'm'], logFile, base);
   const histories = Array.from({ length: SESSIONS }, (_, n) => newHistory(root, `s${n}`));
   const records = recordsOf(root);
@@ -55,7 +55,7 @@ export async function runSeed(given: Seed): Promise<Outcome> {
     const hanging = await settle(root, histories, records);
     await daemon.stop();
     wrong.push(...hanging);
-    if (hanging.length === 0) wrong.push(...(await atTheEnd({ root, ledger, histories, base }, daemon, records)));
+    if (hanging.length === 0) wrong.push(...(await atTheEnd({ root, executions, histories, base }, daemon, records)));
   } catch (error) {
     wrong.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
     await daemon.kill();
@@ -82,10 +82,10 @@ export async function runSeed(given: Seed): Promise<Outcome> {
 }
 
 /** The endpoint. The answers of each family do not depend on requests of others. */
-async function openEndpoint(seed: number, ledger: string) {
+async function openEndpoint(seed: number, executions: string) {
   let isCalm = false;
   let count = 0;
-  const place = { ledger, token: () => `t${seed}x${++count}` };
+  const place = { executions, token: () => `t${seed}x${++count}` };
   const families = new Map<string, Answers>();
   const calm = calmAnswers(place);
   const server = await startOpenAI(({ body }) => {
@@ -123,7 +123,7 @@ async function restarts(daemon: Daemon, { seed, seconds, kills }: Seed): Promise
   await sleep(end - performance.now());
 }
 
-type Place = { root: string; ledger: string; base: string; histories: readonly SessionHistory[] };
+type Place = { root: string; executions: string; base: string; histories: readonly SessionHistory[] };
 
 /** Broken promises once everything has ended and the daemon has stopped; one more start must change nothing. */
 async function atTheEnd(place: Place, daemon: Daemon, records: ReturnType<typeof recordsOf>): Promise<string[]> {
@@ -132,13 +132,12 @@ async function atTheEnd(place: Place, daemon: Daemon, records: ReturnType<typeof
     strays = straysOf(place.base);
   const wrong = [...strays, ...(await broken(place, await records.all()))];
   if (wrong.length > 0) return wrong;
-  const before = everything(place);
+  const sessions = join(place.root, '.sessions');
+  const before = lastingFiles(sessions);
   await daemon.start();
   await sleep(500);
   await daemon.stop();
-  const after = everything(place);
-  const paths = [...new Set([...before.keys(), ...after.keys()])];
-  return paths.filter((path) => before.get(path) !== after.get(path)).map((path) => `one more start changed ${path}`);
+  return changedFiles(before, lastingFiles(sessions));
 }
 
 /** Errors and stack traces in the daemons' log, except those about settings that people broke. */

@@ -29,7 +29,7 @@ const someRules = (chance: Chance): object[] =>
     ]),
   );
 
-/** `agentd.json` of a run. Commands run without a sandbox, since they write to a ledger beside the workspace. */
+/** `agentd.json` of a run. Commands run without a sandbox, since they write to a file beside the workspace. */
 export function someConfig(chance: Chance): object {
   return {
     version: 1,

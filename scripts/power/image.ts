@@ -5,9 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { openWorkspace } from '../../src/store/index.ts';
 import {
   actAsPerson,
+  COMMAND_LINES,
   DROPPED,
   dropFirstMessage,
-  LEDGER,
   prepareWorkspace,
   type ScenarioPaths,
   SMALL_DISK,
@@ -94,13 +94,13 @@ function seen(paths: ScenarioPaths): Known {
       .filter((name) => DROPPED.includes(name))
       .map((name): [string, string] => [name, fs.readFileSync(join(folder, name), 'utf8')]),
   );
-  const ledger = join(paths.work, 'ledger');
-  const lines = fs.existsSync(ledger) ? fs.readFileSync(ledger, 'utf8').split('\n') : [];
+  const executions = join(paths.work, 'executions');
+  const lines = fs.existsSync(executions) ? fs.readFileSync(executions, 'utf8').split('\n') : [];
   return {
     safe: DROPPED.filter((name, place) => place === 0 || left.includes(name)),
     replies: new Map(replies),
-    ran: new Map(LEDGER.map((line) => [line, lines.filter((one) => one === line).length])),
-    record: Buffer.alloc(0),
+    ran: new Map(COMMAND_LINES.map((line) => [line, lines.filter((one) => one === line).length])),
+    log: Buffer.alloc(0),
   };
 }
 

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sha256Hex } from '../../src/store/fs/file-reads.ts';
 import { dropMessage } from '../../src/store/index.ts';
-import { isOver, readSessionFiles } from '../crash/check.ts';
+import { changedFiles, lastingFiles } from '../../tests/promises/session-promises.ts';
+import { isOver } from '../crash/check.ts';
 import { startDaemon } from '../crash/daemon.ts';
 import { type ScenarioPaths, scenarioPaths } from '../crash/scenario.ts';
 import { findViolations, type Known, PROBE } from './check.ts';
@@ -31,7 +32,7 @@ export async function recoveredIn(root: string, known: Known): Promise<string[]>
   const paths = scenarioPaths(root);
   const wrong: string[] = [];
   try {
-    const found = readFilesIfAny(paths);
+    const found = lastingFiles(paths.folder);
     await withDaemon(paths, async () => {
       if (!(await waitUntilIdle(paths))) wrong.push('it did not become idle');
       if (!fs.existsSync(paths.folder)) return;
@@ -71,9 +72,6 @@ function materialise(tree: Tree, root: string, identities: Identities): void {
   }
 }
 
-const readFilesIfAny = (paths: ScenarioPaths) =>
-  fs.existsSync(paths.folder) ? readSessionFiles(paths) : new Map<string, string>();
-
 async function withDaemon(paths: ScenarioPaths, meanwhile: () => Promise<void>): Promise<void> {
   const daemon = await startDaemon(paths);
   try {
@@ -98,9 +96,7 @@ async function waitUntilIdle(paths: ScenarioPaths): Promise<boolean> {
 }
 
 async function checkRestart(paths: ScenarioPaths, wrong: string[]): Promise<void> {
-  const before = readFilesIfAny(paths);
+  const before = lastingFiles(paths.folder);
   await withDaemon(paths, async () => {});
-  const after = readFilesIfAny(paths);
-  for (const path of new Set([...before.keys(), ...after.keys()]))
-    if (before.get(path) !== after.get(path)) wrong.push(`one more start changed ${path}`);
+  wrong.push(...changedFiles(before, lastingFiles(paths.folder)));
 }

@@ -29,13 +29,13 @@ export async function innocents(
   { sessions, messages, kills, settleMs, answerMs }: Plan,
   chance: Chance,
 ): Promise<Outcome> {
-  const ground: Ground = { root: join(base, 'w'), ledger: join(base, 'ledger'), histories: new Map() };
+  const ground: Ground = { root: join(base, 'w'), executions: join(base, 'executions'), histories: new Map() };
   fs.mkdirSync(ground.root, { recursive: true, mode: 0o700 });
   fs.writeFileSync(
     join(ground.root, 'agentd.json'),
     '{ "version": 1, "sandbox": "none", "disk": { "reserve_mb": 1 } }\n',
   );
-  const server = await startOpenAI(jobScript(ground.ledger, () => answerMs + chance.below(100)));
+  const server = await startOpenAI(jobScript(ground.executions, () => answerMs + chance.below(100)));
   const words = ['--workspace', ground.root, '--base-url', server.url, '--model', 'm', '--log-level', 'error'];
   const wrong: string[] = [];
   try {

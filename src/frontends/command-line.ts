@@ -166,10 +166,16 @@ export function suggestFlags(
     if (flag === undefined) return [];
     // A mistyped flag in front of the command has taken the command for its value.
     const isMeant = isInFront ? !known.includes(flag) : unknown.has(flag) || unknown.has(plain);
-    return isMeant ? (nearestName(flag, known) ?? []) : [];
+    return isMeant ? (known.find((one) => one === OTHER_FLAGS.get(flag)) ?? nearestName(flag, known) ?? []) : [];
   });
   return near.length === 0 ? '' : `\nDid you mean ${[...new Set(near)].map((flag) => `"--${flag}"`).join(', ')}?`;
 }
+
+/** What other programs call a flag. */
+const OTHER_FLAGS: ReadonlyMap<string, string> = new Map([
+  ['tail', 'last'],
+  ['lines', 'last'],
+]);
 
 /** The long flags, from what the types of yargs leave out. */
 function knownFlags(cli: object): string[] {

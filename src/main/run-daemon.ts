@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { promisify } from 'node:util';
 import { errorText, isDiskFull } from '../base/user-error.ts';
+import { REDUCER_VERSION } from '../core/session/reducer-version.ts';
 import { type ClusterRole, openBookFor, serveAs } from '../daemon/cluster/cluster-roles.ts';
 import { realClock, timesOf } from '../daemon/host/clock.ts';
 import { type LoggerLevel, openDaemonLog } from '../daemon/host/daemon-log.ts';
@@ -123,6 +124,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     clock: realClock,
     disk,
     mostOpen: allowed.sessions,
+    reducers: REDUCER_VERSION,
     allowNetwork: options.allowNetwork || config.allow_network_fs === true,
     settings: settings.reload,
     settingsStatus: settings.status,

@@ -135,6 +135,21 @@ test('a cancel while the model is called answers cancelled, and the run ends', a
   expect(endedStatuses(on, sessionId)).toEqual(['paused']);
 });
 
+test('all that a cancelled turn says comes before its end, and all that a load sends before its answer', async () => {
+  const on = startAsking([{ text: 'Late.', delay_ms: 600_000 }]);
+  await on.serve(on.flags);
+  const editor = await editorHere(on.root);
+  const sessionId = await openNew(editor);
+  const turn = ask(editor, sessionId, 'go');
+  await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
+  await cancel(editor, sessionId);
+  expect(await turn).toBe('cancelled');
+  expect(editor.words()).toContain('Stopped.');
+  const other = await editorHere(on.root);
+  await other.agent.request(methods.agent.session.load, { sessionId, cwd: other.project, mcpServers: [] });
+  expect(other.reported.map(({ sessionUpdate }) => sessionUpdate)).toContain('available_commands_update');
+});
+
 test('a cancel without a daemon takes the message back out of the inbox', async () => {
   const on = startAsking([{ text: 'Not to be said.' }]);
   const editor = await editorHere(on.root);
@@ -222,6 +237,7 @@ test('a call that has ended is loaded once, in its final state, and needs no app
     'tool_call',
     'user_message_chunk',
     'agent_message_chunk',
+    'available_commands_update',
   ]);
   expect(editor.updates('tool_call')[0]).toMatchObject({ status: 'completed', rawOutput: { exit: 0 } });
   expect(editor.permissions).toEqual([]);

@@ -96,7 +96,7 @@ test('a run has its texts, tool calls and steps in an order that the client of A
   expect(received.map(({ body }) => body.text)).toEqual(['Count and tell', 'Thanks']);
 });
 
-test('a run that pauses is cancelled with its steps ended, one that fails is an error, and a question is an interrupt', async () => {
+test('a run that pauses succeeds with its steps ended and says so, one that fails is an error, and a question is an interrupt', async () => {
   const place = await agUiSetup(
     [
       { when: 'long', text: '[Step] Dig\nOn.', calls: [{ name: 'shell', args: { command: 'true' } }] },
@@ -113,7 +113,7 @@ test('a run that pauses is cancelled with its steps ended, one that fails is an 
   const agent = agentOf(place.serving, 'demo');
   const events = await say(agent, 'u1', 'a long one');
   expect(typesOf(events).slice(-2)).toEqual(['STEP_FINISHED', 'RUN_FINISHED']);
-  expect(events.at(-1)).toMatchObject({ outcome: { type: 'cancelled' } });
+  expect(events.at(-1)).toMatchObject({ outcome: { type: 'success' }, result: { status: 'paused', reason: 'limit' } });
   expect(agent.state).toMatchObject({
     plan: { status: 'paused', steps: [{ status: 'running' }] },
   });

@@ -198,6 +198,8 @@ test('channel.py takes the messages of one person, each once, and sends the repl
   await until(() => telegram.texts().includes('One.'), 'the first reply');
   const mark = join(on.session('chat-7'), 'chat.mark');
   await until(() => existsSync(mark), 'the mark');
+  // Between the two, a kill would send it twice.
+  await until(() => on.sh('chat-7', 'ls outbox/read') !== '', 'the reply that is marked as sent');
   first.kill('SIGKILL');
   telegram.write('second');
   start();

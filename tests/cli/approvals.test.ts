@@ -80,7 +80,7 @@ test('approvals lists the calls that wait in all sessions, and the commands it n
   expect((await waitForCalls(at, 2)).map(({ session }) => session)).toEqual(['My report', 'other']);
 });
 
-test('approvals says so where no call waits, and a record that cannot be read hides no other session', async () => {
+test('approvals says so where no call waits, and an event log that cannot be read hides no other session', async () => {
   const idle = setup();
   expect(await idle.here(['approvals'])).toEqual({ code: 0, out: '', err: 'No call is waiting for approval.\n' });
   expect((await idle.here(['approvals', '--json'])).out).toBe('[]\n');

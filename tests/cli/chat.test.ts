@@ -146,6 +146,36 @@ test('top puts what needs you first, opens chat and comes back, and prints one f
   }
 });
 
+test('top finds sessions by words, keeps its cursor after a chat, and allows the call it has shown', async () => {
+  const { at, model } = await served({ text: 'Hello.' }, { calls: [shell('echo hi')] }, { text: 'Said hi.' });
+  await at.replied('demo');
+  await at.here(['send', 'other', 'go', '--wait']);
+  const screen = openScreen(120, 10);
+  const { type, left } = sit(at, screen);
+  await screen.shows('❯ other');
+  type('?');
+  await screen.shows('allow or deny it');
+  type('\u001b[F');
+  await screen.shows('❯ demo');
+  type('\r');
+  await screen.shows('/help lists the commands');
+  type('/quit\r');
+  await screen.shows('❯ demo');
+  type('/oth');
+  await screen.shows('/oth▏');
+  await screen.shows('❯ other');
+  expect((await screen.lines()).join('\n')).not.toContain('demo');
+  type('\ra');
+  await screen.shows('Press a again to allow: shell echo hi');
+  type('a');
+  await screen.shows('Sent allow to other.');
+  await model.arrived(3);
+  type('\u001b');
+  await screen.shows('demo');
+  type('q');
+  await left;
+});
+
 test('in top, s stops the selected session, c continues it and p pauses it; the words are those of the locale', async () => {
   const { at, model } = await served({ text: 'Hello.' }, { hang: 'before' }, { hang: 'before' }, { text: 'Never.' });
   await at.replied('demo');

@@ -27,6 +27,20 @@ test('completion prints a script for each shell that asks agentctl for the words
   }
 });
 
+test('what is completed is what is wanted at that place', async () => {
+  const at = bench();
+  await at.ctl('send', 'job1', 'hi');
+  const words = async (...line: string[]) =>
+    (await runHere(['--get-yargs-completions', 'agentctl', '--workspace', at.root, ...line])).out
+      .split('\n')
+      .filter(Boolean);
+  // Nothing is offered: the shell completes files.
+  expect(await words('send', 'job1', '--file', '')).toEqual([]);
+  expect(await words('help', '')).toEqual(expect.arrayContaining(['models', 'send']));
+  expect(await words('completion', '')).toEqual(['bash', 'zsh', 'fish', 'powershell']);
+  expect(await words('list', '--')).not.toContain('--q');
+});
+
 test('help prints a page of the docs or the help of a command, and lists the pages', async () => {
   const at = bench();
   expect((await at.ctl('help', 'models')).out.trimEnd()).toBe(readFileSync('docs/models.md', 'utf8').trimEnd());
@@ -35,6 +49,7 @@ test('help prints a page of the docs or the help of a command, and lists the pag
   // A page with the name of a command: the list says how to read it.
   expect((await at.ctl('help')).out).toContain('agentctl help undo.md\n');
   expect((await at.ctl('help', 'undo.md')).out).toMatch(/^# /);
+  expect((await at.ctl('help', 'commands')).out).toContain('/plan [done|skip|');
   const wrong = await at.ctl('help', 'setings');
   expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('Did you mean "settings"?') });
 });

@@ -187,7 +187,7 @@ test('a session with a run on is neither archived, renamed, removed nor rebuilt'
   expect(existsSync(at.path('.archive/other/events.jsonl'))).toBe(true);
 });
 
-test('the log has one line an event, and its JSON is the record byte for byte', async () => {
+test('the log has one line an event, and its JSON is the event log byte for byte', async () => {
   const at = setup();
   await at.serveHere('--model', script(at, [{ text: 'Hello.\u001b[31m' }]));
   await at.here(['send', 'demo', 'hello', '--wait']);

@@ -66,7 +66,7 @@ test('what is not understood names the fault and says where to look', async () =
     [['list', '--no-colour'], 'Did you mean "--no-color"?'],
     [['serve', '--alow-host', 'x'], 'Did you mean "--allow-host"?'],
     [['--worksapce', 'demo', 'list'], 'Unknown argument: worksapce\nDid you mean "--workspace"?'],
-    [['--quite', 'list'], 'No command given.\nDid you mean "--quiet"?'],
+    [['--quite', 'list'], 'No command given. --quite is no option of agentctl itself.\nDid you mean "--quiet"?'],
     [['send', 'demo', 'hi', '--iterations', 'x'], '--iterations takes a whole number'],
     [['send', 'demo', 'hi', '--from', 'a', '--from', 'b'], '--from was given 2 times'],
     [['send', 'demo', 'hi', '--timeout', '3'], 'timeout -> wait'],
@@ -87,7 +87,7 @@ test('the program ends with 2 where a command line is not understood, and says t
   const { ctl } = setup();
   for (const [words, message, exit] of [
     [['lsit'], 'Unknown command: lsit. Did you mean "list"?\nSee: agentctl --help\n', 2],
-    [['send', 'demo', 'hi', '--zork'], 'Unknown argument: zork\nSee: agentctl send --help\n', 2],
+    [['send', 'demo', 'hi', '--zork'], 'Unknown argument: zork\nA text that begins with "-" comes behind "--"', 2],
     [['send', 'demo'], 'standard input is empty', 2],
     [['remove', 'demo'], 'No session', 4],
   ] as const) {

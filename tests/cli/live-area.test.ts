@@ -74,6 +74,51 @@ test('each frame is one write between the marks that keep a terminal from showin
   for (const text of writes) expect(text).toMatch(/^\u001b\[\?2026h[\s\S]*\u001b\[\?2026l$/);
 });
 
+const MARKDOWN = [
+  '# The totals',
+  'The sum is **491.60 EUR**, in `numbers.txt`, and 2 ** 3 * 4 ** is a**b.',
+  '- **four** receipts',
+  '| receipt | EUR |',
+  '| --- | ---: |',
+  '| 一 | **121.40** |',
+  '| two | 9 |',
+  'Then:',
+  '```sh',
+  'echo "**kept** | `kept`"',
+  '```',
+  'An open `mark and **bold',
+  '',
+].join('\n');
+const SET = [
+  'The totals',
+  'The sum is 491.60 EUR, in numbers.txt, and 2 ** 3 * 4 ** is a**b.',
+  '• four receipts',
+  'receipt  EUR',
+  '一       121.40',
+  'two      9',
+  'Then:',
+  '  echo "**kept** | `kept`"',
+  'An open `mark and bold',
+];
+
+test.each([1, 3, 7, 1000])(
+  'Markdown is set without its marks, however it arrives: %i characters at a time',
+  async (size) => {
+    const screen = openScreen(80, 24);
+    const area = openLiveArea(screen);
+    for (let at = 0; at < MARKDOWN.length; at += size) area.text(MARKDOWN.slice(at, at + size));
+    area.close();
+    expect(await screen.all()).toEqual(SET);
+  },
+);
+
+test('a printed line breaks between words, and below its second column', async () => {
+  const screen = openScreen(30, 10);
+  const area = openLiveArea(screen);
+  area.line('  /why      explains what closed each step');
+  expect(await screen.all()).toEqual(['  /why      explains what', '            closed each step']);
+});
+
 test('a window that gets narrower and wider again keeps the text and one status line', async () => {
   const screen = openScreen(80, 12);
   const area = openLiveArea(screen);

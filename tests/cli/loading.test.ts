@@ -47,7 +47,7 @@ test('an idle session is counted without loading the reducers; one with new even
   expect(JSON.parse(idle.out).sessions).toEqual({ total: 1, completed: 1 });
   expect(idle.sources.filter((file) => REDUCERS.test(file) || EVENT_FORMATS.test(file))).toEqual([]);
 
-  // To where a snapshot of an earlier moment would leave it: the record has gone on since.
+  // To where a snapshot of an earlier moment would leave it: the event log has gone on since.
   expect((await ctl(['send', 'demo', '1. Fail: `false`', '--wait'])).code).not.toBe(0);
   again.kill('SIGKILL');
   await end;

@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parsePlainLine } from '../../src/frontends/cli/index.ts';
 import { bench, runHere } from '../support/agentctl-here.ts';
@@ -29,6 +30,27 @@ test('a plain command line and one that yargs reads do and say the same', async 
 const alike = ({ code, out, err }: { code: number | null; out: string; err: string }) => ({
   code,
   output: (out + err).replace(/[0-9A-HJKMNP-TV-Z]{26}/g, 'ID').replace(/\d+ not taken/, 'N not taken'),
+});
+
+test('a text that begins with a dash is a text, and what is none is named with what to do', async () => {
+  const at = bench();
+  for (const text of ['- [ ] Buy milk', '-5 degrees', '-q is broken'])
+    expect(await at.ctl('send', 'demo', 'Do', text, 'now', '--json')).toMatchObject({ code: 0 });
+  const log = readdirSync(at.path('.sessions', 'demo', 'inbox')).filter((name) => !name.startsWith('.'));
+  const texts = log.map((name) => JSON.parse(readFileSync(at.path('.sessions', 'demo', 'inbox', name), 'utf8')).text);
+  expect(texts.sort()).toEqual(['Do - [ ] Buy milk now', 'Do -5 degrees now', 'Do -q is broken now']);
+  const refused: Array<[words: string[], said: string]> = [
+    [['send', 'demo', '-x'], 'comes behind "--"'],
+    [['--', 'send', 'demo', 'hi'], 'No command given in front of "--".'],
+    [['--bogus'], '--bogus is no option of agentctl itself'],
+    [['--workspace', 'list'], '"list" is read as the value of --workspace'],
+    [['log', 'demo', '--tail', '3'], 'Did you mean "--last"?'],
+    [['config', 'check'], 'Did you mean "validate"?'],
+  ];
+  for (const [words, said] of refused) {
+    const { code, err } = await runHere(words);
+    expect([words, code, err]).toEqual([words, 2, expect.stringContaining(said)]);
+  }
 });
 
 test('a command line with anything that wants to be read is left to yargs', () => {

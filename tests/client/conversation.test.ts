@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { EVENTS_OF_KIND, openConversation } from '../../src/client/inspect/conversation.ts';
 import { EventBody } from '../../src/protocol/session/event.ts';
 
-/** The texts of a conversation; one that begins anew after another is a paragraph. */
+/** The texts of a conversation; one that starts from the beginning after another is a paragraph. */
 function openText() {
   const conversation = openConversation();
   let seq = 0;

@@ -13,7 +13,7 @@ const upTo = async <T>(source: AsyncGenerator<T>, count: number): Promise<T[]> =
   return seen;
 };
 
-test('events are read from a seq on, with their lines as they stand in the record', async () => {
+test('events are read from a seq on, with their lines as they stand in the event log', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });
   const paths = at.session('demo');
@@ -78,7 +78,7 @@ test('following ends when it is called off and when the session is gone', async 
   expect([(await one).length, (await two).length]).toEqual([1, 1]);
 });
 
-test('a bad line in the middle of a record is reported with its number', async () => {
+test('a bad line in the middle of an event log is reported with its number', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });
   const paths = at.session('demo');

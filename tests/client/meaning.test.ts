@@ -75,7 +75,7 @@ test('reducing from a snapshot does not read the events before it', async () => 
   await expect(replayLog(paths, () => {})).rejects.toThrow('cannot be trusted');
 });
 
-test('a snapshot of the end is believed only where the record still ends with the very line it was taken at', async () => {
+test('a snapshot of the end is believed only where the event log still ends with the very line it was taken at', async () => {
   const changes: Array<(record: Buffer) => Buffer> = [
     (record) => Buffer.concat([record, Buffer.from('{"v":2,"seq":42')]),
     (record) => record.subarray(0, record.lastIndexOf(10, record.length - 2) + 1),
@@ -113,7 +113,7 @@ test('a client that has read a session before reads on from there, and the whole
   expect(await readSession(paths)).toEqual((await whole(paths)).session);
 });
 
-test('where nothing was ever recorded, or only a link lies in place of the record, the one is empty and the other is refused', async () => {
+test('where nothing was ever recorded, or only a link lies in place of the event log, the one is empty and the other is refused', async () => {
   const { session: pathsOf } = rig();
   const paths = { ...pathsOf('demo'), name: 'demo' };
   fs.mkdirSync(paths.folder, { recursive: true });

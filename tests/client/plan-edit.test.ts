@@ -84,7 +84,7 @@ test('where there is no plan.json there is nothing to edit, and no lock is left'
   expect(fs.existsSync(lock)).toBe(false);
 });
 
-/** The plan on record, and an order to add a step to it. */
+/** The plan in the event log, and an order to add a step to it. */
 async function withOrder() {
   const at = await withPlan();
   const { plan } = await readSession(at.paths);

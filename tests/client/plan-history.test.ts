@@ -11,7 +11,7 @@ function historyOf(...more: EventBody[]) {
 
 const reworded = edit({ what: 'step', step: 'step_2', set: { description: 'Fetch all' }, unset: [] });
 
-test('a record without a plan has no history', () => {
+test('an event log without a plan has no history', () => {
   expect(buildPlanHistory('demo', stamped([messageReceived('1', 'hello')]))).toBeUndefined();
 });
 

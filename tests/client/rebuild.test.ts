@@ -6,7 +6,7 @@ import type { EventBody } from '../../src/protocol/session/event.ts';
 import { filesIn, script, setup } from '../support/agentctl.ts';
 import { ended, opened, planned, pretendDaemon, type Rig, received, record, rig, started } from './rig.ts';
 
-/** A session whose first plan made room for a second one; nothing but the record is on disk. */
+/** A session whose first plan made room for a second one; nothing but the event log is on disk. */
 async function twoPlans(at: Rig) {
   await at.client.send('demo', { text: 'hello' });
   const paths = at.session('demo');
@@ -97,7 +97,7 @@ test('a hand edit that was not taken in is left as it is, and said', async () =>
   }
 });
 
-test('a plan.json that the record has put away is taken away', async () => {
+test('a plan.json that the event log has put away is taken away', async () => {
   const at = rig();
   const paths = await twoPlans(at);
   await at.client.rebuild('demo');
@@ -108,7 +108,7 @@ test('a plan.json that the record has put away is taken away', async () => {
   expect(JSON.parse(fs.readFileSync(join(paths.plans, 'plan_2.json'), 'utf8'))).toMatchObject({ id: 'plan_2' });
 });
 
-test('a hand edit stays also where the record has no plan any more', async () => {
+test('a hand edit stays also where the event log has no plan any more', async () => {
   const at = rig();
   const paths = await twoPlans(at);
   await record(paths, [{ type: 'context.compacted', upto: 16, summary: '' }]);
@@ -126,7 +126,7 @@ test('nothing is rebuilt while a daemon is at work in the session; while it only
   await expect(at.client.rebuild('demo')).rejects.toMatchObject({ name: 'DaemonState' });
 });
 
-test('a record that cannot be trusted is reported, and no file is touched', async () => {
+test('an event log that cannot be trusted is reported, and no file is touched', async () => {
   const at = rig();
   const paths = await twoPlans(at);
   const lines = fs.readFileSync(paths.events, 'utf8').split('\n');

@@ -1,6 +1,6 @@
 import type { Event, EventBody } from '../../src/protocol/session/event.ts';
 
-/** Events as they would stand in a record, a second apart. */
+/** Events as they would stand in an event log, a second apart. */
 export function stamped(bodies: readonly EventBody[]): Event[] {
   return bodies.map((body, place) => ({
     ...{ v: 2, seq: place + 1, epoch: 1, at: new Date(Date.UTC(2026, 0, 2, 3, 4, place)).toISOString() },

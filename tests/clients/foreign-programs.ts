@@ -44,15 +44,20 @@ export async function needPython(context: TestContext, name: string): Promise<vo
   console.log(`${name} ${out.trim()}`);
 }
 
-/** The entry file of a package in AGENTD_TEST_NPM, and how it is run by the Node.js that is installed beside it. */
+/** The path of a file of a package in AGENTD_TEST_NPM, and the Node.js that is installed beside it, or this one. */
+export function needNpmFile(context: TestContext, file: string): { path: string; node: string } {
+  const path = join(NPM, 'node_modules', file);
+  if (NPM === '' || !existsSync(path)) skip(context, `no ${file}: set AGENTD_TEST_NPM`);
+  const newer = join(NPM, 'node_modules', 'node', 'bin', 'node');
+  return { path, node: existsSync(newer) ? newer : process.execPath };
+}
+
+/** The entry file of a package in AGENTD_TEST_NPM, to be run with words. */
 export function needNpm(
   context: TestContext,
   file: string,
 ): (words: string[], own?: NodeJS.ProcessEnv) => Promise<Ran> {
-  const path = join(NPM, 'node_modules', file);
-  if (NPM === '' || !existsSync(path)) skip(context, `no ${file}: set AGENTD_TEST_NPM`);
-  const newer = join(NPM, 'node_modules', 'node', 'bin', 'node');
-  const node = existsSync(newer) ? newer : process.execPath;
+  const { path, node } = needNpmFile(context, file);
   // They keep files of their own at home.
   const home = mkdtempSync(join(tmpdir(), 'agentd-client-'));
   onTestFinished(() => rmSync(home, { recursive: true, force: true }));

@@ -253,7 +253,7 @@ test('a hand edit is taken whole: saving the same again is no edit', () => {
   );
 });
 
-test('a hand edit and what the record did meanwhile commute where they touch different things', () => {
+test('a hand edit and what the event log did meanwhile commute where they touch different things', () => {
   fc.assert(
     fc.property(saved, (theirs) => {
       const ran = (plan: Plan): Plan => ({

@@ -1,11 +1,13 @@
 import { expect, test } from 'vitest';
 import { textOfJsonAnswer } from '../../src/core/detect/answer-reading.ts';
 import { isDoneMarker, parseDoneTag } from '../../src/core/detect/done-markers.ts';
-import { showWhileWritten, withoutDoneMarkers } from '../../src/core/detect/shown-text.ts';
+import { showWhileWritten, withoutDoneMarkers, withoutMarkers } from '../../src/core/detect/shown-text.ts';
 import { detectStepCompletion } from '../../src/core/detect/step-completion.ts';
 import { readStatusTags } from '../../src/core/detect/step-tags.ts';
 import { isAssertedTag, isLinkOrIndex, linesWithTags, readTags } from '../../src/core/text/bracket-tags.ts';
 import fc from '../support/property.ts';
+
+const shownText = (said: string): string => withoutMarkers(said, said);
 
 test.each([
   ['notes.txt has two words. [Done]', 'notes.txt has two words.'],
@@ -33,9 +35,15 @@ test.each([
     'I begin.\n\nNow the lines.',
   ],
   ['[Step] Count\n[Done]', 'Done'],
+  [
+    '[Failed: no key] x\n[Blocked: no `key`]\n[Skip: no need]\n[Progress 2/5]\n[Not done] two are missing',
+    'Failed: no key: x\nBlocked: no `key`\nSkip: no need\nNot done: two are missing',
+  ],
+  ['**[Failed]** The host is down.\n【受阻】缺少密钥', 'Failed: The host is down.\n受阻:缺少密钥'],
+  ['Two are read. [Progress 2/5]', 'Two are read.'],
   ['[Done: step_2 – no errors] [Done: `a` and `b`\\]', 'step_2 – no errors: `a` and `b`'],
 ])('%j is shown to people as %j', (said, shown) => {
-  expect(withoutDoneMarkers(said)).toBe(shown);
+  expect(shownText(said)).toBe(shown);
 });
 
 test.each([
@@ -50,13 +58,13 @@ test.each([
   'data: \\[DONE\\]',
   '[Done: 3/5] so far',
   '$ make\nLinking [done]',
-  '[Failed: no key] x\n[Blocked: no key]\n[Skip: no need]\n[Progress 2/5]\n[Not done] two are missing',
+  'The suite says [Failed] here, [  FAILED  ] there, and it is no longer [Blocked]',
   '[Step] Count [Done]',
   '```\n[Step] Count\n```',
   '> [Step] Count',
   'No bracket *at* all.  \n\n',
 ])('in %j nothing is a marker to remove', (said) => {
-  expect(withoutDoneMarkers(said)).toBe(said);
+  expect(shownText(said)).toBe(said);
 });
 
 test('what is shown of an answer while it is written is the beginning of what is shown of it at last', () => {
@@ -90,10 +98,10 @@ test('what is shown of an answer while it is written is the beginning of what is
         if (!isSent) continue;
         shown += show(held);
         held = '';
-        expect(withoutDoneMarkers(said).startsWith(shown)).toBe(true);
+        expect(shownText(said).startsWith(shown)).toBe(true);
       }
       shown += show(held);
-      const whole = withoutDoneMarkers(said);
+      const whole = shownText(said);
       expect(whole.startsWith(shown)).toBe(true);
     }),
     { numRuns: 2000 },
@@ -194,9 +202,9 @@ test('a marker that closes a step is not shown, and an answer without one is sho
   fc.assert(
     fc.property(fc.array(fc.oneof(piece, piece, mark), { maxLength: 14 }), (pieces) => {
       const said = pieces.join('');
-      const shown = withoutDoneMarkers(said);
+      const shown = shownText(said);
       expect(closesByMarker(shown)).toBe(false);
-      if (!hasDoneTag(said) && !said.includes('[Step]')) expect(shown).toBe(said);
+      if (!hasDoneTag(said) && !/\[(?:Step|Failed)/.test(said)) expect(shown).toBe(said);
     }),
     { numRuns: 20_000 },
   );
@@ -271,7 +279,7 @@ test('nothing but markers and declared steps is left out: not in code, quotation
       fc.constantFrom('\n', '\r\n', '\n\n'),
       (parts, gap) => {
         const all = [...parts, keptAsItIs('So much for it.')];
-        const shown = withoutDoneMarkers(all.map(({ said }) => said).join(gap));
+        const shown = shownText(all.map(({ said }) => said).join(gap));
         expect(letters(shown)).toEqual(letters(all.map(({ kept }) => kept).join(gap)));
       },
     ),
@@ -281,4 +289,9 @@ test('nothing but markers and declared steps is left out: not in code, quotation
 
 test('the words of the generated markers are markers', () => {
   expect(WORDS.filter((word) => !isDoneMarker(word))).toEqual([]);
+});
+
+test('a reply keeps what failed and how far it is, since a parent session reads it', () => {
+  for (const said of ['[Failed: it cannot be read]', 'Two are read. [Progress 2/5]'])
+    expect(withoutDoneMarkers(`${said}\n[Done]`)).toBe(said);
 });

@@ -103,7 +103,7 @@ const body: fc.Arbitrary<EventBody> = fc.oneof(
 const stamped = (bodies: EventBody[]): Event[] =>
   bodies.map((one, n) => ({ v: 2, seq: n + 1, epoch: 1, at: new Date(1_767_600_000_000 + n).toISOString(), ...one }));
 
-test('whatever a record holds, a snapshot at any place of it and the rest give what the whole gives', () => {
+test('whatever an event log holds, a snapshot at any place of it and the rest give what the whole gives', () => {
   fc.assert(
     fc.property(fc.array(body, { maxLength: 40 }), fc.nat(40), (bodies, at) => {
       const events = stamped(bodies);

@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { assertLegalTransitions, IllegalTransition, whyIllegalTransition } from '../../src/core/plan/plan-steps.ts';
+import { applyPlanChanges } from '../../src/core/plan/plan-changes.ts';
+import {
+  assertLegalTransitions,
+  IllegalTransition,
+  moveStep,
+  whyIllegalTransition,
+} from '../../src/core/plan/step-moves.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { type Plan, STEP_STATUSES, type Step, type StepStatus } from '../../src/protocol/session/plan.ts';
 
@@ -65,4 +71,45 @@ test('a person may open again what has ended, the daemon may not', () => {
 test('a group follows its parts wherever they go', () => {
   const p = plan(step('g', 'completed'), step('a', 'pending', { parent: 'g' }));
   expect(() => assertLegalTransitions(p, [{ type: 'step.reopened', step: 'g', by: 'daemon' }])).not.toThrow();
+});
+
+const ENDED = ['completed', 'failed', 'skipped'];
+const OPEN = ['pending', 'running'];
+const NOW = '2026-01-05T09:00:00.000Z';
+const EARLIER = '2026-01-05T08:00:00.000Z';
+const past = {
+  result: 'r0',
+  error: 'e0',
+  evidence: 'v0',
+  completed_by: 'tool',
+  attachments: ['a'],
+} satisfies Partial<Step>;
+
+test.each(pairs)('from %s to %s: one rule for the end, the outcome and the error', (from, to) => {
+  const before = step('a', from, { ...past, iterations: 2, started_at: EARLIER, completed_at: EARLIER });
+  const after = moveStep(before, to, { at: NOW, result: to === 'completed' ? 'r1' : undefined });
+  const opensAgain = OPEN.includes(to) && !OPEN.includes(from);
+  expect(after).toEqual({
+    ...{ id: 'a', description: 'a', status: to, iterations: 2, started_at: EARLIER },
+    ...(!opensAgain && { result: to === 'completed' ? 'r1' : 'r0', attachments: ['a'] }),
+    ...(ENDED.includes(to) && { completed_at: NOW }),
+  });
+  expect(moveStep(before, to, { at: NOW, error: 'e1' }).error).toBe(OPEN.includes(to) ? undefined : 'e1');
+});
+
+test('a step that is tried again keeps the error of its last attempt until it ends', () => {
+  const again = moveStep(step('a', 'failed', { error: 'e0', completed_at: EARLIER }), 'pending', { attempts: 2 });
+  expect(again).toEqual(step('a', 'pending', { error: 'e0', attempts: 2 }));
+  const running = moveStep(again, 'running', { at: NOW });
+  expect(running).toEqual(step('a', 'running', { error: 'e0', attempts: 2, started_at: NOW }));
+  expect(moveStep(running, 'completed', { at: NOW, result: '' }).error).toBeUndefined();
+  expect(moveStep(step('a', 'failed', { error: 'e0', attempts: 2 }), 'running').error).toBeUndefined();
+});
+
+test('a step that a person failed has its end, as one that failed by itself', () => {
+  const one = plan(step('a', 'running'));
+  const change = { what: 'status', step: 'a', from: 'running', to: 'failed', note: 'wrong file' } as const;
+  expect(applyPlanChanges(one, [change], NOW).steps[0]).toEqual(
+    step('a', 'failed', { error: 'wrong file', completed_at: NOW }),
+  );
 });

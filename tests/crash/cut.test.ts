@@ -26,7 +26,7 @@ async function live(before: EventBody[]): Promise<Rig> {
     replay: (name) => (name === 'read_file' ? 'safe' : 'never'),
   });
   if (!before.some((event) => event.type === 'message.received')) it.store.hands.drop('1.md', TASK);
-  // Where it is on record that the reply was published, it is in the outbox.
+  // Where it is in the event log that the reply was published, it is in the outbox.
   const isPublished = before.some((event) => event.type === 'reply.published');
   for (const event of before)
     if (isPublished && event.type === 'reply.committed')

@@ -138,7 +138,7 @@ test('an edit of the text while it is due loses nothing; an edit of the times ac
   on.add('text', { ...MORNING, text: 'what else?' });
   // Its note still has the earlier times.
   on.add('times', { ...MORNING, cron: '0 10 * * *' }, '');
-  // The file was changed today, by the clock of this machine; what its earlier times owed then is on record.
+  // The file was changed today, by the clock of this machine; what its earlier times owed then is in the event log.
   const now = new Date(Date.now() + 1000);
   await on.round(now.toISOString());
   const today = now.getUTCHours() * 60 + now.getUTCMinutes() >= 480 ? now : new Date(now.getTime() - 86_400_000);

@@ -14,7 +14,12 @@ interface Context {
   final: boolean;
   userTurn: boolean;
 }
-export type Detector = (text: string, iterationInStep: number, context: Context) => { done: boolean; tier: string | null; advanceTo?: number };
+export type Detector = (text: string, iterationInStep: number, context: Context) => {
+  done: boolean;
+  tier: string | null;
+  advanceTo?: number;
+  isInDoubt?: boolean;
+};
 
 interface Rates {
   precision: number;
@@ -149,4 +154,52 @@ function matched(predicted: readonly number[], gold: readonly number[], toleranc
     }
   }
   return predicted.length - open.size;
+}
+
+export interface AskingScore {
+  sync: Rates;
+  falseAdvancesPer100: number;
+  questionsPer100: number;
+}
+
+/**
+ * The same where a model is asked about doubtful turns in its next request, at most once in `pause` turns of a step, with
+ * the labels as an oracle in its place: it says whether the step was done at this turn or is at the next. A completion
+ * that is found by asking counts although it is noticed a turn later.
+ */
+export function scoreAsking(runs: readonly Run[], detect: Detector, pause: number): AskingScore {
+  let [hits, wrong, missed, questions, turns] = [0, 0, 0, 0, 0];
+  for (const run of runs) {
+    const { verdicts, isTrue } = turnByTurn(run, detect);
+    turns += verdicts.length;
+    let [asked, found] = [-Infinity, false];
+    for (const [turn, verdict] of verdicts.entries()) {
+      const isAnswer = asked === turn - 1;
+      const closes = isAnswer ? isTrue[turn] === true : verdict.done;
+      if (!isAnswer && !verdict.done && verdict.isInDoubt && turn - asked >= pause && turn + 1 < verdicts.length) {
+        questions++;
+        asked = turn;
+        found = isTrue[turn] === true;
+      } else found = closes && isTrue[turn] === true;
+      if (found) hits++;
+      else if (isTrue[turn]) missed++;
+      else if (closes) wrong++;
+    }
+  }
+  return { sync: rates(hits, wrong, missed), falseAdvancesPer100: (100 * wrong) / turns, questionsPer100: (100 * questions) / turns };
+}
+
+/** The verdict on each turn, with the state following the truth, and whether a step was done at it. */
+function turnByTurn(run: Run, detect: Detector): { verdicts: ReturnType<Detector>[]; isTrue: boolean[] } {
+  const verdicts: ReturnType<Detector>[] = [];
+  synchronised(
+    run,
+    (...turn) => {
+      const verdict = detect(...turn);
+      verdicts.push(verdict);
+      return verdict;
+    },
+    'done',
+  );
+  return { verdicts, isTrue: labelsOf(run).map((label) => label.length > 0) };
 }

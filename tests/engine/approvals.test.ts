@@ -165,7 +165,7 @@ test('an approval for another hash is no leave', async () => {
   expect(it.toolRuns).toEqual([]);
   answer(it, { decision: 'allow', why: 'something else', display: 'echo hi' });
   await it.settle();
-  // What else is changed is of no account, the call runs as it is on record; but this file still has the wrong hash.
+  // What else is changed is of no account, the call runs as it is in the event log; but this file still has the wrong hash.
   expect(it.toolRuns).toEqual([]);
 });
 

@@ -23,7 +23,7 @@ async function inFlight(options: Partial<RigOptions> = {}): Promise<Rig> {
   return it;
 }
 
-test('a plan.json that becomes a link beside a command ends no command: its result is on record, then the session is not served', async () => {
+test('a plan.json that becomes a link beside a command ends no command: its result is in the event log, then the session is not served', async () => {
   const it = await inFlight();
   it.store.plan.detectEdits = async () => link();
   it.drop('2.md', 'and this');

@@ -119,7 +119,7 @@ test('a power cut after any line around a folding changes nothing of what comes 
   }
 });
 
-/** The same story from there on: what the model says next is told by how many answers are on record. */
+/** The same story from there on: what the model says next is told by how many answers are in the event log. */
 async function resumed(before: EventBody[], iterations: number): Promise<Rig> {
   const answered = before.filter((line) => line.type === 'model.answered').length;
   const it = await rig({

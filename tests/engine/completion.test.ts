@@ -579,7 +579,7 @@ test.each([
   expect(it.plan()?.steps[0]?.result).toBe(result);
 });
 
-test('a plan that is stated anew does not grow: its completed steps are named again too', async () => {
+test('a plan that is restated does not grow: its completed steps are named again too', async () => {
   const again = '[Step] Fetch\n[Step] Draw.\n[Step] mail';
   const it = await run([
     { text: `Fetched. [Done]\n${again}`, calls: [shell()] },

@@ -4,11 +4,11 @@ import type { SessionPorts } from '../../src/engine/ports/session-ports.ts';
 import { openSessionLog } from '../../src/engine/state/session-log.ts';
 import { moves, NONCE, type Rig, type RigOptions, rig, shell } from '../support/rig.ts';
 
-/** A session whose every effect is held to the record: what others can notice comes after the sync of what led to it. */
+/** A session whose every effect is held to the event log: what others can notice comes after the sync of what led to it. */
 type Watched = Rig & {
   /** Effects in the order they happened. */
   effects: string[];
-  /** Those that happened while the record had events which a power cut would have taken. */
+  /** Those that happened while the event log had events which a power cut would have taken. */
   early: string[];
   /** Events that a power cut would take now. */
   unsynced(): number;
@@ -300,7 +300,7 @@ test('what a daemon leaves open is durable when it has stopped', async () => {
   expect(it.unsynced()).toBe(0);
 });
 
-test('what is on record is durable when a session that an error ended has been left', async () => {
+test('what is in the event log is durable when a session that an error ended has been left', async () => {
   const it = await watched({
     script: moves({ text: '[Step] Read it', calls: [{ name: 'read_file', args: { path: 'a' } }] }),
     // A safe call does not wait for the disk.
@@ -353,7 +353,7 @@ test('a recovery is durable before anything is tried again', async () => {
   expect(it.unsynced()).toBe(0);
 });
 
-test('a reply whose plan.json a full disk refused says so on record, and one after it is written does not', async () => {
+test('a reply whose plan.json a full disk refused says so in the event log, and one after it is written does not', async () => {
   let isFull = true;
   const full = () => Promise.reject(Object.assign(new Error('no space'), { code: 'ENOSPC' }));
   const it = await rig({

@@ -66,7 +66,7 @@ test('an image that comes with the answer to a question is shown behind it', asy
   expect(shown(it)).toMatchObject([{ images: [image('uploads/cat.png')] }]);
 });
 
-test('a model that refuses images is asked again at once, as the record says', async () => {
+test('a model that refuses images is asked again at once, as the event log says', async () => {
   const it = await rig({
     script: moves(
       { fault: ['rejected', 'no images here', { retry: true, waitMs: 0 }] },

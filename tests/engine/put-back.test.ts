@@ -91,7 +91,7 @@ test('a message called like an entry of outbox/ gets its reply under another nam
   expect(it.reply('read-2')).toMatch(/^id: read-2$[\s\S]*one/m);
 });
 
-test('with a record from a backup, new answers are published where answers of its lost part lie', async () => {
+test('with an event log from a backup, new answers are published where answers of its lost part lie', async () => {
   const it = await rig({ script: (_request, n) => ({ text: `answer ${n}` }) });
   await dropped(it, '1.md', 'hello');
   const backup = it.events().map(({ v, seq, epoch, at, ...body }) => body);

@@ -27,7 +27,7 @@ function meanings(events: Event[]): Array<{ session: Session; left: Plan | null 
   });
 }
 
-test('a snapshot at any place of a record and the rest of it give what the whole record gives', async () => {
+test('a snapshot at any place of an event log and the rest of it give what the whole log gives', async () => {
   for (const seed of [1, 2, 3, 7, 11, 17, 23, 42]) {
     const events = (await live(seed)).store.hands.events();
     const all = meanings(events);
@@ -99,7 +99,7 @@ test.each<[string, (state: Record<string, unknown>) => unknown]>([
   ['of another layout', (state) => ({ ...state, layout: 0 })],
   ['that is no snapshot at all', () => 'nonsense'],
   ['that is not there', () => undefined],
-])('a snapshot %s is not believed, and the record is read whole', async (_, spoil) => {
+])('a snapshot %s is not believed, and the event log is read whole', async (_, spoil) => {
   const store = await closed(await planned());
   const snapshots: Snapshots = {
     ...store.snapshots,
@@ -115,7 +115,7 @@ test.each<[string, (state: Record<string, unknown>) => unknown]>([
   expect(bare(sessionLog.session)).toEqual(bare(store.hands.events().reduce(reduceEvent, emptySession('demo'))));
 });
 
-test('where the beginning of the record was removed, a snapshot of an earlier version stands for it', async () => {
+test('where the beginning of the event log was removed, a snapshot of an earlier version stands for it', async () => {
   const store = await closed(await planned());
   const wanted = bare(store.hands.events().reduce(reduceEvent, emptySession('demo')));
   const last = store.hands.events().length;

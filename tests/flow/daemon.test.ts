@@ -61,7 +61,7 @@ test.each(['SIGTERM', 'SIGHUP'] as const)(
   },
 );
 
-test('a call that outlasts the time of grace is aborted and put on record as interrupted', async () => {
+test('a call that outlasts the time of grace is aborted and recorded as interrupted', async () => {
   const server = await startOpenAI([
     { text: '', calls: call('touch begun; sleep 60') },
     { text: 'I looked: nothing was done.' },

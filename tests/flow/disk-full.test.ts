@@ -57,7 +57,7 @@ test.skipIf(none)(
     fs.renameSync(join(on.session('demo'), 'go-there'), join(on.session('demo'), 'work/go'));
     await until(
       () => on.events('demo').some((event) => event.type === 'tool.finished'),
-      'the end of the command on record',
+      'the end of the command in the event log',
     );
     fs.linkSync(join(on.session('demo'), 'work/log'), join(on.root, 'letter'));
     fs.rmSync(join(on.root, 'letter'));
@@ -85,7 +85,7 @@ function greedy(disk: string): void {
 }
 
 test.skipIf(none)(
-  `on a disk that somebody keeps full the end of a command with megabytes of output is on record; after kill -9 the daemon starts, and is asked and told to cancel ${none}`,
+  `on a disk that somebody keeps full the end of a command with megabytes of output is in the event log; after kill -9 the daemon starts, and is asked and told to cancel ${none}`,
   async () => {
     const disk = smallDisk('size=24m');
     const on = ground(disk.path);
@@ -107,7 +107,7 @@ test.skipIf(none)(
     fs.renameSync(join(on.session('demo'), 'go-there'), join(on.session('demo'), 'work/go'));
     const end = await until(
       () => on.events('demo').find((event) => event.type === 'tool.finished'),
-      'its end on record',
+      'its end in the event log',
     );
     expect(end).toMatchObject({ ok: true, output: { text: expect.stringContaining('there was no room for it') } });
     expect(JSON.stringify(end)).toContain('\\n400000');

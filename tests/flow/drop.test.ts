@@ -63,7 +63,7 @@ test('a file name used again is a new message with a name of its own', async () 
   await server.close();
 });
 
-test('the same id again is answered from the record, another content under it is refused', async () => {
+test('the same id again is answered from the event log, another content under it is refused', async () => {
   const { server, flags } = await echo();
   const on = ground();
   await on.serve(flags);

@@ -45,7 +45,7 @@ const write = (index: number) => ({
   args: JSON.stringify({ path: 'pages.txt', content: `${index}` }),
 });
 
-/** Everything a save can be found in: the record, the plan, and its earlier versions. */
+/** Everything a save can be found in: the event log, the plan, and its earlier versions. */
 function kept(on: Ground): string {
   const folder = on.session('demo');
   const history = join(folder, 'plans/history');

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
+import { isDaemonBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { ground } from '../support/daemon.ts';
 import { type Answer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
 
@@ -33,17 +34,33 @@ test.each([
   expect(on.sh('demo', 'cat work/log.txt')).toBe('one\ntwo\nthree\n');
 });
 
-test('the first request is at most 7 kB, tools included, and the next begins with it', async () => {
-  const server = await endpoint([{ ...first, text: '' }, { text: 'One is appended.' }]);
+test('the first request is at most 7 kB, tools included, and each is, byte for byte, the beginning of the next', async () => {
+  const server = await endpoint([
+    first,
+    { text: '[Done: one is appended]', calls: [{ name: 'more_tools', args: '{"tool":"remember"}' }] },
+    { text: '', calls: [{ name: 'shell', args: append('two') }] },
+    { text: '[Done: two is appended]', calls: [{ name: 'shell', args: append('three') }] },
+    { text: '[Done: three is appended] All three are in log.txt.' },
+    { text: 'They were one, two and three.' },
+  ]);
   const on = ground();
   await on.start(flagsFor(server.url));
-  on.sh('demo', 'mkdir inbox && echo "Append one to log.txt" > inbox/1.md');
-  await on.file('demo', 'outbox/1.md');
-  const [one, two] = server.requests.map(({ body }) => body);
-  expect(JSON.stringify(one).length).toBeGreaterThan(5000);
-  expect(JSON.stringify(one).length).toBeLessThanOrEqual(7000);
-  expect(two?.tools).toEqual(one?.tools);
-  expect(two?.messages.slice(0, 1)).toEqual(one?.messages.slice(0, 1));
+  on.sh('demo', 'mkdir inbox && echo "Append one, two and three to log.txt" > inbox/1.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('status: done');
+  on.sh('demo', 'echo "Which words were they?" > inbox/2.md');
+  expect(await on.file('demo', 'outbox/2.md')).toContain('They were one, two and three.');
+  const bodies = server.requests.map(({ body }) => body);
+  expect(bodies).toHaveLength(6);
+  expect(JSON.stringify(bodies[0]).length).toBeGreaterThan(5000);
+  expect(JSON.stringify(bodies[0]).length).toBeLessThanOrEqual(7000);
+  for (const [at, { tools, messages }] of bodies.slice(1).entries()) {
+    const before = bodies[at];
+    expect(JSON.stringify(tools)).toBe(JSON.stringify(before?.tools));
+    // The daemon's block stands last and is written again in each request.
+    const last = before?.messages.findLastIndex(({ content }) => !isDaemonBlock(content ?? '')) ?? 0;
+    const kept = before?.messages.slice(0, last + 1);
+    expect(JSON.stringify(messages.slice(0, last + 1))).toBe(JSON.stringify(kept));
+  }
 });
 
 test('half an answer and a lost call close no step and are no reply that says done', async () => {

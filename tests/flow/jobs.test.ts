@@ -51,7 +51,7 @@ async function setup(answers: Answer[]) {
   return { on, start, serve, requests, drop };
 }
 
-const SERVER = 'echo once >> ledger; echo listening; while [ ! -e go ]; do sleep 0.05; done; echo over; exit 3';
+const SERVER = 'echo once >> executions; echo listening; while [ ! -e go ]; do sleep 0.05; done; echo over; exit 3';
 
 const modes = hasSandbox ? (['none', 'bwrap'] as const) : (['none'] as const);
 
@@ -94,7 +94,7 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
     expect(requests()[7]).toContain('job_1: exit 3, ');
     expect(requests()[7]).toContain('\\nover\\n');
     await until(() => !groupRuns(group), 'the end of its processes');
-    expect(textIn(join(on.session('demo'), 'work/ledger'))).toBe('once\n');
+    expect(textIn(join(on.session('demo'), 'work/executions'))).toBe('once\n');
   });
 
   test('a daemon that ends in order leaves jobs alone, and a session that is removed by hand ends them', async () => {
@@ -111,15 +111,15 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
   });
 });
 
-/** These are about what is on record, which is the same whatever holds the job. */
+/** These are about what is in the event log, which is the same whatever holds the job. */
 describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
   beforeEach(() => {
     sandbox = mode;
   });
 
-  test('a job whose start was not on record yet when the daemon was killed is taken up, and not begun twice', async () => {
-    // In a second its start is on record: where the job can, it ends the daemon itself, before that on a busy machine too.
-    const killer = 'echo once >> ledger; kill -KILL "$(cat daemon)"; while [ ! -e go ]; do sleep 0.05; done';
+  test('a job whose start was not in the event log yet when the daemon was killed is taken up, and not begun twice', async () => {
+    // In a second its start is in the event log: where the job can, it ends the daemon itself, before that on a busy machine too.
+    const killer = 'echo once >> executions; kill -KILL "$(cat daemon)"; while [ ! -e go ]; do sleep 0.05; done';
     const { on, start, serve, requests, drop } = await setup([
       { text: '', calls: [background(killer)] },
       { text: 'It runs.' },
@@ -127,7 +127,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     const first = await start();
     on.sh('demo', `mkdir -p work && echo ${first.process.pid} > work/daemon`);
     drop('start it', '1.md');
-    await until(() => textIn(join(on.session('demo'), 'work/ledger')) !== '', 'the job');
+    await until(() => textIn(join(on.session('demo'), 'work/executions')) !== '', 'the job');
     if (sandbox !== 'none') first.process.kill('SIGKILL');
     expect(await first.ended).toBe('SIGKILL');
     expect(eventsOf(on, 'tool.started')).toHaveLength(1);
@@ -139,7 +139,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     expect(eventsOf(on, 'tool.finished')).toMatchObject([{ ok: true }]);
     expect(requests()[1]).toContain('Begun as job_1.');
     expect(readdirSync(join(on.session('demo'), 'jobs'))).toEqual(['job_1']);
-    expect(textIn(join(on.session('demo'), 'work/ledger'))).toBe('once\n');
+    expect(textIn(join(on.session('demo'), 'work/executions'))).toBe('once\n');
     expect(groupRuns(groupOf(on))).toBe(true);
   });
 
@@ -191,7 +191,7 @@ test('a stop while a job is being begun answers its call once, and leaves the jo
   const { on, serve, requests, drop } = await setup([{ text: '', calls: [background(SERVER)] }, { text: 'Well.' }]);
   await serve();
   drop('start it', '1.md');
-  await until(() => textIn(join(on.session('demo'), 'work/ledger')) !== '', 'the job');
+  await until(() => textIn(join(on.session('demo'), 'work/executions')) !== '', 'the job');
   drop('stop', '2.md');
   expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('paused');
   drop('continue', '3.md');

@@ -44,7 +44,7 @@ test('a daemon killed while two steps run goes on to the same end, and no comman
   const first = await on.start(flags);
   drop(on);
   await until(
-    // A command on record that was killed before it began would be one of which nobody knows, and this script asks no questions.
+    // A command in the event log that was killed before it began would be one of which nobody knows, and this script asks no questions.
     () =>
       ['north', 'south'].every((step) => existsSync(join(on.session('demo'), `work/${step}/${step}.txt`))) || undefined,
     'two steps at work',

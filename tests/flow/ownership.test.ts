@@ -83,7 +83,7 @@ test('an owner.json that is gone, or makes no sense, does not set the epoch back
   expect(epochs(on, 'demo')).toEqual([41, 42, 43, 44]);
 });
 
-test('a session that was moved in with a record ahead of the daemon raises its epoch before it is written to', async () => {
+test('a session that was moved in with an event log ahead of the daemon raises its epoch before it is written to', async () => {
   const [there, here] = [ground(), ground()];
   const first = await there.start(RUNBOOK);
   const { epoch: _, ...owner } = ownerOf(there);

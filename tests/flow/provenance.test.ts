@@ -16,7 +16,7 @@ function holding(folder: string, text: string): string[] {
     .sort();
 }
 
-test('a key is in no file but those a person put it into: not in the record, replies, live text, the log', async () => {
+test('a key is in no file but those a person put it into: not in the event log, replies, live text, the log', async () => {
   const asked: Answer[] = [
     { text: '[Step] look', calls: call('env; cat key.txt long.txt; base64 -w0 key.txt') },
     { status: 500, text: `the token ${EXTRA} is wrong` },

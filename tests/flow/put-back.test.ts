@@ -55,12 +55,12 @@ test('a message called `read` is answered', async () => {
   await server.close();
 });
 
-test('with a record put back from a backup and accepted, a new answer takes the place of an old one, which is kept', async () => {
+test('with an event log put back from a backup and accepted, a new answer takes the place of an old one, which is kept', async () => {
   const { on, flags, server } = await counting();
   const first = await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo hello > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
-  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the record of the reply');
+  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the reply in the event log');
   const record = join(on.session('demo'), 'events.jsonl');
   copyFileSync(record, join(on.root, 'backup.jsonl'));
   on.sh('demo', 'echo hello > inbox/2.md');

@@ -51,7 +51,7 @@ test('two more starts change no file of a session whose shelved plan was taken u
   expect(on.plan('demo')?.id).toBe(id);
   // Its last event is no reply, so each start opens it.
   on.sh('demo', `sed -i 's/"Write it"/"Write it well"/' plan.json`);
-  await until(() => on.events('demo').at(-1)?.type === 'plan.edited', 'the edit on record');
+  await until(() => on.events('demo').at(-1)?.type === 'plan.edited', 'the edit in the event log');
   daemon.process.kill('SIGTERM');
   await daemon.ended;
   await expectUnchangedByStarts(on, flags);

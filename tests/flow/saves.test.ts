@@ -36,19 +36,19 @@ const words = (on: Ground) => on.plan('demo')?.steps.map((step) => step.descript
 test('a buffer saved again and again beside a command and a kill -9 ends as it was saved last, nothing twice', async () => {
   const { on, daemon, flags, buffer } = await inFlight();
   save(on, buffer, 'FIRST', 'delete the production database');
-  await until(() => edits(on) === 1, 'the first save on record');
+  await until(() => edits(on) === 1, 'the first save in the event log');
   on.sh('demo', 'echo "and hurry" > inbox/2.md');
   await until(
     () => on.events('demo').some((event) => event.type === 'message.received' && event.id === '2.md'),
     '2.md',
   );
   save(on, buffer, 'FIRST', 'SECOND');
-  await until(() => edits(on) === 2, 'the second save on record');
+  await until(() => edits(on) === 2, 'the second save in the event log');
   await until(() => words(on)?.includes('SECOND'), 'the second save in the plan');
   expect(words(on)).toEqual(['Look around', 'Write it', 'FIRST', 'SECOND']);
   daemon.process.kill('SIGKILL');
   await daemon.ended;
-  // The file is as the editor left it: the record is ahead of it.
+  // The file is as the editor left it: the event log is ahead of it.
   save(on, buffer, 'FIRST', 'SECOND');
   await on.serve(flags);
   await until(() => on.events('demo').some((event) => event.type === 'recovery.started'), 'the next daemon');

@@ -34,7 +34,7 @@ function textIn(path: string): string {
 }
 const eventsOf = <T extends EventType>(on: Ground, type: T): Array<EventOf<T>> =>
   on.events('demo').filter((event): event is EventOf<T> => event.type === type);
-const ledger = (on: Ground): string => textIn(join(on.session('demo'), 'work/ledger'));
+const executions = (on: Ground): string => textIn(join(on.session('demo'), 'work/executions'));
 
 type Killed = {
   on: Ground;
@@ -113,13 +113,13 @@ describe.each(oftenOnly(modes, [modes.at(-1) ?? 'none']))('with the sandbox on %
   });
 
   test('a command that is still at work when its daemon was killed is taken up by the next one, and runs once', async () => {
-    const it = await killed(`${UNTIL_GO}; echo done >> ledger; echo said`, [DONE]);
+    const it = await killed(`${UNTIL_GO}; echo done >> executions; echo said`, [DONE]);
     await it.start();
     await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
     expect(groupRuns(it.group)).toBe(true);
     it.on.sh('demo', 'touch work/go');
     expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-    expect(ledger(it.on)).toBe('done\n');
+    expect(executions(it.on)).toBe('done\n');
     const [end] = eventsOf(it.on, 'tool.finished');
     expect(end).toMatchObject({ ok: true });
     expect(end?.output).toEqual({
@@ -132,7 +132,7 @@ describe.each(oftenOnly(modes, [modes.at(-1) ?? 'none']))('with the sandbox on %
   });
 
   test('of a command that was killed with its supervisor nobody knows, and the model is told so', async () => {
-    const it = await killed('sleep 60; echo done >> ledger', [DONE]);
+    const it = await killed('sleep 60; echo done >> executions', [DONE]);
     process.kill(-it.group, 'SIGKILL');
     await until(() => !groupRuns(it.group), 'the end of the group');
     await it.again();
@@ -140,7 +140,7 @@ describe.each(oftenOnly(modes, [modes.at(-1) ?? 'none']))('with the sandbox on %
     expect(eventsOf(it.on, 'tool.finished')).toEqual([]);
     expect(eventsOf(it.on, 'tool.interrupted')).toMatchObject([{ outcome: 'unknown' }]);
     expect(it.reported(1)).toContain('may or may not have run');
-    expect(ledger(it.on)).toBe('');
+    expect(executions(it.on)).toBe('');
   });
 
   test('a command that was stopped while there was no daemon is ended by the next one, which says so', async () => {
@@ -164,19 +164,19 @@ describe.each(oftenOnly(modes, [modes.at(-1) ?? 'none']))('with the sandbox on %
   });
 });
 
-/** These are about files on record, which are the same whatever holds the command. */
+/** These are about files in the event log, which are the same whatever holds the command. */
 describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
   beforeEach(() => {
     sandbox = mode;
   });
 
   test('the result of a command that ended while there was no daemon is taken', async () => {
-    const it = await killed(`${UNTIL_GO}; echo done >> ledger; printf "caf\\351\\n"; exit 3`, [DONE]);
+    const it = await killed(`${UNTIL_GO}; echo done >> executions; printf "caf\\351\\n"; exit 3`, [DONE]);
     it.on.sh('demo', 'touch work/go');
     await until(() => !groupRuns(it.group), 'the end of the command');
     await it.again();
     expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-    expect(ledger(it.on)).toBe('done\n');
+    expect(executions(it.on)).toBe('done\n');
     const [end] = eventsOf(it.on, 'tool.finished');
     expect(end).toMatchObject({ ok: false });
     expect(JSON.stringify(end?.output)).toContain('exit 3\\nbegun\\ncaf\ufffd\\n');
@@ -233,7 +233,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
   });
 
   test('a daemon killed twice over one command still takes its result', async () => {
-    const it = await killed(`${UNTIL_GO}; echo done >> ledger`, [DONE]);
+    const it = await killed(`${UNTIL_GO}; echo done >> executions`, [DONE]);
     const second = await it.start();
     await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
     second.process.kill('SIGKILL');
@@ -241,11 +241,11 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     it.on.sh('demo', 'touch work/go');
     await it.again();
     expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
-    expect(ledger(it.on)).toBe('done\n');
+    expect(executions(it.on)).toBe('done\n');
     expect(eventsOf(it.on, 'tool.finished')).toMatchObject([{ ok: true }]);
   });
 
-  test('folders of calls go once their end is on record; others in tools/ are left alone', async () => {
+  test('folders of calls go once their end is in the event log; others in tools/ are left alone', async () => {
     const server = await startOpenAI([
       { text: '', calls: shell('echo one') },
       { text: '', calls: shell('echo two') },
@@ -263,7 +263,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
   });
 
   test('a check that was still at work is taken up as well, and holds the claim to its result', async () => {
-    const wish = { command: `echo checked >> ledger; ${UNTIL_GO}; exit 0` };
+    const wish = { command: `echo checked >> executions; ${UNTIL_GO}; exit 0` };
     const plan = { name: 'plan', args: JSON.stringify({ command: 'update', step: 'step_1', done_when: [wish] }) };
     const server = await startOpenAI([
       { text: '[Step] Fetch', calls: shell('true') },
@@ -275,14 +275,14 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     const flags = ['--base-url', server.url, '--model', 'm'];
     const daemon = await on.start(flags);
     on.sh('demo', 'mkdir inbox && echo "do it" > inbox/1.md');
-    await until(() => ledger(on) !== '', 'the check');
+    await until(() => executions(on) !== '', 'the check');
     daemon.process.kill('SIGKILL');
     await daemon.ended;
     await on.serve(flags);
     await until(() => eventsOf(on, 'recovery.started').length > 0, 'the recovery');
     on.sh('demo', 'touch work/go');
     await on.file('demo', 'outbox/1.md');
-    expect(ledger(on)).toBe('checked\n');
+    expect(executions(on)).toBe('checked\n');
     expect(on.plan('demo')?.steps[0]?.status).toBe('completed');
     await server.close();
   });

@@ -98,7 +98,7 @@ test.each([
   ['plan.json becomes a link', 'ln -sf /etc/hostname plan.json', 'rm plan.json', false],
   ['AGENTS.md grows beyond 1 MiB', 'head -c 1100000 /dev/zero > ../../AGENTS.md', 'rm ../../AGENTS.md', true],
   ['AGENTS.md of the session grows too', 'head -c 1100000 /dev/zero > AGENTS.md', 'rm AGENTS.md', true],
-])('%s beside a command: the command ends by itself, and the record says so', async (_what, harm, fix, blocks) => {
+])('%s beside a command: the command ends by itself, and the event log says so', async (_what, harm, fix, blocks) => {
   const command = 'touch begun; until test -e go; do sleep 0.05; done; echo over >> log';
   const server = await startOpenAI([
     { text: '[Step] a', calls: [{ name: 'shell', args: JSON.stringify({ command }) }] },

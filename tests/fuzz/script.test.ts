@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { calmAnswers, randomAnswers } from '../../scripts/fuzz/answers.ts';
 import { type Asked, readRequest } from '../../scripts/fuzz/asked.ts';
-import { changedEnds } from '../../scripts/fuzz/ended-steps.ts';
 import { peopleOf } from '../../scripts/fuzz/people.ts';
 import { someConfig, someSettings } from '../../scripts/fuzz/setting.ts';
 import { chanceFor, tagOf } from '../../scripts/fuzz/words.ts';
@@ -12,13 +11,14 @@ import { MessageFile } from '../../src/protocol/session/message.ts';
 import type { Step } from '../../src/protocol/session/plan.ts';
 import { Config, Settings } from '../../src/protocol/settings/config.ts';
 import { MODES } from '../../src/protocol/settings/run-options.ts';
+import { changedEnds } from '../promises/ended-steps.ts';
 
 const TOOLS = ['shell', 'write_file', 'plan', 'spawn', 'ask_user', 'jobs', 'remember', 'recall', 'skill'];
 const PLANNER_QUERIES = ['choose', 'plan', 'revise', 'summary', null] as const;
 
 function place() {
   let count = 0;
-  return { ledger: '/tmp/ledger', token: () => `t${++count}` };
+  return { executions: '/tmp/executions', token: () => `t${++count}` };
 }
 
 /** What a family asks, one thing after another. */

@@ -115,6 +115,19 @@ test('a caller that disconnects in the middle of a body is not reported as a ser
   expect(readdirSync(place.path('.sessions', 'demo', 'inbox', '.files'))).toEqual([]);
 });
 
+test('a request without a path or host gets a problem, and one whose sender has closed its side gets its answer', async () => {
+  const { url } = await serveHere(setup());
+  const say = async (lines: string[]): Promise<string> => {
+    const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', allowHalfOpen: true });
+    socket.end(`${lines.join('\r\n')}\r\n\r\n`);
+    return Buffer.concat(await socket.toArray()).toString();
+  };
+  for (const lines of [['GET /healthz HTTP/1.0'], ['OPTIONS * HTTP/1.1', 'host: localhost', 'connection: close']])
+    expect(await say(lines)).toMatch(/^HTTP\/1\.1 400[\s\S]*application\/problem\+json[\s\S]*"wanted"/);
+  const page = ['GET / HTTP/1.1', 'host: localhost', 'connection: close'];
+  expect(await say(page)).toMatch(/^HTTP\/1\.1 200[\s\S]*<\/html>/);
+});
+
 test('openapi.json describes every operation and needs no token; a port in use is reported', async () => {
   const place = setup();
   const { ask, url } = await serveHere(place);

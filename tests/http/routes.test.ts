@@ -56,6 +56,9 @@ test('an edit of the plan is merged with later changes; 412 only if another plan
   const read = await ask('GET', plan);
   const etag = String(read.headers['etag']);
   expect(etag).toBe(`"${String(read.json['id'])}.${String(read.json['revision'])}"`);
+  const known = (tags: string) => ask('GET', plan, { headers: { 'if-none-match': tags } });
+  expect(await known(`"other.1", W/${etag}`)).toMatchObject({ status: 304, text: '', headers: { etag } });
+  expect((await known('"other.1"')).status).toBe(200);
 
   const steps = [...(read.json['steps'] as object[]), { description: 'Mail it' }];
   const first = await ask('PUT', plan, { headers: { 'if-match': etag }, body: { status: 'completed', steps } });

@@ -1,10 +1,26 @@
 import { expect, test } from 'vitest';
 import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
-import { serveWorkspace } from '../http/serving.ts';
+import { serveHere, serveWorkspace } from '../http/serving.ts';
 import { setup } from '../support/agentctl.ts';
 import { until } from '../support/daemon.ts';
 import { callTool, httpClient, readText, VERSIONS } from './mcp-client.ts';
+
+test('over HTTP a DELETE and a list of messages are refused, by what the protocol says', async () => {
+  const { ask } = await serveHere(setup(), 'mcp');
+  const gone = await ask('DELETE', '/mcp', { headers: { 'content-type': undefined } });
+  expect(gone.status).toBe(405);
+  const ping = { jsonrpc: '2.0', method: 'ping' };
+  const body = [
+    { ...ping, id: 1 },
+    { ...ping, id: 2 },
+  ];
+  const accept = 'application/json, text/event-stream';
+  expect(await ask('POST', '/mcp', { headers: { accept }, body })).toMatchObject({
+    status: 400,
+    text: expect.stringContaining('one message of JSON-RPC'),
+  });
+});
 
 test('/mcp serves both versions with a token, as the user that it names; plans are subscribed to by the newer one', async () => {
   const at = setup();

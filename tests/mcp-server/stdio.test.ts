@@ -168,36 +168,39 @@ test.each(VERSIONS)('by %s plan, transcript and replies are resources, and nothi
   await expect(client.readResource({ uri: 'agentd://sessions/none/plan' })).rejects.toThrow('none');
 });
 
-test.each(VERSIONS)('by %s a subscribed plan is reported whenever the record has another version', async (version) => {
-  const at = setup();
-  const client = await clientHere(at, { version });
-  const uri = 'agentd://sessions/demo/plan';
-  await at.here(['send', 'demo', RUNBOOK]);
-  let received = (): void => {};
-  const updated = () =>
-    new Promise<void>((resolve) => {
-      received = resolve;
+test.each(VERSIONS)(
+  'by %s a subscribed plan is reported whenever the event log has another version',
+  async (version) => {
+    const at = setup();
+    const client = await clientHere(at, { version });
+    const uri = 'agentd://sessions/demo/plan';
+    await at.here(['send', 'demo', RUNBOOK]);
+    let received = (): void => {};
+    const updated = () =>
+      new Promise<void>((resolve) => {
+        received = resolve;
+      });
+    const uris: string[] = [];
+    client.setNotificationHandler('notifications/resources/updated', ({ params }) => {
+      uris.push(params.uri);
+      received();
     });
-  const uris: string[] = [];
-  client.setNotificationHandler('notifications/resources/updated', ({ params }) => {
-    uris.push(params.uri);
-    received();
-  });
-  const planStatus = async () => JSON.parse(await readText(client, uri))?.status;
-  const next = updated();
-  if (version === '2025-11-25') await client.subscribeResource({ uri });
-  else await client.listen({ resourceSubscriptions: [uri] });
-  await next;
-  expect(await planStatus()).toBe(undefined);
-  let news = updated();
-  await at.serveHere('--model', 'runbook');
-  for (;;) {
-    await news;
-    news = updated();
-    if ((await planStatus()) === 'completed') break;
-  }
-  expect(new Set(uris)).toEqual(new Set([uri]));
-});
+    const planStatus = async () => JSON.parse(await readText(client, uri))?.status;
+    const next = updated();
+    if (version === '2025-11-25') await client.subscribeResource({ uri });
+    else await client.listen({ resourceSubscriptions: [uri] });
+    await next;
+    expect(await planStatus()).toBe(undefined);
+    let news = updated();
+    await at.serveHere('--model', 'runbook');
+    for (;;) {
+      await news;
+      news = updated();
+      if ((await planStatus()) === 'completed') break;
+    }
+    expect(new Set(uris)).toEqual(new Set([uri]));
+  },
+);
 
 test('the server ends when its client goes, a call that waits with it, and the run goes on', async () => {
   const at = setup();

@@ -29,6 +29,6 @@ export const newHistory = (): SessionHistory => ({
 });
 
 /** A workspace as a person sees it, and what people did there. */
-export type Ground = { root: string; ledger: string; histories: Map<string, SessionHistory> };
+export type Ground = { root: string; executions: string; histories: Map<string, SessionHistory> };
 
 export const folderOf = ({ root }: Ground, session: string) => sessionPaths(workspacePaths(root).session(session));

@@ -131,10 +131,10 @@ const kill = fc.constant(
   ),
 );
 
-/** What is written just before the record says so: between the two, a kill hurts most. */
+/** What is written just before the event log says so: between the two, a kill hurts most. */
 const MOMENTS = {
   'a reply': (real: Real, of: string) => namesIn(folderOf(real, of).outbox),
-  'a line of a command': (real: Real) => textOf(real.ledger),
+  'a line of a command': (real: Real) => textOf(real.executions),
   'a plan': (real: Real, of: string) => textOf(folderOf(real, of).plan),
   'a message that is taken': (real: Real, of: string) => namesIn(folderOf(real, of).done),
 };

@@ -17,7 +17,7 @@ test('of two who make a session at the same moment, the later one leaves nothing
   expect(existsSync(join(workspace.paths.session('demo'), 'inbox'))).toBe(true);
 });
 
-test('what a session was about to record does not begin the record of one that is made again under its name', async () => {
+test('what a session was about to record does not begin the event log of one that is made again under its name', async () => {
   const root = mkdtempSync(join(tmpdir(), 'agentd-finds-'));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   const workspace = openWorkspace(root, { now: () => new Date() });

@@ -5,13 +5,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
-import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
-import { emptySession } from '../../src/core/session/session-state.ts';
+import { changedFiles, lastingFiles, readLog, sessionOf } from '../promises/session-promises.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { type Dropped, folderOf, type Ground } from './actions.ts';
 import { jobScript } from './job-script.ts';
 import { dropSafely, save } from './person.ts';
-import { broken, everything, recordOf } from './promises.ts';
+import { broken } from './promises.ts';
 
 const AGENTD = fileURLToPath(new URL('../../dist/agentd.js', import.meta.url));
 const CLOCK = new URL('./clock.preload.mjs', import.meta.url).href;
@@ -74,9 +73,9 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
     join(root, 'agentd.json'),
     JSON.stringify({ version: 1, sandbox: 'none', disk: { min_free_mb: 2, reserve_mb: 1 } }),
   );
-  const [ledger, clock] = [join(base, 'ledger'), join(base, 'clock')];
+  const [executions, clock] = [join(base, 'executions'), join(base, 'clock')];
   let count = 0;
-  const server = await startOpenAI(jobScript(ledger, () => (count * 7) % 30));
+  const server = await startOpenAI(jobScript(executions, () => (count * 7) % 30));
   let daemon: Daemon | undefined;
   let frozen = false;
   let wasFull = false;
@@ -85,7 +84,7 @@ export async function realWorkspace(withDisk: boolean): Promise<Real> {
 
   const real: Real = {
     root,
-    ledger,
+    executions,
     histories: new Map(),
     hasDisk,
     log: [],
@@ -209,7 +208,7 @@ const lastWord = (n: number): Dropped => ({ name: `${n}-last.msg.md`, content: '
 async function restorePlans(real: Real): Promise<void> {
   for (const [session, history] of real.histories) {
     if (!history.spoilt) continue;
-    const { plan } = (await recordOf(real, session)).reduce(reduceEvent, emptySession(session));
+    const { plan } = sessionOf(session, await readLog(real.root, session));
     if (plan) save(folderOf(real, session).plan, formatPlanFile(plan), 'rename');
     history.spoilt = false;
   }
@@ -231,19 +230,16 @@ async function openIn(real: Real, session: string): Promise<string[]> {
   const { inbox } = folderOf(real, session);
   const waiting = fs.readdirSync(inbox).filter((name) => !name.startsWith('.'));
   if (waiting.length > 0) return waiting.map((name) => `${session}: ${name} is in inbox/`);
-  const last = (await recordOf(real, session)).at(-1);
+  const last = (await readLog(real.root, session)).at(-1);
   const done = last?.type === 'reply.published' && last.idle;
   return done ? [] : [`${session}: its last event is ${JSON.stringify(last)}`];
 }
 
 /** Recovery goes the same way twice: one more start changes nothing. */
 async function checkRestart(real: Real, stop: () => Promise<string[]>): Promise<string[]> {
-  const before = everything(real);
+  const sessions = join(real.root, '.sessions');
+  const before = lastingFiles(sessions);
   if (!(await real.start())) return [];
   const stopped = await stop();
-  const after = everything(real);
-  const changed = [...new Set([...before.keys(), ...after.keys()])].filter(
-    (path) => before.get(path) !== after.get(path),
-  );
-  return [...stopped, ...changed.map((path) => `one more start changed ${path}`)];
+  return [...stopped, ...changedFiles(before, lastingFiles(sessions))];
 }

@@ -40,7 +40,7 @@ test('what was learned from a refusal is known to the next daemon, and holds no 
 });
 
 test.each(['', 'no JSON', '{"version":2,"endpoints":{}}'])(
-  'profiles that are damaged or of another version are learned anew: %j',
+  'profiles that are damaged or of another version are learned again: %j',
   async (text) => {
     const it = await endpoint(strict);
     await ask(it.open(), 'a');

@@ -378,6 +378,11 @@ const faults: Quirk[] = [
     is: { fault: 'rejected', says: /a web page\. Something before the endpoint/ },
   },
   {
+    name: "a key that LiteLLM's proxy does not know",
+    sent: refused(400, { message: 'No connected db.', type: 'no_db_connection', code: '400' }),
+    is: { fault: 'rejected', says: /No key was sent: set|The key that was sent/ },
+  },
+  {
     name: 'too little credit for the length of an answer',
     sent: refused(402, { message: 'This request requires more credits, or fewer max_tokens.', code: 402 }),
     is: { fault: 'rejected', says: /model\.max_tokens/ },

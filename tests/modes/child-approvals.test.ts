@@ -214,7 +214,7 @@ test.each([
   ['/pause', 'paused', 'paused'],
   ['stop', 'paused', 'paused'],
   ['/cancel', 'cancelled', 'cancelled'],
-])('"%s" ends the wait: no call runs, and "continue" asks anew', async (words, status, plan) => {
+])('"%s" ends the wait: no call runs, and "continue" asks again', async (words, status, plan) => {
   const on = asking((session, request, asked) =>
     session !== 'demo' && asked < 3 && !JSON.stringify(request.messages).includes('output of')
       ? { calls: [fetched] }

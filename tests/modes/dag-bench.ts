@@ -33,7 +33,7 @@ type Answers = {
 
 const text = (answer: object | string): string => (typeof answer === 'string' ? answer : JSON.stringify(answer));
 
-/** A run in the mode `dag` with a scripted planner, from a message or from what is on record already. */
+/** A run in the mode `dag` with a scripted planner, from a message or from what is in the event log already. */
 export async function bench(answers: Answers = {}, before?: EventBody[]): Promise<Bench> {
   const adapt = [...(answers.adapt ?? [])];
   const script = ({ messages }: { messages: ReadonlyArray<{ content: string | null }> }): Move => {

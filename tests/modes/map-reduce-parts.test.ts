@@ -103,7 +103,7 @@ test('a daemon that dies after any event of the work goes on to the same end', a
   const events = whole.events().map(({ v, seq, epoch, at, ...body }): EventBody => body);
   const wanted = ending(whole);
   expect(wanted).toMatchObject({ status: 'completed', reply: true });
-  // The planner's steps are put on record together.
+  // The planner's steps are recorded together.
   const begun = events.findLastIndex((event) => event.type === 'step.added' && event.step.parent === undefined);
   for (let cut = begun + 1; cut < events.length; cut += everything ? 1 : 2) {
     const on = await run(FILES, { before: events.slice(0, cut) });

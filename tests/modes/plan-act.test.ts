@@ -145,7 +145,7 @@ test('a reply says why a claim without any work was rejected, in place of repeat
   expect(on.reply('1.md')).not.toContain('[Done]');
 });
 
-test('a step that a person reopens while the summary is written is done again, and then summed up anew', async () => {
+test('a step that a person reopens while the summary is written is done again, and then summed up again', async () => {
   const on = await summedUp(
     { hold: true, next: () => ({ text: 'An old summary.' }) },
     { text: 'writing in French', calls: [shell()] },

@@ -10,7 +10,7 @@ const revisions = (on: Rig): EventBody[] => on.events().filter((event) => event.
 
 test("a planner's revision in the form of a plan stands in place of what has not begun", async () => {
   const first = [step('o'), step('a'), step('b', { needs: ['o'] }), step('c'), step('d', { needs: ['b', 'c'] })];
-  const anew = [
+  const restated = [
     step('o'),
     { id: 'a', description: 'another way to a', needs: ['o'] },
     { description: 'Work on d.', needs: ['b', 'a'] },
@@ -21,7 +21,8 @@ test("a planner's revision in the form of a plan stands in place of what has not
     config: { mode: 'plan-act' },
     script: ({ messages }) => {
       const asked = String(messages.at(-1)?.content);
-      if (asked.includes('Look at the results')) return { text: JSON.stringify({ steps: anew, reason: 'a failed' }) };
+      if (asked.includes('Look at the results'))
+        return { text: JSON.stringify({ steps: restated, reason: 'a failed' }) };
       if (asked.includes('JSON object')) return { text: JSON.stringify({ steps: first }) };
       if (/Current step[^:]*: work on a/.test(asked)) return { text: '[Failed: no]', calls: [shell()] };
       return /Current step[^:]*: work on o/.test(asked) ? { text: 'There. [Done]', calls: [shell()] } : { hold: true };
@@ -42,7 +43,7 @@ test("a planner's revision in the form of a plan stands in place of what has not
   expect(on.plan()?.steps[4]?.done_when).toEqual([{ file: 'work/b' }]);
 });
 
-test('a plan given anew that says nothing new changes nothing, and a step of a person stays in any case', async () => {
+test('a restated plan that says nothing new changes nothing, and a step of a person stays in any case', async () => {
   const steps = [step('o'), step('a', { needs: ['o'] })];
   const b = await bench({ plan: { steps }, adapt: [{ steps }], limits: { steps: 1 } });
   b.on.drop('2.md', '/plan add mine');

@@ -108,7 +108,21 @@ test('a question, an approval and a pause are messages that say what to answer',
   await say('two', 'yes');
   expect(existsSync(ran)).toBe(true);
   const paused = await say('three', 'a long one');
-  expect(paused).toMatchObject({ text: expect.stringContaining('Say "continue" to resume'), finish: 'length' });
+  expect(paused).toMatchObject({ text: expect.stringContaining('Say "continue" to resume'), finish: 'stop' });
+});
+
+test('a pause is a whole answer to the readers of the SDK, which throw at others, and says that it is a pause', async () => {
+  const { openai } = await openAiSetup([{ text: 'On.', calls: [{ name: 'shell', args: { command: 'true' } }] }], {
+    limits: { iterations: 1 },
+  });
+  const chat = (session: string) => ({ model: `agentd/${session}`, messages: userMessages('a long one') });
+  const parsed = await openai.chat.completions.parse(chat('one'));
+  expect(parsed).toMatchObject({ agentd: { status: 'paused', reason: 'limit' } });
+  expect(await openai.chat.completions.stream(chat('two')).finalContent()).toContain('Say "continue"');
+  const response = await openai.responses.stream({ model: 'agentd/three', input: 'a long one' }).finalResponse();
+  const metadata = { agentd_status: 'paused', agentd_reason: 'limit' };
+  expect(response).toMatchObject({ status: 'completed', incomplete_details: null, metadata });
+  expect((await openai.responses.parse({ model: 'agentd/four', input: 'a long one' })).status).toBe('completed');
 });
 
 test('a client that disconnects, with or without a stream, ends no run, and the server reports no error', async () => {

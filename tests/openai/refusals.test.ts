@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { serveHttp } from '../../src/frontends/http/index.ts';
 import { openAiProtocol } from '../../src/frontends/openai/openai-routes.ts';
+import { chooseModel } from '../../src/models/choose-model.ts';
 import { serveHere } from '../http/serving.ts';
 import { setup } from '../support/agentctl.ts';
 import { ask, clientOf, openAiSetup, userMessages } from './openai-setup.ts';
@@ -42,12 +43,26 @@ test("unsupported requests are refused with OpenAI's error format and create no 
   expect(await post('')).toMatchObject({ status: 400, json: { error } });
   expect(await post('{}', { 'content-type': 'text/plain' })).toMatchObject({ status: 415, json: { error } });
   expect(await post(' '.repeat(10 * 1024 * 1024 + 1)).catch(() => ({ status: 413 }))).toMatchObject({ status: 413 });
-  expect(await serving.ask('POST', '/v1/embeddings', { body: {} })).toMatchObject({ status: 404, json: { error } });
+  const embeddings = await serving.ask('POST', '/v1/embeddings', { body: {} });
+  expect(embeddings).toMatchObject({ status: 404, json: { error } });
+  // What to start is no help to those who reached it.
+  expect(embeddings.text).toContain('POST /v1/chat/completions');
+  expect(embeddings.text).not.toContain('agentctl serve');
   const page = await serving.ask('GET', '/v1/models', { headers: { origin: 'https://evil.example' } });
   expect(page).toMatchObject({ status: 403, json: { error: { type: 'permission_error' } } });
   const unknown = await serving.ask('GET', '/api/sessions/nobody');
   expect(unknown.headers['content-type']).toBe('application/problem+json');
   expect(names()).toEqual([]);
+});
+
+test('a daemon whose model would be its own server is refused, and holds up nobody', async () => {
+  const place = await openAiSetup([{ text: 'ok' }]);
+  const settings = { model: { base_url: `${place.serving.url}/v1`, name: 'agentd', api_key_env: 'OWN_KEY' } };
+  const model = chooseModel(settings.model, { OWN_KEY: place.serving.token });
+  const request = { messages: [{ role: 'user' as const, content: 'hi' }], tools: [], model: undefined };
+  const asked = model.ask(request, { signal: new AbortController().signal, onText: () => {} });
+  await expect(asked).rejects.toMatchObject({ kind: 'rejected', message: expect.stringContaining('agentd itself') });
+  expect(place.names()).toEqual([]);
 });
 
 test('without --openai nothing is served below /v1', async () => {

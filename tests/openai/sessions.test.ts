@@ -74,7 +74,7 @@ test('an answer to a pause continues the run, and a command is sent unchanged', 
   });
   const messages: Messages = [{ role: 'system', content: 'You are terse.' }, ...userMessages('Do it')];
   const paused = await ask(place, messages);
-  expect(paused.finish).toBe('length');
+  expect(paused.finish).toBe('stop');
   messages.push({ role: 'assistant', content: paused.text }, ...userMessages('/status'));
   const status = await ask(place, messages);
   expect(status.text).toContain('paused');

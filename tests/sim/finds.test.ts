@@ -3,13 +3,13 @@ import { moves, rig } from '../support/rig.ts';
 
 // What the simulation found, cut down to its least.
 
-test('a plan that was seen in plan.json is not taken out of the record by a power cut', async () => {
+test('a plan that was seen in plan.json is not taken out of the event log by a power cut', async () => {
   const it = await rig({
     script: moves(
       { text: '[Step] Find it\n[Step] Write it down', calls: [{ name: 'read_file', args: { path: 'a' } }] },
       { text: 'Where was I?' },
     ),
-    // A safe call does not wait for the disk: while it is open, its answer may be on record and not yet durable.
+    // A safe call does not wait for the disk: while it is open, its answer may be in the event log and not yet durable.
     replay: () => 'safe',
     tool: () => 'hold',
   });

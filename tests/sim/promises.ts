@@ -75,7 +75,7 @@ function replies({ store, actions }: Story, { events }: End): string[] {
   return [
     ...wanted.flatMap((name) => {
       const replied = committed.filter((event) => event.reply.id === name);
-      if (replied.length !== 1) return [`${name} has ${replied.length} replies on record`];
+      if (replied.length !== 1) return [`${name} has ${replied.length} replies in the event log`];
       if (!present.has(name)) return [`${name} has no reply file`];
       return replied[0] && present.get(name) !== formatReplyFile(replied[0].reply)
         ? [`the reply of ${name} is not what was committed`]
@@ -93,12 +93,13 @@ function calls({ outside }: Story, { events }: End): string[] {
     ...[...outside.ran].filter(([, times]) => times > 1).map(([args, times]) => `${args} ran ${times} times`),
     ...[...outside.ran.keys()]
       .filter((args) => !started.some((event) => event.args === args))
-      .map((args) => `${args} ran and is not on record`),
+      .map((args) => `${args} ran and is not in the event log`),
     ...ofType(events, 'tool.finished').flatMap(({ call, ok }) => {
       const command = [...outside.commands].find(([folder]) => folder.endsWith(`/${call}`))?.[1];
       if (!command) return [];
-      if (command.fate === 'unknown') return [`nobody knows what became of ${call}, and it is on record as finished`];
-      return ok === command.ends.ok ? [] : [`the call ${call} ended otherwise than is on record`];
+      if (command.fate === 'unknown')
+        return [`nobody knows what became of ${call}, and it is in the event log as finished`];
+      return ok === command.ends.ok ? [] : [`the call ${call} ended otherwise than is in the event log`];
     }),
     ...started.flatMap(({ call }) => {
       const starts = started.filter((event) => event.call === call).length;
@@ -113,14 +114,14 @@ function plans({ store }: Story, end: End): string[] {
   const text = store.hands.planText();
   const wrong: string[] = [];
   if (text !== (plan ? formatPlanFile(plan) : undefined))
-    wrong.push(`plan.json is not the plan of the record: ${text} instead of ${plan && formatPlanFile(plan)}`);
+    wrong.push(`plan.json is not the plan of the event log: ${text} instead of ${plan && formatPlanFile(plan)}`);
   if (text !== undefined && !Plan.safeParse(JSON.parse(text)).success) wrong.push('plan.json is not a plan');
   for (const [id, left] of end.left)
     if (store.hands.plans().get(id) !== formatPlanFile(left)) wrong.push(`plans/${id}.json is not the plan that left`);
   return wrong;
 }
 
-/** Every save is on record, or, where its plan had left already, in history; and the record puts no deed in a person's hands. */
+/** Every save is in the event log, or, where its plan had left already, in history; and the event log puts no deed in a person's hands. */
 function edits({ actions, outside, store }: Story, { events, session }: End): string[] {
   const byHand = ofType(events, 'plan.edited').filter((event) => event.by === 'person');
   const record = JSON.stringify(byHand);

@@ -11,7 +11,7 @@ import type { Chance } from './chance.ts';
 /** Every snapshot there ever was of a session: a disk may give back an older one than was written last. */
 export type Album = Array<{ mark: LogPosition; state: unknown }>;
 
-/** What a record means, and the plan that had left `plan.json` last. */
+/** What an event log means, and the plan that had left `plan.json` last. */
 function meaningAt(events: readonly Event[]) {
   let session = emptySession('demo');
   let left: Plan | null = null;
@@ -23,7 +23,7 @@ function meaningAt(events: readonly Event[]) {
   return { session, left };
 }
 
-/** A snapshot of the record as it is now, as a daemon would take it that had come so far and not synced since. */
+/** A snapshot of the event log as it is now, as a daemon would take it that had come so far and not synced since. */
 export async function photograph(store: MemoryStore, album: Album): Promise<void> {
   const mark = store.eventLog.position();
   const events = store.hands.events();
@@ -37,7 +37,7 @@ export function untrue(store: MemoryStore, mark: LogPosition, state: unknown): s
   const { session, left } = meaningAt(store.hands.events().slice(0, mark.seq));
   const read = stateFromSnapshot(JSON.parse(JSON.stringify(state)), 'demo');
   const same = read && JSON.stringify([bare(read.session), read.left]) === JSON.stringify([bare(session), left]);
-  return same ? [] : [`the snapshot at ${mark.seq} is not what the record means`];
+  return same ? [] : [`the snapshot at ${mark.seq} is not what the event log means`];
 }
 
 /** What the disk gives back: what was written, nothing, an older one, or one that another version of this program wrote. */

@@ -150,7 +150,7 @@ describe('a corrupt record', () => {
   });
 });
 
-describe('a record under attack', () => {
+describe('an event log under attack', () => {
   const running = async () => {
     let ms = 0;
     const folder = tempFolder();
@@ -191,7 +191,7 @@ describe('a record under attack', () => {
   });
 });
 
-describe('a record on a bad disk', () => {
+describe('an event log on a bad disk', () => {
   const plain = {
     write: (fd: number, bytes: Uint8Array, offset: number) => fs.writeSync(fd, bytes, offset),
     sync: async () => {},
@@ -215,7 +215,7 @@ describe('a record on a bad disk', () => {
     expect(seqs(await eventsOf(store))).toEqual([1, 2]);
   });
 
-  test('meets a real limit in the middle of a write: whole lines stay, the record opens again', async () => {
+  test('meets a real limit in the middle of a write: whole lines stay, the event log opens again', async () => {
     const folder = tempFolder();
     const child = await childProgram('tests/store/full-disk.child.ts');
     const run = spawnSync('bash', ['-c', 'ulimit -f 16; exec node "$0" "$1"', child, folder]);

@@ -87,7 +87,7 @@ export function storePromises(where: string, make: () => Rig): void {
     });
   });
 
-  describe(`a mark of the record ${where}`, () => {
+  describe(`a mark of the event log ${where}`, () => {
     const from = async (rig: Rig, mark: LogPosition) => {
       const seqs: number[] = [];
       return [await rig.store.eventLog.read(({ seq }) => seqs.push(seq), mark), seqs];
@@ -108,7 +108,7 @@ export function storePromises(where: string, make: () => Rig): void {
     });
 
     test.each([{ seq: 1 }, { seq: 3 }, { offset: 5 }, { offset: 1_000_000 }, { crc: 'ffffffff' }, { segment: 2 }])(
-      'that the record does not have (%j) is reported, and no event',
+      'that the event log does not have (%j) is reported, and no event',
       async (wrong) => {
         const rig = make();
         await rig.store.eventLog.append([opened, progressed(1)]);
@@ -132,7 +132,7 @@ export function storePromises(where: string, make: () => Rig): void {
       expect(await (await rig.reopen()).store.snapshots.load()).toEqual({ mark, state: { text: '输出 "x"' } });
     });
 
-    test('whose mark the record does not have is none', async () => {
+    test('whose mark the event log does not have is none', async () => {
       const rig = make();
       await rig.store.eventLog.append([opened]);
       const mark = rig.store.eventLog.position();
@@ -342,20 +342,20 @@ export function storePromises(where: string, make: () => Rig): void {
 
     test('publishes a reply where other bytes lie under its name, and keeps those under another', async () => {
       const rig = make();
-      await rig.store.outbox.publish('1.md', 'of a record that is gone');
+      await rig.store.outbox.publish('1.md', 'of an event log that is gone');
       await rig.store.outbox.publish('1.md', 'new');
       await rig.store.outbox.republish('1.md', 'newer');
       await rig.store.outbox.publish('1.md', 'newer');
       expect(rig.replies()).toEqual({
         '1.md': 'newer',
-        '1.earlier.md': 'of a record that is gone',
+        '1.earlier.md': 'of an event log that is gone',
         '1.earlier-2.md': 'new',
       });
     });
 
     test('a reply that was consumed is not one with other bytes', async () => {
       const rig = make();
-      await rig.store.outbox.publish('1.md', 'of a record that is gone');
+      await rig.store.outbox.publish('1.md', 'of an event log that is gone');
       rig.consume('1.md');
       await rig.store.outbox.publish('1.md', 'new');
       expect(rig.replies()).toEqual({ '1.md': 'new' });

@@ -34,7 +34,7 @@ async function session({ snapshotAt }: { snapshotAt?: number } = {}) {
 const rotatedSegments = (paths: SessionPaths) =>
   fs.readdirSync(paths.rotated).filter((name) => name.endsWith('.jsonl'));
 
-describe('old segments of the record', () => {
+describe('old segments of the event log', () => {
   test('stay while no snapshot covers them', async () => {
     const { paths } = await session();
     expect(await applyRetention(paths, KEEP, inDays(400))).toEqual({ removed: 0, more: false });

@@ -31,7 +31,7 @@ async function reported(paths: SessionPaths, from?: LogPosition | 'oldest'): Pro
 
 const rotatedFiles = (paths: SessionPaths) => fs.readdirSync(paths.rotated).sort();
 
-describe('a record that grew', () => {
+describe('an event log that grew', () => {
   test('goes on in a new file under the same name, with seq going on and each event there once', async () => {
     const { paths, folder } = await rotatedLog(20);
     expect(rotatedFiles(paths).slice(0, 2)).toEqual(['000001.jsonl', '000002.jsonl']);

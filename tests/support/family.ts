@@ -21,7 +21,7 @@ export type FamilyOptions = {
   /** How long each answer of the model takes. */
   answerMs?: number;
   permit?: (session: string, call: { name: string; args: string }) => Permission;
-  /** Seqs of all events on record, over all sessions, after which the power goes. */
+  /** Seqs of all events in the event log, over all sessions, after which the power goes. */
   cuts?: readonly number[];
 };
 
@@ -45,7 +45,7 @@ export type Family = {
   settle(): Promise<void>;
   /** The same, while no more than this many milliseconds pass. */
   settleWithin(ms: number): Promise<void>;
-  /** What is on record altogether. */
+  /** What is in the event log altogether. */
   count(): number;
 };
 

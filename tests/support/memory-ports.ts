@@ -87,7 +87,7 @@ function markAt({ lines }: Contents, seq: number): LogPosition {
 const isMark = (contents: Contents, mark: LogPosition): boolean =>
   mark.seq <= contents.lines.length && JSON.stringify(markAt(contents, mark.seq)) === JSON.stringify(mark);
 
-/** The last state that was saved, as JSON makes it; one the record does not fit is none. */
+/** The last state that was saved, as JSON makes it; one the event log does not fit is none. */
 export function memorySnapshots(contents: Contents): SessionStore['snapshots'] {
   return {
     async load() {
@@ -101,7 +101,7 @@ export function memorySnapshots(contents: Contents): SessionStore['snapshots'] {
   };
 }
 
-/** The events of the record so far. */
+/** The events so far. */
 export function eventsOf({ lines }: Pick<Contents, 'lines'>): Event[] {
   const events: Event[] = [];
   for (const line of lines) {

@@ -86,7 +86,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
       await begin(on, stubborn(word));
       await eventually(() => marked(word) > 0);
       writeFileSync(join(on.root, 'jobs/job_1/stop'), '');
-      // Its processes are gone a moment before its end is on record.
+      // Its processes are gone a moment before its end is in the event log.
       expect((await on.use('jobs', { action: 'wait', job: 'job_1' })).text).toMatch(/^job_1: stopped by a person, /);
       expect(marked(word)).toBe(0);
     });

@@ -103,12 +103,12 @@ test('a wait ends when the run is stopped, and the job continues', async () => {
 
 test('a call begun by an earlier daemon is answered with its job and not started twice', async () => {
   const on = setupWith({ settleMs: SOON_MS });
-  const args = { command: 'echo once >> ledger; sleep 300', background: true };
+  const args = { command: 'echo once >> executions; sleep 300', background: true };
   await on.use('shell', args);
-  await eventually(() => existsSync(join(on.work, 'ledger')));
+  await eventually(() => existsSync(join(on.work, 'executions')));
   const reported = await on.resume('shell', args);
   expect(reported?.text).toMatch(/^Begun as job_1\. /);
-  expect(readFileSync(join(on.work, 'ledger'), 'utf8')).toBe('once\n');
+  expect(readFileSync(join(on.work, 'executions'), 'utf8')).toBe('once\n');
   expect(await on.resume('shell', { ...args, command: 'other' })).toMatchObject({ ok: true });
 });
 

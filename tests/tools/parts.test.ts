@@ -64,7 +64,7 @@ test('each line of a file that is not empty is a part', async () => {
   expect((await page(at, { file: 'work/list.txt', from: 0 })).parts).toEqual([['one'], ['two'], ['three']]);
 });
 
-test('a thousand files come in pages that a line of the record holds, each once', async () => {
+test('a thousand files come in pages that a line of the event log holds, each once', async () => {
   const at = setup();
   const names = files(at, 1000);
   const { pages, parts } = await all(at, { folder: 'in' });

@@ -242,29 +242,29 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
 
     test('a call that was begun is not started a second time', async () => {
       const { use, work, folder, box } = setup();
-      await use('shell', { command: 'echo x >> ledger' });
+      await use('shell', { command: 'echo x >> executions' });
       const again = { work, folder: folder(), signal: new AbortController().signal, blob: async () => undefined };
-      const result = await box.run({ name: 'shell', args: '{"command":"echo x >> ledger"}' }, again);
+      const result = await box.run({ name: 'shell', args: '{"command":"echo x >> executions"}' }, again);
       expect(result).toMatchObject({ ok: false, text: expect.stringContaining('not started a second time') });
-      expect(readFileSync(join(work, 'ledger'), 'utf8')).toBe('x\n');
+      expect(readFileSync(join(work, 'executions'), 'utf8')).toBe('x\n');
     });
 
     test('a call that was prepared during this boot and never started is started by the next daemon, once', async () => {
       const { resume, folder, work } = setup();
-      const command = { command: 'echo x >> ledger' };
+      const command = { command: 'echo x >> executions' };
       mkdirSync(folder());
       writeFileSync(join(folder(), 'boot'), bootAndFolderId(folder()));
       expect(await resume('shell', command)).toMatchObject({ ok: true, exit: 0 });
       expect(await resume('shell', command)).toMatchObject({ ok: true, exit: 0 });
-      expect(readFileSync(join(work, 'ledger'), 'utf8')).toBe('x\n');
+      expect(readFileSync(join(work, 'executions'), 'utf8')).toBe('x\n');
     });
 
     test('an unidentified call from before a reboot is not started again', async () => {
       const { resume, folder, work } = setup();
       mkdirSync(folder());
       writeFileSync(join(folder(), 'boot'), 'another boot');
-      expect(await resume('shell', { command: 'echo x >> ledger' })).toBe(null);
-      expect(existsSync(join(work, 'ledger'))).toBe(false);
+      expect(await resume('shell', { command: 'echo x >> executions' })).toBe(null);
+      expect(existsSync(join(work, 'executions'))).toBe(false);
     });
 
     test('a call that never started never will: it is discarded, and its supervisor finds its place taken', async () => {

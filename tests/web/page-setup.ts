@@ -170,7 +170,7 @@ const CUT_OFF = `[...document.querySelectorAll('body *')].flatMap((one) => {
   const isWider = hides(overflowX) && textOverflow !== 'ellipsis' && one.scrollWidth > one.clientWidth + 1;
   const isHigher = hides(overflowY) && one.scrollHeight > one.clientHeight + 1;
   const right = one.matches('svg *') ? 0 : one.getBoundingClientRect().right;
-  const isOutside = right > innerWidth + 1 && !one.parentElement.closest('.graph, .timeline, .table, pre');
+  const isOutside = right > innerWidth + 1 && !one.parentElement.closest('.graph, .table, pre');
   const [text, box] = one.matches('.graph .node') ? [...one.querySelectorAll('text, rect')].map((it) => it.getBBox()).reverse() : [];
   const isOver = text && (text.x + text.width > box.x + box.width || text.y + text.height > box.y + box.height);
   const isSmall = text && one.getBoundingClientRect().width < 1.9 * box.width;

@@ -130,10 +130,12 @@ webTest(
     const steps = page.getByRole('region', { name: 'Plan' });
     await steps.locator('summary', { hasText: 'Count' }).press('Enter');
     await steps.getByText('the words of the model').waitFor();
-    await steps
-      .locator('dd')
-      .getByText(/\[Done\]$/)
-      .waitFor();
+    expect(
+      await steps
+        .locator('dd')
+        .getByText(/\[Done\]$/)
+        .count(),
+    ).toBe(0);
     await steps.getByText(/^step_1 "Count" .*\[Done\]/).waitFor();
     await log.getByRole('heading', { name: 'completed Count' }).waitFor();
     expect(await log.textContent()).not.toContain('[Step]');
@@ -148,8 +150,6 @@ webTest(
 
     // The step continues once the plan is resumed; until then it is not running.
     await steps.locator('summary', { hasText: 'Report' }).getByText('paused').waitFor();
-    await steps.getByRole('button', { name: 'Time' }).press('Enter');
-    await steps.getByRole('row', { name: /^2 paused Report/ }).waitFor();
     await steps.getByRole('button', { name: 'Graph' }).press('Enter');
     await steps.getByRole('link', { name: '2 paused Report; comes after: Count' }).getByText('2 ‖ paused').waitFor();
     const drop = (name: string) => writeFileSync(`${setup.on.session('demo')}/inbox/${name}`, '{ "text": 5 }');

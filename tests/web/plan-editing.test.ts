@@ -1,8 +1,6 @@
 import { expect } from 'vitest';
-import type { EventBody } from '../../src/protocol/session/event.ts';
 import type { Plan, Step } from '../../src/protocol/session/plan.ts';
-import { sessionPaths } from '../../src/store/index.ts';
-import { opened, received, record, started } from '../client/rig.ts';
+import { opened, received, started } from '../client/rig.ts';
 import { ask } from '../http/serving.ts';
 import { ALL_LOOKS, eventually, expectAccessible, openSession, useBrowser } from './page-setup.ts';
 
@@ -243,81 +241,6 @@ webTest(
     await graph.locator('rect.group').waitFor();
     expect(await shown()).toContain(150);
     expect(await graph.getByRole('link').count()).toBe(60);
-  },
-);
-
-webTest(
-  'the plan over time: a bar for each step, with its waits and their length; a night without work takes little space',
-  [],
-  async (setup) => {
-    const limits = { iterations: 9, step_iterations: 5 };
-    const spent = { iterations: 1, tokens: 0, cost: null };
-    const answer: EventBody = {
-      type: 'model.answered',
-      text: 'x',
-      calls: [],
-      usage: { tokens: 1, cost: null },
-      model: 'm',
-      ...{ ms: 1, delivered: [], seen: 1, step: 'a' },
-    };
-    const call = { call: '6.0', name: 'shell', args: '{}', hash: 'x', why: 'x', display: 'x', always: null } as const;
-    const end = { by: 'marker', evidence: 'Done', result: 'x' } as const;
-    const day = (date: number) => (minute: number) => `2026-01-0${date}T10:${String(minute).padStart(2, '0')}:00.000Z`;
-    const [first, next] = [day(5), day(6)];
-    const events: Array<[at: string, ...events: EventBody[]]> = [
-      [first(0), opened, received('1.md'), started('1.md')],
-      [
-        first(0),
-        {
-          ...{ type: 'plan.started', id: 'p', goal: 'Report', mode: 'linear', limits },
-          steps: [step('a', 'Fetch'), step('b', 'Report'), step('c', 'Send')],
-        },
-        { type: 'step.started', step: 'a' },
-      ],
-      [first(1), answer],
-      [first(1), { type: 'approval.asked', id: 1, expires_at: next(0), ...call }],
-      [first(5), { type: 'approval.answered', call: call.call, id: 1, decision: 'deny', by: 'person', why: 'x' }],
-      [first(6), { type: 'step.completed', step: 'a', ...end }, { type: 'step.started', step: 'b' }],
-      [first(10), { type: 'run.ended', message: '1.md', status: 'paused', reason: 'limit', text: 'x', spent }],
-      [next(10), { type: 'run.resumed', message: '1.md', by: 'person', limits }],
-      [next(15), { type: 'step.completed', step: 'b', ...end }],
-    ];
-    await openSession(setup, []);
-    for (const [at, ...bodies] of events)
-      await record(sessionPaths(setup.on.session('demo')), bodies, () => new Date(at));
-    const page = await setup.open({ hash: '#/s/demo' });
-    const plan = page.getByRole('region', { name: 'Plan' });
-    await plan.getByRole('button', { name: 'Time' }).press('Enter');
-    const rows = plan.getByRole('region', { name: 'Time' }).locator('tbody tr');
-    await rows.first().waitFor();
-    const cells = () =>
-      rows.evaluateAll((all) =>
-        all.map((row) => Array.from(row.children as Iterable<{ textContent: string }>, (cell) => cell.textContent)),
-      );
-    await eventually(cells).toEqual([
-      ['1  completed Fetch', '6 min', 'approval 4 min', '1'],
-      ['2  completed Report', '24 hr', 'a pause 24 hr', ''],
-      ['3  open Send', '', '', ''],
-    ]);
-    // Of 11 minutes of work, an idle period takes a tenth at most: 1 + 1.1 + 5 + 1.1 + 5 minutes.
-    const bars = (kind: string) =>
-      rows
-        .locator(kind)
-        .evaluateAll((all) =>
-          all.map((bar) => [bar.getAttribute('x'), bar.getAttribute('width')].map((it) => Math.round(Number(it)))),
-        );
-    const at = (minutes: number) => Math.round((1000 * minutes) / 13.2);
-    expect(await bars('.try')).toEqual([
-      [0, at(3.1)],
-      [at(3.1), at(10.1)],
-    ]);
-    expect(await bars('.wait')).toEqual([
-      [at(1), at(1.1)],
-      [at(7.1), at(1.1)],
-    ]);
-    await expectAccessible(page, ALL_LOOKS);
-    await plan.getByRole('link', { name: 'Report' }).press('Enter');
-    await eventually(() => page.evaluate('document.activeElement.id')).toBe('step b');
   },
 );
 

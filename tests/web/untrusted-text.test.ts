@@ -113,11 +113,6 @@ webTest(
     expect(
       await graph.locator(':not(svg, g, rect, path, a, text, tspan), [onload], a:not([href^="#/s/demo/run/"])').count(),
     ).toBe(0);
-    await page.getByRole('button', { name: 'Time' }).press('Enter');
-    await page.locator('.timeline th a').last().waitFor();
-    expect(
-      await page.locator('.timeline a:not([href^="#/s/demo/run/"]), .timeline :is(img, script, style)').count(),
-    ).toBe(0);
     await page.getByRole('button', { name: 'List' }).press('Enter');
     await page.goto(`${setup.url}/#/s/demo/versions`);
     await page.getByRole('region', { name: 'Versions' }).getByText('gnp.exe').last().waitFor();

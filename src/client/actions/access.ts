@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import { parseCommand } from '../../core/messages/commands.ts';
+import { commandInfo } from '../../core/messages/message-table.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { AccessToken, TokenFile } from '../../protocol/workspace/daemon-files.ts';
 import { placeNewFile, stagingName } from '../../store/fs/durable-write.ts';
@@ -101,21 +102,11 @@ type SchemaFault = { issues: ReadonlyArray<{ path: readonly PropertyKey[]; messa
 const describeIssue = ({ issues: [issue] }: SchemaFault): string =>
   [...(issue?.path ?? []).map(String), issue?.message ?? 'something else'].join(': ');
 
-/** Whether a message gives the browser to a person or takes it from them. */
-export function isBrowserOrder({
-  text = '',
-  command,
-}: {
-  text?: string | undefined;
-  command?: string | undefined;
-}): boolean {
+/** The role that the command of a message needs, and why, if more than to send messages. */
+export function roleOfCommand({ text = '', command }: { text?: string | undefined; command?: string | undefined }) {
   const order = parseCommand({ text, ...(command !== undefined && { command }) });
-  return order?.name === 'browser' && order.rest.trim() !== '';
-}
-
-/** Whether a message restores files in `work/`. */
-export function isRestoreOrder({ text = '', command }: { text?: string | undefined; command?: string | undefined }) {
-  return parseCommand({ text, ...(command !== undefined && { command }) })?.name === 'restore';
+  const needs = commandInfo(order?.name)?.needs;
+  return needs?.bare && order?.rest.trim() === '' ? undefined : needs;
 }
 
 /**

@@ -3,6 +3,7 @@ import { escapeInvisible } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { parseApprovalFile, parseConsent } from '../../core/messages/approval-answers.ts';
 import { parseCommand, textWithoutCommand } from '../../core/messages/commands.ts';
+import { commandInfo } from '../../core/messages/message-table.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
@@ -129,12 +130,11 @@ export function isApprovalAnswer({
   command?: string | undefined;
 }): boolean {
   const message = { text, ...(command !== undefined && { command }) };
-  const name = parseCommand(message)?.name;
-  return name === 'approve' || name === 'deny' || parseConsent(textWithoutCommand(message)) !== null;
+  return (
+    commandInfo(parseCommand(message)?.name)?.whileAsked === 'answers' ||
+    parseConsent(textWithoutCommand(message)) !== null
+  );
 }
-
-/** Commands that end the wait for a person without running anything. */
-const STOPPING = new Set(['pause', 'stop', 'cancel']);
 
 type SessionReads = {
   folder(key: string): string;
@@ -151,7 +151,8 @@ export async function findAnsweredCall(
   key: string,
   message: { text?: string | undefined; command?: string | undefined },
 ): Promise<ApprovalRequest | 'words' | undefined> {
-  if (STOPPING.has(message.command ?? '')) return undefined;
+  // It ends the wait for a person without running anything.
+  if (commandInfo(message.command)?.stopsWork) return undefined;
   const name = nameIfExists(sessions, key);
   const waiting = name === undefined ? [] : await sessions.approvalRequests(name);
   const session = name === undefined ? undefined : (await sessions.show(name)).session;

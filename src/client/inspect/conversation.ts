@@ -36,6 +36,7 @@ const isOfKind = <K extends EventKind>(event: Event, kind: K): event is EventOfK
 
 /** `shown`: the text of an answer for people, if it differs. */
 export type ShownEvent = Event & { shown?: string };
+type Shown<T extends Event['type']> = EventOf<T> & { shown?: string };
 
 /**
  * `text` has not been shown before; `begins`: it does not continue the piece before; `soFar`: the answer up to its end.
@@ -86,7 +87,7 @@ export function openConversation(steps: readonly NamedStep[] = []): Conversation
       return { kind: 'step', seq, event, name: names.get(id) ?? id };
     }
     if (isOfKind(event, 'notice')) return { kind: 'notice', seq, event };
-    if (isOfKind(event, 'reply')) return { kind: 'reply', seq, event, text: texts.reply(event.reply.text) };
+    if (isOfKind(event, 'reply')) return { kind: 'reply', seq, event, text: texts.reply(replyForPeople(event)) };
     return { kind: 'state', seq, event };
   }
 
@@ -103,12 +104,10 @@ export function openConversation(steps: readonly NamedStep[] = []): Conversation
   };
 }
 
+const replyForPeople = ({ reply, shown = reply.text }: Shown<'reply.committed'>): string => shown;
+
 /** The text of an answer for people: what a planner writes is for the daemon, except the summary. */
-const textForPeople = ({
-  planner_query,
-  text,
-  shown = text,
-}: EventOf<'model.answered'> & { shown?: string }): string =>
+const textForPeople = ({ planner_query, text, shown = text }: Shown<'model.answered'>): string =>
   planner_query === undefined || planner_query === 'summary' ? shown : '';
 
 function namesIn(event: Event): NamedStep[] {

@@ -1,7 +1,8 @@
 import { mapGet } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
-import { type MessageKind, parseCommand } from '../../core/messages/commands.ts';
+import { parseCommand } from '../../core/messages/commands.ts';
 import { messageKind } from '../../core/messages/message-actions.ts';
+import type { MessageKind } from '../../core/messages/message-table.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import type { MessageMeaning } from '../../protocol/session/meaning-events.ts';

@@ -292,7 +292,7 @@ export function planFileProblem(path: string, current: readonly Step[] = []): st
 }
 
 /** The session commands, with what each does. */
-export { SESSION_COMMANDS } from '../../core/messages/commands.ts';
+export { SESSION_COMMANDS } from '../../core/messages/message-table.ts';
 export { formatPlanSummary, formatStepFiles, formatStepLine } from '../../core/messages/status-report.ts';
 /** Formats a plan for people and for `plan.json`: re-exported from core, which frontends may not import. */
 export { formatPlanFile } from '../../core/plan/plan-steps.ts';

@@ -90,12 +90,17 @@ export async function* streamSession(
   }
 }
 
-/** Adds the text for people to an answer of the model if it differs from the original. */
+/** Adds the text for people to an answer of the model, or a reply, if it differs from the original. */
 function withShownText(event: Event): ShownEvent {
+  if (event.type === 'reply.committed') return withShown(event, event.reply.text, event.reply.text);
   if (event.type !== 'model.answered') return event;
   // Beside calls, an answer need not say anything.
-  const shown = withoutMarkers(event.text, event.calls.length > 0 ? '' : event.text);
-  return shown === event.text ? event : { ...event, shown };
+  return withShown(event, event.text, event.calls.length > 0 ? '' : event.text);
+}
+
+function withShown(event: Event, text: string, otherwise: string): ShownEvent {
+  const shown = withoutMarkers(text, otherwise);
+  return shown === text ? event : { ...event, shown };
 }
 
 /** What people see of a session and its state after that. The first state comes without an event. */

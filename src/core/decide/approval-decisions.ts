@@ -3,7 +3,8 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { parseConsent, saysOtherwise } from '../messages/approval-answers.ts';
-import { type MessageKind, parseCommand, textWithoutCommand } from '../messages/commands.ts';
+import { parseCommand, textWithoutCommand } from '../messages/commands.ts';
+import { type MessageKind, messageInfo } from '../messages/message-table.ts';
 import { replyEvent, standInMessage } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { denialKey } from '../reducers/reduce-approval.ts';
@@ -98,55 +99,38 @@ export function answerApprovalEvents(
 ): EventBody[] | null {
   const { open } = session.approvals;
   if (!open || session.run) return null;
-  switch (kind) {
-    case 'approve':
-    case 'deny':
-      return answerByCommand(session, message, kind, rules);
-    case 'task':
-    case 'unclear':
-    case 'continue':
-      return answerByWords(session, message, kind, rules);
-    case 'pause':
-    case 'stop':
-    case 'cancel':
-    case 'new':
+  const withdrawn = { decision: 'deny', by: 'withdrawn', why: DENIED_WITHDRAWN } as const;
+  const { whileAsked } = messageInfo(kind);
+  switch (whileAsked) {
+    case 'answers':
+      return answerByCommand(session, message, kind === 'deny', rules);
+    case 'words':
+      return answerByWords(session, message, kind === 'continue', rules);
+    case 'withdraws':
       // The run resumes, and the next iteration handles the message.
-      return [{ ...withdrawnAnswer(open), type: 'approval.answered' }];
-    case 'run':
-      return approvalAnsweredEvents(session, { decision: 'deny', by: 'withdrawn', why: DENIED_WITHDRAWN });
-    case 'undo':
-    case 'restore':
-    case 'status':
-    case 'plan':
-    case 'mode':
-    case 'model':
-    case 'browser':
-    case 'help':
-    case 'remind':
-    case 'data':
+      return [{ type: 'approval.answered', call: open.call, id: open.id, ...withdrawn }];
+    case 'denies':
+      return approvalAnsweredEvents(session, withdrawn);
+    case undefined:
       return null;
     default:
-      return kind satisfies never;
+      return whileAsked satisfies never;
   }
 }
 
-const withdrawnAnswer = ({ call, id }: PendingApproval) => ({
-  ...{ call, id, decision: 'deny' as const, by: 'withdrawn' as const, why: DENIED_WITHDRAWN },
-});
-
 /** `/approve 3 always`, `/deny 3`. */
-function answerByCommand(session: Session, message: Message, kind: 'approve' | 'deny', rules: Rules): EventBody[] {
+function answerByCommand(session: Session, message: Message, isDenial: boolean, rules: Rules): EventBody[] {
   const { open } = session.approvals;
   const by = message.by ?? 'person';
   const words = (parseCommand(message)?.rest ?? '').toLowerCase().split(/\s+/).filter(Boolean);
   // Of a denial everything else is for the model.
-  const named = words.find((word, place) => (kind === 'deny' ? place === 0 && /^\d+$/.test(word) : word !== 'always'));
+  const named = words.find((word, place) => (isDenial ? place === 0 && /^\d+$/.test(word) : word !== 'always'));
   if (named !== undefined && named !== String(open?.id)) {
     const language = sessionLanguage(session, rules);
     const text = REPLY_WORDING[language].notThatOne(named, open?.id ?? 0);
     return [replyEvent(session, message.id, { status: 'rejected', text }, language)];
   }
-  if (kind === 'deny') {
+  if (isDenial) {
     const says = textWithoutCommand(message).trim() !== '';
     const why = says ? DENIED_BY_OTHER_WORDS : DENIED_BY_PERSON;
     return approvalAnsweredEvents(session, { decision: 'deny', by, why, message, joins: says });
@@ -159,12 +143,7 @@ function answerByCommand(session: Session, message: Message, kind: 'approve' | '
  * Plain words: yes, no, or another wish ("no, use the copy"), which denies and is passed on to the model. Any other
  * words decide nothing: they are kept for the model, and the call waits on.
  */
-function answerByWords(
-  session: Session,
-  message: Message,
-  kind: 'task' | 'unclear' | 'continue',
-  rules: Rules,
-): EventBody[] {
+function answerByWords(session: Session, message: Message, isContinue: boolean, rules: Rules): EventBody[] {
   const { open } = session.approvals;
   const text = textWithoutCommand(message);
   const consent = message.attachments ? null : parseConsent(text);
@@ -176,7 +155,7 @@ function answerByWords(
   }
   if (!open) return [];
   const isOtherWish = message.attachments === undefined && saysOtherwise(text);
-  if (kind !== 'continue' && isOtherWish)
+  if (!isContinue && isOtherWish)
     return approvalAnsweredEvents(session, {
       decision: 'deny',
       by: 'chat',
@@ -186,9 +165,8 @@ function answerByWords(
     });
   const language = sessionLanguage(session, rules);
   const question = approvalQuestionText(session, rules, open);
-  const isKept = kind !== 'continue';
-  const reason = isKept ? RUN_END.unclear : RUN_END.approval;
-  const reply = isKept ? `${REPLY_WORDING[language].noAnswer}\n\n${question}` : question;
+  const reason = isContinue ? RUN_END.approval : RUN_END.unclear;
+  const reply = isContinue ? question : `${REPLY_WORDING[language].noAnswer}\n\n${question}`;
   return [replyEvent(session, message.id, { status: 'waiting', reason, text: reply, approval: open.id }, language)];
 }
 
@@ -204,7 +182,7 @@ export function denyByRuleEvent(call: string, why: string): EventBody {
 export function waitsForApproval(session: Session, message: Message, kind: MessageKind | null): boolean {
   const { approvals, childCalls } = session;
   const { queuedBefore } = approvals.open ?? childCalls;
-  return (kind === 'task' || kind === 'unclear' || kind === 'continue') && queuedBefore.includes(message.id);
+  return kind !== null && messageInfo(kind).whileAsked === 'words' && queuedBefore.includes(message.id);
 }
 
 /** The verdict on a call that has not started; null if there is none. */

@@ -3,8 +3,9 @@ import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { childCallsText, isCallOf, openChildCalls, resumeRestingEvents, standIn } from '../children/child-calls.ts';
 import { parseConsent, saysOtherwise } from '../messages/approval-answers.ts';
-import { type MessageKind, parseCommand, textWithoutCommand } from '../messages/commands.ts';
+import { parseCommand, textWithoutCommand } from '../messages/commands.ts';
 import { messageKind } from '../messages/message-actions.ts';
+import { type MessageKind, messageInfo } from '../messages/message-table.ts';
 import { replyEvent } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import type { Decision } from '../runs/decision.ts';
@@ -24,7 +25,8 @@ type Answer = { calls: OpenCall[]; decision: 'allow' | 'always' | 'deny'; words:
 export function decideChildCallAnswer(session: Session, message: Message, rules: Rules): Decision | null {
   const kind = messageKind(session, message);
   if (!session.childCalls.run || session.run || !('kind' in kind)) return null;
-  if (LEAVING_KINDS.has(kind.kind)) return resume(session, {});
+  // The run goes on, and ends for the message. The calls end with their sessions.
+  if (messageInfo(kind.kind).whileAsked === 'withdraws') return resume(session, {});
   const answer = readAnswer(session, message, kind.kind);
   if (answer === null) return null;
   if (answer === 'ask again') return { do: 'record', events: [questionReply(session, message, rules)] };
@@ -37,9 +39,6 @@ export function decideChildCallAnswer(session: Session, message: Message, rules:
   if (openChildCalls(session).length > 0) return { do: 'record', events: [questionReply(session, message, rules)] };
   return resume(session, { message: message.id, ...(answer.words !== '' && { joins: true }) });
 }
-
-/** These end the wait: the run goes on, and ends for the message. The calls end with their sessions. */
-const LEAVING_KINDS: ReadonlySet<MessageKind> = new Set(['pause', 'stop', 'cancel', 'new']);
 
 const resume = (session: Session, by: { message?: string; name?: string; joins?: true }): Decision => ({
   do: 'record',

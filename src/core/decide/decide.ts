@@ -21,7 +21,7 @@ import { answerQuestionEvents, isBareContinue } from '../messages/questions.ts';
 import { replyEvent } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
-import { assertLegalTransitions } from '../plan/plan-steps.ts';
+import { assertLegalTransitions } from '../plan/step-moves.ts';
 import { compactionEvent } from '../prompt/context-window.ts';
 import { restingRun } from '../reducers/reduce-approval.ts';
 import type { Decision } from '../runs/decision.ts';
@@ -145,8 +145,9 @@ function retryNowEvents(session: Session, bare: Message | undefined): EventBody[
 }
 
 /** A message that ends the run takes effect once what the model has said is in the plan, or has ended the run. */
-function urgentEvents(session: Session, { message, answer }: UrgentMessage, rules: Rules): EventBody[] {
-  if (!endsRun(answer)) return respondToMessage(session, message, rules);
+function urgentEvents(session: Session, urgent: UrgentMessage, rules: Rules): EventBody[] {
+  const { message } = urgent;
+  if (!endsRun(urgent)) return respondToMessage(session, message, rules);
   const { events, after } = settleTurn(session, rules);
   return after.run ? [...events, ...respondToMessage(after, message, rules)] : events;
 }

@@ -103,7 +103,7 @@ function endEventsByTiers(session: Session, plan: Plan, step: Step, turn: Turn):
       ? Math.ceil(plan.limits.step_iterations / 2)
       : plan.limits.step_iterations;
   const late = verdict.tier === 'timeout' || waited >= limit;
-  if (!verdict.done && !late) return [];
+  if (!verdict.done && !late) return verdict.isInDoubt ? doubtEvents(session, step, turn) : [];
   if (verdict.tier === 'transition' && isUnreported(session, plan, turn)) return [];
   const assumed = verdict.tier === 'timeout' || !verdict.done;
   if (assumed && session.askedIfDone !== step.id)
@@ -132,6 +132,19 @@ function endEventsByTiers(session: Session, plan: Plan, step: Step, turn: Turn):
       ...(to && to.id !== step.id && to.status === 'pending' && { nextStep: to.id }),
     }),
   ];
+}
+
+/** Iterations of a step between two questions whether an answer has finished it. */
+export const DOUBT_PAUSE = 4;
+
+/**
+ * The model is asked in its next request whether the step is done, at most once in a few answers. An answer without a
+ * tool call is followed by a reminder that asks the same.
+ */
+function doubtEvents({ askedInDoubt, askedIfDone }: Session, step: Step, turn: Turn): EventBody[] {
+  const iterations = step.iterations ?? 0;
+  const wasAsked = askedIfDone === step.id || (askedInDoubt !== null && iterations - askedInDoubt < DOUBT_PAUSE);
+  return wasAsked || turn.calls.length === 0 ? [] : [{ type: 'step.asked', step: step.id, iterations, in_doubt: true }];
 }
 
 function stepVerdictOn(session: Session, plan: Plan, step: Step, turn: Turn, waited: number): StepVerdict {

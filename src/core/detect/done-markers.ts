@@ -1,28 +1,27 @@
 import { type BracketTag, isAssertedTag } from '../text/bracket-tags.ts';
 import { contentWords } from '../text/content-words.ts';
 import { withoutLeadingMarks } from '../text/prose.ts';
+import { anyWordOf, readStepState } from '../text/step-words.ts';
 import { stepIndexByNumber, stepNumberAtStart } from './statements.ts';
-
-/**
- * The words of an explicit marker, exact except for case and spaces. English and Chinese come from the original
- * three-tier detector; the others are what models write when the conversation is in that language.
- */
-const DONE_WORDS = new Set([
-  ...['done', 'complete', 'completed', 'finished', 'step done', 'step complete', 'step completed'],
-  ...['完成', '已完成', '步骤完成', '步驟完成', '结束', '結束'],
-  ...['完了', 'ステップ完了'],
-  ...['hecho', 'completado', 'terminado', 'paso completado'],
-  ...['erledigt', 'fertig', 'abgeschlossen', 'schritt erledigt'],
-  ...['terminé', 'fait', 'étape terminée'],
-]);
 
 /** A tick next to the word is decoration; a cross or an hourglass is not. */
 const TICKS = /^(?:[\u2713\u2714\u2705\u2611]|\uFE0F|\s)+|(?:[\u2713\u2714\u2705\u2611]|\uFE0F|\s)+$/gu;
 /** Longer text in brackets is not a tag. */
 const MAX_TAG_LENGTH = 200;
-const STEP_LABEL =
-  /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)[\s_#]{0,3}(\d{1,3})|第\s?(\d{1,3}|[一二三四五六七八九十])\s?步)\s?[:：–—-]?\s?(?=\p{L})/iu;
-const DETAIL_SEPARATOR = /\s?[:：–—]\s?|\s-\s/u;
+/** What separates the word from more text: "Done: five links", "Done - five links", "Done (five links)". */
+const DETAIL = /^\s?(?:[:：–—,，;；]|\s-\s|-\s)\s?(?=\S)|^\s?(?=[(（])/u;
+/** What may follow the word without changing it: "Completed successfully", "完成了". */
+const EMPHASIS = /^(?:\s?(?:successfully|now|already|了|啦))?\s*$/iu;
+/** The step may follow the word: "Completed step 2", "完成第二步". */
+const STEP_AFTER = new RegExp(
+  `^\\s?(?:with\\s)?(?:第\\s?)?(?:${anyWordOf('step')}|第)[\\s_#]{0,3}(\\d{1,3}|[一二三四五六七八九十])\\s?步?$`,
+  'iu',
+);
+/** "Step 2: fetch the links - Done": the words of the step stand between its number and the state. */
+const LABELLED = new RegExp(
+  `^(?:第\\s?)?(?:${anyWordOf('step')}|第)[\\s_#]{0,3}(?:\\d{1,3}|[一二三四五六七八九十])\\s?步?\\s?[:：–—-][^:：–—]+?\\s?[:：–—-]\\s?(?=${anyWordOf('done')}$)`,
+  'iu',
+);
 /** Text in the brackets that retracts the word: "[Done: not yet]", "[Done: 3/5]", "[Done: no]". */
 export const RETRACTION =
   /\b(?:not|no|never|false|almost|nearly|partly|partially|half|except|pending|todo)\b|n['’]t\b|\d\s*(?:\/|of)\s*\d|%|[?？]|未|没|沒|不|部分|还差|還差/iu;
@@ -38,18 +37,28 @@ export interface DoneTag {
 /** Parses `Done`, `✅ Done`, `Step 2 Done`, `Done: step_2`, `Done: five links`; undefined if it is not a done tag. */
 export function parseDoneTag(inside: string): DoneTag | undefined {
   if (inside.length > MAX_TAG_LENGTH) return undefined;
-  const bare = inside.replace(TICKS, '').replace(/\s+/g, ' ');
-  const [label, digits, numeral] = STEP_LABEL.exec(bare) ?? [''];
-  const [word = '', ...rest] = bare.slice(label.length).split(DETAIL_SEPARATOR);
-  if (!DONE_WORDS.has(word.toLowerCase())) return undefined;
-  const words = bare
-    .slice(bare.indexOf(word, label.length) + word.length)
-    .replace(/^\s?[:：–—-]\s?/u, '')
-    .trim();
-  if (rest.length > 0 && words === '') return undefined;
-  const number = stepNumberAtStart(digits ?? numeral ?? '') ?? stepNumberAtStart(words);
+  const bare = spelledApart(inside.replace(TICKS, ''));
+  const between = LABELLED.exec(bare)?.[0];
+  const found = readStepState(bare) ?? (between === undefined ? undefined : readStepState(bare.slice(between.length)));
+  if (found?.state !== 'done') return undefined;
+  const after = found.rest.replace(TICKS, '');
+  const detail = DETAIL.exec(after)?.[0];
+  const words = detail === undefined ? '' : after.slice(detail.length).trim();
+  const label =
+    stepNumberAtStart(found.number ?? '') ?? stepNumberAtStart(between ?? STEP_AFTER.exec(after)?.[1] ?? '');
+  if (words === '' && !EMPHASIS.test(after) && !STEP_AFTER.test(after)) return undefined;
+  const number = label ?? stepNumberAtStart(words);
   return { ...(number !== undefined && { number }), ...(words !== '' && { words }) };
 }
+
+/** `STEP_DONE`, `TaskComplete` and `step-complete` as words. */
+const spelledApart = (inside: string): string =>
+  (/^[\p{L}]+(?:[_-][\p{L}]+)+$/u.test(inside)
+    ? inside.replace(/[_-]/g, ' ')
+    : /^(?:\p{Lu}\p{Ll}+){2,}$/u.test(inside)
+      ? inside.replace(/(?<=\p{Ll})(?=\p{Lu})/gu, ' ')
+      : inside
+  ).replace(/\s+/g, ' ');
 
 /** Whether the text of a tag is a marker: a word of the list, with or without a step number or a result. */
 export function isDoneMarker(inside: string): boolean {

@@ -8,11 +8,15 @@ import {
   stepDeclarationOf,
 } from '../text/bracket-tags.ts';
 import { FencedCode, joinWords, PLACEHOLDER, withHiddenQuotes, withoutLeadingMarks } from '../text/prose.ts';
+import { anyWordOf } from '../text/step-words.ts';
 import { parseDoneTag, RETRACTION, STEP_ID } from './done-markers.ts';
+import { parseStatusTag, statusOf } from './step-tags.ts';
 
 /** A tag that says no more than which step is meant: by its number or its id. */
-const STEP_REFERENCE =
-  /^(?:(?:step|paso|schritt|étape|ステップ|步骤|步驟)?[\s_#]{0,3}\d{1,3}|第\s?(?:\d{1,3}|[一二三四五六七八九十])\s?步)$/iu;
+const STEP_REFERENCE = new RegExp(
+  `^(?:${anyWordOf('step')}?[\\s_#]{0,3}\\d{1,3}|第\\s?(?:\\d{1,3}|[一二三四五六七八九十])\\s?步)$`,
+  'iu',
+);
 /** What is left of a line whose marker was all that it said: a bullet, a number, emphasis. */
 const SAYS_NOTHING = /^[^\p{L}\p{N}`]*(?:\d{1,4}[.)、])?[^\p{L}\p{N}`]*$/u;
 /** Text in brackets, without brackets in it. It may not be closed yet. */
@@ -22,16 +26,20 @@ const BEFORE_MARKER = /[\s*_\\]+$/u;
 const LINE_END = /(\r\n?|[\n\u2028\u2029])/;
 
 /**
- * The text of an answer for people: as it was said, without the markers that a step is done, and the lines that declare
- * steps. Words in a marker are kept: `[Done: five links]` becomes `five links`. In code and quotations it is text and
- * stays. An answer that is nothing but a marker becomes its word; one that only declares steps stays as it is.
+ * The text of an answer without the markers that a step is done, and the lines that declare steps. Words in a marker
+ * are kept: `[Done: five links]` becomes `five links`. `[Failed: no key]` stays: whoever gets the text may read it. In
+ * code and quotations it is text and stays. An answer that is nothing but a marker becomes its word; one that only
+ * declares steps stays as it is.
  */
-export const withoutDoneMarkers = (text: string): string => withoutMarkers(text, text);
+export const withoutDoneMarkers = (text: string): string => withoutMarkers(text, text, { keepsStatus: true });
 
-/** The same, but `otherwise` of an answer that only declares steps. */
-export function withoutMarkers(text: string, otherwise: string): string {
+/**
+ * The same for people, to whom `[Failed] no key` is `Failed: no key`, and `[Progress 2/5]` nothing; `otherwise` of an
+ * answer that only declares steps.
+ */
+export function withoutMarkers(text: string, otherwise: string, { keepsStatus = false } = {}): string {
   if (!/[[【［]/.test(text)) return text;
-  const lines = new MarkerFreeLines();
+  const lines = new MarkerFreeLines(keepsStatus);
   const parts = text.split(LINE_END);
   let shown = '';
   for (let place = 0; place < parts.length; place += 2) shown += lines.next(parts[place] ?? '', parts[place + 1] ?? '');
@@ -41,7 +49,7 @@ export function withoutMarkers(text: string, otherwise: string): string {
 
 /**
  * The same for an answer that is being written, piece by piece. What this returns ends before anything that may turn
- * out to be a marker; all of it together is the beginning of what `withoutDoneMarkers` makes of the whole.
+ * out to be a marker; all of it together is the beginning of what `withoutMarkers` makes of the whole.
  */
 export function showWhileWritten(): (piece: string) => string {
   const lines = new MarkerFreeLines();
@@ -68,7 +76,10 @@ const CHECKED_ITEM = /^\s*(?:[-*+•]|\d{1,4}[.)、])\s*\[[ xX]\]\s*[*_]*\s*(?:[
 function beforeMarker(line: string): string {
   if (CHECKED_ITEM.test(line) || stepDeclarationOf(readLine(line).read)) return '';
   const marker = [...line.matchAll(BRACKETED)].find(
-    ([, inside = '', end]) => end === undefined || parseDoneTag(inside.replace(/\\$/, '').trim()),
+    ([, inside = '', end]) =>
+      end === undefined ||
+      parseStatusTag(inside.replace(/\\$/, '').trim()) ||
+      parseDoneTag(inside.replace(/\\$/, '').trim()),
   );
   return line.slice(0, marker?.index).replace(BEFORE_MARKER, '');
 }
@@ -76,6 +87,7 @@ function beforeMarker(line: string): string {
 /** The lines of an answer without its done markers, one after the other; a line that was only a marker disappears. */
 export class MarkerFreeLines {
   readonly code = new FencedCode();
+  readonly #keepsStatus: boolean;
   readonly #isOutsideTranscript = outsideTranscript();
   /** The line before is blank or was removed: another blank line would be one too many. */
   #isAfterGap = true;
@@ -83,6 +95,10 @@ export class MarkerFreeLines {
   /** The last line that says anything was removed. */
   endsRemoved = false;
   lastMarker = '';
+
+  constructor(keepsStatus = false) {
+    this.#keepsStatus = keepsStatus;
+  }
 
   /** A line and its end as they are shown. */
   next(line: string, end: string): string {
@@ -106,7 +122,12 @@ export class MarkerFreeLines {
     const { read, at } = readLine(line);
     if (!this.#isOutsideTranscript(read)) return [];
     if (stepDeclarationOf(read)) return undefined;
-    const markers = readTags(read).flatMap((tag) => markerAt(tag, at));
+    const tags = readTags(read);
+    const done = tags.flatMap((tag) => markerAt(tag, at));
+    const others = this.#keepsStatus ? [] : tags.flatMap((tag) => statusMarkerAt(tag, at));
+    // Beside a tag that stays, words without their brackets could turn it into a marker.
+    const isAll = done.length + others.length === tags.length;
+    const markers = isAll ? [...done, ...others].sort(byPlace) : done;
     this.lastMarker = markers.at(-1)?.inside ?? this.lastMarker;
     // Of two that are nested, the one inside is the marker.
     return markers.filter(({ end }, place) => end <= (markers[place + 1]?.start ?? end));
@@ -144,6 +165,16 @@ function markerAt(tag: BracketTag, at: readonly number[]): Marker[] {
   const kept = isReference(words) ? -1 : (at[from] ?? 0);
   return [{ start: at[start] ?? 0, end: at[closedAt] ?? 0, inside, words: kept }];
 }
+
+/** The tag that a step failed, is blocked, skipped or not done, of which the words are kept; or how far it is. */
+function statusMarkerAt(tag: BracketTag, at: readonly number[]): Marker[] {
+  const [status] = statusOf(tag);
+  if (!status || status.kind === 'done' || parseDoneTag(tag.inside)) return [];
+  const [start = 0, first = 0, end = 0] = [tag.start, tag.start + 1, tag.end].map((place) => at[place]);
+  return [{ start, end, inside: tag.inside, words: status.kind === 'progress' ? -1 : first }];
+}
+
+const byPlace = (one: Marker, other: Marker): number => one.start - other.start;
 
 const isReference = (words = ''): boolean => words === '' || STEP_REFERENCE.test(words) || STEP_ID.test(words);
 

@@ -1,5 +1,6 @@
 import { stepDeclarationOf } from '../text/bracket-tags.ts';
 import { linesOutsideCode, splitSentences, withoutInlineCode, withoutLeadingMarks } from '../text/prose.ts';
+import { anyWordOf } from '../text/step-words.ts';
 
 /** The sentences of a turn, sorted by kind. Bullets, emphasis and a leading word of praise are removed. */
 export interface Statements {
@@ -106,8 +107,7 @@ const OWN_LABEL =
 /** How far before a number a word still belongs to it, in characters. */
 const WORDS_BEFORE_NUMBER = 60;
 const NUMERALS = '一二三四五六七八九十';
-const REPORTED_DONE =
-  /\b(?:done|completed?|finished|approved|verified|landed|hecho|erledigt|fertig|terminée?)\b|✅|完成|搞定|完毕|完畢|完了/iu;
+const REPORTED_DONE = new RegExp(`✅|${anyWordOf('done', 'reported')}`, 'iu');
 const NOT_YET = /\b(?:not|once|when|after|until|will|before|if)\b|n['’]t\b|未|没|沒|还|還|之后|之後|完成后|完成後|再/iu;
 
 const parseNumeral = (digits: string): number =>

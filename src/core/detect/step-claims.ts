@@ -129,7 +129,7 @@ export function stepResultOf(turn: Pick<Turn, 'text' | 'calls'>, { description }
 
 /** The line with the marker, or the line before it if the marker stands alone; the whole answer if there is none. */
 function closingWords(text: string): string {
-  const shown = new MarkerFreeLines();
+  const shown = new MarkerFreeLines(true);
   const lines = text
     .split('\n')
     .filter((line) => !stepDeclarationOf(line))

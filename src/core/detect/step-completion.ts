@@ -46,14 +46,18 @@ export interface StepVerdict {
   /** The words that decided it, shortened. */
   readonly evidence?: string;
   readonly veto?: CompletionVeto;
+  /** The signals of a transition are there, but too weak to close the step. */
+  readonly isInDoubt?: true;
   /** Index of the step now being worked on, if the turn names it. */
   readonly advanceTo?: number;
 }
 
 /** The weighted sum of signals that closes a step; see docs/detection.md for the curve it was chosen on. */
-const TRANSITION_THRESHOLD = 2.9;
+const TRANSITION_THRESHOLD = 2.6;
+/** From this weight on it is in doubt whether the step is done: worth a question. */
+const DOUBT_THRESHOLD = 1;
 /** The additional weight needed from a model that writes markers: it would have written one. */
-const MARKER_MARGIN = 1;
+const MARKER_MARGIN = 1.5;
 const DEFAULT_STEP_ITERATIONS = 5;
 const EVIDENCE_LENGTH = 160;
 
@@ -71,20 +75,26 @@ export function detectStepCompletion(answer: string, turn: StepTurn): StepVerdic
   const marker = findDoneMarker(findTags(lines).filter((tag) => !isAboutOtherStep(tag, turn)));
   if (marker) return { done: true, tier: 'marker', ...shortEvidence(tagContext(marker)) };
   const transition = findTransition(text, turn);
-  if (transition) return { done: true, tier: 'transition', ...transition };
+  if (transition && !transition.isInDoubt) return { done: true, tier: 'transition', ...transition };
   const stepIterations = turn.stepIterations ?? DEFAULT_STEP_ITERATIONS;
-  return hasTimedOut({ ...turn, text, stepIterations }) ? { done: true, tier: 'timeout' } : { done: false, tier: null };
+  if (hasTimedOut({ ...turn, text, stepIterations })) return { done: true, tier: 'timeout' };
+  return { done: false, tier: null, ...(transition && { isInDoubt: true }) };
 }
 
 const isAboutOtherStep = (tag: BracketTag, { steps, stepIndex }: StepTurn): boolean =>
   steps?.[stepIndex ?? -1] !== undefined && stepIndex !== undefined && isMarkerOfOtherStep(tag, steps, stepIndex);
 
-function findTransition(text: string, turn: StepTurn): Pick<StepVerdict, 'evidence' | 'advanceTo'> | undefined {
+function findTransition(
+  text: string,
+  turn: StepTurn,
+): Pick<StepVerdict, 'evidence' | 'advanceTo' | 'isInDoubt'> | undefined {
   const { steps, stepIndex } = turn;
   const margin = turn.markersInRun || turn.textsInStep?.some(hasMarker) ? MARKER_MARGIN : 0;
   if (steps !== undefined && stepIndex !== undefined && steps[stepIndex] !== undefined) {
     const { weight, evidence, advanceTo } = weighTransition(readAnswer(text, { ...turn, steps, stepIndex }));
-    if (weight < TRANSITION_THRESHOLD + margin) return undefined;
+    // Who writes markers would have written one: nothing to ask.
+    if (weight < TRANSITION_THRESHOLD + margin)
+      return weight < DOUBT_THRESHOLD || margin > 0 ? undefined : { isInDoubt: true };
     return { ...shortEvidence(evidence), ...(advanceTo === undefined ? {} : { advanceTo }) };
   }
   if (turn.iterationInStep < 1 || margin > 0) return undefined;

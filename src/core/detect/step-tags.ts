@@ -11,6 +11,7 @@ import {
 } from '../text/bracket-tags.ts';
 import { comparableDescription } from '../text/content-words.ts';
 import { linesOutsideCode } from '../text/prose.ts';
+import { readStepState } from '../text/step-words.ts';
 import { isDoneMarker, parseDoneTag } from './done-markers.ts';
 
 type ReasonedTag = { kind: 'failed' | 'skipped' | 'blocked'; reason: string };
@@ -22,14 +23,10 @@ export type StatusTag =
   | { kind: 'not_done' }
   | { kind: 'progress'; current: number; total: number };
 
-const PROGRESS = /^(?:progress|进度|進度)\s*[:：]?\s*(\d{1,6})\s*\/\s*(\d{1,6})$/iu;
-const NOT_DONE =
-  /^(?:step |步骤|步驟)?(?:not (?:yet )?(?:done|completed?|finished)|incomplete|unfinished|(?:未|尚未|还没|還沒|还没有|還沒有|没有|沒有|没|沒)(?:完成|结束|結束|做完))(?:\s*[:：,，][\s\S]*)?$/iu;
-const REASONED = [
-  ['failed', /^(?:step |步骤|步驟)?(?:failed|failure|失败|失敗)(?:\s*[:：]\s*([\s\S]*))?$/iu],
-  ['skipped', /^(?:step |步骤|步驟)?(?:skip|skipped|跳过|跳過|略过|略過)(?:\s*[:：]\s*([\s\S]*))?$/iu],
-  ['blocked', /^(?:step |步骤|步驟)?(?:blocked|stuck|受阻|阻塞|卡住)(?:\s*[:：]\s*([\s\S]*))?$/iu],
-] as const;
+const COUNT = /^\s*[:：]?\s*(\d{1,6})\s*\/\s*(\d{1,6})$/u;
+/** A reason after a colon, or nothing. */
+const REASON = /^(?:\s*[:：]\s*([\s\S]*)|\s*)$/u;
+const REMAINDER = /^\s*(?:yet\s*)?(?:$|[:：,，])/iu;
 
 /** Only emphasis, or a bullet or number of a list. */
 const LINE_START = /^\s*[*_]*\s*$/;
@@ -46,15 +43,16 @@ const CIRCUMSTANCE = /^[\s*_]*(?:until|unless|when)\s/i;
  * code, not quoted, negated, promised or asked. A bare `[Failed]` within a line is the status of something else.
  */
 export function readStatusTags(text: string): StatusTag[] {
-  return linesWithTags(text).flatMap((line) =>
-    readTags(line).flatMap((tag): StatusTag[] => {
-      // A reason may contain brackets of its own.
-      if (tag.closedAt === undefined || tag.isNested) return [];
-      const status = parseStatusTag(tag.inside);
-      if (!status || isLinkOrIndex(tag) || LIFTED_OBSTACLE.test(tag.before)) return [];
-      return 'reason' in status ? withReason(status, tag) : isAssertedTag(tag) ? [status] : [];
-    }),
-  );
+  return linesWithTags(text).flatMap((line) => readTags(line).flatMap(statusOf));
+}
+
+/** The status that a tag of a line reports, if it does. */
+export function statusOf(tag: BracketTag): StatusTag[] {
+  // A reason may contain brackets of its own.
+  if (tag.closedAt === undefined || tag.isNested) return [];
+  const status = parseStatusTag(tag.inside);
+  if (!status || isLinkOrIndex(tag) || LIFTED_OBSTACLE.test(tag.before)) return [];
+  return 'reason' in status ? withReason(status, tag) : isAssertedTag(tag) ? [status] : [];
 }
 
 /** A reason often follows its tag instead of standing in it. */
@@ -67,17 +65,18 @@ function withReason(status: ReasonedTag, tag: BracketTag): ReasonedTag[] {
   return !PADDED.test(tag.raw) && (leads || closes) ? [{ ...status, reason: tag.line.slice(tag.end).trim() }] : [];
 }
 
-function parseStatusTag(inside: string): StatusTag | undefined {
+export function parseStatusTag(inside: string): StatusTag | undefined {
   const done = parseDoneTag(inside);
   if (done) return done.number === undefined ? doneStepTag(done.words) : { kind: 'done', step: `step_${done.number}` };
-  if (NOT_DONE.test(inside)) return { kind: 'not_done' };
-  const [, current, total] = PROGRESS.exec(inside) ?? [];
+  const { state, rest } = readStepState(inside) ?? {};
+  if (state === undefined || rest === undefined) return undefined;
+  if (state === 'open') return REMAINDER.test(rest) ? { kind: 'not_done' } : undefined;
+  const [, current, total] = (state === 'progress' && COUNT.exec(rest)) || [];
   if (current && total) return { kind: 'progress', current: Number(current), total: Number(total) };
-  for (const [kind, pattern] of REASONED) {
-    const found = pattern.exec(inside);
-    if (found) return { kind, reason: found[1]?.trim() ?? '' };
-  }
-  return undefined;
+  const reason = state === 'progress' || state === 'done' ? null : REASON.exec(rest);
+  return reason && state !== 'progress' && state !== 'done'
+    ? { kind: state, reason: reason[1]?.trim() ?? '' }
+    : undefined;
 }
 
 const doneStepTag = (step: string | undefined): StatusTag | undefined =>
@@ -87,16 +86,10 @@ const doneStepTag = (step: string | undefined): StatusTag | undefined =>
 export type CompletionVeto = 'tool_failed' | 'not_done' | 'blocked';
 
 /** Only the first words of a tag count, so that a reason may contain anything: `[Blocked: a[1] is missing]`. */
-const VETO_TAGS: readonly (readonly [CompletionVeto, RegExp])[] = [
-  [
-    'not_done',
-    /^(?:(?:step |步骤|步驟)?(?:not (?:yet )?(?:done|completed?|finished)|incomplete|unfinished)(?![\p{L}])|(?:步骤|步驟)?(?:未|尚未|还没|還沒|还没有|還沒有|没有|沒有|没|沒)(?:完成|结束|結束|做完)|未完了|(?:no (?:hecho|completado|terminado)|nicht (?:erledigt|fertig)|pas (?:fait|terminé))(?![\p{L}]))/iu,
-  ],
-  [
-    'blocked',
-    /^(?:step |步骤|步驟)?(?:(?:blocked|stuck|bloqueado|blockiert|bloqué)(?![\p{L}])|(?:被|已)?(?:阻塞|受阻|卡住|阻断|阻斷)|ブロック)/iu,
-  ],
-];
+function vetoOf(inside: string): CompletionVeto | undefined {
+  const state = readStepState(inside)?.state;
+  return state === 'open' ? 'not_done' : state === 'blocked' ? 'blocked' : undefined;
+}
 /** The obstacle is gone: "no longer [Blocked]". */
 const LIFTED_OBSTACLE = /(?:\b(?:not|no longer|never)|n['’]t|不再|没有|沒有|不)\s*[*_]*$/iu;
 
@@ -110,9 +103,9 @@ export function findVeto(
 ): { veto: CompletionVeto; evidence: string } | undefined {
   for (const line of lines) {
     const tags = readTags(line);
-    for (const [veto, pattern] of VETO_TAGS) {
-      const tag = tags.find(({ inside }) => pattern.test(inside));
-      if (tag && !LIFTED_OBSTACLE.test(tag.before) && !/\w$/.test(tag.before))
+    for (const tag of tags) {
+      const veto = vetoOf(tag.inside);
+      if (veto && !LIFTED_OBSTACLE.test(tag.before) && !/\w$/.test(tag.before))
         return { veto, evidence: line.slice(tag.start) };
     }
   }

@@ -1,3 +1,4 @@
+import { STEP_WORDS } from '../text/step-words.ts';
 import { type LanguageWords, WORD_CLASSES, type WordClass } from './word-classes.ts';
 import { CHINESE, JAPANESE, KOREAN } from './words-asian.ts';
 import { ENGLISH } from './words-english.ts';
@@ -45,11 +46,11 @@ const OPENING: ReadonlySet<WordClass> = new Set<WordClass>([
   ] as const),
 ]);
 
-function lexicon(words: LanguageWords, isUnspaced = false): Lexicon {
+function lexicon(words: LanguageWords, { done }: { done: string }, isUnspaced = false): Lexicon {
   const phrases = new Map<string, WordClass>();
   let longest = 1;
   for (const name of Object.keys(WORD_CLASSES) as WordClass[])
-    for (const typed of words[name]?.split(/,\s*/) ?? []) {
+    for (const typed of `${words[name] ?? ''}, ${name === 'done' ? done : ''}`.split(/,\s*/)) {
       const phrase = isUnspaced ? typed.replaceAll(' ', '').toLowerCase() : foldWord(typed).trim();
       if (phrase === '' || phrases.has(phrase)) continue;
       phrases.set(phrase, name);
@@ -62,15 +63,15 @@ function lexicon(words: LanguageWords, isUnspaced = false): Lexicon {
 }
 
 export const LEXICONS = {
-  en: lexicon(ENGLISH),
-  zh: lexicon(CHINESE, true),
-  ja: lexicon(JAPANESE, true),
-  ko: lexicon(KOREAN, true),
-  es: lexicon(SPANISH),
-  de: lexicon(GERMAN),
-  fr: lexicon(FRENCH),
-  pt: lexicon(PORTUGUESE),
-  ru: lexicon(RUSSIAN),
+  en: lexicon(ENGLISH, STEP_WORDS.en),
+  zh: lexicon(CHINESE, STEP_WORDS.zh, true),
+  ja: lexicon(JAPANESE, STEP_WORDS.ja, true),
+  ko: lexicon(KOREAN, STEP_WORDS.ko, true),
+  es: lexicon(SPANISH, STEP_WORDS.es),
+  de: lexicon(GERMAN, STEP_WORDS.de),
+  fr: lexicon(FRENCH, STEP_WORDS.fr),
+  pt: lexicon(PORTUGUESE, STEP_WORDS.pt),
+  ru: lexicon(RUSSIAN, STEP_WORDS.ru),
 } as const;
 
 export type IntentLanguage = keyof typeof LEXICONS;

@@ -129,7 +129,7 @@ export const ENGLISH: LanguageWords = {
     'not, isnt, is not, wasnt, was not, not yet, isnt yet, hasnt been, has not been, havent, hasnt, has not, never was, ' +
     'arent, are not, didnt, did not, cant be, is still not, still isnt, is not yet, still not, isnt really, not really, ' +
     'is far from, far from, it isnt, it wasnt, is by no means, not actually, was never, aint',
-  done: 'done, finished, complete, completed, ready, finished yet, all there',
+  done: 'ready, finished yet, all there',
   undone: 'unfinished, incomplete, undone, still open, is still open, still missing something',
   step:
     'step, steps, the step, this step, that step, last step, the last step, that last step, this last step, previous step, the previous step, ' +

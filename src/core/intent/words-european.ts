@@ -44,7 +44,7 @@ export const SPANISH: LanguageWords = {
   rather: 'en vez, en lugar, mejor usa, quise decir, queria decir, me referia, incorrecto',
   dont: 'no, no quiero que, nunca, deja de trabajar, no hace falta que, ya no, todavia no, aun no, no hace falta, no es necesario, no debes, sin',
   isnt: 'no esta, no estan, no ha, no esta todavia, todavia no esta, aun no esta, no esta aun, sigue sin, no se ha, no fue, no estaba, aun no, todavia no, no ha sido, sin',
-  done: 'listo, lista, terminado, terminada, hecho, hecha, completo, completa, acabado, acabada, completado, completada, finalizado, terminar',
+  done: 'hecha, completo, completa, acabado, acabada, terminar',
   undone:
     'incompleto, sin terminar, inacabado, a medias, esta incompleto, esta sin terminar, esta a medias, incompleta',
   step: 'paso, este paso, ese paso, el paso, el ultimo paso, ultimo paso, el ultimo, la ultima, el paso anterior, paso anterior, la tarea, esa tarea, el tercer paso, el segundo paso, el primer paso, lo ultimo, pasos',
@@ -96,7 +96,7 @@ export const PORTUGUESE: LanguageWords = {
   rather: 'em vez, ao inves, no lugar, quis dizer, queria dizer, me refiro, incorreto',
   dont: 'nao, nunca, nao precisa, nao precisa mais, ja nao, ainda nao, nao quero que, nao e preciso, nao precisa de, nao deve, sem',
   isnt: 'nao esta, nao ta, ainda nao esta, ainda nao ta, nao foi, nao estava, ainda nao, nao esta ainda, ainda nao foi, nao tava, nao ficou, ainda nao ficou',
-  done: 'pronto, pronta, terminado, terminada, feito, feita, completo, completa, acabado, concluido, concluida, finalizado, finalizada, terminou, acabou',
+  done: 'pronto, pronta, terminado, terminada, completo, completa, acabado, terminou, acabou',
   undone:
     'incompleto, incompleta, inacabado, inacabada, esta incompleto, esta incompleta, ficou pela metade, pela metade, sem terminar, nao terminou, ainda nao terminou, nao acabou, ainda nao acabou',
   step: 'passo, este passo, esse passo, o passo, o ultimo passo, ultimo passo, a ultima etapa, ultima etapa, a etapa, essa etapa, esta etapa, etapa, o ultimo, a ultima, o passo anterior, a tarefa, essa tarefa, a etapa anterior, aquele passo, aquela etapa, passos, etapas',
@@ -147,7 +147,7 @@ export const FRENCH: LanguageWords = {
   rather: 'plutot, au lieu, a la place, je voulais dire, incorrect, faux',
   dont: 'ne, n, pas la peine de, plus la peine de, inutile de, inutile d, ne pas, pas besoin de, surtout pas, il ne faut pas, je ne veux pas que tu, pas la peine d, arrete de bosser',
   isnt: 'n est pas, n est pas encore, est pas, est pas encore, pas encore, n etait pas, pas, n a pas ete, n est toujours pas, toujours pas, ne sont pas, est toujours pas, n est vraiment pas, etait pas, a pas ete',
-  done: 'fini, finie, termine, terminee, fait, faite, complet, complete, acheve, achevee, pret, prete, finis, finies, terminees, boucle, bouclee, au point',
+  done: 'complet, complete, pret, prete, finis, finies, terminees, boucle, bouclee, au point',
   undone: 'incomplet, incomplete, inacheve, inachevee, est incomplet, est incomplete, reste a faire',
   step: 'etape, l etape, cette etape, la derniere etape, derniere etape, l etape precedente, la derniere, le dernier, l etape d avant, la tache, cette tache, ce point, la troisieme etape, la deuxieme etape, la premiere etape, le dernier point, etapes, ce truc',
   mark: 'marque, mets, coche, comme, note',
@@ -200,7 +200,7 @@ export const GERMAN: LanguageWords = {
   rather: 'stattdessen, statt, ich meinte, falsch, anstatt, doch lieber',
   dont: 'nicht, nicht mehr, noch nicht, bitte nicht, nie, niemals, keinesfalls, auf keinen fall, du musst nicht, du brauchst nicht, du sollst nicht, nicht mehr weiter, kein, keine',
   isnt: 'nicht, ist nicht, ist noch nicht, noch nicht, war nicht, war noch nicht, ist gar nicht, ist nicht wirklich, sind nicht, wurde nicht, ist noch lange nicht, ist noch gar nicht, noch lange nicht',
-  done: 'fertig, erledigt, abgeschlossen, beendet, komplett, vollstandig, getan, gemacht, fertiggestellt, durch, zu ende',
+  done: 'beendet, komplett, vollstandig, getan, gemacht, durch, zu ende',
   undone:
     'unfertig, unvollstandig, ist unvollstandig, fehlt noch was, ist unfertig, ist noch offen, noch offen, ist offen',
   step: 'schritt, der schritt, den schritt, dieser schritt, diesen schritt, der letzte schritt, den letzten schritt, letzter schritt, letzten schritt, schritte, die aufgabe, der vorige schritt, den vorigen schritt, das letzte, den letzten, dieser punkt, der punkt, diese aufgabe, schritt eins, schritt zwei, schritt drei, schritt vier, schritt funf',
@@ -252,7 +252,7 @@ export const RUSSIAN: LanguageWords = {
   rather: 'вместо, лучше, я имел в виду, неверно, не то',
   dont: 'не, никогда, не надо, не нужно, пока не, больше не, рано, не смей, нельзя, не стоит, не вздумай, ни в коем случае не',
   isnt: 'не, еще не, пока не, так и не, все еще не, не был, не была, не было, не совсем, вовсе не, до сих пор не, ещё',
-  done: 'готов, готова, готово, закончен, закончена, закончено, завершен, завершена, завершено, сделан, сделана, сделано, выполнен, выполнена, выполнено, доделан, доделано, закончил, доделал, завершил, доделана',
+  done: 'закончен, закончена, закончено, сделан, сделана, доделан, доделано, закончил, доделал, завершил, доделана',
   undone:
     'не готово, еще не готово, не закончено, не доделано, недоделано, недоделан, незакончен, не завершено, еще не закончено, не сделано, незавершен, незавершено, не доделан',
   step: 'шаг, этот шаг, тот шаг, последний шаг, предыдущий шаг, прошлый шаг, этап, этот этап, последний этап, задача, пункт, эта задача, второй шаг, третий шаг, первый шаг, последнее, шаге, последний, предыдущий этап, четвертый шаг, этот пункт, последний пункт, этапе',

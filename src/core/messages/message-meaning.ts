@@ -10,7 +10,8 @@ import { hasRole } from '../session/sender-rights.ts';
 import type { Message } from '../session/session-messages.ts';
 import { activePlan, sessionLanguage, sessionStatus } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
-import { type MessageKind, parseCommand } from './commands.ts';
+import { parseCommand } from './commands.ts';
+import type { MessageKind } from './message-table.ts';
 import { REPLY_WORDING } from './reply-wording.ts';
 
 /** The facts of a session on which the meaning of plain words depends. */

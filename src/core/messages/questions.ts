@@ -5,7 +5,8 @@ import { classifyIntent } from '../intent/intent.ts';
 import type { Message } from '../session/session-messages.ts';
 import type { Session } from '../session/session-state.ts';
 import { imagesOfMessage, toUserMessage } from './chat-messages.ts';
-import { parseCommand, SESSION_COMMANDS, textWithoutCommand } from './commands.ts';
+import { parseCommand, textWithoutCommand } from './commands.ts';
+import { SESSION_COMMANDS } from './message-table.ts';
 
 /** The arguments parsed by the schema, or what is wrong with them. */
 export const parseAskCall = (args: string): AskUserArgs | string => parseOwnArgs(ASK_USER_TOOL, AskUserArgs, args);
@@ -21,7 +22,7 @@ export function answersOpenQuestion(
   if (message.options?.when === 'apart') return false;
   if (!question || run || message.as === 'data' || message.template || message.command !== undefined) return false;
   const command = parseCommand(message);
-  if (command && Object.hasOwn(SESSION_COMMANDS, command.name)) return false;
+  if (command && SESSION_COMMANDS.has(command.name)) return false;
   if (matchChoice(message.text, question.choices)) return true;
   return command === null && classifyIntent(message.text).kind === 'undo';
 }

@@ -81,15 +81,7 @@ export const ENGLISH_REPLIES = {
       : `Limit of this part, as you said: ${what}.`,
   noAnswer:
     'These words neither allow nor deny the call, which still waits. The model gets them as soon as you have answered.',
-  modeIs: (mode: string, bySession: boolean, known: string) =>
-    `The mode is ${mode}${bySession ? ', set by /mode' : ', from the settings'}. To set it for this session: /mode <mode>. Modes: ${known}.`,
-  modelIs: (model: string, bySession: boolean, known: string) =>
-    `The model is ${model}${bySession ? ', set by /model' : ', from the settings'}. To set it for this session: /model <name>. Names: ${known}, or what the endpoint calls its models.`,
-  modelSet: (model: string, isNamed: boolean, known: string) =>
-    `New tasks in this session will use the model ${model}.${isNamed ? '' : ` It is none of the names in the settings (${known}), so the endpoint has to know it.`}`,
   stoodIn: (list: string) => `Note: answered by another model (model.fallback): ${list}`,
-  modeSet: (mode: string) => `New tasks in this session will use the mode ${mode}.`,
-  noSuchMode: (name: string, known: string) => `Unknown mode "${name}". Modes: ${known}.`,
   planNote: (problem: string) => `Note on plan.json: ${problem}`,
   cutNote: (kept: readonly string[]) =>
     kept.some((name) => name.startsWith('events.accepted-'))

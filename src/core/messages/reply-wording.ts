@@ -73,15 +73,7 @@ const CHINESE_REPLIES: ReplyWording = {
   granted: (what, isCapped) =>
     isCapped ? `这一段的限额：${what}，这是设置允许的上限。` : `这一段的限额按您所说：${what}。`,
   noAnswer: '这些话既没有批准也没有拒绝这个调用，它仍在等待。您回答之后，模型会马上收到这些话。',
-  modeIs: (mode, bySession, known) =>
-    `当前模式为 ${mode}（${bySession ? '由 /mode 设定' : '来自设置'}）。为本会话设定：/mode <模式>。可用：${known}。`,
-  modelIs: (model, bySession, known) =>
-    `当前模型是 ${model}${bySession ? '，由 /model 设定' : '，来自设置'}。为本会话设定：/model <名称>。可用名称：${known}，或接口自己的模型名。`,
-  modelSet: (model, isNamed, known) =>
-    `本会话今后的任务将使用模型 ${model}。${isNamed ? '' : `它不在设置的名称（${known}）之中，接口必须认识它。`}`,
   stoodIn: (list) => `注意：由其他模型代答（model.fallback）：${list}`,
-  modeSet: (mode) => `本会话今后的任务将以 ${mode} 模式进行。`,
-  noSuchMode: (name, known) => `未知模式“${name}”。可用：${known}。`,
   planNote: (problem) => `关于 plan.json：${problem}`,
   cutNote: (kept) =>
     kept.some((name) => name.startsWith('events.accepted-'))

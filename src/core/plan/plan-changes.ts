@@ -2,6 +2,7 @@ import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import { currentStepIndex, omitFields } from './plan-steps.ts';
+import { moveStep } from './step-moves.ts';
 
 /** Who changes a plan from outside the step's own work. */
 type Editor = 'person' | 'agent' | 'planner';
@@ -140,20 +141,16 @@ function withoutRemovedNeeds(steps: Step[], changes: readonly PlanChange[]): Ste
 export const removedSteps = (changes: readonly PlanChange[]): ReadonlySet<string> =>
   new Set(changes.flatMap((it) => (it.what === 'removed' ? [it.step] : [])));
 
+/** The reason of a person is the result of a completed step, and the error of any other. */
 function setStatus(step: Step, { to, note }: Extract<PlanChange, { what: 'status' }>, at: string, by: Editor): Step {
-  const bare = omitFields(step, 'completed_by', 'evidence', 'completed_at', 'error');
-  const noted = note ? { [to === 'completed' ? 'result' : 'error']: note } : {};
   if (to === 'completed')
-    return {
-      ...bare,
-      ...noted,
-      status: to,
+    return moveStep(step, to, {
+      at,
+      result: note,
       completed_by: by === 'planner' ? 'person' : by,
       evidence: 'set by hand',
-      completed_at: at,
-    };
-  if (to === 'pending') return { ...omitFields(bare, 'result'), status: to };
-  return { ...bare, ...noted, status: to, ...(to === 'skipped' && by !== 'planner' && { completed_by: by }) };
+    });
+  return moveStep(step, to, { at, error: note, completed_by: to === 'skipped' && by !== 'planner' ? by : undefined });
 }
 
 /** A hand edit as reported to the model: one sentence per change. */

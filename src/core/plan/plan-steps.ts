@@ -1,6 +1,4 @@
-import type { EventBody } from '../../protocol/session/event.ts';
-import { isFromOutside } from '../../protocol/session/log-entry.ts';
-import { Plan, Step, type StepStatus } from '../../protocol/session/plan.ts';
+import { Plan, Step } from '../../protocol/session/plan.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { readTags } from '../text/bracket-tags.ts';
@@ -193,70 +191,4 @@ export const isBeingWorkedOn = (plan: Plan, step: Step): boolean =>
 /** The largest n of any `step_<n>`. */
 export function highestStepNumber(plan: Pick<Plan, 'steps'>): number {
   return Math.max(0, ...plan.steps.map((step) => Number(/^step_(\d{1,9})$/.exec(step.id)?.[1] ?? 0)));
-}
-
-/**
- * The transitions that the model or the daemon may make. A person may do more: reopen a step that has ended. A group
- * follows its steps.
- */
-const TRANSITIONS: Readonly<Record<StepStatus, readonly StepStatus[]>> = {
-  pending: ['running', 'completed', 'failed', 'blocked', 'skipped'],
-  running: ['pending', 'completed', 'failed', 'blocked', 'skipped'],
-  blocked: ['pending', 'running', 'completed', 'failed', 'skipped'],
-  failed: ['pending', 'blocked'],
-  completed: [],
-  skipped: [],
-};
-
-/** Why a step cannot change to that status, with both statuses named; undefined if it can. */
-export function whyIllegalTransition({ id, status }: Pick<Step, 'id' | 'status'>, to: StepStatus): string | undefined {
-  if (TRANSITIONS[status].includes(to)) return undefined;
-  const open = TRANSITIONS[status].length === 0 ? '; only a person can open it again' : '';
-  return `${id} is ${status} and cannot become ${to}${open}`;
-}
-
-/** A step was about to make an illegal transition: a bug, reported as one. */
-export class IllegalTransition extends Error {
-  constructor(why: string) {
-    super(`Illegal transition: ${why}`);
-    this.name = 'IllegalTransition';
-  }
-}
-
-/** Throws `IllegalTransition` if one of these events, in order, makes an illegal transition of a step of the plan. */
-export function assertLegalTransitions(plan: Plan | null, events: readonly EventBody[]): void {
-  const statuses = new Map((plan?.steps ?? []).map(({ id, status }) => [id, status]));
-  for (const event of events) {
-    if (event.type === 'plan.started') statuses.clear();
-    for (const step of event.type === 'plan.started' ? (event.steps ?? []) : []) statuses.set(step.id, step.status);
-    if (event.type === 'step.added') statuses.set(event.step.id, event.step.status);
-    for (const { step, to } of transitionsOf(event)) {
-      const status = statuses.get(step);
-      if (status === undefined || (plan && isGroup(plan.steps, step))) continue;
-      const why = whyIllegalTransition({ id: step, status }, to);
-      if (why !== undefined) throw new IllegalTransition(why);
-      statuses.set(step, to);
-    }
-  }
-}
-
-function transitionsOf(event: EventBody): Array<{ step: string; to: StepStatus }> {
-  switch (event.type) {
-    case 'step.started':
-      return [{ step: event.step, to: 'running' }];
-    case 'step.completed':
-      return [{ step: event.step, to: 'completed' }];
-    case 'step.failed':
-      return [{ step: event.step, to: 'failed' }];
-    case 'step.blocked':
-      return [{ step: event.step, to: 'blocked' }];
-    case 'step.skipped':
-      return [{ step: event.step, to: 'skipped' }];
-    case 'step.reopened':
-      return isFromOutside(event.by) ? [] : [{ step: event.step, to: 'pending' }];
-    case 'plan.revised':
-      return event.changes.flatMap((it) => (it.what === 'status' ? [{ step: it.step, to: it.to }] : []));
-    default:
-      return [];
-  }
 }

@@ -2,8 +2,8 @@ import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { isByHand } from '../../protocol/session/plan.ts';
-import { omitFields } from './plan-steps.ts';
 import { groupStepsBy, groupsAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
+import { moveStep } from './step-moves.ts';
 import { formatSkipCause, isNeedMet, readinessOfPending, skipCauseOf } from './step-readiness.ts';
 
 /** Steps changed in one go: each change of a large plan takes time, and other sessions get their turn in between. */
@@ -172,7 +172,7 @@ export function reopenWithDependents(
     if (opened.has(step.id)) return step;
     const open = step.status === 'pending' || step.status === 'running';
     if (open || !(back.has(step.id) || undos.has(step.id))) return step;
-    return { ...clearOutcome(step), status: groups.has(step.id) ? ('running' as const) : ('pending' as const) };
+    return moveStep(step, groups.has(step.id) ? 'running' : 'pending');
   });
 }
 
@@ -196,9 +196,7 @@ export function reopenAfterHandEdit(
   });
   for (;;) {
     const ids = new Set(released.map(({ id }) => id));
-    const pending = steps.map((step) =>
-      ids.has(step.id) ? { ...clearOutcome(step), status: 'pending' as const } : step,
-    );
+    const pending = steps.map((step) => (ids.has(step.id) ? moveStep(step, 'pending') : step));
     const after = reopenWithDependents(pending, new Set([...opened, ...ids]), editedByPerson);
     const readiness = readinessOfPending(after);
     const left = released.filter(({ id }) => readiness.get(id)?.is !== 'lost');
@@ -206,7 +204,3 @@ export function reopenAfterHandEdit(
     released = left;
   }
 }
-
-/** Without the outcome of an earlier attempt. */
-export const clearOutcome = (step: Step): Step =>
-  omitFields(step, 'result', 'completed_by', 'evidence', 'completed_at', 'error', 'attachments');

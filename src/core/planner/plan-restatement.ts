@@ -7,7 +7,7 @@ import { comparableDescription } from '../text/content-words.ts';
 type StepObject = Exclude<ProposedStep, string>;
 type StepChange = NonNullable<PlanRevision['change']>[number];
 
-/** A plan given anew in place of a revision: the revision it stands for, and the ids of its steps in their order. */
+/** A restated plan in place of a revision: the revision it stands for, and the ids of its steps in their order. */
 export type Restatement = { revision: PlanRevision; order: string[] };
 
 /** The open steps in the form of a first plan, as some planners answer; undefined if the answer has another form. */

@@ -5,8 +5,9 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { firstJsonObject } from '../detect/answer-reading.ts';
 import { isSameJson } from '../plan/edited-plan.ts';
 import { applyPlanChanges } from '../plan/plan-changes.ts';
-import { findAgentName, whyIllegalTransition } from '../plan/plan-steps.ts';
+import { findAgentName } from '../plan/plan-steps.ts';
 import { dependencyNodes, findCycle, stepGraph, stepReferences } from '../plan/step-graph.ts';
+import { whyIllegalTransition } from '../plan/step-moves.ts';
 import { formatSkipCause } from '../plan/step-readiness.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
@@ -71,8 +72,8 @@ function readRevision(text: string, plan: Plan, known: RevisionContext): Revisio
   }
   const { keep, reason, remove, change, add } = parsed.data;
   const isChange = keep || remove || change || add;
-  const anew = isChange ? undefined : readRestatement(json, plan, known);
-  if (anew) return grantRevision(plan, { ...anew.revision, reason }, known, anew.order);
+  const restated = isChange ? undefined : readRestatement(json, plan, known);
+  if (restated) return grantRevision(plan, { ...restated.revision, reason }, known, restated.order);
   if (!isChange) return { is: 'fault', why: 'the object has none of "keep", "remove", "change" and "add"' };
   return grantRevision(plan, parsed.data, known);
 }

@@ -34,6 +34,8 @@ const en = {
     `Your last answer called no tool and finished no step, but steps are open. Go on with "${step}", write [Done] (or call plan complete_step) if it is finished, or ask the person what you need; then the run waits for the answer.`,
   asked: (step: string, iterations: number) =>
     `"${step}" has run ${iterations} iterations. Is it done? Answer with [Done] and its result, or with [Not done] and what is left. Without an answer it is taken as done.`,
+  askedInDoubt: (step: string) =>
+    `Is "${step}" done now? If it is, write [Done] and its result in your next message; if not, just go on.`,
   vetoed: (step: string) =>
     `The claim that "${step}" is done was not accepted: the tool call before it failed. Fix it, or write [Blocked] and why.`,
   unworked: (step: string) =>
@@ -106,6 +108,7 @@ const zh: typeof en = {
     `上一条回答没有调用工具，也没有完成步骤，但还有步骤没做完。请继续“${step}”；如果已经完成，写 [完成]（或调用 plan complete_step）；如果需要对方提供信息，请提问，之后会等待回答。`,
   asked: (step, iterations) =>
     `“${step}”已经进行了 ${iterations} 轮。完成了吗？请回答 [完成] 和结果，或者 [未完成] 和还差什么。不回答就视为完成。`,
+  askedInDoubt: (step) => `“${step}”现在完成了吗？如果完成了，请在下一条消息里写 [完成] 和结果；没有完成就继续。`,
   vetoed: (step) => `“${step}”的完成声明没有被接受：之前的工具调用失败了。请修复，或写 [受阻] 和原因。`,
   unworked: (step) =>
     `“${step}”的完成声明没有被接受：这一步还没有用过任何工具。请用工具完成它；如果这一步是写一段文字，请在回答中给出全文；或写 [失败：原因]。`,

@@ -166,7 +166,14 @@ function nudgeLines(session: Session, words: ModelWording): string[] {
   const { run } = session;
   if (!run || !plan) return [];
   const step = runningStep(plan) ?? openSteps(plan)[0];
-  const asked = step && session.askedIfDone === step.id ? [words.asked(step.description, step.iterations ?? 0)] : [];
+  const iterations = step?.iterations ?? 0;
+  const asked = !step
+    ? []
+    : session.askedIfDone === step.id
+      ? [words.asked(step.description, iterations)]
+      : session.askedInDoubt === iterations
+        ? [words.askedInDoubt(step.description)]
+        : [];
   const reminder = step && run.idleAnswers > 0 ? [words.reminder(step.description)] : [];
   const { repeats } = run.limits;
   const over = repeats > 0 ? run.repeatedCall.count - repeats : -1;

@@ -13,13 +13,15 @@ import {
   runningStep,
   unreachedStepIds,
 } from '../plan/plan-steps.ts';
-import { clearOutcome, groupsToReopen, nextGroupEnd, reopenAfterHandEdit } from '../plan/step-cascade.ts';
+import { groupsToReopen, nextGroupEnd, reopenAfterHandEdit } from '../plan/step-cascade.ts';
 import { replaceStep } from '../plan/step-graph.ts';
+import { moveStep } from '../plan/step-moves.ts';
 import { skipCauseOf } from '../plan/step-readiness.ts';
+import { FRESH_STEP_PROGRESS } from '../session/progress-state.ts';
 import type { Notice, Run, RunEnd, StepClaim } from '../session/run-state.ts';
 import { hasRole } from '../session/sender-rights.ts';
 import { CLOSED_BY_HAND } from '../session/session-queries.ts';
-import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
+import type { Session } from '../session/session-state.ts';
 import { restingRun } from './reduce-approval.ts';
 import { outdateChildren } from './reduce-child.ts';
 import { applyToGroup, judgedIfAbout, withoutReopened } from './reduce-step-end.ts';
@@ -89,9 +91,7 @@ function withReopenedSteps(plan: Plan, event: EventOf<'plan.edited'>, session: S
       session,
     ),
   );
-  const withGroups = plan.steps.map((step) =>
-    groups.has(step.id) ? { ...clearOutcome(step), status: 'running' as const } : step,
-  );
+  const withGroups = plan.steps.map((step) => (groups.has(step.id) ? moveStep(step, 'running') : step));
   const opened = [...stepsSetTo((to) => to === 'pending'), ...groups];
   const steps = reopenAfterHandEdit(withGroups, { opened, rewired }, session.editedByPerson);
   return { ...plan, steps, current_step_index: currentStepIndex(steps) };

@@ -3,9 +3,10 @@ import { PLAN_SCHEMA_PATH, type Plan } from '../../protocol/session/plan.ts';
 import { applyPlanChanges } from '../plan/plan-changes.ts';
 import { bumpRevision, currentStepIndex, highestStepNumber } from '../plan/plan-steps.ts';
 import { replanCalls } from '../session/internal-calls.ts';
+import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf } from '../session/progress-state.ts';
 import { isAboutPlan } from '../session/run-state.ts';
 import { withSendersReach } from '../session/sender-rights.ts';
-import { FRESH_PLAN_PROGRESS, FRESH_STEP_PROGRESS, planProgressOf, type Session } from '../session/session-state.ts';
+import type { Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
 import { planEdited, trustedChecksAfter, withoutRemovedSteps } from './reduce-plan-edit.ts';
 

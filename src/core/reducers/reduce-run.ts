@@ -10,11 +10,12 @@ import {
   bumpRevision,
   currentStepIndex,
   highestStepNumber,
-  omitFields,
   replacedFailures,
   undoneSteps,
 } from '../plan/plan-steps.ts';
 import { reopenWithDependents } from '../plan/step-cascade.ts';
+import { moveStep } from '../plan/step-moves.ts';
+import { FRESH_PLAN_PROGRESS, type PlanProgress } from '../session/progress-state.ts';
 import { NO_WORK_ROUNDS, type Run, type RunEnd } from '../session/run-state.ts';
 import { limitsOfMessage } from '../session/session-messages.ts';
 import {
@@ -24,7 +25,7 @@ import {
   ownLimitsWhenResumed,
   planLeftPaused,
 } from '../session/session-queries.ts';
-import { FRESH_PLAN_PROGRESS, type PlanProgress, type Session } from '../session/session-state.ts';
+import type { Session } from '../session/session-state.ts';
 import {
   addStandInMessage,
   childCallsAfterRun,
@@ -266,9 +267,7 @@ function reopenPlan(
     isBlocked(step) || (over && (undone.includes(step) || (step.status === 'failed' && !replaced.includes(step.id))));
   const tried = new Set(rest.steps.filter(again).map((step) => step.id));
   const steps = reopenWithDependents(
-    rest.steps.map((step) =>
-      tried.has(step.id) ? { ...omitFields(step, 'error', 'completed_by'), status: 'pending' as const } : step,
-    ),
+    rest.steps.map((step) => (tried.has(step.id) ? moveStep(step, 'pending') : step)),
     tried,
     editedByPerson,
   );

@@ -4,11 +4,13 @@ import type { EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { parseCommand } from '../messages/commands.ts';
 import { omitFields, replaceSteps, runningStep, updateStep } from '../plan/plan-steps.ts';
-import { clearOutcome, reopenWithDependents } from '../plan/step-cascade.ts';
+import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { groupsAround, isGroup } from '../plan/step-graph.ts';
+import { moveStep } from '../plan/step-moves.ts';
 import { isSpawnedStep } from '../session/internal-calls.ts';
+import { FRESH_STEP_PROGRESS } from '../session/progress-state.ts';
 import { endRound, type Run, type Turn, type WorkRounds } from '../session/run-state.ts';
-import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
+import type { Session } from '../session/session-state.ts';
 import { restartChild } from './reduce-child.ts';
 
 export type GroupEvent = EventOf<'step.started' | 'step.completed' | 'step.failed' | 'step.skipped' | 'step.reopened'>;
@@ -51,21 +53,29 @@ export function withoutReopened(
 const isOpen = ({ status }: Step): boolean => status === 'pending' || status === 'running';
 
 /** The current step does not end with its group. */
-export function applyToGroup(group: Plan['steps'][number], event: GroupEvent): Step {
+export const applyToGroup = (group: Step, event: GroupEvent): Step =>
+  event.type === 'step.started' || event.type === 'step.reopened'
+    ? moveStep(group, 'running', { at: event.at })
+    : endedStep(group, event);
+
+/** A step as one of these events ends it. */
+export function endedStep(step: Step, event: EventOf<'step.completed' | 'step.failed' | 'step.skipped'>): Step {
+  const { at } = event;
   switch (event.type) {
-    case 'step.started':
-      return { ...omitFields(group, 'error'), status: 'running', started_at: group.started_at ?? event.at };
     case 'step.completed': {
-      const { result, by, evidence, at } = event;
-      const done = { status: 'completed' as const, completed_by: by, evidence, completed_at: at };
-      return { ...omitFields(group, 'error'), ...done, ...(result !== '' && { result }) };
+      const { by, evidence } = event;
+      const attachments = event.attachments?.length ? event.attachments : undefined;
+      const result = by === 'parts' && event.result === '' ? undefined : event.result;
+      return moveStep(step, 'completed', { at, result, completed_by: by, evidence, attachments });
     }
     case 'step.failed':
-      return { ...group, status: 'failed', error: event.error, completed_at: event.at };
+      return moveStep(step, 'failed', { at, error: event.error });
     case 'step.skipped':
-      return { ...group, status: 'skipped', error: event.reason, completed_at: event.at };
-    case 'step.reopened':
-      return { ...clearOutcome(group), status: 'running' };
+      return moveStep(step, 'skipped', {
+        at,
+        error: event.reason,
+        completed_by: event.by === 'model' ? 'marker' : undefined,
+      });
     default:
       return event satisfies never;
   }
@@ -89,7 +99,6 @@ export function stepClosed(
   session: Session,
   plan: Plan,
   event: EventOf<'step.completed'> | EventOf<'step.failed'> | EventOf<'step.skipped'>,
-  change: (step: Step) => Step,
 ): Session {
   const current = runningStep(plan);
   const spawned = isSpawnedStep(plan, event.step);
@@ -100,7 +109,7 @@ export function stepClosed(
     workRounds: roundsAfterClose(session.workRounds, current?.id === event.step, event.type === 'step.completed'),
     announcedStep: event.type === 'step.completed' ? (event.next_step ?? null) : null,
     claim: null,
-    plan: updateStep(plan, event.step, change, event.at),
+    plan: updateStep(plan, event.step, (step) => endedStep(step, event), event.at),
     // Steps skipped because of another step are reopened with it.
     closedSteps:
       event.type === 'step.skipped' && event.by === 'daemon'
@@ -108,19 +117,6 @@ export function stepClosed(
         : [...session.closedSteps.filter((id) => id !== event.step), event.step],
     run: session.run && { ...session.run, idleAnswers: 0, repeatedCall: NO_REPEATED_CALL },
     turn: session.turn && !spawned ? { ...session.turn, hasClosedStep: true } : session.turn,
-  };
-}
-
-export function completedStep(step: Step, event: EventOf<'step.completed'>): Step {
-  const { result, by, evidence, attachments } = event;
-  return {
-    ...omitFields(step, 'error'),
-    status: 'completed',
-    result,
-    completed_by: by,
-    evidence,
-    completed_at: event.at,
-    ...(attachments && attachments.length > 0 && { attachments }),
   };
 }
 
@@ -142,7 +138,7 @@ export function stepBlocked(session: Session, plan: Plan, event: EventOf<'step.b
     plan: updateStep(
       plan,
       event.step,
-      (step) => ({ ...omitFields(step, 'completed_at'), status: 'blocked', error: event.error }),
+      (step) => moveStep(step, 'blocked', { at: event.at, error: event.error }),
       event.at,
     ),
     turn: session.turn && asks ? { ...session.turn, isJudged: true, isBlocked: true } : session.turn,
@@ -156,12 +152,7 @@ export function stepRetried(session: Session, plan: Plan, id: string, { seq, at 
   const attempt = (failed.attempts ?? 1) + 1;
   return {
     ...session,
-    plan: updateStep(
-      plan,
-      id,
-      (step) => ({ ...omitFields(step, 'completed_at'), status: 'pending', attempts: attempt }),
-      at,
-    ),
+    plan: updateStep(plan, id, (step) => moveStep(step, 'pending', { attempts: attempt }), at),
     closedSteps: session.closedSteps.filter((one) => one !== id),
     notices: [...session.notices, { seq, about: 'again', step: id, attempt, error: failed.error ?? '' }],
   };
@@ -176,8 +167,8 @@ export function stepReopened(session: Session, plan: Plan, event: EventOf<'step.
   // A step a child session works on continues there.
   const displaced = here && (getOwn(session.children, here.id)?.state ?? 'over') === 'over' ? here.id : undefined;
   const opened = plan.steps.map((step): Step => {
-    if (step.id === event.step) return { ...clearOutcome(step), status: 'running' };
-    return step.id === displaced ? backToPending(step) : step;
+    if (step.id === event.step) return moveStep(step, 'running');
+    return step.id === displaced ? moveStep(step.iterations ? step : notStarted(step), 'pending') : step;
   });
   const groups = groupsAround(plan.steps, event.step).map(({ id }) => id);
   const editedByPerson = clearPersonStatus(session, new Set([event.step, ...groups]));
@@ -228,7 +219,4 @@ function reopeningWords({ messages }: Session, { message }: EventOf<'step.reopen
   return truncate(comment.trim(), 500);
 }
 
-/** Resets a step that had only started. */
-function backToPending(step: Step): Step {
-  return { ...((step.iterations ?? 0) === 0 ? omitFields(step, 'iterations', 'started_at') : step), status: 'pending' };
-}
+const notStarted = (step: Step): Step => omitFields(step, 'iterations', 'started_at');

@@ -4,14 +4,15 @@ import type { EventOf } from '../../protocol/session/event.ts';
 import { inlineText, isFromOutside } from '../../protocol/session/log-entry.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { isFanOutStep } from '../plan/fan-out.ts';
-import { omitFields, replaceSteps, updateStep } from '../plan/plan-steps.ts';
+import { replaceSteps, updateStep } from '../plan/plan-steps.ts';
 import { isGroup } from '../plan/step-graph.ts';
+import { moveStep } from '../plan/step-moves.ts';
 import { isSpawnedStep } from '../session/internal-calls.ts';
+import { FRESH_STEP_PROGRESS } from '../session/progress-state.ts';
 import type { Notice } from '../session/run-state.ts';
-import { FRESH_STEP_PROGRESS, type Session } from '../session/session-state.ts';
+import type { Session } from '../session/session-state.ts';
 import { countAddedPart, restartChild, startFanOut } from './reduce-child.ts';
 import {
-  completedStep,
   isGroupEvent,
   reduceGroup,
   type StepLogEvent,
@@ -50,24 +51,15 @@ export function reduceStep(session: Session, event: StepLogEvent): Session {
     case 'step.claimed':
       return event.veto === undefined ? stepClaimed(session, event) : claimRefused(session, plan, event, event.veto);
     case 'step.asked':
-      return { ...session, askedIfDone: event.step, turn: session.turn && { ...session.turn, isJudged: true } };
+      return {
+        ...session,
+        ...(event.in_doubt ? { askedInDoubt: event.iterations } : { askedIfDone: event.step }),
+        turn: session.turn && { ...session.turn, isJudged: true },
+      };
     case 'step.completed':
-      return stepClosed(session, plan, event, (step) => completedStep(step, event));
     case 'step.failed':
-      return stepClosed(session, plan, event, (step) => ({
-        ...step,
-        status: 'failed',
-        error: event.error,
-        completed_at: event.at,
-      }));
     case 'step.skipped':
-      return stepClosed(session, plan, event, (step) => ({
-        ...step,
-        status: 'skipped',
-        error: event.reason,
-        completed_at: event.at,
-        ...(event.by === 'model' && { completed_by: 'marker' as const }),
-      }));
+      return stepClosed(session, plan, event);
     case 'step.blocked':
       return stepBlocked(session, plan, event);
     case 'step.reopened':
@@ -119,13 +111,7 @@ function stepAdded(session: Session, plan: Plan, event: EventOf<'step.added'>): 
  */
 function startedStep(step: Step, session: Session, at: string): Step {
   const first = session.turn && !session.turn.hasClosedStep && step.call === undefined ? 1 : 0;
-  return {
-    // The error of an earlier attempt is worth keeping during the next one.
-    ...((step.attempts ?? 1) > 1 ? step : omitFields(step, 'error')),
-    status: 'running',
-    iterations: (step.iterations ?? 0) + first,
-    started_at: step.started_at ?? at,
-  };
+  return { ...moveStep(step, 'running', { at }), iterations: (step.iterations ?? 0) + first };
 }
 
 /** A claim on a step with checks stays open until the checks have run. */

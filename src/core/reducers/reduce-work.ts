@@ -3,6 +3,7 @@ import type { CheckpointReason } from '../../protocol/session/checkpoint.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { omitFields } from '../plan/plan-steps.ts';
+import { moveStep } from '../plan/step-moves.ts';
 import { NO_WORK_HISTORY, type WorkHistory } from '../session/run-state.ts';
 import { withoutText } from '../session/session-messages.ts';
 import type { Session } from '../session/session-state.ts';
@@ -79,7 +80,7 @@ export function checkpointDueAfter(before: Session, event: Event): WorkHistory['
  * The session goes on as a copy: what people were owed, the original gives them, and what it had outside its own folder
  * it does not have.
  */
-export function reduceForked(session: Session, { checkpoint, seq }: EventOf<'session.forked'>): Session {
+export function reduceForked(session: Session, { checkpoint, seq, at }: EventOf<'session.forked'>): Session {
   let { messages } = session;
   for (const id of session.unanswered) {
     const message = mapGet(messages, id);
@@ -97,9 +98,9 @@ export function reduceForked(session: Session, { checkpoint, seq }: EventOf<'ses
     shelvedProgress: Object.fromEntries(
       Object.entries(session.shelvedProgress).map(([id, progress]) => [id, { ...progress, children: {} }]),
     ),
-    plan: session.plan && withoutChildren(session.plan),
+    plan: session.plan && withoutChildren(session.plan, at),
     shelvedPlans: Object.fromEntries(
-      Object.entries(session.shelvedPlans).map(([id, plan]) => [id, withoutChildren(plan)]),
+      Object.entries(session.shelvedPlans).map(([id, plan]) => [id, withoutChildren(plan, at)]),
     ),
     browserHold: null,
     jobsEndSeq: seq,
@@ -107,14 +108,17 @@ export function reduceForked(session: Session, { checkpoint, seq }: EventOf<'ses
   };
 }
 
-const withoutChildren = (plan: Plan): Plan => ({ ...plan, steps: plan.steps.map(withoutChild) });
+const withoutChildren = (plan: Plan, at: string): Plan => ({
+  ...plan,
+  steps: plan.steps.map((step) => withoutChild(step, at)),
+});
 
 /** What a child session was working on is open again; what a call had given to one is left out. */
-function withoutChild(step: Step): Step {
+function withoutChild(step: Step, at: string): Step {
   if (step.child === undefined) return step;
   const own = omitFields(step, 'child');
   if (step.status !== 'running' && step.status !== 'pending') return own;
   return step.call === undefined
-    ? { ...omitFields(own, 'started_at'), status: 'pending' }
-    : { ...own, status: 'skipped', error: 'its child session was not copied' };
+    ? moveStep(omitFields(own, 'started_at'), 'pending')
+    : moveStep(own, 'skipped', { at, error: 'its child session was not copied' });
 }

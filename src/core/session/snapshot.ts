@@ -9,9 +9,10 @@ import {
 } from '../../base/collections.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import { childSessionName } from './child-session.ts';
+import { FRESH_PLAN_PROGRESS } from './progress-state.ts';
 import { REDUCER_VERSION } from './reducer-version.ts';
 import { dropKey, type Message, type TakenDrop, withoutText } from './session-messages.ts';
-import { emptySession, FRESH_PLAN_PROGRESS, type Session } from './session-state.ts';
+import { emptySession, type Session } from './session-state.ts';
 
 /** The state at some position of the log: the session, and the last plan that left `plan.json`. */
 export type SnapshotState = { session: Session; left: Plan | null };

@@ -1,4 +1,5 @@
 import { unquotedLines } from './prose.ts';
+import { anyWordOf } from './step-words.ts';
 
 const BRACKET = /[[\]【】［］]/g;
 const OPENING = '[【［';
@@ -72,7 +73,7 @@ export function isPlainTag({ line, start, closedAt }: BracketTag, most = Number.
 
 /** Whether it is a link label or an array index rather than a tag. */
 export const isLinkOrIndex = ({ line, start, before, after }: BracketTag): boolean =>
-  line[start] === '[' && (/^[([]|^:\s*(?:https?:|<|\/)/.test(after) || /[A-Za-z0-9_$\]]$/.test(before));
+  line[start] === '[' && (/^[([]|^:\s*(?:https?:|<|\/)/.test(after) || /(?:[A-Za-z0-9$\]]|\w_)$/.test(before));
 
 /** Markdown's escape for a bracket that is not a link. */
 const ESCAPED = /\\([[\]])/g;
@@ -86,8 +87,10 @@ const BEFORE_DECLARATION = /^\s{0,40}(?:(?:[-*+•]|\d{1,4}[.)、])\s{0,9}(?:\[[
 const STEP_DECLARATION = /^(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s{0,9}#?\d{0,4}(?:\s?\/\s?\d{1,4})?$/iu;
 /** The same with its words in the brackets. `[Step: done]` declares nothing; a number makes it about that step. */
 const WORDED_DECLARATION = /^(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s?[:：]\s?(\S.*)$/iu;
-const STATUS_WORDS =
-  /^\P{L}*(?:(?:not |in |un|in)?(?:done|completed?|finished|progress|running|failed|failure|skip|skipped|blocked|stuck|pending|todo)|hecho|completado|terminado|erledigt|fertig|abgeschlossen|terminé|fait|(?:已|未|尚未|还没)?(?:完成|结束|結束)|完了|失败|失敗|跳过|跳過|受阻|阻塞|进行中|進行中)(?![\p{L}\s])/iu;
+const STATUS_WORDS = new RegExp(
+  `^\\P{L}*(?:${anyWordOf('not')}\\s?|un|in)?(?:${anyWordOf('filler')})?${anyWordOf('done', 'open', 'failed', 'skipped', 'blocked', 'progress', 'waiting')}(?![\\p{L}\\s])`,
+  'iu',
+);
 const CHECK_BOX = /^[xX]?$/;
 
 /**

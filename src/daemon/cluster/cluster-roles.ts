@@ -13,12 +13,15 @@ export type ClusterRole =
   | { is: 'gateway'; engine: URL }
   | { is: 'worker'; engine: URL; listen: { host: string; port: number } };
 
-/** Serves the workspace in that role; without one, as a daemon alone. Throws UserError if it may not. */
+/**
+ * Serves the workspace in that role; without one, as a daemon alone. `reducers`: the version of what this program
+ * computes from event logs, which must be the same in all of a cluster. Throws UserError if it may not.
+ */
 export async function serveAs(
   role: ClusterRole | undefined,
   workspace: Workspace,
   open: OpenPooledSession,
-  options: ServeOptions,
+  options: ServeOptions & { reducers: string },
 ): Promise<ServedWorkspace> {
   const { paths } = workspace;
   if (!role) {
@@ -38,7 +41,7 @@ export async function serveAs(
     remote: () => openRemoteSessions({ engine, clock: options.clock, log: options.log }),
     async prepare() {
       await options.prepare();
-      await markAsCluster(paths, engine);
+      await markAsCluster(paths, engine, options.reducers);
     },
   });
 }

@@ -1,6 +1,7 @@
 import * as http2 from 'node:http2';
 import { hostname } from 'node:os';
 import type { ObjectContext } from '@restatedev/restate-sdk';
+import { errorText } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import { sessionPaths, type Workspace } from '../../store/index.ts';
 import { assertClaim, claimSession } from '../../store/session/session-claim.ts';
@@ -11,6 +12,9 @@ import { openEngineClient } from './engine-client.ts';
 export const ENGINE_OBJECT = 'session';
 /** A session that another worker has taken over is run again after this, in case that one ends without an answer. */
 const TAKEN_RETRY_MS = 1000;
+/** So often a session whose folder is missing is looked for at other workers, and after so long. */
+const MOST_MISSES = 8;
+const MISSING_RETRY_MS = 500;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 export type RestateHostOptions = {
@@ -20,8 +24,8 @@ export type RestateHostOptions = {
   listen: { host: string; port: number };
   /** This process: no other one has that name. */
   owner: string;
-  /** Throws if the workspace is not there, as when it is not mounted on this machine. */
-  assertMounted: () => void;
+  /** Throws if no session can be served on this machine now, as when the workspace is not mounted or read-only here. */
+  assertFit: () => void;
   /** Removes expired data of a session that was just closed, under its lease. */
   sweep: (name: string) => Promise<unknown>;
   clock: SessionPorts['clock'];
@@ -54,19 +58,33 @@ export async function openRestateHost(options: RestateHostOptions): Promise<Rest
       if (isStopping) throw new Error('this worker stops');
     };
     assertServing();
-    options.assertMounted();
+    options.assertFit();
+    const now = () => clock.now().getTime();
+    if (!options.workspace.has(name)) return { is: 'missing', now: now(), due: now() + MISSING_RETRY_MS };
     const end = await run(name, leases.create(name));
     // What is left to do is done by the worker that is called next.
     assertServing();
+    if (end.retryInMs !== null) options.assertFit();
     const isOurs = leases.isOurs(name);
     if (isOurs && end.retryInMs === null && options.workspace.has(name)) await sweep(name);
     const waits = [isOurs ? end.retryInMs : TAKEN_RETRY_MS, dues.get(name) ?? null].filter((ms) => ms !== null);
     dues.delete(name);
-    const now = clock.now().getTime();
-    return { now, due: waits.length === 0 ? null : now + Math.min(...waits) };
+    return { is: 'served', now: now(), due: waits.length === 0 ? null : now() + Math.min(...waits) };
   }
 
-  const server = await createServer(serve, () => isStopping, log);
+  let unfit: string | undefined;
+  /** Whether it takes calls; says why not when that changes. */
+  const isFit = (): boolean => {
+    const before = unfit;
+    unfit = isStopping ? 'it stops' : reasonOf(options.assertFit);
+    if (unfit !== before && !isStopping)
+      log(
+        unfit ? 'warn' : 'info',
+        unfit ? `this worker takes no sessions: ${unfit}` : 'this worker takes sessions again',
+      );
+    return unfit === undefined;
+  };
+  const server = await createServer(serve, isFit, log);
   return {
     serve(given) {
       run = given;
@@ -82,8 +100,21 @@ export async function openRestateHost(options: RestateHostOptions): Promise<Rest
   };
 }
 
-/** When the session has to be woken next, and when that was decided, in ms since 1970. */
-type ServedUntil = { now: number; due: number | null };
+/**
+ * When the session has to be woken next, and when that was decided, in ms since 1970. `missing`: its folder is not
+ * there, or not on this machine.
+ */
+type ServedUntil = { is: 'served' | 'missing'; now: number; due: number | null };
+
+/** Why it throws; undefined if it does not. */
+function reasonOf(assert: () => void): string | undefined {
+  try {
+    assert();
+    return undefined;
+  } catch (error) {
+    return errorText(error);
+  }
+}
 
 /** The rights to work on sessions, each by a claim in the session's folder. */
 function openLeases({ workspace, owner, clock }: RestateHostOptions) {
@@ -131,7 +162,7 @@ function sweepOncePerDay({ sweep, clock, log }: RestateHostOptions): (name: stri
 
 async function createServer(
   serve: (name: string) => Promise<ServedUntil>,
-  isStopping: () => boolean,
+  isFit: () => boolean,
   log: SessionPorts['log'],
 ) {
   addWithResolvers();
@@ -146,9 +177,10 @@ async function createServer(
     services: [session],
     logger: (_meta, ...words: unknown[]) => log('debug', `engine: ${words.join(' ')}`),
   });
-  // A health check is answered by the loop that does the work, so a frozen worker fails it.
+  // A health check is answered by the loop that does the work, so a frozen worker fails it. 404 makes the balancer send
+  // no further calls, while those that run go on.
   const server = http2.createServer(HTTP2_OPTIONS, (request, response) => {
-    if (request.url === '/health') response.writeHead(isStopping() ? 503 : 200).end();
+    if (request.url === '/health') response.writeHead(isFit() ? 200 : 404).end();
     else handle(request, response);
   });
   const open = new Set<http2.ServerHttp2Session>();
@@ -180,15 +212,24 @@ const HANDLER_OPTIONS = {
   retryPolicy: { initialInterval: 100, exponentiationFactor: 2, maxInterval: 2000, maxAttempts: 1_000_000 },
 };
 
+/** The engine's state of a session: the soonest wake sent for it, and how often its folder was missing before. */
+type NextWake = { due: number; misses: number };
+
 /**
  * All work is one step of the engine's journal: an attempt that is lost in it is made again from the start, as a daemon
  * that starts again reads the event log and goes on.
  */
 async function wakeSession(ctx: ObjectContext, serve: (name: string) => Promise<ServedUntil>): Promise<void> {
-  const known = (await ctx.get<number>('due')) ?? null;
-  const { now, due } = await ctx.run('serve', () => serve(ctx.key));
-  if (due === null || (known !== null && known > now && known <= due)) return;
-  ctx.set('due', due);
+  const known = await ctx.get<NextWake>('next');
+  const { is, now, due } = await ctx.run('serve', () => serve(ctx.key));
+  const misses = is === 'missing' ? (known?.misses ?? 0) + 1 : 0;
+  const isSent = due !== null && known !== null && known.due > now && known.due <= due;
+  if (due === null || misses > MOST_MISSES || (isSent && misses === known.misses)) {
+    if (known && known.misses > 0) ctx.clear('next');
+    return;
+  }
+  ctx.set<NextWake>('next', { due: isSent ? known.due : due, misses });
+  if (isSent) return;
   ctx.genericSend({
     service: ENGINE_OBJECT,
     method: 'wake',

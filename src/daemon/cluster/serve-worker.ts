@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { UserError } from '../../base/user-error.ts';
 import { sessionPaths, type Workspace } from '../../store/index.ts';
 import { assertCluster } from '../../store/session/session-claim.ts';
 import { openCrashLoopGuard } from '../crashes/crash-loop-guard.ts';
@@ -14,7 +15,7 @@ import { openRestateHost, type RestateHostOptions } from './restate-host.ts';
 /** How often open sessions are checked for new files: on a shared file system no watch reports those of other hosts. */
 const CHECK_MS = 500;
 
-export type WorkerOptions = Pick<RestateHostOptions, 'engine' | 'listen'>;
+export type WorkerOptions = Pick<RestateHostOptions, 'engine' | 'listen'> & { reducers: string };
 
 /**
  * Runs the sessions that the engine gives to this process, until stopped. It owns nothing but them: whatever concerns
@@ -27,8 +28,11 @@ export async function serveWorker(
 ): Promise<ServedWorkspace> {
   const { log, clock, disk } = options;
   const { paths } = workspace;
-  const assertMounted = (): void => assertCluster(paths);
-  assertMounted();
+  assertCluster(paths, options.reducers);
+  const assertFit = (): void => {
+    assertCluster(paths, options.reducers);
+    if (disk.capacity() !== 'ok') throw new UserError(`The disk is full on this machine: ${disk.status().why}`);
+  };
   // Another process at this address is another owner, also after a restart.
   const owner = `${hostname()}-${listen.port}-${randomBytes(4).toString('hex')}`;
   const crashNote = join(paths.own, `crash-note-${hostname()}-${listen.port}.json`);
@@ -40,7 +44,7 @@ export async function serveWorker(
     ...(options.patienceMs !== undefined && { patienceMs: options.patienceMs }),
   });
   const { sweep } = options;
-  const host = await openRestateHost({ workspace, engine, listen, owner, assertMounted, sweep, clock, log });
+  const host = await openRestateHost({ workspace, engine, listen, owner, assertFit, sweep, clock, log });
   const sessions = openSessionPool(open, {
     ...{ log, clock, host, isShared: true, maxOpen: options.mostOpen },
     logFingerprint: (name) => logFingerprintOf(sessionPaths(paths.session(name)).events),

@@ -180,7 +180,7 @@ async function look(
   }
   track.missingSince ??= clock.elapsed();
   if (track.isGone || clock.elapsed() - track.missingSince < GONE_AFTER_MS) return false;
-  // A schedule of this name that is added later begins anew.
+  // A schedule of this name that is added later starts from the beginning.
   forgetTiming(folder, track.name);
   Object.assign(track, { file: undefined, isGone: true });
   return true;

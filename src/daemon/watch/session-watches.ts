@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import { errorCode } from '../../base/user-error.ts';
 import type { Clock } from '../../engine/ports/session-ports.ts';
 import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
@@ -88,6 +88,8 @@ function startWatch(it: WatchState, name: string, known: WatchedSession, on: 'in
           known.lastUsed = clock.elapsed();
           // A folder's own removal is reported under its own name.
           if (event === 'rename' && (file === null || file === 'inbox')) check(it, name);
+          // What was moved or removed brings nothing new: mostly the session itself took it in.
+          if (event === 'rename' && file !== null && !isTaken(join(inbox, file))) return;
           if (file === null || !file.startsWith('.') || file === WAKE_NAME) handlers.session(name);
         })
       : watches.watch(paths.session(name), () => check(it, name));

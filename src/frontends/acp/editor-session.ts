@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
 import {
   type AgentContext,
   type ContentBlock,
@@ -67,6 +68,9 @@ type OpenSession = SessionSetup & {
   own: Set<string>;
   /** Names of messages that were withdrawn before any daemon took them, by id. */
   withdrawn: Set<string>;
+  /** Ids of the messages whose replies the editor has been told; emits each. */
+  told: Set<string>;
+  tells: EventEmitter;
   /** A reply that is held back, because the editor shows the same question as a form. */
   pendingReply: ReplyItem | null;
 };
@@ -116,7 +120,7 @@ function openParts(setup: SessionSetup): OpenSession {
     async send(updates) {
       for (const update of updates) await editor.notify(methods.client.session.update, { sessionId: name, update });
     },
-    ...{ state: undefined, withdrawn: new Set(), pendingReply: null },
+    ...{ state: undefined, withdrawn: new Set(), told: new Set(), tells: new EventEmitter(), pendingReply: null },
   };
   return it;
 }
@@ -142,10 +146,11 @@ async function follow(it: OpenSession, onReady: () => void, isKnown: Promise<voi
       } else {
         it.state = item.session;
         const facts = it.facts(item.session);
-        if (replay) await send([...withFinalCalls(before), ...facts]);
+        // What a load sends comes before its answer; of a new session the editor does not know the name before.
+        if (replay) await send([...withFinalCalls(before), ...facts, COMMANDS_UPDATE]);
         onReady();
         await isKnown;
-        await send([COMMANDS_UPDATE, ...(replay ? [] : facts)]);
+        if (!replay) await send([COMMANDS_UPDATE, ...facts]);
         await askPerson(it, item.session);
       }
     }
@@ -168,7 +173,10 @@ async function sendItem(it: OpenSession, item: Item): Promise<void> {
   await send(it.facts(session));
   await askPerson(it, session);
   if (item.kind === 'reply') await takeReply(it, item);
-  if (event.type === 'reply.published') turns.endFinished(session, requests.isOpen());
+  if (event.type !== 'reply.published') return;
+  it.told.add(event.message);
+  it.tells.emit(event.message);
+  turns.endFinished(session, requests.isOpen());
 }
 
 async function takeReply(it: OpenSession, item: ReplyItem): Promise<void> {
@@ -221,7 +229,7 @@ async function sendPrompt(it: OpenSession, prompt: readonly ContentBlock[]): Pro
 const STOP_MS = 5000;
 
 async function cancelRun(it: OpenSession): Promise<void> {
-  const { client, name, folder, turns, requests, state } = it;
+  const { client, folder, turns, requests, state } = it;
   const isPersonAsked = requests.isOpen();
   turns.markCancelled();
   requests.withdrawAll();
@@ -232,14 +240,19 @@ async function cancelRun(it: OpenSession): Promise<void> {
     return isTaken;
   });
   if (state?.run || isPersonAsked || left.length > 0) {
-    const sent = await sendStop(it);
-    const timeout = { timeoutMs: STOP_MS, signal: it.end.signal };
-    if (isServed) await client.waitForReply(name, sent, timeout).catch(() => undefined);
+    const stop = await sendStop(it);
+    // All that is said about the turns comes before their end.
+    if (isServed) await untilTold(it, [...left, stop]).catch(() => undefined);
   }
   turns.endCancelled();
 }
 
-/** Sends the stop command; returns the name of its reply. */
+async function untilTold({ told, tells, end }: OpenSession, messages: readonly string[]): Promise<void> {
+  const signal = AbortSignal.any([end.signal, AbortSignal.timeout(STOP_MS)]);
+  await Promise.all(messages.filter((id) => !told.has(id)).map((id) => once(tells, id, { signal })));
+}
+
+/** Sends the stop command; returns its id. */
 async function sendStop({ client, name }: OpenSession): Promise<string> {
-  return (await client.send(name, { command: 'stop' }, { mustExist: true })).name;
+  return (await client.send(name, { command: 'stop' }, { mustExist: true })).id;
 }

@@ -13,9 +13,9 @@ export type SessionState = SeenUpdate['session'];
 /** The message commands, for the editor's slash menu. */
 export const COMMANDS_UPDATE: SessionUpdate = {
   sessionUpdate: 'available_commands_update',
-  availableCommands: Object.entries(SESSION_COMMANDS).map(([name, { usage, description }]) => {
+  availableCommands: Array.from(SESSION_COMMANDS, ([name, { usage, help }]) => {
     const hint = usage.replace(/^\S+\s*/, '');
-    return { name, description, ...(hint !== '' && { input: { hint } }) };
+    return { name, description: help, ...(hint !== '' && { input: { hint } }) };
   }),
 };
 

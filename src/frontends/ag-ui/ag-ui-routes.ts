@@ -39,6 +39,7 @@ type RunInput = z.infer<typeof RunInput> & { text?: string };
 /** `/ag-ui` of `agentctl serve --ag-ui`. A thread is a session; a run is everything up to the next reply. */
 export const AG_UI_PROTOCOL: HttpProtocol = {
   below: '/ag-ui/',
+  serves: 'POST /ag-ui',
   problemResponse,
   addRoutes(app, servicesOf) {
     app.post('/ag-ui', async (c) => {

@@ -108,8 +108,9 @@ export async function* idleRunEvents(
 }
 
 /**
- * A failed run ends in an error. One that waits for a person ends in an interrupt, unless it was answered meanwhile. A
- * paused or cancelled run is reported as cancelled, AG-UI's word for any run that ends before it is complete.
+ * A failed run ends in an error. One that waits for a person ends in an interrupt, unless it was answered meanwhile. Of
+ * a paused or cancelled run, `result` says so: the clients of AG-UI before 1.0 take an outcome of another name for an
+ * error.
  */
 async function endOf(run: RunName, reply: Reply, { readInterrupts }: RunSource): Promise<RunEvent> {
   const { status, reason, text } = reply;
@@ -117,7 +118,6 @@ async function endOf(run: RunName, reply: Reply, { readInterrupts }: RunSource):
   const finished = { type: 'RUN_FINISHED', ...run };
   const interrupts = status === 'waiting' ? await readInterrupts() : [];
   if (interrupts.length > 0) return { ...finished, outcome: { type: 'interrupt', interrupts } };
-  if (status === 'paused' || status === 'cancelled') return { ...finished, outcome: { type: 'cancelled' } };
   return { ...finished, outcome: { type: 'success' }, result: { status, reason } };
 }
 

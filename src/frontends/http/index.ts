@@ -1,11 +1,21 @@
 import { setMaxListeners } from 'node:events';
-import { createAdaptorServer } from '@hono/node-server';
+import { createServer } from 'node:http';
+import { getRequestListener, RequestError } from '@hono/node-server';
 import { openAccessTokens } from '../../client/actions/access.ts';
 import type { Client } from '../../client/index.ts';
 import { openPageAccess } from './access/credentials.ts';
 import { openTokenHolders } from './access/request-checks.ts';
+import { HttpProblem, problemOf, problemResponse } from './common/http-problem.ts';
 import { createHttpApp, type HttpProtocol } from './server/http-app.ts';
-import { acceptSockets, answerUnreadable, closeServer, HOST, listenOnPort, listenOnSocket } from './server/listen.ts';
+import {
+  acceptSockets,
+  answerHalfClosed,
+  answerUnreadable,
+  closeServer,
+  HOST,
+  listenOnPort,
+  listenOnSocket,
+} from './server/listen.ts';
 
 export type HttpServer = {
   /** For example `http://127.0.0.1:8377`. */
@@ -36,15 +46,21 @@ export async function serveHttp(
   { port, socket, complain, ...served }: HttpServerOptions,
 ): Promise<HttpServer> {
   const closing = new AbortController();
+  const errorHandler = (error: unknown) => problemResponse(unlessNoRequest(error, complain));
   // Each open stream adds a listener.
   setMaxListeners(0, closing.signal);
   const token = await client.accessToken();
   const holders = openTokenHolders(client, token, openAccessTokens(client.paths));
   const access = { holders, page: openPageAccess(token, holders) };
   const app = createHttpApp({ workspace: client, closing: closing.signal, complain }, access, served);
-  const server = createAdaptorServer({ fetch: app.fetch });
-  const local = createAdaptorServer({ fetch: (request, env) => app.fetch(request, { ...env, owner: client }) });
-  for (const one of [server, local]) one.on('clientError', answerUnreadable);
+  const server = createServer(getRequestListener(app.fetch, { errorHandler }));
+  const local = createServer(
+    getRequestListener((request, env) => app.fetch(request, { ...env, owner: client }), { errorHandler }),
+  );
+  for (const one of [server, local]) {
+    one.on('clientError', answerUnreadable);
+    answerHalfClosed(one);
+  }
   acceptSockets(server, (request, env) => app.fetch(request, env));
   acceptSockets(local, (request, env) => app.fetch(request, { ...env, owner: client }));
   const close = async () => {
@@ -62,3 +78,13 @@ export async function serveHttp(
     throw error;
   }
 }
+
+/** A request that has no URL, such as one by HTTP/1.0 without a host. */
+const unlessNoRequest = (error: unknown, complain: (text: string) => void): HttpProblem =>
+  error instanceof RequestError
+    ? new HttpProblem(400, {
+        wanted: 'a request for a path, with a Host',
+        came: error.message,
+        todo: 'Send it by HTTP/1.1, as in: GET /healthz',
+      })
+    : problemOf(error, complain);

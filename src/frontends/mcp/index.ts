@@ -11,7 +11,7 @@ import {
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 import { packageVersion } from '../command-line.ts';
-import { problemResponse } from '../http/common/http-problem.ts';
+import { HttpProblem, problemResponse } from '../http/common/http-problem.ts';
 import { readJson } from '../http/common/operation.ts';
 import type { HttpProtocol } from '../http/server/http-app.ts';
 import { addReadTools, addWriteTools } from './mcp-tools.ts';
@@ -140,11 +140,13 @@ export function mcpProtocol(): HttpProtocol {
   const secret = newSecret();
   return {
     below: '/mcp/',
+    serves: '/mcp, with nothing behind it',
     problemResponse,
     addRoutes(app, servicesOf) {
       app.all('/mcp', async (c) => {
         const { client, closing, complain } = servicesOf(c);
         const parsedBody = c.req.method === 'POST' ? await readJson(c) : undefined;
+        if (Array.isArray(parsedBody)) throw noBatch();
         // The sender is that of the token. A model allows no calls over the network.
         const context: McpContext = { client, from: undefined, answersApprovals: false };
         // One for each request: two users share nothing, not even what the other's subscriptions are about.
@@ -169,6 +171,14 @@ export function mcpProtocol(): HttpProtocol {
     },
   };
 }
+
+/** MCP has had none since 2025-06-18; the SDK still answers them. */
+const noBatch = (): HttpProblem =>
+  new HttpProblem(400, {
+    wanted: 'one message of JSON-RPC',
+    came: 'a list of messages',
+    todo: 'Send each in a request of its own.',
+  });
 
 const Listen = z.object({
   method: z.literal('subscriptions/listen'),

@@ -1,11 +1,20 @@
+import { truncate } from '../../base/strings.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { AnswerPiece, WholeAnswer } from './follow-answer.ts';
-import { isCutShort } from './openai-answer.ts';
+import { secondsNow } from './openai-answer.ts';
 
 /** The fields that every completion object begins with. `created`: Unix seconds. */
 export type CompletionHead = { id: string; created: number; model: string };
 
-const finishReason = (reply: Reply | undefined): string => (reply && isCutShort(reply) ? 'length' : 'stop');
+/**
+ * A run that pauses, at a limit too, is a whole answer that says how to go on: clients take anything else for an error,
+ * or for an answer that was too long for a model.
+ */
+const FINISHED = 'stop';
+
+/** How the run ended, for clients that want to know. */
+const endOf = (reply: Reply | undefined): object =>
+  reply ? { agentd: { status: reply.status, reason: reply.reason ?? null } } : {};
 
 /** The event log has one token count per run; it is reported as prompt tokens. */
 const usageOf = (reply: Reply | undefined): object => {
@@ -20,8 +29,9 @@ export function chatCompletion(head: CompletionHead, { reply, text, activity }: 
   return {
     ...head,
     object: 'chat.completion',
-    choices: [{ index: 0, message, finish_reason: finishReason(reply), logprobs: null }],
+    choices: [{ index: 0, message, finish_reason: FINISHED, logprobs: null }],
     usage: usageOf(reply),
+    ...endOf(reply),
   };
 }
 
@@ -32,13 +42,13 @@ export async function* chatFrames(
   { usage }: { usage: boolean },
 ): AsyncGenerator<string> {
   const chunk = (rest: object) => `data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', ...rest })}\n\n`;
-  const delta = (delta: object, finish_reason: string | null = null) =>
-    chunk({ choices: [{ index: 0, delta, finish_reason, logprobs: null }] });
+  const delta = (delta: object, finish_reason: string | null = null, rest: object = {}) =>
+    chunk({ choices: [{ index: 0, delta, finish_reason, logprobs: null }], ...rest });
   yield delta({ role: 'assistant', content: '' });
   for (;;) {
     const { done, value } = await pieces.next();
     if (done) {
-      yield delta({}, finishReason(value));
+      yield delta({}, FINISHED, endOf(value));
       if (usage) yield chunk({ choices: [], usage: usageOf(value) });
       yield 'data: [DONE]\n\n';
       return;
@@ -58,6 +68,7 @@ export type ResponseHead = {
   model: string;
   previous: string | null;
   metadata: Record<string, string>;
+  background: boolean;
 };
 
 const ID_PREFIX = 'resp_';
@@ -100,24 +111,30 @@ export function wholeResponse(head: ResponseHead, { reply, text, activity }: Who
 
 /** Without `reply`, the run is still in progress. The event log has one token count per run, reported as input. */
 function responseObject(
-  { id, created, model, previous, metadata }: ResponseHead,
+  { id, created, model, previous, metadata, background }: ResponseHead,
   output: OutputItem[],
   reply: Reply | undefined,
 ) {
-  const isCut = reply !== undefined && isCutShort(reply);
   const tokens = reply?.usage?.tokens ?? 0;
   const usage = {
     ...{ input_tokens: tokens, output_tokens: 0, total_tokens: tokens },
     input_tokens_details: { cached_tokens: 0 },
     output_tokens_details: { reasoning_tokens: 0 },
   };
+  const end: Record<string, string> = reply
+    ? { agentd_status: reply.status, ...(reply.reason !== undefined && { agentd_reason: truncate(reply.reason, 500) }) }
+    : {};
   return {
-    ...{ id, object: 'response', created_at: created, model, output, metadata, previous_response_id: previous },
-    status: reply === undefined ? 'in_progress' : isCut ? 'incomplete' : 'completed',
-    incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
+    ...{ id, object: 'response', created_at: created, completed_at: reply ? secondsNow() : null, model },
+    ...{ output, metadata: { ...metadata, ...end }, previous_response_id: previous, background, store: true },
+    status: reply === undefined ? 'in_progress' : 'completed',
+    incomplete_details: null,
     usage: reply ? usage : null,
-    ...{ error: null, instructions: null, max_output_tokens: null, parallel_tool_calls: true, temperature: null },
-    ...{ text: { format: { type: 'text' } }, tool_choice: 'auto', tools: [], top_p: null, truncation: 'disabled' },
+    ...{ error: null, instructions: null, max_output_tokens: null, max_tool_calls: null, parallel_tool_calls: true },
+    ...{ text: { format: { type: 'text' } }, tool_choice: 'auto', tools: [], truncation: 'disabled' },
+    ...{ temperature: 1, top_p: 1, presence_penalty: 0, frequency_penalty: 0, top_logprobs: 0 },
+    ...{ reasoning: { effort: null, summary: null }, service_tier: 'default', safety_identifier: null },
+    prompt_cache_key: null,
   };
 }
 

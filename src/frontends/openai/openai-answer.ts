@@ -10,10 +10,7 @@ import { OpenAiProblem } from './openai-requests.ts';
 
 /** With more messages than this waiting in an inbox, new requests are refused with 429. */
 const MAX_WAITING = 256;
-/** End reasons that are reported as a truncated answer, because the run used up its budget. */
-const LIMIT_REASONS = new Set(['limit', 'ceiling', 'unfinished']);
-
-export const isCutShort = ({ reason }: Reply): boolean => LIMIT_REASONS.has(reason ?? '');
+export const secondsNow = (): number => Math.floor(Date.now() / 1000);
 
 /** Sent when a run takes longer than a client waits. Clients send it back as part of the history. */
 export const runGoesOn = (session: string): string =>

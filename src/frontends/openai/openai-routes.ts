@@ -1,6 +1,7 @@
-import type { Context, Hono } from 'hono';
+import type { Context, Hono, MiddlewareHandler } from 'hono';
 import type { Client } from '../../client/index.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
+import { DAEMON_AGENT } from '../../protocol/settings/model-settings.ts';
 import { HttpProblem, problemOf } from '../http/common/http-problem.ts';
 import { type HttpEnv, type HttpServices, jsonAnswer, readJson } from '../http/common/operation.ts';
 import { sseResponse } from '../http/common/sse-response.ts';
@@ -16,7 +17,7 @@ import {
   wholeResponse,
 } from './answer-formats.ts';
 import { type AnswerPiece, answerPieces, collectAnswer, type WholeAnswer } from './follow-answer.ts';
-import { type OpenAiAnswer, sendRequest } from './openai-answer.ts';
+import { type OpenAiAnswer, secondsNow, sendRequest } from './openai-answer.ts';
 import {
   OpenAiProblem,
   type OpenAiRequest,
@@ -42,6 +43,7 @@ export const OPENAI_PROTOCOL: HttpProtocol = openAiProtocol();
 export function openAiProtocol({ answerWithinMs = ANSWER_WITHIN_MS } = {}): HttpProtocol {
   return {
     below: '/v1/',
+    serves: 'GET /v1/models, POST /v1/chat/completions, POST /v1/responses or GET /v1/responses/{id}',
     problemResponse: openAiErrorResponse,
     addRoutes: (app, servicesOf) => addRoutes(app, servicesOf, answerWithinMs),
   };
@@ -50,6 +52,7 @@ export function openAiProtocol({ answerWithinMs = ANSWER_WITHIN_MS } = {}): Http
 type ServicesOf = Parameters<HttpProtocol['addRoutes']>[1];
 
 function addRoutes(app: Hono<HttpEnv>, servicesOf: ServicesOf, answerWithinMs: number): void {
+  app.use('/v1/*', refuseDaemons);
   app.get('/v1/models', (c) =>
     jsonAnswer({ object: 'list', data: modelNames(c.get('client'), MAX_MODELS).map(modelObject) }),
   );
@@ -75,9 +78,9 @@ function addRoutes(app: Hono<HttpEnv>, servicesOf: ServicesOf, answerWithinMs: n
   });
   app.post('/v1/responses', async (c) => {
     const request = readResponseRequest(await readJson(c));
-    const { model, previous, metadata } = request;
+    const { model, previous, metadata, background } = request;
     const head = ({ sent: { session, id: message } }: OpenAiAnswer): ResponseHead => ({
-      ...{ id: responseIdOf({ session, message }), created: secondsNow(), model, previous, metadata },
+      ...{ id: responseIdOf({ session, message }), created: secondsNow(), model, previous, metadata, background },
     });
     return respond(c, servicesOf(c), request, {
       answerWithinMs,
@@ -90,7 +93,15 @@ function addRoutes(app: Hono<HttpEnv>, servicesOf: ServicesOf, answerWithinMs: n
   );
 }
 
-const secondsNow = (): number => Math.floor(Date.now() / 1000);
+/** A run that waits for a model that is this server waits for a run that waits for it, and holds up all others. */
+const refuseDaemons: MiddlewareHandler = async (c, next) => {
+  if (c.req.header('user-agent') !== DAEMON_AGENT) return next();
+  throw new OpenAiProblem(400, {
+    wanted: 'a program that uses agentd as its model',
+    came: 'a daemon of agentd, whose model would be agentd itself',
+    todo: 'Give the daemon another base_url, and start it without this OPENAI_BASE_URL: agentctl restart --base-url … --model …',
+  });
+};
 
 /** How one of the two APIs writes an answer. */
 type AnswerForm = {
@@ -172,7 +183,7 @@ async function storedResponse(client: Client, id: string, signal: AbortSignal): 
     ? await collectAnswer(client, { ...message, session: place.session, after: 0 }, { waitMs: FIND_WITHIN_MS, signal })
     : { reply: undefined, text: '', activity: [] };
   const created = message.at === '' ? secondsNow() : Math.floor(Date.parse(message.at) / 1000);
-  const head = { id, created, model: `${MODEL}/${place.session}`, previous: null, metadata: {} };
+  const head = { id, created, model: `${MODEL}/${place.session}`, previous: null, metadata: {}, background: false };
   return wholeResponse(head, whole);
 }
 

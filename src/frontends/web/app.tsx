@@ -8,7 +8,7 @@ import { bound, Notice, onSubmit } from './parts/controls.tsx';
 import { loadWords, words } from './text/wording.ts';
 import { DetailsPage } from './views/details-view.tsx';
 import { KeyboardHelp, startKeyboard } from './views/keyboard.tsx';
-import { NewSession } from './views/new-session.tsx';
+import { NewSession, NewTask } from './views/new-session.tsx';
 import { SessionList } from './views/session-list.tsx';
 import { SessionPage } from './views/session-page.tsx';
 
@@ -18,12 +18,17 @@ function App() {
   const { value: now } = route;
   return (
     <div class={`app at-${now.page}`}>
-      {/* The list is the main content if nothing else is shown. The element stays the same, to keep the focus. */}
+      {/* The list is the main content if no session is shown. The element stays the same, to keep the focus. */}
       <div class="aside" role={now.page === 'list' ? 'main' : undefined}>
         <SessionList />
       </div>
       {now.page === 'session' && <SessionPage key={now.name} name={now.name} />}
       {now.page === 'new' && <NewSession />}
+      {now.page === 'list' && (
+        <section class="session home" aria-label={words.value.keys.create}>
+          <NewTask />
+        </section>
+      )}
       {now.page === 'details' && <DetailsPage />}
       <KeyboardHelp />
     </div>

@@ -85,7 +85,9 @@ function faultOf(refusal: EndpointRefusal, at: EndpointInfo): ModelError {
   const { words, headers, meaning: status } = refusal;
   const message = refusalMessage(refusal, at);
   if (isAboutLength(words, status))
-    return new ModelError('too_long', message, { retry: true, window: statedWindow(words) });
+    return new ModelError('too_long', withAdvice(message, LENGTH_ADVICE), {
+      ...{ retry: true, window: statedWindow(words) },
+    });
   if (ABOUT_BROKEN_CALL.test(words)) {
     const why = 'the endpoint could not read the call that its model wrote';
     return new ModelError('malformed', `${message} (${why})`, { retry: true, hint: 'call' });
@@ -101,6 +103,9 @@ function faultOf(refusal: EndpointRefusal, at: EndpointInfo): ModelError {
     return new ModelError('unreachable', message, { retry: true, waitMs });
   return rejected(withAdvice(message, adviceFor(status, refusal, at)));
 }
+
+const LENGTH_ADVICE =
+  'If it stays too long: put long texts into files of work/, or use a model or a server setting with a larger context.';
 
 const rejected = (text: string) => new ModelError('rejected', text, { retry: false });
 
@@ -142,7 +147,8 @@ function adviceFor(status: number, { said, words }: EndpointRefusal, at: Endpoin
   const isPage = said === PAGE;
   if (isPage && (status === 401 || status === 403))
     return 'Something before the endpoint, such as a firewall or a login page, answered.';
-  if (status === 401 || status === 403) return keyAdvice(at);
+  // LiteLLM's proxy without a database, about a key that it does not know.
+  if (status === 401 || status === 403 || /no connected db/i.test(words)) return keyAdvice(at);
   if (status === 407)
     return 'A proxy of the environment (HTTPS_PROXY, HTTP_PROXY) wants a name and a password: http://NAME:PASSWORD@HOST:PORT.';
   if (status === 402 && /max_tokens/.test(words)) return 'Lower model.max_tokens.';

@@ -1,4 +1,5 @@
 import { ModelError, type TokenPrices } from '../../engine/ports/session-ports.ts';
+import { DAEMON_AGENT } from '../../protocol/settings/model-settings.ts';
 import { ConnectionFault, type EndpointInfo, EndpointRefusal, parseJsonOrNone } from '../answer/endpoint-errors.ts';
 import { type RawResponse, sendHttp } from './http-transport.ts';
 
@@ -104,7 +105,7 @@ function requestHeaders({ apiKey, headers = {} }: EndpointSettings): Record<stri
   const all = new Map<string, string | null>([
     ['accept', 'application/json'],
     ['content-type', 'application/json'],
-    ['user-agent', 'agentd'],
+    ['user-agent', DAEMON_AGENT],
     ['authorization', apiKey === undefined ? null : `Bearer ${apiKey}`],
     ...Object.entries(headers).map(([name, value]): [string, string | null] => [name.toLowerCase(), value]),
   ]);

@@ -151,7 +151,7 @@ const LARGE_CHARS = 12_000;
 
 const sizeOf = (messages: readonly ChatMessage[]): number =>
   messages.reduce((sum, { content }) => sum + (content?.length ?? 0), 0);
-/** The system message is made anew for each request. */
+/** The system message is made for each request. */
 const firstOf = (messages: readonly ChatMessage[]): object =>
   messages.find(({ role }) => role !== 'system') ?? messages;
 

@@ -198,7 +198,7 @@ const EVENT_SCHEMAS = [
     attachments: z.array(z.string()).optional(),
     next_step: z.string().optional(),
   }),
-  eventSchema('step.asked', { step: z.string(), iterations: z.int() }),
+  eventSchema('step.asked', { step: z.string(), iterations: z.int(), in_doubt: z.literal(true).optional() }),
   eventSchema('step.completed', {
     step: z.string(),
     by: CompletedBy,

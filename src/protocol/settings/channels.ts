@@ -17,7 +17,12 @@ export const ServerOfMail = (scheme: 'imap' | 'smtp') =>
     .max(500)
     .describe(`${scheme}s:// with TLS, or ${scheme}:// where that begins later (STARTTLS).`);
 
-const PORTS: Readonly<Record<string, number>> = { 'imaps:': 993, 'imap:': 143, 'smtps:': 465, 'smtp:': 587 };
+const PORTS: ReadonlyMap<string, number> = new Map([
+  ['imaps:', 993],
+  ['imap:', 143],
+  ['smtps:', 465],
+  ['smtp:', 587],
+]);
 const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
 /** Where a mail server is. `mayBePlain`: it is on this machine, where TLS is not demanded. */
@@ -25,7 +30,7 @@ export function mailServerAt(address: string): { host: string; port: number; sec
   const { protocol, hostname, port } = new URL(address);
   return {
     host: hostname.replace(/^\[|\]$/g, ''),
-    port: Number(port) || (PORTS[protocol] ?? 0),
+    port: Number(port) || (PORTS.get(protocol) ?? 0),
     secure: protocol.endsWith('s:'),
     mayBePlain: LOOPBACK.test(hostname),
   };

@@ -103,3 +103,6 @@ export const ModelRoles = z
   .strictObject({ planner: z.string().min(1), worker: z.string().min(1), summary: z.string().min(1) })
   .partial();
 export type ModelRoles = z.infer<typeof ModelRoles>;
+
+/** What a daemon calls itself at its endpoint; `model.headers` may name another. */
+export const DAEMON_AGENT = 'agentd';

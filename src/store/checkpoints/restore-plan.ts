@@ -114,7 +114,7 @@ function refuseUnknown(now: WorkState, target: WorkState, isChosen: (key: string
   );
 }
 
-/** Files whose hard links differ from those of the target: all of a group are put in place anew. */
+/** Files whose hard links differ from those of the target: all of a group are written again. */
 function relinkedFiles(now: WorkState, target: WorkState, isChosen: (key: string) => boolean) {
   const wanted = linkedGroups(target).map((group) => group.filter(isChosen));
   const have = linkedGroups(now).map((group) => group.filter(isChosen));

@@ -192,6 +192,6 @@ export async function writeTimingNote(folder: string, name: string, note: Timing
   await replaceFile(join(own, TIMING_NOTE), `${JSON.stringify(note, null, 2)}\n`, { durable: true });
 }
 
-/** A schedule of this name that is added later begins anew. */
+/** A schedule of this name that is added later starts from the beginning. */
 export const forgetTiming = (folder: string, name: string): void =>
   fs.rmSync(join(folder, name, TIMING_NOTE), { force: true });

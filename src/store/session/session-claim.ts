@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { errorCode, UserError } from '../../base/user-error.ts';
+import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { createFile, ensureFolder, syncFolder } from '../fs/durable-write.ts';
 import { listNames } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
@@ -81,9 +81,14 @@ function ownerIn(path: string): string | undefined {
 /** `.agentd/cluster.json`: workers may be at work in the workspace, also while no gateway runs. */
 const clusterFileOf = ({ own }: WorkspacePaths): string => join(own, 'cluster.json');
 
+/** `reducers`: what the program of the gateway computes from an event log, so that workers of another one are found. */
+const ClusterMark = z.object({ version: z.literal(1), engine: z.string(), reducers: z.string(), at: z.iso.datetime() });
+
 /** Marks the workspace as one that a cluster serves. Called by a gateway, which owns it. */
-export async function markAsCluster(paths: WorkspacePaths, engine: URL): Promise<void> {
-  const mark = { version: 1, engine: engine.origin, at: new Date().toISOString() };
+export async function markAsCluster(paths: WorkspacePaths, engine: URL, reducers: string): Promise<void> {
+  const mark: z.infer<typeof ClusterMark> = {
+    ...{ version: 1, engine: engine.origin, reducers, at: new Date().toISOString() },
+  };
   await replaceFile(clusterFileOf(paths), `${JSON.stringify(mark, null, 2)}\n`, { durable: true });
 }
 
@@ -95,10 +100,33 @@ export function assertNoCluster(paths: WorkspacePaths): void {
   );
 }
 
-/** Throws UserError for a worker in a workspace that no gateway has marked, or that is not mounted. */
-export function assertCluster(paths: WorkspacePaths): void {
-  if (fs.existsSync(clusterFileOf(paths))) return;
-  throw new UserError(
-    `Expected ${clusterFileOf(paths)}, which a gateway writes, and there is none. Mount the workspace here, and start its gateway first: agentd --role gateway`,
-  );
+/**
+ * Throws UserError for a worker in a workspace that no gateway has marked, that is not mounted or read-only here, or
+ * whose gateway is another version of the program.
+ */
+export function assertCluster(paths: WorkspacePaths, reducers: string): void {
+  const file = clusterFileOf(paths);
+  const text = ifExists(() => fs.readFileSync(file, 'utf8'));
+  if (text === undefined)
+    throw new UserError(
+      `Expected ${file}, which a gateway writes, and there is none. Mount the workspace here, and start its gateway first: agentd --role gateway`,
+    );
+  const mark = ClusterMark.safeParse(parseJson(text));
+  if (mark.data?.reducers !== reducers)
+    throw new UserError(
+      `The gateway of ${paths.root} is another version of agentd, as ${file} says: this worker reads event logs as ${reducers}, the gateway as ${mark.data?.reducers ?? 'an unknown version'}. Install the gateway's version here and start this worker again.`,
+    );
+  try {
+    fs.accessSync(paths.sessions, fs.constants.W_OK);
+  } catch (error) {
+    throw new UserError(`Expected ${paths.sessions} to be writable on this machine: ${errorText(error)}`);
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -35,12 +35,13 @@ export const help = defineCommand({
         EXIT_CODES.usage.code,
       );
     }
-    print(stripControls(readPage(name).trimEnd()));
+    print(stripControls(readPage(name).trimEnd().replaceAll('\\|', '|')));
     return 'ok';
   },
 });
 
-function listPages(): string[] {
+/** The names of the pages, without `.md`. */
+export function listPages(): string[] {
   return readdirSync(DOCS_FOLDER)
     .filter((name) => /^[a-z-]+\.md$/.test(name))
     .map((name) => name.slice(0, -'.md'.length))

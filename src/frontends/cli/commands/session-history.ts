@@ -188,7 +188,7 @@ function summarizeEvent(event: Event): string {
     case 'step.claimed':
       return `${event.step} by ${event.tier}${event.veto === undefined ? '' : `, refused (${event.veto})`}: ${event.evidence}`;
     case 'step.asked':
-      return `${event.step} after ${event.iterations} iterations`;
+      return `${event.step} after ${event.iterations} iterations${event.in_doubt ? ', in doubt' : ''}`;
     case 'step.completed':
       return `${event.step} by ${event.by}: ${event.result || event.evidence}`;
     case 'step.failed':

@@ -9,6 +9,7 @@ import {
   formatCommand,
   type GlobalOptions,
   openSession,
+  parseWholeNumber,
   SESSION_PREFIX_ARG,
 } from '../common/command.ts';
 import {
@@ -21,7 +22,12 @@ import {
 import { noteUnserved } from '../common/send-and-wait.ts';
 import { openScreen, print, printNote, type Screen, stripControls, toSingleLine } from '../common/terminal.ts';
 
-type WatchArgs = GlobalOptions & { session: string; follow?: boolean | undefined; json?: boolean | undefined };
+type WatchArgs = GlobalOptions & {
+  session: string;
+  follow?: boolean | undefined;
+  timeout?: number | undefined;
+  json?: boolean | undefined;
+};
 
 export const watch = defineCommand({
   usage: 'watch <session>',
@@ -30,6 +36,12 @@ export const watch = defineCommand({
     cli
       .positional('session', SESSION_PREFIX_ARG)
       .option('follow', { type: 'boolean', alias: 'f', describe: 'Keep watching after the run stops' })
+      .option('timeout', {
+        type: 'number',
+        requiresArg: true,
+        coerce: parseWholeNumber('--timeout'),
+        describe: 'Stop watching after this many seconds; the run goes on',
+      })
       .option('json', { type: 'boolean', describe: 'Print each event and each piece of text as one line of JSON' }),
   async run(args) {
     const { client, session } = await openSession(args);
@@ -77,11 +89,12 @@ function screenView(screen: Screen): View {
 
 /** Ends with the run; at once if nothing runs and nothing can run. */
 async function watchUntilEnd(client: Client, view: View, args: WatchArgs): Promise<ExitName> {
-  const { session, follow } = args;
+  const { session, follow, timeout } = args;
+  const signal = timeout === undefined ? undefined : AbortSignal.timeout(timeout * 1000);
   const { summary, session: before, inbox } = await client.show(session);
   let last: ShownSession = before;
   view.begin(summary);
-  for await (const item of client.watch(session)) {
+  for await (const item of client.watch(session, { ...(signal && { signal }) })) {
     view.show(item);
     if (item.kind === 'text') continue;
     const earlier = last;
@@ -92,6 +105,10 @@ async function watchUntilEnd(client: Client, view: View, args: WatchArgs): Promi
       printNote(`No daemon is running, so nothing will happen until: ${formatCommand(['start'], args)}`);
       return 'daemon';
     }
+  }
+  if (signal?.aborted) {
+    printNote(`Nothing has ended within ${timeout} s; the run goes on.`);
+    return 'timeout';
   }
   return last.runEnd ? EXIT_OF_STATUS[last.runEnd.status] : 'ok';
 }

@@ -24,6 +24,7 @@ const EN = {
   retry: 'will retry',
   joined: 'The message joins the run.',
   interrupted: 'interrupted',
+  aCall: 'a call',
 };
 
 /** The words of these lines, by language. */
@@ -41,6 +42,7 @@ export const CONVERSATION_WORDS = {
     retry: '将重试',
     joined: '消息已加入当前运行。',
     interrupted: '已中断',
+    aCall: '一次调用',
   } satisfies typeof EN,
 };
 
@@ -49,6 +51,8 @@ export type ConversationPrinter = {
   show(item: SessionUpdate): void;
   /** Prints one line, indented by the spaces that it begins with. */
   line(colour: Colour, text: string): void;
+  /** Prints a whole text. */
+  text(text: string): void;
 };
 
 type TextScreen = { line(text: string): void; text(piece: string): void };
@@ -77,6 +81,10 @@ export function openConversationPrinter(screen: TextScreen, words: typeof EN): C
   };
   return {
     line,
+    text(text) {
+      endText();
+      screen.text(`${stripControls(text)}\n`);
+    },
     show(item) {
       if (item.kind === 'text') showText(item);
       else if (item.kind === 'answer') endText();
@@ -99,12 +107,20 @@ export function openTranscript(area: TextScreen, words: typeof EN, isMine: (mess
   const calls = new Map<string, { name: string; args: string }>();
   /** How the last run had ended before this began: its reply may be recorded later. */
   let endedBefore = '';
+  /** Steps that were added since something else was shown. */
+  let added: string[] = [];
   const print = (text: string) => {
-    if (text.trim() !== '') area.line(stripControls(text));
+    if (text.trim() !== '') printer.text(text);
+  };
+  const showSteps = () => {
+    for (const step of added) printer.line('dim', `  ○ ${step}`);
+    added = [];
   };
 
   return {
     show(item: SessionUpdate): void {
+      added.push(...stepsIn(item));
+      if (item.kind !== 'step' || item.event.type !== 'step.added') showSteps();
       if (item.kind === 'state' && !item.event) {
         const { run, runEnd, approvals } = item.session;
         if (!runEnd || run || approvals.open) return;
@@ -121,11 +137,18 @@ export function openTranscript(area: TextScreen, words: typeof EN, isMine: (mess
         else if (approval === undefined && text !== endedBefore) print(item.text);
       } else if (item.kind !== 'message' || !isMine(item.event.id)) printer.show(item);
       if (item.kind === 'message') endedBefore = '';
-      if (item.event?.type === 'run.ended' && !item.session.approvals.open) calls.clear();
+      const { approvals, question } = item.session;
+      if (item.event?.type === 'run.ended' && !approvals.open && !question) calls.clear();
     },
     /** The tool that is working now, in a few words. */
     tool: (): string => [...calls.values()].map(({ name }) => name).at(-1) ?? '',
   };
+}
+
+/** The steps of a plan, once, where it begins or grows. */
+function stepsIn({ event }: SessionUpdate): string[] {
+  if (event?.type === 'plan.started') return (event.steps ?? []).map(({ description }) => description);
+  return event?.type === 'step.added' ? [event.step.description] : [];
 }
 
 /** A tool call that has ended in one line; what it printed only if it failed. */
@@ -134,7 +157,7 @@ function callLine(
   call: { name: string; args: string } | undefined,
   words: typeof EN,
 ): Line {
-  const label = call ? legible(`${call.name} ${formatArgs(call.args)}`) : event.call;
+  const label = call ? legible(`${call.name} ${formatArgs(call.args)}`) : words.aCall;
   if (event.type === 'tool.interrupted') return ['yellow', `✗ ${label}: ${words.interrupted}: ${event.why}`];
   const time = event.ms < 1000 ? '' : ` (${formatDuration(event.ms)})`;
   return event.ok ? ['dim', `· ${label}${time}`] : ['red', `✗ ${label}${time}: ${inlineText(event.output)}`];
@@ -167,7 +190,8 @@ function noticeLines({ event }: ItemOf<'notice'>, words: typeof EN): Line[] {
     case 'run.resumed':
       return [['dim', words.resumed]];
     case 'model.failed':
-      return [['yellow', `${event.error}${event.retry_at ? ` (${words.retry})` : ''}`]];
+      // Without another try, the reply says it.
+      return event.retry_at ? [['yellow', `${event.error} (${words.retry})`]] : [];
     case 'approval.answered':
       return [[event.decision === 'allow' ? 'green' : 'yellow', `${event.decision} (${event.by})`]];
     case 'plan.edited':

@@ -116,7 +116,12 @@ export async function requireTemplate(client: Client, wanted: string, given: str
 /** A name that was mistyped makes a new session: this says so. */
 function newSessionNote(session: string, known: readonly string[]): string {
   if (known.includes(session)) return '';
-  const nearest = nearestName(session, known);
+  // Of short names and of a numbered series each is near to the others.
+  const [, series = ''] = /^(.*?)\d+$/.exec(session) ?? [];
+  const others = known.filter(
+    (name) => name.length > 3 && !(series !== '' && /^\d+$/.test(name.slice(series.length)) && name.startsWith(series)),
+  );
+  const nearest = session.length > 3 ? nearestName(session, others) : undefined;
   return nearest === undefined ? ', a new session' : `, a new session; there is also "${readableName(nearest)}"`;
 }
 
@@ -160,7 +165,7 @@ export async function noteUnserved(client: Client, session: string, signal: Abor
 export function printReply(reply: Reply, { json }: { json?: boolean | undefined }): ExitName {
   if (json) printJson(reply);
   else {
-    print(process.stdout.isTTY ? stripControls(reply.text) : reply.text);
+    print(stripControls(reply.text));
     if (reply.status !== 'done') printNote(`[${reply.status}${reply.reason ? `: ${reply.reason}` : ''}]`);
   }
   return EXIT_OF_STATUS[reply.status];

@@ -196,9 +196,12 @@ export function padToWidth(text: string, cells: number): string {
   return fitted + ' '.repeat(Math.max(0, cells - cellWidth(fitted)));
 }
 
+/** A colour, which takes no cell, or a character. */
+const COLOUR_OR_CHAR = /(?:\u001b\[[\d;]*m)|[\s\S]/gu;
+
 /**
  * A line in rows of at most so many cells, broken at spaces and between wide characters where possible. More text at
- * the end of the line changes no row but the last.
+ * the end of the line changes no row but the last. A colour that goes on ends with its row and begins with the next.
  */
 export function wrapLine(line: string, cells: number): string[] {
   const rows: string[] = [];
@@ -206,13 +209,18 @@ export function wrapLine(line: string, cells: number): string[] {
   let used = 0;
   /** Where the row may be broken; 0: nowhere. */
   let gap = 0;
-  for (const char of line) {
+  for (const [char] of line.matchAll(COLOUR_OR_CHAR)) {
+    if (char.length > 2) {
+      row += char;
+      continue;
+    }
     const width = charWidth(char);
     if (used + width > cells && row !== '') {
       const isSpace = char === ' ';
       const end = isSpace || width === 2 || gap === 0 ? row.length : gap;
-      rows.push(row.slice(0, end).trimEnd());
-      row = row.slice(end);
+      const open = openColours(row.slice(0, end));
+      rows.push(row.slice(0, end).trimEnd() + (open === '' ? '' : '\u001b[0m'));
+      row = open + row.slice(end);
       used = cellWidth(row);
       gap = 0;
       if (isSpace) continue;
@@ -222,4 +230,17 @@ export function wrapLine(line: string, cells: number): string[] {
     if ((char === ' ' && row.trim() !== '') || width === 2) gap = row.length;
   }
   return [...rows, row];
+}
+
+/** The colours that are on at the end of a text. */
+function openColours(text: string): string {
+  const open = new Map<string, string>();
+  for (const [colour] of text.matchAll(COLOUR)) {
+    const code = Number(colour.slice(2, -1));
+    const kind = code === 22 || code < 3 ? 'weight' : 'colour';
+    if (code === 0) open.clear();
+    else if (code === 22 || code === 39 || code === 27) open.delete(kind);
+    else open.set(kind, colour);
+  }
+  return [...open.values()].join('');
 }

@@ -16,7 +16,7 @@ import type { LiveWording } from './live-wording.ts';
 type ChatInput =
   | { is: 'nothing' }
   | { is: 'quit' }
-  | { is: 'help' }
+  | { is: 'help'; word: string }
   | { is: 'plan' }
   | { is: 'why'; step: string }
   | { is: 'decision'; call: ApprovalRequest; decision: ApprovalDecision }
@@ -24,7 +24,7 @@ type ChatInput =
   | { is: 'say'; text: string };
 
 const OWN_COMMANDS = ['why', 'quit'];
-const commandNames = (): string[] => [...Object.keys(SESSION_COMMANDS), ...OWN_COMMANDS].sort();
+const commandNames = (): string[] => [...SESSION_COMMANDS.keys(), ...OWN_COMMANDS].sort();
 
 /** Reads a line; `calls` are the calls that wait for approval, the one that was shown last first. */
 export function parseChatInput(line: string, calls: readonly ApprovalRequest[], words: LiveWording): ChatInput {
@@ -47,13 +47,13 @@ function parseCommandLine(name: string, rest: string, text: string, words: LiveW
     case 'quit':
       return { is: 'quit' };
     case 'help':
-      return { is: 'help' };
+      return { is: 'help', word: rest.trim() };
     case 'why':
       return { is: 'why', step: rest.trim() };
     case 'plan':
       return rest.trim() === '' ? { is: 'plan' } : { is: 'message', text };
     default:
-      if (Object.hasOwn(SESSION_COMMANDS, name)) return { is: 'message', text };
+      if (SESSION_COMMANDS.has(name)) return { is: 'message', text };
       return { is: 'say', text: words.unknown(name, nearestName(name, commandNames())) };
   }
 }
@@ -110,7 +110,7 @@ export async function answerHere(
   input: Extract<ChatInput, { is: 'help' | 'plan' | 'why' }>,
   words: LiveWording,
 ): Promise<string> {
-  if (input.is === 'help') return formatHelp(words);
+  if (input.is === 'help') return formatHelp(input.word, words);
   if (input.is === 'plan') {
     const { plan } = (await client.show(session)).session;
     return plan ? formatPlanSummary(plan, words.language, Number.POSITIVE_INFINITY) : words.noPlan;
@@ -121,15 +121,23 @@ export async function answerHere(
   return isWhole && messages !== '' ? `${steps}\n${messages}` : steps;
 }
 
-function formatHelp(words: LiveWording): string {
-  const own = { help: words.helpHelp, quit: words.quitHelp, why: words.whyHelp };
+/** Room for the usage of a command, in cells; a longer one has a line of its own. */
+const USAGE_CELLS = 26;
+
+/** The commands in two columns, or those in which a word occurs. */
+function formatHelp(word: string, words: LiveWording): string {
   const rows = [
-    ...Object.entries(SESSION_COMMANDS)
-      .filter(([name]) => name !== 'help')
-      .map(([, { usage, description }]) => [usage, description]),
-    ...Object.entries(own).map(([name, description]) => [name === 'why' ? '/why [step]' : `/${name}`, description]),
+    ...Array.from(SESSION_COMMANDS.values(), ({ usage, help }) => [usage, help]).filter(([usage]) => usage !== '/help'),
+    ['/help [word]', words.helpHelp],
+    ['/quit', words.quitHelp],
+    ['/why [step]', words.whyHelp],
   ];
-  return rows.map(([usage, description]) => `  ${usage}\n      ${description}`).join('\n');
+  const found = rows.filter((row) => row.join(' ').toLowerCase().includes(word.replace(/^\//, '').toLowerCase()));
+  const indent = ' '.repeat(USAGE_CELLS + 2);
+  const lines = found.map(([usage = '', description]) =>
+    usage.length < USAGE_CELLS ? `  ${usage.padEnd(USAGE_CELLS)}${description}` : `  ${usage}\n${indent}${description}`,
+  );
+  return lines.length === 0 ? words.noHelp(word) : lines.join('\n');
 }
 
 /** What a line that begins with a slash can be completed to: commands, and the templates for `/run`. */
@@ -156,7 +164,7 @@ const PASTE_ON = '\u001b[?2004h';
 const PASTE_OFF = '\u001b[?2004l';
 
 /** `stop` returns whether there was a run to stop. */
-type PromptActions = { act(line: string): void; stop(): boolean; leave(): void };
+type PromptActions = { act(line: string): void; stop(): boolean; isRunning(): boolean; leave(): void };
 
 /**
  * The line that is being typed. readline edits it and keeps its history but draws nothing: the area below the text
@@ -165,7 +173,7 @@ type PromptActions = { act(line: string): void; stop(): boolean; leave(): void }
 export function openPrompt(
   { client, input, output, words }: ChatTerminal,
   area: LiveArea,
-  { act, stop, leave }: PromptActions,
+  { act, stop, isRunning, leave }: PromptActions,
 ) {
   let pasted: string[] = [];
   let isPasting = false;
@@ -214,7 +222,7 @@ export function openPrompt(
     if (editor.line !== '' || pasted.length > 0) clear();
     else if (isArmed) return leave();
     isArmed = true;
-    hint = words.leaveHint;
+    hint = words.leaveHint(isRunning());
     draw();
   });
   editor.on('SIGCONT', () => area.redraw());

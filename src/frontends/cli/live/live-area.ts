@@ -1,5 +1,6 @@
 import { escapeMisleading } from '../../../base/strings.ts';
 import { cellWidth, charWidth, colorize, fitToWidth, stripControls, wrapLine } from '../common/terminal.ts';
+import { openMarkdown } from './set-markdown.ts';
 
 /** A terminal to write to. */
 export type TerminalOutput = Pick<NodeJS.WriteStream, 'write' | 'columns' | 'rows'>;
@@ -35,16 +36,19 @@ const MAX_STATUS_CELLS = 100;
 export function openLiveArea(out: TerminalOutput): LiveArea {
   const view: LiveView = { status: '', hint: '', prompt: '', draft: '', cursor: 0 };
   let tail = '';
+  /** The end of the text that is not set yet. */
+  let raw = '';
   let drawn: DrawnRows = { widths: [], row: 0 };
   const columns = () => Math.max(8, out.columns || 80);
 
   const erase = () => `${move(rowsAbove(drawn, columns()), 'A')}${CLEAR_BELOW}`;
   const paint = (stays: readonly string[]) => {
     const erased = erase();
-    const { text, rows } = layOut(view, tail, columns(), out.rows || 24);
+    const { text, rows } = layOut(view, tail + raw, columns(), out.rows || 24);
     drawn = rows;
     out.write(`${BEGIN_FRAME}${erased}${stays.map((line) => `${line}\r\n`).join('')}${text}${END_FRAME}`);
   };
+  const markdown = openMarkdown(columns);
   /** The rows of streamed text that cannot change any more. */
   const takeRows = (text: string): string[] => {
     const lines = (tail + text).split('\n');
@@ -54,13 +58,25 @@ export function openLiveArea(out: TerminalOutput): LiveArea {
     return [...rows.flat(), ...last];
   };
 
+  /** Text that has not ended its line ends here. */
+  const endText = (): string[] => {
+    raw = '';
+    const rows = takeRows(markdown.end());
+    const ended = tail === '' ? rows : [...rows, tail];
+    tail = '';
+    return ended;
+  };
+
   return {
     line(text) {
-      const ended = tail === '' ? [] : [tail];
-      tail = '';
-      paint([...ended, ...escapeMisleading(text).split('\n')]);
+      const lines = escapeMisleading(text).split('\n');
+      paint([...endText(), ...lines.flatMap((one) => wrapHanging(one, columns()))]);
     },
-    text: (piece) => paint(takeRows(escapeMisleading(stripControls(piece.replaceAll('\t', '    '))))),
+    text(piece) {
+      const { set, open } = markdown.write(escapeMisleading(stripControls(piece.replaceAll('\t', '    '))));
+      raw = open;
+      paint(takeRows(set));
+    },
     show(change) {
       const isSame = Object.entries(change).every(([key, value]) => view[key as keyof LiveView] === value);
       Object.assign(view, change);
@@ -68,11 +84,24 @@ export function openLiveArea(out: TerminalOutput): LiveArea {
     },
     redraw: () => paint([]),
     close() {
-      out.write(`${BEGIN_FRAME}${erase()}${tail === '' ? '' : `${tail}\r\n`}${END_FRAME}`);
-      tail = '';
+      out.write(
+        `${BEGIN_FRAME}${erase()}${endText()
+          .map((row) => `${row}\r\n`)
+          .join('')}${END_FRAME}`,
+      );
       drawn = { widths: [], row: 0 };
     },
   };
+}
+
+/** A printed line in rows: below its second column if it has two, else below its beginning. */
+function wrapHanging(line: string, cells: number): string[] {
+  const [first = '', ...rest] = wrapLine(line, cells);
+  const indent = /^ *(?:\S+(?: \S+)* {2,}(?=\S))?/.exec(line)?.[0] ?? '';
+  if (rest.length === 0 || indent === '' || indent.length > cells / 2 || line.includes('\u001b'))
+    return [first, ...rest];
+  const below = line.slice(first.length).trimStart();
+  return [first, ...wrapLine(below, cells - indent.length).map((row) => ' '.repeat(indent.length) + row)];
 }
 
 /** What was drawn: the cells of each row, and the row the cursor was left in. */
@@ -95,7 +124,8 @@ function layOut(
 ): { text: string; rows: DrawnRows } {
   const width = Math.min(columns - 1, MAX_STATUS_CELLS);
   const notes = [status, hint].filter((note) => note !== '').map((note) => fitToWidth(stripControls(note), width));
-  const above = [...(tail === '' ? [] : [tail]), ...notes];
+  const text = tail === '' ? [] : wrapLine(tail, columns);
+  const above = [...text, ...notes];
   const input = layOutDraft(prompt, draft, cursor, columns);
   // A draft longer than the window is shown around the cursor.
   const most = Math.max(1, height - above.length - 1);
@@ -103,9 +133,13 @@ function layOut(
   const shown = input.rows.slice(first, first + most);
   const row = above.length + input.row - first;
   const rows = [...above, ...shown];
-  const painted = [...(tail === '' ? [] : [tail]), ...notes.map((note) => colorize('dim', note)), ...shown];
-  const text = `${painted.join('\r\n')}${move(rows.length - 1 - row, 'A')}\r${move(input.column, 'C')}`;
-  return { text, rows: { widths: rows.map(cellWidth), row } };
+  const painted = [
+    ...text.map((row) => (row.includes('\u001b') ? `${row}\u001b[0m` : row)),
+    ...notes.map((note) => colorize('dim', note)),
+    ...shown,
+  ];
+  const drawn = `${painted.join('\r\n')}${move(rows.length - 1 - row, 'A')}\r${move(input.column, 'C')}`;
+  return { text: drawn, rows: { widths: rows.map(cellWidth), row } };
 }
 
 /** The prompt and the draft in rows, and the place of the cursor in them. */

@@ -11,7 +11,7 @@ import type { LiveWording } from './live-wording.ts';
 export type TopRow = {
   name: string;
   state: SessionStanding;
-  /** Its current step, such as "2/5", or how many were completed once the plan has ended; "-" without steps. */
+  /** How many steps are completed, such as "2/5"; "-" without steps. */
   count: string;
   /** What it does, or what it waits for. */
   doing: string;
@@ -47,7 +47,7 @@ export function topRow(details: SessionDetails, isServed: boolean, words: LiveWo
   return {
     name,
     state: standing,
-    count: open ? `${isOver ? completed : Math.min(at + 1, open.steps.length)}/${open.steps.length}` : '-',
+    count: open ? `${completed}/${open.steps.length}` : '-',
     doing: toSingleLine(legible((parts.length > 0 ? parts : [title ?? '']).join(' · ')), 300),
     spent: formatSpent(session),
     needsYou: waits !== null || standing === 'waiting',
@@ -93,7 +93,7 @@ function formatSpent({ run, runEnd }: SessionDetails['session']): string {
   const of = (limit: number | null | undefined, format: (amount: number) => string) =>
     limit === null || limit === undefined ? '' : `/${format(limit)}`;
   const tokens = `${formatCount(spent.tokens)}${of(run?.limits.tokens, formatCount)} tok`;
-  const money = (amount: number) => amount.toFixed(2);
+  const money = (amount: number) => amount.toFixed(amount > 0 && amount < 1 ? 4 : 2);
   const cost = spent.cost === null ? null : `${money(spent.cost)}${of(run?.limits.cost, money)}`;
   return `${tokens} · ${cost ?? `${spent.iterations}${of(run?.limits.iterations, String)} calls`}`;
 }
@@ -125,11 +125,15 @@ type TopView = {
   height: number | undefined;
   /** Below the list; '' for none. */
   note: string;
+  /** The last line. */
+  keys: string;
+  /** In ms since 1970. */
+  now: number;
   words: LiveWording;
 };
 
 /** The frame, each line in at most `columns - 1` cells. With a height it has exactly so many lines. */
-export function topFrame({ rows, selected, columns, height, note, words }: TopView): TopLine[] {
+export function topFrame({ rows, selected, columns, height, note, keys, now, words }: TopView): TopLine[] {
   const width = Math.max(20, columns - 1);
   const waiting = rows.filter((row) => row.needsYou).length;
   const line = (text: string, how: Partial<TopLine> = {}): TopLine => ({
@@ -138,7 +142,8 @@ export function topFrame({ rows, selected, columns, height, note, words }: TopVi
     isHead: false,
     ...how,
   });
-  const widths = columnWidths(rows, width, words);
+  const shown = rows.map((row) => ({ ...row, age: ageOf(row, now) }));
+  const widths = columnWidths(shown, width, words);
   const head = { ...words.columns, name: words.columns.session, count: words.columns.step, doing: '' };
   const listHeight = height === undefined ? rows.length : Math.max(1, height - 4);
   const first = Math.max(0, Math.min(selected - listHeight + 1, rows.length - listHeight));
@@ -146,7 +151,7 @@ export function topFrame({ rows, selected, columns, height, note, words }: TopVi
     line(words.topHead(rows.length, waiting), { isHead: true }),
     line(formatColumns(head, widths), { isHead: true }),
     ...(rows.length === 0 ? [line(words.empty)] : []),
-    ...rows.slice(first, first + listHeight).map((row, place) => {
+    ...shown.slice(first, first + listHeight).map((row, place) => {
       const isSelected = height !== undefined && first + place === selected;
       const state = words.states[row.state];
       return line(formatColumns({ ...row, state }, widths, isSelected ? '❯' : row.needsYou ? '!' : ' '), {
@@ -161,27 +166,38 @@ export function topFrame({ rows, selected, columns, height, note, words }: TopVi
     ...lines,
     ...blank,
     line(note || (about ? `${readableName(about.name)}: ${about.doing}` : '')),
-    line(words.topKeys),
+    line(keys),
   ].slice(0, height);
 }
 
-type Widths = { name: number; state: number; count: number; spent: number };
+/** A session with how long ago it changed. */
+type AgedRow = TopRow & { age: string };
+
+const ageOf = ({ changed }: TopRow, now: number): string =>
+  changed === ''
+    ? ''
+    : formatDuration(now - Date.parse(changed))
+        .split(' ', 2)
+        .join(' ');
+
+type Widths = { name: number; state: number; count: number; age: number; spent: number };
 
 /** Columns as wide as they need; a narrow terminal has no column of what was spent. */
-function columnWidths(rows: readonly TopRow[], width: number, words: LiveWording): Widths {
-  const widest = (least: string, of: (row: TopRow) => string, most: number) =>
+function columnWidths(rows: readonly AgedRow[], width: number, words: LiveWording): Widths {
+  const widest = (least: string, of: (row: AgedRow) => string, most: number) =>
     Math.min(most, Math.max(cellWidth(least), ...rows.map((row) => cellWidth(of(row)))));
-  const { session, state, step, spent } = words.columns;
+  const { session, state, step, age, spent } = words.columns;
   return {
     name: widest(session, (row) => readableName(row.name), Math.floor(width / 4)),
     state: widest(state, (row) => words.states[row.state], 10),
     count: widest(step, (row) => row.count, 7),
-    spent: width < 70 ? 0 : widest(spent, (row) => row.spent, 24),
+    age: width < 60 ? 0 : widest(age, (row) => row.age, 12),
+    spent: width < 85 ? 0 : widest(spent, (row) => row.spent, 24),
   };
 }
 
 function formatColumns(
-  { name, state, count, doing, spent }: Record<'name' | 'state' | 'count' | 'doing' | 'spent', string>,
+  { name, state, count, age, doing, spent }: Record<'name' | 'state' | 'count' | 'age' | 'doing' | 'spent', string>,
   widths: Widths,
   mark = ' ',
 ): string {
@@ -189,6 +205,7 @@ function formatColumns(
     padToWidth(toSingleLine(readableName(name), 200), widths.name),
     padToWidth(state, widths.state),
     padToWidth(count, widths.count),
+    ...(widths.age > 0 ? [padToWidth(age, widths.age)] : []),
     ...(widths.spent > 0 ? [padToWidth(spent, widths.spent)] : []),
     doing,
   ];

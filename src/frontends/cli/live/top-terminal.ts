@@ -1,11 +1,12 @@
 import { emitKeypressEvents } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { escapeMisleading } from '../../../base/strings.ts';
+import { getOwn } from '../../../base/collections.ts';
+import { escapeMisleading, legible } from '../../../base/strings.ts';
 import { errorText } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { colorize, print } from '../common/terminal.ts';
-import type { ChatTerminal } from './chat-input.ts';
+import { type ChatTerminal, decisionMessage } from './chat-input.ts';
 import { chatInTerminal } from './chat-terminal.ts';
 import { BEGIN_FRAME, END_FRAME } from './live-area.ts';
 import type { LiveWording } from './live-wording.ts';
@@ -51,69 +52,113 @@ function openTopReader(client: Client, words: LiveWording): () => Promise<TopRow
 /** Prints one frame, as long as it takes. */
 export async function printTop(client: Client, columns: number, words: LiveWording): Promise<void> {
   const rows = await openTopReader(client, words)();
-  const lines = topFrame({ rows, selected: -1, columns, height: undefined, note: '', words });
+  const view = { selected: -1, height: undefined, note: '', keys: '', now: Date.now() };
+  const lines = topFrame({ rows, columns, words, ...view });
   print(lines.map(paintLine).join('\n'));
 }
 
+type TopTerminal = Omit<ChatTerminal, 'session'>;
+
 /** Shows the sessions until the person leaves. Resolves when the terminal is as it was. */
-export async function topInTerminal(terminal: Omit<ChatTerminal, 'session'>): Promise<void> {
+export async function topInTerminal(terminal: TopTerminal): Promise<void> {
+  const view = { current: undefined, filter: '' };
   for (;;) {
-    const session = await chooseSession(terminal);
+    const session = await chooseSession(terminal, view);
     if (session === undefined) return;
     await chatInTerminal({ ...terminal, session });
   }
 }
 
+/** What of a list stays while a session is open in a chat. */
+type KeptView = { current: string | undefined; filter: string };
+
 /** The session that the person opens; undefined if they leave. */
-async function chooseSession({
-  client,
-  input,
-  output,
-  words,
-}: Omit<ChatTerminal, 'session'>): Promise<string | undefined> {
+async function chooseSession(terminal: TopTerminal, view: KeptView): Promise<string | undefined> {
+  const { client, output, words } = terminal;
   const screen = openFrame(output);
   const ended = new AbortController();
   const readRows = openTopReader(client, words);
-  let rows: TopRow[] = [];
+  let all: TopRow[] = [];
   let chosen: string | undefined;
-  let current: string | undefined;
   let note = '';
-  const selected = () =>
+  let isTyping = false;
+  let isHelp = false;
+  const rows = () => all.filter((row) => hasWords(row, view.filter, words));
+  const selected = (shown: readonly TopRow[]) =>
     Math.max(
       0,
-      rows.findIndex(({ name }) => name === current),
+      shown.findIndex(({ name }) => name === view.current),
     );
   const draw = () => {
     const [columns, height] = [output.columns || 80, output.rows || 24];
-    screen.show(topFrame({ rows, selected: selected(), columns, height, note, words }));
+    const keys = isTyping || view.filter !== '' ? words.finding(view.filter) : words.topKeys;
+    const shown = rows();
+    const frame = topFrame({
+      rows: shown,
+      selected: selected(shown),
+      columns,
+      height,
+      note,
+      keys,
+      now: Date.now(),
+      words,
+    });
+    screen.show(isHelp ? helpFrame(frame, words) : frame);
   };
-  const order = (command: string) => {
-    const name = rows[selected()]?.name;
-    if (name === undefined) return;
-    const say = (text: string) => {
-      note = text;
-      draw();
-    };
-    client.send(name, { command }, { mustExist: true }).then(
-      () => say(words.sent(`/${command}`, readableName(name)) + (client.daemon() ? '' : ` ${words.noDaemon}`)),
-      (error: unknown) => say(errorText(error)),
-    );
+  const say = (text: string) => {
+    note = text;
+    draw();
   };
-  const onKey = (_text: string | undefined, { name = '', ctrl = false }: { name?: string; ctrl?: boolean } = {}) => {
+  const actions = openActions(terminal, say);
+  const move = (by: number) => {
+    const shown = rows();
+    view.current = shown[Math.max(0, Math.min(shown.length - 1, selected(shown) + by))]?.name;
+  };
+  const onKey = (text = '', { name = '', ctrl = false }: Key = {}) => {
     note = '';
-    const step = { up: -1, k: -1, down: 1, j: 1, pageup: -10, pagedown: 10 }[name];
-    if (step !== undefined) current = rows[Math.max(0, Math.min(rows.length - 1, selected() + step))]?.name;
-    else if (name === 'q' || name === 'escape' || (ctrl && (name === 'c' || name === 'd'))) ended.abort();
+    const session = rows()[selected(rows())]?.name;
+    const isHelpShown = isHelp;
+    isHelp = false;
+    if (ctrl && (name === 'c' || name === 'd')) ended.abort();
+    else if (isTyping) isTyping = typeWord(view, text, name);
+    else if (text === '/') isTyping = true;
+    else if (text === '?') isHelp = !isHelpShown;
+    else if (name === 'escape' && (view.filter !== '' || isHelpShown)) view.filter = '';
+    else if (name === 'q' || name === 'escape') ended.abort();
+    else if (getOwn(MOVES, name) !== undefined) move(getOwn(MOVES, name) ?? 0);
     else if (name === 'return' || name === 'enter') {
-      chosen = rows[selected()]?.name;
+      chosen = session;
       if (chosen !== undefined) ended.abort();
-    } else if (!ctrl && name in ORDERS) order(ORDERS[name] ?? '');
+    } else if (!ctrl && session !== undefined) actions.take(name, session);
     draw();
   };
   const onResize = () => {
     screen.forget();
     draw();
   };
+  await onAlternateScreen(terminal, { onKey, onResize }, async () => {
+    while (!ended.signal.aborted) {
+      const began = performance.now();
+      all = await readRows();
+      view.current ??= all[0]?.name;
+      draw();
+      const pause = Math.max(REFRESH_MS, MOST_SHARE * (performance.now() - began));
+      await sleep(pause, undefined, { signal: ended.signal }).catch(() => {});
+    }
+  });
+  view.current = chosen ?? view.current;
+  return chosen;
+}
+
+type Key = { name?: string; ctrl?: boolean };
+type Listeners = { onKey: (text: string | undefined, key?: Key) => void; onResize: () => void };
+
+/** Leaves the terminal as it was. */
+async function onAlternateScreen(
+  { input, output }: TopTerminal,
+  { onKey, onResize }: Listeners,
+  run: () => Promise<void>,
+): Promise<void> {
   emitKeypressEvents(input);
   input.setRawMode?.(true);
   input.resume();
@@ -121,15 +166,7 @@ async function chooseSession({
   output.on('resize', onResize);
   output.write(ENTER_SCREEN);
   try {
-    while (!ended.signal.aborted) {
-      const began = performance.now();
-      rows = await readRows();
-      current ??= rows[0]?.name;
-      draw();
-      const pause = Math.max(REFRESH_MS, MOST_SHARE * (performance.now() - began));
-      await sleep(pause, undefined, { signal: ended.signal }).catch(() => {});
-    }
-    return chosen;
+    await run();
   } finally {
     input.off('keypress', onKey);
     output.off('resize', onResize);
@@ -138,7 +175,71 @@ async function chooseSession({
   }
 }
 
+const MOVES: Readonly<Record<string, number>> = {
+  ...{ up: -1, k: -1, down: 1, j: 1, pageup: -10, pagedown: 10 },
+  ...{ home: Number.NEGATIVE_INFINITY, end: Number.POSITIVE_INFINITY },
+};
+
+/** Takes a key of the word to find; false if it was the last. */
+function typeWord(view: KeptView, text: string, name: string): boolean {
+  if (name === 'escape') view.filter = '';
+  if (name === 'escape' || name === 'return' || name === 'enter') return false;
+  if (name === 'backspace') view.filter = [...view.filter].slice(0, -1).join('');
+  else if (text >= ' ') view.filter += text;
+  return true;
+}
+
+/** Whether each word occurs in what the list shows of a session. */
+function hasWords(row: TopRow, filter: string, words: LiveWording): boolean {
+  const text = [readableName(row.name), words.states[row.state], row.doing].join(' ').toLowerCase();
+  return filter
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
+}
+
+/** The keys instead of the list. */
+function helpFrame(frame: readonly TopLine[], { topHelp }: LiveWording): TopLine[] {
+  return frame.map((line, row) => {
+    const isKept = row < 2 || row >= frame.length - 2;
+    return isKept ? line : { text: topHelp[row - 2] ?? '', isSelected: false, isHead: false };
+  });
+}
+
 const ORDERS: Readonly<Record<string, string>> = { p: 'pause', c: 'continue', s: 'stop' };
+const KEY_DECISIONS: Readonly<Record<string, 'allow' | 'deny'>> = { a: 'allow', d: 'deny' };
+
+/** What the keys do to the selected session. A call is shown to the letter before a second press answers it. */
+function openActions({ client, words }: TopTerminal, say: (text: string) => void) {
+  let asked = '';
+  const send = async (text: string, sending: Promise<unknown>) => {
+    await sending;
+    say(text + (client.daemon() ? '' : ` ${words.noDaemon}`));
+  };
+  const answer = async (name: string, decision: 'allow' | 'deny') => {
+    const before = asked;
+    asked = '';
+    const [call] = await client.approvalRequests(name);
+    if (!call) return say(words.noCall);
+    const said = legible(`${call.tool} ${call.display}`);
+    if (before !== `${decision} ${call.hash}`) {
+      asked = `${decision} ${call.hash}`;
+      return say((decision === 'allow' ? words.sureAllow : words.sureDeny)(said));
+    }
+    const message = await decisionMessage(client, { is: 'decision', call, decision });
+    await send(words.answered(decision, readableName(call.session)), client.send(call.session, message));
+  };
+  const order = (name: string, command: string) =>
+    send(words.sent(`/${command}`, readableName(name)), client.send(name, { command }, { mustExist: true }));
+  return {
+    take(key: string, name: string): void {
+      const [command, decision] = [getOwn(ORDERS, key), getOwn(KEY_DECISIONS, key)];
+      if (decision === undefined) asked = '';
+      const taken = decision ? answer(name, decision) : command ? order(name, command) : undefined;
+      taken?.catch((error: unknown) => say(errorText(error)));
+    },
+  };
+}
 
 /** A frame on the alternate screen, of which only lines that changed are written. */
 function openFrame(out: ChatTerminal['output']) {

@@ -12,9 +12,10 @@ import {
   WORKSPACE_OPTION,
 } from '../../command-line.ts';
 import { PAGES } from '../admin/help-pages.ts';
-import type { CliCommand, CliServices, GlobalOptions } from '../common/command.ts';
+import type { CliServices, GlobalOptions } from '../common/command.ts';
 import { EXIT_CODES, type ExitName, formatExitCodes } from '../common/command.ts';
 import { COMMAND_GROUPS, COMMANDS } from './all-commands.ts';
+import { addCompletion, COMPLETION_COMMAND, COMPLETION_TEXT, commandName, isCalled } from './completion-scripts.ts';
 
 /** Options that may be given several times, and positionals of several words. */
 const REPEATABLE_FLAGS = [
@@ -85,6 +86,16 @@ function moveSwitchesBack(argv: readonly string[]): string[] {
   return [...others, ...argv.slice(before.length, place + 1), ...before.filter(isSwitch), ...argv.slice(place + 1)];
 }
 
+/** A word with a space in it, such as "- [ ] Buy milk", is a text and no option. No word given has a NUL. */
+const hideDash = (word: string, place: number, all: readonly string[]): string =>
+  /^-[^=]*\s/.test(word) && !all.slice(0, place).includes('--') ? `\0${word}` : word;
+
+function showDashes(args: Record<string, unknown>): void {
+  const shown = (value: unknown): unknown =>
+    Array.isArray(value) ? value.map(shown) : typeof value === 'string' ? value.replace(/^\0/, '') : value;
+  for (const [name, value] of Object.entries(args)) args[name] = shown(value);
+}
+
 /** What a command line needs from outside. */
 export type ParserContext = {
   parts: CliServices;
@@ -102,7 +113,7 @@ export function buildAgentctlParser(
 ): Argv<GlobalOptions> {
   const word = findCommandWord(argv);
   const named = COMMANDS.find((command) => isCalled(command, word));
-  let cli: Argv<GlobalOptions> = yargs(moveSwitchesBack(argv))
+  let cli: Argv<GlobalOptions> = yargs(moveSwitchesBack(argv).map(hideDash))
     .scriptName('agentctl')
     .locale('en')
     .alias('help', 'h')
@@ -120,7 +131,9 @@ export function buildAgentctlParser(
     .strict()
     .wrap(width)
     .exitProcess(false)
+    .middleware(showDashes)
     .check((args) => {
+      if (word === undefined && argv.includes('--')) throw new Error('No command given in front of "--".');
       rejectRepeatedFlags(args, REPEATABLE_FLAGS);
       rejectSwitchValues(argv);
       rejectEmptyFlags(argv, BOOLEAN_FLAGS);
@@ -136,30 +149,8 @@ export function buildAgentctlParser(
         : new UserError(formatUsageError(message, named?.usage, argv, cli), EXIT_CODES.usage.code);
     });
   for (const command of COMMANDS) cli = command.register(cli, parts, ended);
-  addCompletion(cli, sessions);
+  addCompletion(cli, argv, sessions);
   return named ? cli : cli.epilogue(formatExitCodes());
-}
-
-/** Added by yargs itself. */
-const COMPLETION_COMMAND = 'completion';
-const COMPLETION_TEXT = 'Print a completion script; name a shell: bash, zsh, fish or powershell';
-
-type DefaultCompletion = (found: (error: Error | null, words: string[] | undefined) => void) => void;
-
-/** Completes commands and options as yargs does, and the names of sessions where one is expected. */
-function addCompletion(cli: Argv<GlobalOptions>, sessions: string[]): void {
-  cli.completion(
-    COMPLETION_COMMAND,
-    COMPLETION_TEXT,
-    (current: string, args: { _: string[] }, usual: DefaultCompletion, done: (words: string[]) => void) => {
-      const [, name, ...words] = args._;
-      const takesSession = COMMANDS.some(
-        (command) => isCalled(command, name) && /[<[]session[>\]]/.test(command.usage),
-      );
-      if (takesSession && words.length <= 1 && !current.startsWith('-')) done(sessions);
-      else usual((_, found) => done(found ?? []));
-    },
-  );
 }
 
 /** `help <command>` is `<command> --help`; of a page of the docs it is a command. */
@@ -170,14 +161,9 @@ export function expandHelp(argv: string[]): string[] {
   return COMMANDS.some((command) => isCalled(command, topic)) ? [topic, '--help'] : argv;
 }
 
-const commandName = (usage: string): string => usage.split(' ')[0] ?? usage;
-
-const isCalled = ({ usage, aliases }: CliCommand, word: string | undefined): boolean =>
-  word !== undefined && (commandName(usage) === word || aliases.includes(word));
-
 /** Whether this word is neither a flag nor the value of `--workspace`. */
 const isCommandPlace = (argv: readonly string[], place: number): boolean =>
-  !argv[place]?.startsWith('-') && argv[place - 1] !== '--workspace';
+  !argv[place]?.startsWith('-') && argv[place - 1] !== '--workspace' && !argv.slice(0, place).includes('--');
 
 /** The first word that may be a command. */
 const findCommandWord = (argv: readonly string[]): string | undefined =>
@@ -195,10 +181,13 @@ const OTHER_NAMES: Readonly<Record<string, readonly string[]>> = {
   watch: ['tail', 'follow', 'attach'],
   'plan <session> …': ['done', 'skip', 'add', 'move', 'reword', 'edit', 'history', 'diff'],
   '--version': ['version'],
+  validate: ['check'],
 };
 
-const findOtherName = (word: string): string | undefined =>
-  Object.entries(OTHER_NAMES).find(([, others]) => others.includes(word))?.[0];
+const findOtherName = (word: string, among?: readonly string[]): string | undefined =>
+  Object.entries(OTHER_NAMES).find(
+    ([name, others]) => others.includes(word) && (among === undefined || among.includes(name)),
+  )?.[0];
 
 function formatUsageError(message: string, usage: string | undefined, argv: readonly string[], cli: object): string {
   const word = findCommandWord(argv);
@@ -211,7 +200,21 @@ function formatUsageError(message: string, usage: string | undefined, argv: read
     return `Unknown command: ${word}${nearest ? `. Did you mean "${nearest}"?` : ''}\nSee: agentctl --help`;
   }
   const words = /^Not enough non-option arguments/.test(message) && usage ? `Usage: agentctl ${usage}` : message;
-  return `${words}${suggestChoice(message, argv)}${flags}\nSee: agentctl ${usage ? `${commandName(usage)} ` : ''}--help`;
+  const dash =
+    flags === '' && /^Unknown argument/.test(message) && usage?.includes('..]')
+      ? `\nA text that begins with "-" comes behind "--", as in: agentctl ${commandName(usage)} … -- "-5"`
+      : '';
+  return `${words}${message.startsWith('No command given') ? whatIsInFront(argv) : ''}${suggestChoice(message, argv)}${flags}${dash}\nSee: agentctl ${usage ? `${commandName(usage)} ` : ''}--help`;
+}
+
+/** What a line without a command has in its place. */
+function whatIsInFront(argv: readonly string[]): string {
+  const place = argv.indexOf('--workspace');
+  const value = place < 0 ? undefined : argv[place + 1];
+  if (value !== undefined && COMMANDS.some((command) => isCalled(command, value)))
+    return ` "${value}" is read as the value of --workspace.`;
+  const flag = argv.find((one) => /^--?[^-=]/.test(one) && !/^--workspace(?:=|$)/.test(one));
+  return flag === undefined ? '' : ` ${flag.split('=')[0]} is no option of agentctl itself.`;
 }
 
 /** What was probably meant by a word that is none of the choices, such as `plan history demo`. */
@@ -220,7 +223,7 @@ function suggestChoice(message: string, argv: readonly string[]): string {
   const choices = [...list.matchAll(/"([^"]*)"/g)].map(([, choice = '']) => choice);
   const before = argv[argv.indexOf(given) - 1] ?? '';
   if (choices.includes(before)) return `\nThe session comes first: "${given} ${before}".`;
-  const nearest = nearestName(given.slice(0, 80), choices);
+  const nearest = findOtherName(given, choices) ?? nearestName(given.slice(0, 80), choices);
   return nearest ? `\nDid you mean "${nearest}"?` : '';
 }
 

@@ -1,4 +1,4 @@
-import { isBrowserOrder, isRestoreOrder } from '../../../client/actions/access.ts';
+import { roleOfCommand } from '../../../client/actions/access.ts';
 import type { Schedules } from '../../../client/actions/schedules.ts';
 import type { Client } from '../../../client/index.ts';
 import { findAnsweredCall } from '../../../client/inspect/approval-requests.ts';
@@ -159,8 +159,8 @@ function rightsOf(user: AccessToken, client: Client): Rights {
     async outgoing(key, message, mustExist) {
       const name = mustExist ? rights.existing(key, 'send') : rights.creatable(key);
       if (message.from !== undefined && message.from !== user.name) throw senderProblem(user, message.from);
-      if (isBrowserOrder(message)) rights.need('approve', 'a message that takes over the browser or gives it back');
-      if (isRestoreOrder(message)) rights.need('admin', 'a message that restores files');
+      const needs = roleOfCommand(message);
+      if (needs) rights.need(needs.role, needs.why);
       if (!includesRole(user.role, 'approve')) {
         const answered = await findAnsweredCall(client, name, message);
         if (answered === 'words') rights.need('approve', 'a message that could answer a waiting call');

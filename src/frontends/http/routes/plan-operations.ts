@@ -60,6 +60,13 @@ const MAX_VERSIONS = 500;
 const PLAN_TAG = /^"([^"]+)\.([0-9]{1,15})"$/;
 const planTag = ({ id, revision }: Pick<Plan, 'id' | 'revision'>): string => `"${id}.${revision}"`;
 
+/** The plan, or only that it is the one that the caller has. */
+function unlessKnown({ 'if-none-match': known = '' }: { 'if-none-match'?: string | undefined }, plan: Plan): Response {
+  const etag = planTag(plan);
+  const isKnown = known.trim() === '*' || known.split(',').some((one) => one.trim().replace(/^W\//, '') === etag);
+  return isKnown ? new Response(null, { status: 304, headers: { etag } }) : jsonAnswer(plan, 200, { etag });
+}
+
 /** The plan of a session, which can be edited, and its earlier versions. */
 export const PLAN_OPERATIONS: readonly HttpOperation[] = [
   defineOperation({
@@ -70,12 +77,15 @@ export const PLAN_OPERATIONS: readonly HttpOperation[] = [
     }),
     answers: { 200: { describe: 'As in plan.json.', schema: Plan } },
     problems: [404],
-    async run({ client, params, query: { revision } }) {
+    headers: z.object({
+      'if-none-match': z.string().optional().describe('ETags that the caller has: 304 if one is current.'),
+    }),
+    async run({ client, params, query: { revision }, headers }) {
       if (revision !== undefined) {
         const { planAtRevision } = await import('../../../client/inspect/plan-history.ts');
         const history = await readHistory(client, params.session);
         const old = revision <= history.plan.revision ? planAtRevision(history, revision) : undefined;
-        if (old) return jsonAnswer(old, 200, { etag: planTag(old) });
+        if (old) return unlessKnown(headers, old);
         throw new HttpProblem(404, {
           wanted: `a revision from 1 to ${history.plan.revision}`,
           came: String(revision),
@@ -83,7 +93,7 @@ export const PLAN_OPERATIONS: readonly HttpOperation[] = [
         });
       }
       const { plan } = (await client.show(params.session)).session;
-      if (plan) return jsonAnswer(plan, 200, { etag: planTag(plan) });
+      if (plan) return unlessKnown(headers, plan);
       throw noPlan(params.session);
     },
   }),

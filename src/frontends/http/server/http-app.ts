@@ -42,6 +42,8 @@ export const OPERATIONS: readonly HttpOperation[] = [
 export type HttpProtocol = {
   /** For example `/v1/`. */
   below: `/${string}/`;
+  /** What it serves there, for whoever asks for something else. */
+  serves: string;
   addRoutes(app: Hono<HttpEnv>, servicesOf: (c: Context<HttpEnv>) => HttpServices): void;
   problemResponse(problem: HttpProblem): Response;
 };
@@ -57,7 +59,7 @@ export function createHttpApp(
   const respond = (problem: HttpProblem, path: string) =>
     (protocols.find(({ below }) => path.startsWith(below))?.problemResponse ?? problemResponse)(problem);
   app.onError((error, c) => respond(problemOf(error, services.complain), c.req.path));
-  app.notFound((c) => respond(noSuchPath(c.req.method, c.req.path), c.req.path));
+  app.notFound((c) => respond(noSuchPath(c.req, protocols), c.req.path));
   app.use(async (c, next) => {
     // Set here because Hono copies a response when a header is added later, and a stream keeps both copies.
     c.env.outgoing?.setHeader('x-content-type-options', 'nosniff');
@@ -135,12 +137,15 @@ const OPTIONAL_PATHS: ReadonlyArray<[string, string]> = [
   ['/ag-ui', 'To serve clients of AG-UI: agentctl serve --ag-ui'],
 ];
 
-const noSuchPath = (method: string, path: string): HttpProblem =>
-  new HttpProblem(404, {
-    wanted: 'a path of /openapi.json',
+function noSuchPath({ method, path }: { method: string; path: string }, served: readonly HttpProtocol[]): HttpProblem {
+  const protocol = served.find(({ below }) => isBelow(path, below.slice(0, -1)));
+  const missing = OPTIONAL_PATHS.find(([below]) => isBelow(path, below))?.[1];
+  return new HttpProblem(404, {
+    wanted: protocol ? protocol.serves : 'a path of /openapi.json',
     came: `${method} ${path}`,
-    todo: OPTIONAL_PATHS.find(([below]) => isBelow(path, below))?.[1] ?? 'See GET /openapi.json for every path.',
+    todo: protocol ? 'This server has nothing else there.' : (missing ?? 'See GET /openapi.json for every path.'),
   });
+}
 
 type JsonSchema = Record<string, unknown>;
 
@@ -154,9 +159,10 @@ function openApiDocument(operations: readonly HttpOperation[], version: string):
   return {
     openapi: '3.1.0',
     info: {
-      ...{ title: 'agentd', version },
+      ...{ title: 'agentd', version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
       description: 'Sessions of a workspace: messages in, replies out, the plan in between.',
     },
+    servers: [{ url: '/' }],
     paths: Object.fromEntries(paths),
     security: [{ bearer: [] }],
     components: {

@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { ServerType } from '@hono/node-server';
@@ -34,6 +34,21 @@ export function answerUnreadable(error: Error, socket: Duplex): void {
     'connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+}
+
+/** How long a client that has closed its sending side is answered. */
+const HALF_CLOSED_MS = 2000;
+
+/**
+ * Answers a client that closes its sending side right after its request, as `nc -N` does: without this, Node ends the
+ * connection first. One that is gone altogether looks the same, so the connection ends soon.
+ */
+export function answerHalfClosed(server: Server): void {
+  // Of `http.Server`, and not in its types.
+  Object.assign(server, { httpAllowHalfOpen: true });
+  server.on('connection', (socket) => {
+    socket.once('end', () => setTimeout(() => socket.destroy(), HALF_CLOSED_MS).unref());
+  });
 }
 
 /** Returns the actual port; with 0, the system picks one. Throws UserError if it cannot listen. */

@@ -158,16 +158,15 @@ export async function readEventStream(
   }
 }
 
-/** At most `most` events before a given one; by default all. Throws ApiProblem, Unreachable, or the abort reason. */
+/** At most `most` events before a given one. Throws ApiProblem, Unreachable, or the abort reason. */
 export async function readEarlierEvents(
   session: string,
   before: number,
-  most: number | undefined,
+  most: number,
   signal: AbortSignal,
 ): Promise<StreamMessage[]> {
   const read: StreamMessage[] = [];
-  const range = `before=${before}${most === undefined ? '' : `&last=${most}`}`;
-  for await (const messages of connection(session, range, signal)) read.push(...messages);
+  for await (const messages of connection(session, `before=${before}&last=${most}`, signal)) read.push(...messages);
   const problem = read.find(({ event }) => event === 'problem');
   if (problem) throw new ApiProblem(500, Object(problem.data).detail);
   return read;

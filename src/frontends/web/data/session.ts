@@ -110,18 +110,17 @@ async function follow(name: string, transcript: Transcript, signal: AbortSignal)
 
 let earlier = Promise.resolve();
 
-/** Reads earlier events, or `all` of them; one request at a time. */
-export function readEarlier(all = false): Promise<void> {
-  earlier = earlier.then(() => addEarlier(all));
+/** Reads earlier events; one request at a time. */
+export function readEarlier(): Promise<void> {
+  earlier = earlier.then(addEarlier);
   return earlier;
 }
 
-async function addEarlier(all: boolean): Promise<void> {
+async function addEarlier(): Promise<void> {
   const { name, transcript } = openSession.peek() ?? {};
   if (name === undefined || transcript?.first === undefined) return;
   try {
-    const most = all ? undefined : EVENTS.more;
-    if (transcript.takeEarlier(await readEarlierEvents(name, transcript.first, most, closing.signal)))
+    if (transcript.takeEarlier(await readEarlierEvents(name, transcript.first, EVENTS.more, closing.signal)))
       transcriptVersion.value++;
   } catch (error) {
     if (openSession.peek()?.transcript === transcript) actionProblem.value = describeProblem(error);

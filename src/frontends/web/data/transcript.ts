@@ -52,7 +52,6 @@ export type TranscriptItem = ItemBody & { seq: number; at: string };
 
 /** The part of a session's event log that has been read, as entries, and what the model is writing. */
 export type Transcript = {
-  readonly events: readonly ShownEvent[];
   items: readonly TranscriptItem[];
   live: string;
   /** The seq of the last event; 0 if there was none. */
@@ -79,9 +78,6 @@ export function createTranscript(): Transcript {
 
   const transcript: Transcript = {
     ...{ items: entries.items, live: '', last: 0, isCut: false },
-    get events() {
-      return events;
-    },
     get first() {
       const seq = events[0]?.seq ?? 1;
       return transcript.isCut || seq === 1 ? undefined : seq;

@@ -1,12 +1,9 @@
 import { type Signal, useSignal } from '@preact/signals';
 import type { ComponentChildren, TargetedEvent } from 'preact';
-import { useEffect } from 'preact/hooks';
-import { requestJson } from '../data/api.ts';
 import { hrefOf } from '../data/overview.ts';
-import { describeProblem } from '../data/session.ts';
 import { words } from '../text/wording.ts';
 import { Icon } from './icons.tsx';
-import { FOCUSABLE } from './markdown.tsx';
+import { FOCUSABLE, renderMarkdown } from './markdown.tsx';
 
 /** Returns a handler that sets a signal. */
 export const set =
@@ -53,31 +50,6 @@ export function PageHeader({ title, children }: { title: string; children?: Comp
   );
 }
 
-/** `problem`: why loading failed. */
-type Answer<T> = { value: T | undefined; problem: string | undefined };
-
-/** Loads a value, and loads it again when one of `reasons` changes; the previous value stays meanwhile. */
-export function useAnswer<T>(load: (ends: AbortSignal) => Promise<T>, reasons: readonly unknown[]): Answer<T> {
-  const answer = useSignal<Answer<T>>({ value: undefined, problem: undefined });
-  useEffect(() => {
-    const ends = new AbortController();
-    load(ends.signal).then(
-      (value) => {
-        if (!ends.signal.aborted) answer.value = { value, problem: undefined };
-      },
-      (error: unknown) => {
-        if (!ends.signal.aborted) answer.value = { value: undefined, problem: describeProblem(error) };
-      },
-    );
-    return () => ends.abort();
-  }, reasons);
-  return answer.value;
-}
-
-/** Loads what the API answers at a path, and again when the path or `reason` changes. */
-export const useJson = <T,>(path: string, reason?: unknown): Answer<T> =>
-  useAnswer((signal) => requestJson<T>(path, { signal }), [path, reason]);
-
 type ButtonProps = {
   onClick: () => unknown;
   children: ComponentChildren;
@@ -102,22 +74,6 @@ export function Button({ onClick, children, label, kind = 'plain', disabled = fa
       {children}
     </button>
   );
-}
-
-const TICK_MS = 1000;
-
-/** The current time, updated as long as `goesOn`. */
-export function useNow(goesOn: boolean): number {
-  const now = useSignal(Date.now());
-  useEffect(() => {
-    now.value = Date.now();
-    if (!goesOn) return;
-    const timer = setInterval(() => {
-      now.value = Date.now();
-    }, TICK_MS);
-    return () => clearInterval(timer);
-  }, [goesOn]);
-  return now.value;
 }
 
 /** Scrolls an element into view, and again as it grows, until the reader does something. Returns how to end it. */
@@ -164,6 +120,23 @@ export function SureButton({ onClick, children, question, kind, hint }: ButtonPr
   );
 }
 
+/** Stands where something is being loaded. */
+export const Loading = () => (
+  <div class="loading" role="status">
+    <span class="unseen">{words.value.loading}</span>
+  </div>
+);
+
+/** Says that there is nothing yet, and what to do. */
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="empty quiet">
+      <p>{title}</p>
+      {children}
+    </div>
+  );
+}
+
 /** A problem or state that screen readers announce at once. */
 export function Notice({ children, isProblem = false }: { children: ComponentChildren; isProblem?: boolean }) {
   return (
@@ -202,8 +175,10 @@ export function Unfold({ summary, children, kind, id, label }: UnfoldProps) {
 /** More than this is folded: a box of its own to scroll in would catch the wheel. */
 const SHOWN = { lines: 20, characters: 3000 };
 
+type FoldedProps = { text: string; isOutput?: boolean; isMarkdown?: boolean };
+
 /** A long text: its beginning, and all of it on request. `isOutput`: of a program, with its columns. */
-export function Folded({ text, isOutput = false }: { text: string; isOutput?: boolean }) {
+export function Folded({ text, isOutput = false, isMarkdown = false }: FoldedProps) {
   const isWhole = useSignal(false);
   const lines = text.split('\n');
   const beginning = lines.slice(0, SHOWN.lines).join('\n').slice(0, SHOWN.characters);
@@ -211,7 +186,7 @@ export function Folded({ text, isOutput = false }: { text: string; isOutput?: bo
   const shown = isFolded ? `${beginning}…` : text;
   return (
     <>
-      {isOutput ? <pre {...FOCUSABLE}>{shown}</pre> : shown}
+      {isOutput ? <pre {...FOCUSABLE}>{shown}</pre> : isMarkdown ? renderMarkdown(shown) : shown}
       {isFolded && (
         <Button kind="quiet-button" onClick={set(isWhole, true)}>
           {words.value.showAll(lines.length)}

@@ -12,7 +12,8 @@ import {
   type PlanGraph,
   planGraph,
 } from '../data/plan-graph.ts';
-import { Notice, useAnswer } from '../parts/controls.tsx';
+import { Loading, Notice } from '../parts/controls.tsx';
+import { useAnswer } from '../parts/hooks.ts';
 import { SIGNS, type State } from '../parts/icons.tsx';
 import { words } from '../text/wording.ts';
 import type { DrawnGraph, drawGraph } from './graph-layout.ts';
@@ -34,7 +35,7 @@ type GraphProps = { session: string; plan: Plan; selected: string };
 export function PlanGraphView(props: GraphProps) {
   const { value, problem } = useAnswer(() => import('./graph-layout.ts'), [isConnected.value]);
   if (problem !== undefined) return <Notice isProblem>{words.value.lost}</Notice>;
-  if (!value) return null;
+  if (!value) return <Loading />;
   const whole = planGraph(props.plan);
   const isPart = isLarger(whole, MOST);
   const graph = isPart ? nearestPart(whole, PART, props.selected) : whole;

@@ -11,10 +11,9 @@ import { FOCUSABLE } from '../parts/markdown.tsx';
 import { words } from '../text/wording.ts';
 import { AddStep, EditOutcomeNotice, StepForm, stepElementId } from './plan-editor.tsx';
 import { PlanGraphView } from './plan-graph.tsx';
-import { PlanTimeline } from './plan-timeline.tsx';
 import { hasChangedFiles, hasEnded, StepEntry } from './step-entry.tsx';
 
-const PLAN_VIEWS = ['list', 'graph', 'time'] as const;
+const PLAN_VIEWS = ['list', 'graph'] as const;
 type PlanView = (typeof PLAN_VIEWS)[number];
 
 /** How plans are shown, stored in this browser. */
@@ -60,7 +59,7 @@ function stepAtWork({ steps }: Plan): Step | undefined {
 
 const countDone = ({ steps }: Plan): number => steps.filter(({ status }) => status === 'completed').length;
 
-/** The plan, as a list, graph or timeline. Each step expands to its details and what can be changed. */
+/** The plan, as a list or a graph. Each step expands to its details and what can be changed. */
 export function PlanPanel({ view }: { view: SessionView }) {
   const { plan: title, noSteps } = words.value;
   const { name } = view;
@@ -80,7 +79,6 @@ export function PlanPanel({ view }: { view: SessionView }) {
       <PlanHeading plan={plan} />
       {plan.steps.length === 0 && <p class="quiet">{noSteps}</p>}
       {shown === 'graph' && <PlanGraphView session={name} plan={plan} selected={selected} />}
-      {shown === 'time' && <PlanTimeline session={name} plan={plan} selected={selected} />}
       <ol class="steps">
         {plan.steps.map((step, index) =>
           shown === 'list' || step.id === selected || step.id === draft?.step ? (

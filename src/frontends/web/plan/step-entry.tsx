@@ -9,18 +9,8 @@ import { hrefOf, labelOf } from '../data/overview.ts';
 import { stepDraft } from '../data/plan-edits.ts';
 import { stepState } from '../data/plan-graph.ts';
 import { openSession, restoreFiles } from '../data/session.ts';
-import {
-  Facts,
-  FileLinks,
-  Folded,
-  keepInView,
-  Notice,
-  SureButton,
-  Unfold,
-  useAnswer,
-  useJson,
-  useNow,
-} from '../parts/controls.tsx';
+import { Facts, FileLinks, Folded, keepInView, Notice, SureButton, Unfold } from '../parts/controls.tsx';
+import { useAnswer, useJson, useNow } from '../parts/hooks.ts';
 import { StateSign } from '../parts/icons.tsx';
 import { formatDuration, words } from '../text/wording.ts';
 import { StepActions, StepForm, stepElementId } from './plan-editor.tsx';
@@ -70,8 +60,11 @@ function Took({ status, started_at: began, completed_at: ended }: Step) {
   const now = useNow(isRunning);
   if (began === undefined || (ended === undefined && !isRunning)) return null;
   const ms = (ended === undefined ? now : Date.parse(ended)) - Date.parse(began);
-  return <span class="took quiet">{formatDuration(Math.max(0, ms), 'narrow')}</span>;
+  return ms < 1000 ? null : <span class="took quiet">{formatDuration(ms, 'narrow')}</span>;
 }
+
+/** The marker that closed a step; `Why` has it too. */
+const MARKER = /\s*[[【［][^[\]【】［］]{1,40}[\]】］]\s*$/u;
 
 type DetailsProps = { session: string; step: Step; place: number; all: number };
 
@@ -83,10 +76,11 @@ function StepDetails({ session, step, place, all }: DetailsProps) {
     step.completed_by && `${decidedBy} ${completedBy[step.completed_by]}`,
     step.attempts !== undefined && attempts(step.attempts),
   ];
+  const proof = step.evidence?.replace(MARKER, '') ?? '';
   const facts: Array<[string, ComponentChildren]> = [
     [error, step.error && <Folded text={step.error} />],
-    [result, step.result && <Folded text={step.result} />],
-    [evidence, step.evidence && step.evidence !== step.result && <Folded text={step.evidence} />],
+    [result, step.result && <Folded isMarkdown text={step.result} />],
+    [evidence, proof !== '' && proof !== step.result && <Folded isMarkdown text={proof} />],
     [notes, step.notes],
     [needs, step.needs?.join(', ')],
     [stepFiles.changed, hasChangedFiles(step.id) && <StepFiles session={session} step={step.id} />],

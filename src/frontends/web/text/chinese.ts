@@ -3,7 +3,9 @@ import type { Words } from './english.ts';
 export const chinese: Words = {
   tag: 'zh',
   sessions: '会话',
-  noSessions: '还没有会话。',
+  loading: '正在加载',
+  noSessions: '还没有会话。说出要做什么，就有第一个。',
+  nothingYet: '这里还没有发生什么。请在下面说出要做什么。',
   back: '所有会话',
   needsYou: '需要你处理',
   running: '运行中',
@@ -62,7 +64,7 @@ export const chinese: Words = {
   decidedBy: '判定依据：',
   child: '子会话',
   needs: '依赖',
-  planViews: { list: '列表', graph: '图', time: '时间' },
+  planViews: { list: '列表', graph: '图' },
   edgeKinds: {
     needs: '依赖',
     when: '条件',
@@ -71,15 +73,10 @@ export const chinese: Words = {
     rollback: '由其撤销',
     child: '子会话',
   },
-  step: '步骤',
-  waited: '等待',
-  waitKinds: { approval: '批准', person: '人工答复', paused: '暂停', down: '守护进程' },
-  notBegun: '还没有步骤开始。',
   partOfGraph: (shown, all) =>
     `显示 ${all} 个步骤中的 ${shown} 个：正在进行的步骤及其相邻步骤。选择一个步骤可查看它的相邻步骤；列表显示全部步骤。`,
   partOf: '属于',
   moreParts: (count) => `另有 ${count} 个部分`,
-  took: '用时',
   attempts: (count) => `尝试 ${count} 次`,
   completedBy: {
     marker: '模型的表述',

@@ -2,7 +2,9 @@
 export const english = {
   tag: 'en',
   sessions: 'Sessions',
-  noSessions: 'No sessions yet.',
+  loading: 'Loading',
+  noSessions: 'No sessions yet. The first one begins with what should be done.',
+  nothingYet: 'Nothing has happened here yet. Say below what should be done.',
   back: 'All sessions',
   needsYou: 'Needs you',
   running: 'Running',
@@ -68,7 +70,7 @@ export const english = {
   decidedBy: 'done by',
   child: 'Child session',
   needs: 'Needs',
-  planViews: { list: 'List', graph: 'Graph', time: 'Time' },
+  planViews: { list: 'List', graph: 'Graph' },
   edgeKinds: {
     needs: 'needs',
     when: 'condition',
@@ -77,15 +79,10 @@ export const english = {
     rollback: 'undone by',
     child: 'child session',
   },
-  step: 'Step',
-  waited: 'Waited for',
-  waitKinds: { approval: 'approval', person: 'a person', paused: 'a pause', down: 'the daemon' },
-  notBegun: 'No step has begun yet.',
   partOfGraph: (shown: number, all: number) =>
     `${shown} of ${all} steps: those being worked on and what is near them. Choose one to see what is near it; the list shows all.`,
   partOf: 'Part of',
   moreParts: (count: number) => `${count} more ${count === 1 ? 'part' : 'parts'}`,
-  took: 'Duration',
   attempts: (count: number) => `${count} attempts`,
   completedBy: {
     marker: 'the words of the model',

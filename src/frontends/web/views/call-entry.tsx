@@ -4,7 +4,8 @@ import { readPreview } from '../data/files.ts';
 import { hrefOf } from '../data/overview.ts';
 import { openSession } from '../data/session.ts';
 import type { CallItem } from '../data/transcript.ts';
-import { Facts, Folded, Unfold, useAnswer, useNow } from '../parts/controls.tsx';
+import { Facts, Folded, Unfold } from '../parts/controls.tsx';
+import { useAnswer, useNow } from '../parts/hooks.ts';
 import { StateSign } from '../parts/icons.tsx';
 import { renderMarkdown } from '../parts/markdown.tsx';
 import { formatDuration, words } from '../text/wording.ts';
@@ -81,7 +82,7 @@ function Clock({ state, since, ms }: CallItem) {
   const isRunning = state === 'running' && openSession.value?.view?.standing === 'running';
   const now = useNow(isRunning);
   const took = ms ?? (isRunning ? Math.max(0, now - Date.parse(since)) : undefined);
-  return took === undefined ? null : <span class="took quiet">{formatDuration(took, 'narrow')}</span>;
+  return took === undefined || took < 1000 ? null : <span class="took quiet">{formatDuration(took, 'narrow')}</span>;
 }
 
 /** A longer command may be cut off in its line. */

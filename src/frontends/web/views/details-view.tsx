@@ -5,7 +5,8 @@ import type { UsageReport } from '../../../client/inspect/usage.ts';
 import type { Occurrence } from '../../../protocol/schedules/schedule.ts';
 import { hrefOf } from '../data/overview.ts';
 import { openSession } from '../data/session.ts';
-import { Facts, Notice, PageHeader, Table, Unfold, useJson } from '../parts/controls.tsx';
+import { Facts, Loading, Notice, PageHeader, Table, Unfold } from '../parts/controls.tsx';
+import { useJson } from '../parts/hooks.ts';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatCost, formatNumber, formatTime, words } from '../text/wording.ts';
 
@@ -46,6 +47,7 @@ function UsageTables({ session }: { session: string | undefined }) {
     <>
       <h2>{usage}</h2>
       {problem !== undefined && <Notice isProblem>{problem}</Notice>}
+      {!value && problem === undefined && <Loading />}
       {value?.total.calls === 0 && <p class="quiet">{noCalls}</p>}
       {value && value.total.calls > 0 && (
         <>

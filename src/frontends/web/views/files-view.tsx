@@ -2,7 +2,8 @@ import { useSignal } from '@preact/signals';
 import { downloadFile, type ListedFile, type Preview, readFolder, readPreview } from '../data/files.ts';
 import { hrefOf } from '../data/overview.ts';
 import { describeProblem, openSession } from '../data/session.ts';
-import { Button, Notice, Table, useAnswer } from '../parts/controls.tsx';
+import { Button, Empty, Loading, Notice, Table } from '../parts/controls.tsx';
+import { useAnswer } from '../parts/hooks.ts';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
 
@@ -49,8 +50,8 @@ function Folder({ session, path }: PlaceProps) {
     [session, path, openSession.value?.view],
   );
   if (problem !== undefined) return <Notice isProblem>{problem}</Notice>;
-  if (!value) return null;
-  if (value.entries.length === 0) return <p class="quiet empty">{noFiles}</p>;
+  if (!value) return <Loading />;
+  if (value.entries.length === 0) return <Empty title={noFiles} />;
   const isFolder = ({ type }: ListedFile) => type === 'folder';
   const rows = [...value.entries.filter(isFolder), ...value.entries.filter((entry) => !isFolder(entry))].map(
     ({ name, path: below, type, bytes, modified }) => ({
@@ -91,7 +92,7 @@ function FileContent({ session, path }: PlaceProps) {
     isSaving.value = false;
   };
   if (problem !== undefined) return <Notice isProblem>{problem}</Notice>;
-  if (!value) return null;
+  if (!value) return <Loading />;
   return (
     <>
       <div class="row">
@@ -111,7 +112,7 @@ function FilePreview({ name, preview }: { name: string; preview: Preview }) {
   const size = formatBytes(preview.bytes);
   if (preview.kind === 'image') return <img class="preview" src={preview.source} alt={name} />;
   if (preview.kind === 'binary') return <p class="notice">{binary(size)}</p>;
-  if (preview.bytes === 0) return <p class="quiet empty">{emptyFile}</p>;
+  if (preview.bytes === 0) return <Empty title={emptyFile} />;
   return (
     <>
       {preview.shown < preview.bytes && <p class="notice">{cutFile(formatBytes(preview.shown), size)}</p>}

@@ -3,15 +3,26 @@ import type { TemplateSummary } from '../../../client/actions/saved-templates.ts
 import type { Mode } from '../../../protocol/settings/run-options.ts';
 import { goTo, hrefOf, sessions } from '../data/overview.ts';
 import { actionProblem } from '../data/session.ts';
-import { Button, bound, Notice, PageHeader, Unfold, useJson } from '../parts/controls.tsx';
+import { Button, bound, Notice, PageHeader, Unfold } from '../parts/controls.tsx';
+import { useJson } from '../parts/hooks.ts';
 import { words } from '../text/wording.ts';
 import { draftKey, MessageField } from './composer.tsx';
 
 const MODES: readonly Mode[] = ['linear', 'plan-act', 'todo', 'dag', 'map-reduce', 'auto'];
 
-/** Creates a session by what should be done. Its name is made from that unless a person gives one. */
 export function NewSession() {
-  const { keys, whatToDo, firstMessage, sessionName, mode, asInSettings, mostCalls, options } = words.value;
+  const { keys } = words.value;
+  return (
+    <main class="session" aria-label={keys.create}>
+      <PageHeader title={keys.create} />
+      <NewTask />
+    </main>
+  );
+}
+
+/** Creates a session by what should be done. Its name is made from that unless a person gives one. */
+export function NewTask() {
+  const { whatToDo, firstMessage, sessionName, mode, asInSettings, mostCalls, options } = words.value;
   const task = useSignal(localStorage.getItem(draftKey('')) ?? '');
   const [name, chosenMode, most] = [useSignal(''), useSignal(''), useSignal('')];
   const filled = useSignal(0);
@@ -21,56 +32,53 @@ export function NewSession() {
     filled.value++;
   };
   return (
-    <main class="session" aria-label={keys.create}>
-      <PageHeader title={keys.create} />
-      <div class="new">
-        <h2>{whatToDo}</h2>
-        {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
-        <MessageField
-          key={filled.value}
-          session=""
-          label={firstMessage}
-          to={(text) => name.value.trim() || nameFor(text)}
-          options={() => ({
-            ...(MODES.flatMap((one) => (one === chosenMode.value ? { mode: one } : []))[0] ?? {}),
-            ...(Number(most.value) > 0 && { limits: { iterations: Number(most.value) } }),
-          })}
-          onText={(text) => {
-            task.value = text;
-          }}
-          onSent={(session) => goTo(hrefOf(session))}
-        />
-        <Templates use={use} />
-        <Unfold summary={options}>
-          {() => (
-            <div class="options">
-              <label>
-                {sessionName}
-                <input {...bound(name)} placeholder={nameFor(task.value)} />
-              </label>
-              <label>
-                {mode}
-                <select
-                  value={chosenMode.value}
-                  onChange={({ currentTarget }) => {
-                    chosenMode.value = currentTarget.value;
-                  }}
-                >
-                  <option value="">{asInSettings}</option>
-                  {MODES.map((one) => (
-                    <option key={one}>{one}</option>
-                  ))}
-                </select>
-              </label>
-              <label>
-                {mostCalls}
-                <input type="number" min="1" placeholder={asInSettings} {...bound(most)} />
-              </label>
-            </div>
-          )}
-        </Unfold>
-      </div>
-    </main>
+    <div class="new">
+      <h2>{whatToDo}</h2>
+      {actionProblem.value !== undefined && <Notice isProblem>{actionProblem.value}</Notice>}
+      <MessageField
+        key={filled.value}
+        session=""
+        label={firstMessage}
+        to={(text) => name.value.trim() || nameFor(text)}
+        options={() => ({
+          ...(MODES.flatMap((one) => (one === chosenMode.value ? { mode: one } : []))[0] ?? {}),
+          ...(Number(most.value) > 0 && { limits: { iterations: Number(most.value) } }),
+        })}
+        onText={(text) => {
+          task.value = text;
+        }}
+        onSent={(session) => goTo(hrefOf(session))}
+      />
+      <Templates use={use} />
+      <Unfold summary={options}>
+        {() => (
+          <div class="options">
+            <label>
+              {sessionName}
+              <input {...bound(name)} placeholder={nameFor(task.value)} />
+            </label>
+            <label>
+              {mode}
+              <select
+                value={chosenMode.value}
+                onChange={({ currentTarget }) => {
+                  chosenMode.value = currentTarget.value;
+                }}
+              >
+                <option value="">{asInSettings}</option>
+                {MODES.map((one) => (
+                  <option key={one}>{one}</option>
+                ))}
+              </select>
+            </label>
+            <label>
+              {mostCalls}
+              <input type="number" min="1" placeholder={asInSettings} {...bound(most)} />
+            </label>
+          </div>
+        )}
+      </Unfold>
+    </div>
   );
 }
 

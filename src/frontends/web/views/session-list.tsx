@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals';
 import { legible } from '../../../base/strings.ts';
 import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
-import { logOut } from '../data/api.ts';
+import { isConnected, logOut } from '../data/api.ts';
 import { notificationState, toggleNotifications } from '../data/notifications.ts';
 import { filter, groups, hasDaemon, hrefOf, isUnread, pins, route, sessions, togglePin } from '../data/overview.ts';
-import { Button, bound, Notice } from '../parts/controls.tsx';
+import { Button, bound, Empty, Loading, Notice } from '../parts/controls.tsx';
 import { Icon, StateSign } from '../parts/icons.tsx';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
 import { KeyboardButton } from './keyboard.tsx';
@@ -14,7 +14,7 @@ const MOST = 200;
 
 /** All sessions, grouped by what they need from a person. */
 export function SessionList() {
-  const { sessions: title, noSessions, noMatch, keys, noDaemon, moreSessions } = words.value;
+  const { sessions: title, noSessions, noMatch, keys, noDaemon, lost, moreSessions } = words.value;
   const most = useSignal(MOST);
   const count = groups.value.reduce((sum, [, entries]) => sum + entries.length, 0);
   let room = most.value;
@@ -31,9 +31,11 @@ export function SessionList() {
           {keys.create}
         </a>
       </div>
-      {!hasDaemon.value && <Notice>{noDaemon}</Notice>}
+      {!isConnected.value && route.value.page !== 'session' && <Notice>{lost}</Notice>}
+      {isConnected.value && !hasDaemon.value && <Notice>{noDaemon}</Notice>}
       <input type="search" id="filter" aria-label={keys.filter} placeholder={keys.filter} {...bound(filter)} />
-      {sessions.value?.length === 0 && <p class="quiet">{noSessions}</p>}
+      {!sessions.value && isConnected.value && <Loading />}
+      {sessions.value?.length === 0 && <Empty title={noSessions} />}
       {filter.value.trim() !== '' && groups.value.length === 0 && (
         <p class="quiet" role="status">
           {noMatch}
@@ -74,7 +76,7 @@ function Entry(entry: SessionOverview) {
   return (
     <a class="entry" href={hrefOf(name)} aria-current={isOpen ? 'page' : undefined}>
       <StateSign state={standing} />
-      <strong class="line">{legible(title ?? label)}</strong>
+      <strong class="title">{legible(title ?? label)}</strong>
       <span class="quiet about">
         {matter && <span class="line matter">{legible(matter).replace(/\*\*|`/g, '')}</span>}
         {wait && <span class="line">{wait}</span>}

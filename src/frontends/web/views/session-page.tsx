@@ -65,13 +65,17 @@ function Tabs({ name, shown }: { name: string; shown: SessionTab }) {
 
 /** What keeps the session, or the page, from working. */
 function Problems() {
-  const { gone, lost } = words.value;
+  const { gone, lost, back } = words.value;
   const { view, problem } = openSession.value ?? {};
   const { unserved, settings_problem, workspace_problem, plan_problem, folder_problems = [] } = view ?? {};
   return (
     <div class="problems">
       {!isConnected.value && <Notice>{lost}</Notice>}
-      {problem && <Notice isProblem>{problem.status === 404 ? gone : problem.message}</Notice>}
+      {problem && (
+        <Notice isProblem>
+          {problem.status === 404 ? gone : problem.message} <a href="#/">{back}</a>
+        </Notice>
+      )}
       {[unserved, settings_problem, workspace_problem, plan_problem, ...folder_problems].map(
         (text) =>
           text && (

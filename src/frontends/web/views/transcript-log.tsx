@@ -5,7 +5,7 @@ import type { Reply } from '../../../protocol/session/reply.ts';
 import { stepState } from '../data/plan-graph.ts';
 import { openSession, readEarlier, transcriptVersion } from '../data/session.ts';
 import type { StepItem, TranscriptItem } from '../data/transcript.ts';
-import { Button, FileLinks } from '../parts/controls.tsx';
+import { Button, Empty, FileLinks, Loading } from '../parts/controls.tsx';
 import { type State, StateLabel, StateSign } from '../parts/icons.tsx';
 import { FOCUSABLE, renderMarkdown } from '../parts/markdown.tsx';
 import { formatTime, words } from '../text/wording.ts';
@@ -21,7 +21,7 @@ const NEAR_END = 80;
  * earlier entries without moving those in view.
  */
 export function TranscriptLog() {
-  const { history, earlier, removed, who, waits } = words.value;
+  const { history, earlier, removed, who, waits, nothingYet } = words.value;
   const shown = useSignal(WINDOW);
   const log = useRef<HTMLElement>(null);
   const isAtEnd = useRef(true);
@@ -30,6 +30,7 @@ export function TranscriptLog() {
   // Subscribes to changes of the transcript, which is changed in place.
   transcriptVersion.value;
   const transcript = openSession.value?.transcript;
+  const { view, problem } = openSession.value ?? {};
   const items = transcript?.items ?? [];
   const hidden = Math.max(0, items.length - shown.value);
   const first = items[hidden]?.seq ?? 0;
@@ -78,7 +79,9 @@ export function TranscriptLog() {
       {transcript?.isCut && hidden === 0 && <p class="quiet">{removed}</p>}
       {hasEarlier && <Button onClick={showEarlier}>{earlier}</Button>}
       {items.slice(hidden).map(renderItem)}
-      {openSession.value?.view?.waiting.map(({ text, from }, place) => (
+      {!view && !problem && <Loading />}
+      {view && items.length + view.waiting.length === 0 && <Empty title={nothingYet} />}
+      {view?.waiting.map(({ text, from }, place) => (
         <article key={`waiting ${place}`} class="message waits">
           <p class="who">{`${from ?? who.you}: ${waits}`}</p>
           <p class="plain">{text}</p>

@@ -4,7 +4,8 @@ import type { Step } from '../../../protocol/session/plan.ts';
 import { requestJson, sessionPath } from '../data/api.ts';
 import { restoreVersion, shownPlan } from '../data/plan-edits.ts';
 import type { SessionView } from '../data/session.ts';
-import { Button, Notice, Unfold, useAnswer, useJson } from '../parts/controls.tsx';
+import { Button, Empty, Loading, Notice, Unfold } from '../parts/controls.tsx';
+import { useAnswer, useJson } from '../parts/hooks.ts';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { EditOutcomeNotice } from '../plan/plan-editor.tsx';
 import { formatTime, words } from '../text/wording.ts';
@@ -23,7 +24,8 @@ export function VersionsView({ view }: { view: SessionView }) {
   const versions = (value?.versions ?? []).filter(({ changes }) => changes.some(isVisible)).reverse();
   return (
     <section class="view" aria-label={tabs.versions} {...FOCUSABLE}>
-      {!view.plan && <p class="quiet empty">{noPlan}</p>}
+      {!view.plan && <Empty title={noPlan} />}
+      {view.plan && !value && problem === undefined && <Loading />}
       {problem !== undefined && <Notice isProblem>{problem}</Notice>}
       <EditOutcomeNotice session={view.name} />
       {view.plan && value && (
@@ -66,7 +68,7 @@ function Difference({ view, revision, now }: { view: SessionView; revision: numb
     isSaving.value = false;
   };
   if (problem !== undefined) return <Notice isProblem>{problem}</Notice>;
-  if (!value) return null;
+  if (!value) return <Loading />;
   return (
     <div class="comparison">
       <h3>{comparison.since}</h3>

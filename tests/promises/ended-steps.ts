@@ -4,12 +4,11 @@ import { emptySession } from '../../src/core/session/session-state.ts';
 import type { Event } from '../../src/protocol/session/event.ts';
 import type { Step } from '../../src/protocol/session/plan.ts';
 import type { PlanChange } from '../../src/protocol/session/plan-edit.ts';
-import type { Recorded } from './sessions.ts';
 
 const ENDS = ['completed', 'failed', 'skipped'];
 
 /** Ended steps that were changed by an event that is not a reason for it, as text. */
-export function changedEnds({ name, events }: Pick<Recorded, 'name' | 'events'>): string[] {
+export function changedEnds({ name, events }: { name: string; events: readonly Event[] }): string[] {
   const wrong: string[] = [];
   let session = emptySession(name);
   for (const event of events) {
