@@ -33,7 +33,7 @@ test('a template that is dropped as a message is worked through by the runbook m
       { id: 'step_3', status: 'completed', needs: ['step_1', 'step_2'] },
     ],
   });
-  expect(await at.file('demo', 'work/report.md')).toBe('# The week in New York\n\n2 days in the event log.\n');
+  expect(await at.file('demo', 'work/report.md')).toBe('# The week in New York\n\n2 days on record.\n');
 });
 
 test('a value that would be a command in a shell is none', async () => {
