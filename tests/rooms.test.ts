@@ -53,10 +53,12 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
     ours: ['client', 'protocol', 'base'],
     packages: [
       '@agentclientprotocol/sdk',
+      '@chat-adapter/state-memory',
       '@hono/node-server',
       '@modelcontextprotocol/server',
       '@opentelemetry/otlp-transformer',
       '@preact/signals',
+      'chat',
       'hono',
       'imapflow',
       'mailparser',

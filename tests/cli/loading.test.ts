@@ -80,7 +80,7 @@ test('every file that a built program finds by its own place is there', () => {
 /** Asked for, and done without, where a proxy wants Kerberos. */
 const OPTIONAL = 'kerberos';
 /** Installed by those who want what they are for. */
-const PEERS = ['imapflow', 'mailparser', 'nodemailer', 'playwright-core'];
+const PEERS = ['@chat-adapter/state-memory', 'chat', 'imapflow', 'mailparser', 'nodemailer', 'playwright-core'];
 
 test('the built programs import no package but those that the browser tool and mail need; the library zod besides', () => {
   const { dependencies, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, object>;

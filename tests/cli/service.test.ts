@@ -47,6 +47,16 @@ test('service install --print prints units that systemd accepts, of absolute pat
   }
 });
 
+test('each channel of the settings gets a unit of its own', () => {
+  const { folder, env } = emptyHome();
+  const settings = { channels: { telegram: { type: 'telegram', token_env: 'T' } } };
+  fs.writeFileSync(join(folder, 'agentd.json'), JSON.stringify(settings));
+  const words = [AGENTCTL, '--workspace', folder, 'service', 'install', '--print', '--model', 'runbook'];
+  const text = execFileSync(process.execPath, words, { env, encoding: 'utf8' });
+  expect(text).toMatch(/^# \/.*\.channel-telegram\.service$/m);
+  expect(text).toContain(`agentctl.js --workspace ${folder} channel run telegram\n`);
+});
+
 test('without a service, status and uninstall say how to install one', () => {
   const { env } = emptyHome();
   for (const action of ['status', 'uninstall']) {

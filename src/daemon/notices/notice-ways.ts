@@ -11,6 +11,8 @@ const PATIENCE_MS = 10_000;
 const COMMAND_MS = 30_000;
 /** What Discord accepts. */
 const DISCORD_CHARS = 1900;
+/** What is longer, ntfy makes a file of. */
+const NTFY_BYTES = 4000;
 
 const TITLES: Record<NoticeBody['kind'], string> = {
   done: 'Done',
@@ -96,9 +98,7 @@ async function push(notice: NoticeBody, browser: PushSubscription, now: Date, wa
   const session = notice.session?.split('~').map(sessionFolder).join('~') ?? null;
   const shown = { id, kind, title: titleOf(notice), session, ...(link !== undefined && { link }) };
   const left = MAX_PUSH_BYTES - Buffer.byteLength(JSON.stringify(shown)) - 20;
-  let { text } = notice;
-  // In JSON a character may take six bytes.
-  while (Buffer.byteLength(JSON.stringify(text)) > left) text = truncate(text, Math.floor(text.length * 0.8));
+  const text = fitting(notice.text, left);
   const how = { contact: ways.contact(), isUrgent: kind === 'waiting' || kind === 'failed', now };
   const { headers, body } = pushRequest(JSON.stringify({ ...shown, text }), browser, await ways.pushKeys(), how);
   try {
@@ -107,6 +107,13 @@ async function push(notice: NoticeBody, browser: PushSubscription, now: Date, wa
     if (error instanceof NotAccepted && (error.status === 404 || error.status === 410)) throw new ReceiverGone();
     throw error;
   }
+}
+
+/** The beginning of a text that takes at most so many bytes in JSON, where a character may take six. */
+function fitting(text: string, most: number): string {
+  let short = text;
+  while (Buffer.byteLength(JSON.stringify(short)) > most) short = truncate(short, Math.floor(short.length * 0.8));
+  return short;
 }
 
 function runCommand([program = '', ...words]: readonly string[], notice: NoticeBody, env: NodeJS.ProcessEnv) {
@@ -142,7 +149,7 @@ export function requestOf(
   const click = link === undefined ? {} : { click: link };
   return [
     `${origin}${root.reverse().join('/')}/${search}`,
-    { topic, title, message: text, priority: notice.kind === 'waiting' ? 4 : 3, ...click },
+    { topic, title, message: fitting(text, NTFY_BYTES), priority: notice.kind === 'waiting' ? 4 : 3, ...click },
   ];
 }
 

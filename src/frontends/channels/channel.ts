@@ -156,3 +156,44 @@ export async function pauseAfter(fault: unknown, n: number, signal: AbortSignal)
   const ms = own ?? Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(n, 10));
   await wait(ms, undefined, { signal }).catch(() => undefined);
 }
+
+type Arrival = { item: Incoming; taken: () => void; failed: (why: Error) => void };
+
+/** While it is connected it hears, though nobody speaks. */
+const HEARD_EVERY_MS = 60_000;
+
+/** Messages of a service that brings them, so that nobody asks for them. */
+export function openArrivals() {
+  const queue: Arrival[] = [];
+  let wake = () => {};
+  const next = (signal: AbortSignal) =>
+    new Promise<void>((go) => {
+      wake = go;
+      if (queue.length > 0 || signal.aborted) go();
+      else setTimeout(go, HEARD_EVERY_MS).unref();
+    });
+  return {
+    /** Resolves once it is durable; rejects if it has to be brought again. */
+    add: (item: Incoming) =>
+      new Promise<void>((taken, failed) => {
+        queue.push({ item, taken, failed });
+        wake();
+      }),
+    /** As `receive` of a channel. */
+    async *read(heard: () => void, signal: AbortSignal) {
+      signal.addEventListener('abort', () => wake(), { once: true });
+      let current: Arrival | undefined;
+      try {
+        while (!signal.aborted) {
+          heard();
+          current = queue.shift();
+          if (!current) await next(signal);
+          else yield { mark: { at: new Date().toISOString() }, items: [current.item] };
+          current?.taken();
+        }
+      } finally {
+        for (const one of [current, ...queue.splice(0)]) one?.failed(new Error('send it again later'));
+      }
+    },
+  };
+}

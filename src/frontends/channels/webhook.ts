@@ -2,15 +2,13 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { errorText } from '../../base/user-error.ts';
-import { type Channel, ChannelFault, type Incoming, requestService, tooLarge } from './channel.ts';
+import { type Channel, ChannelFault, type Incoming, openArrivals, requestService, tooLarge } from './channel.ts';
 
 const MAX_CHARS = 100_000;
 const MAX_FILE_BYTES = 20_000_000;
 /** Files are in the body as base64. */
 const MAX_BODY_BYTES = 30_000_000;
 const REQUEST_MS = 60_000;
-/** While it listens it hears, though nobody speaks. */
-const HEARD_EVERY_MS = 60_000;
 
 const Id = z.string().min(1).max(200);
 /** What another program sends. */
@@ -28,8 +26,6 @@ const Delivery = z
   });
 type Delivery = z.infer<typeof Delivery>;
 const Accepted = z.object({ handle: z.string() });
-
-type Waiting = { item: Incoming; answer: (status: number, why?: string) => void };
 
 export type WebhookOptions = {
   /** On this machine only. */
@@ -69,39 +65,17 @@ export function openWebhook({ port, url, secret }: WebhookOptions): Channel {
   return {
     ...{ maxChars: MAX_CHARS, maxFileBytes: MAX_FILE_BYTES, hasButtons: true },
     async *receive(_, heard, signal) {
-      const queue: Waiting[] = [];
-      let wake = () => {};
+      const arrivals = openArrivals();
       const server = createServer((request, response) => {
-        takeRequest(request, response, sign).then(
-          (found) => {
-            if (found) queue.push(found);
-            wake();
-          },
-          (error: unknown) => reply(response, 400, errorText(error)),
-        );
+        takeRequest(request, response, sign)
+          .then((item) => item && arrivals.add(item).then(() => reply(response, 200)))
+          // Not durable: whoever sent it sends it again.
+          .catch((error: unknown) => reply(response, 503, errorText(error)));
       });
       await listen(server, port);
-      signal.addEventListener('abort', () => wake(), { once: true });
-      let current: Waiting | undefined;
       try {
-        while (!signal.aborted) {
-          heard();
-          current = queue.shift();
-          if (current) {
-            yield { mark: { at: new Date().toISOString() }, items: [current.item] };
-            current.answer(200);
-          } else {
-            const timer = setTimeout(() => wake(), HEARD_EVERY_MS);
-            await new Promise<void>((go) => {
-              wake = go;
-              if (queue.length > 0 || signal.aborted) go();
-            });
-            clearTimeout(timer);
-          }
-        }
+        yield* arrivals.read(heard, signal);
       } finally {
-        // Not durable: whoever sent it sends it again.
-        for (const one of [...(current ? [current] : []), ...queue]) one.answer(503, 'send it again later');
         server.close();
         server.closeIdleConnections();
       }
@@ -122,7 +96,7 @@ async function takeRequest(
   request: IncomingMessage,
   response: ServerResponse,
   sign: (body: Buffer) => string,
-): Promise<Waiting | undefined> {
+): Promise<Incoming | undefined> {
   const pieces: Buffer[] = [];
   let bytes = 0;
   for await (const piece of request) {
@@ -137,9 +111,9 @@ async function takeRequest(
   );
   if (given?.length !== wanted?.length || !given || !wanted || !timingSafeEqual(given, wanted))
     return reply(response, 401, 'expected X-Agentd-Signature: sha256= and the HMAC-SHA256 of the body in hex');
-  const parsed = Delivery.safeParse(JSON.parse(body.toString('utf8')));
+  const parsed = Delivery.safeParse(parseOr(body.toString('utf8')));
   if (!parsed.success) return reply(response, 400, z.prettifyError(parsed.error));
-  return { item: itemOf(parsed.data), answer: (status, why) => reply(response, status, why) };
+  return itemOf(parsed.data);
 }
 
 function itemOf({ id, conversation, from, private: isPrivate, text, files, choice }: Delivery): Incoming {
@@ -156,6 +130,15 @@ function itemOf({ id, conversation, from, private: isPrivate, text, files, choic
       return { name, bytes: content.length, open };
     }),
   };
+}
+
+/** Undefined for what is no JSON, which no schema accepts. */
+function parseOr(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function reply(response: ServerResponse, status: number, why?: string): undefined {

@@ -67,6 +67,20 @@ const ChannelSettings = z.discriminatedUnion('type', [
     url: ServerAddress.describe('Where replies are sent.'),
     secret_env: EnvVariableName.describe('The variable with the key of the signatures, both ways.'),
   }),
+  z.strictObject({
+    type: z.literal('chat-sdk'),
+    adapter: z
+      .string()
+      .regex(/^(?:@[a-z0-9-]+\/)?[a-z0-9-]+$/)
+      .describe("The package of an adapter of Vercel's `chat`, such as @chat-adapter/slack."),
+    token_env: EnvVariableName.describe(
+      'The variable from which the adapter takes its secret, such as SLACK_BOT_TOKEN.',
+    ),
+    options: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe('What its factory takes, as its documentation says.'),
+  }),
 ]);
 
 export type ChannelSettings = z.infer<typeof ChannelSettings>;

@@ -59,7 +59,7 @@ export const channel = defineCommand({
 });
 
 /** The channels of the settings. Throws UserError if the settings are invalid. */
-async function readChannels(client: Client): Promise<Channels> {
+export async function readChannels(client: Client): Promise<Channels> {
   const { checkSettingsFile, readSetting } = await import('../../../client/actions/settings-edit.ts');
   const file = { path: client.paths.config, label: 'agentd.json', of: 'workspace' } as const;
   const { fault } = checkSettingsFile(file);
@@ -114,6 +114,10 @@ async function openChannel(settings: ChannelSettings, env: NodeJS.ProcessEnv, fi
     case 'webhook': {
       const { openWebhook } = await import('../../channels/webhook.ts');
       return openWebhook({ port: settings.port, url: settings.url, secret });
+    }
+    case 'chat-sdk': {
+      const { openChatSdk } = await import('../../channels/chat-sdk.ts');
+      return openChatSdk({ adapter: settings.adapter, options: settings.options ?? {} });
     }
     default:
       return settings satisfies never;

@@ -20,6 +20,7 @@ import {
   removeFiles,
   unitState,
 } from '../service/service-manager.ts';
+import { readChannels } from './channel-command.ts';
 
 export const service = defineCommand({
   usage: 'service <action>',
@@ -53,6 +54,7 @@ export const service = defineCommand({
         ...{ agentd: fs.realpathSync(program), agentctl: join(dirname(fs.realpathSync(program)), 'agentctl.js') },
         flags: daemonArgv(args),
         path: withTrustedPath(process.env)['PATH'] ?? '/usr/local/bin:/usr/bin:/bin',
+        channels: Object.keys(await readChannels(await openWorkspaceClient({ workspace: root }))),
       };
       if (args.print) for (const { path, text } of serviceFiles(plan, process.env)) print(`# ${path}\n${text}`);
       else await install(plan);
@@ -64,7 +66,7 @@ export const service = defineCommand({
         `No service was installed for ${root}. Install one: ${formatCommand(['service', 'install'], args)}`,
       );
     if (args.action === 'uninstall') {
-      for (const path of await removeFiles(found)) printDone(`Removed ${path}`);
+      for (const path of await removeFiles(found, [...found.others, found.unit])) printDone(`Removed ${path}`);
       printNote(`The workspace ${root} is as it was; so is ${keysFile(found.scope, process.env)}, if there is one.`);
       return 'ok';
     }
@@ -89,9 +91,14 @@ async function install(plan: ServicePlan): Promise<void> {
     throw new DaemonState(
       `A daemon is already running: process ${owner.pid}, which the service could not replace. Stop it first: agentctl stop`,
     );
-  if (port !== undefined && before?.serve === undefined) await requireFreePort(port);
   const files = serviceFiles(plan, process.env);
+  const isNew = (unit: string) => before === undefined || !before.others.includes(unit);
+  if (port !== undefined && files[1] !== undefined && isNew(files[1].unit)) await requireFreePort(port);
   await installFiles(scope, files);
+  // Channels that are in no setting any more.
+  const isStale = (one: string) => one.includes('.channel-') && !files.some(({ unit }) => unit === one);
+  const stale = before?.others.filter(isStale) ?? [];
+  if (before && stale.length > 0) for (const path of await removeFiles(before, stale)) printDone(`Removed ${path}`);
   for (const { unit, path } of files) printDone(`${unit} runs, and starts with the machine: ${path}`);
   printNote(`Its log: ${logCommand(scope, files[0]?.unit ?? 'agentd')} -f`);
   const keys = keysFile(scope, process.env);
@@ -136,7 +143,7 @@ async function statusOf(
   const { scope, file } = found;
   const units = [];
   const faults: string[] = [];
-  for (const unit of [found.unit, found.serve].filter((one) => one !== undefined)) {
+  for (const unit of [found.unit, ...found.others]) {
     const { isUp, text } = await unitState(scope, unit);
     units.push({ unit, text });
     if (!isUp) faults.push(`${unit} does not run. See: ${logCommand(scope, unit)} -n 30`);

@@ -22,6 +22,8 @@ export type ServicePlan = {
   account: string;
   /** Port of `agentctl serve`; undefined where only the daemon is wanted. */
   port: number | undefined;
+  /** The channels of the settings, each a unit. */
+  channels: readonly string[];
 };
 
 /** One file for the service manager. `unit`: its name there. */
@@ -34,12 +36,16 @@ export const SYSTEM_WORKSPACE = '/var/lib/agentd/workspace';
 const FINAL_EXITS = [AGENTD_EXIT_CODES.usage, AGENTD_EXIT_CODES.owned, AGENTD_EXIT_CODES.lost].map(({ code }) => code);
 
 /** The names of the units of a workspace: the usual one has the plain name. */
-export function unitNames(scope: Scope, root: string): { daemon: string; serve: string } {
+export function unitNames(
+  scope: Scope,
+  root: string,
+): { daemon: string; serve: string; channel: (name: string) => string } {
   const usual = scope === 'system' ? SYSTEM_WORKSPACE : join(homedir(), '.workspace');
   const hash = createHash('sha256').update(root).digest('hex').slice(0, 6);
   const readable = basename(root).replace(/[^A-Za-z0-9]+/g, '-');
   const name = root === usual ? 'agentd' : `agentd-${readable}-${hash}`;
-  return { daemon: name, serve: `${name}-serve` };
+  // No name of a workspace has a dot in it.
+  return { daemon: name, serve: `${name}-serve`, channel: (one) => `${name}.channel-${one}` };
 }
 
 /** The folder that the service manager reads. */
@@ -77,6 +83,10 @@ export function serviceFiles(plan: ServicePlan, env: NodeJS.ProcessEnv): Service
   return [
     file(names.daemon, daemon, { title: `agentd for ${plan.root}`, order: [], service: DAEMON_LINES }),
     ...(plan.port === undefined ? [] : [file(names.serve, serve, page)]),
+    ...plan.channels.map((name) => {
+      const words = [plan.node, plan.agentctl, '--workspace', plan.root, 'channel', 'run', name];
+      return file(names.channel(name), words, { ...page, title: `the channel ${name} of agentd for ${plan.root}` });
+    }),
   ];
 }
 

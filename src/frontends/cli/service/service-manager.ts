@@ -10,8 +10,8 @@ const run = promisify(execFile);
 /** A start waits until the daemon is ready. */
 const LIMIT_MS = 180_000;
 
-/** An installed service of a workspace. `file`: that of the daemon. */
-export type InstalledService = { scope: Scope; unit: string; file: string; serve: string | undefined };
+/** An installed service of a workspace. `file`: that of the daemon; `others`: the units of the page and of channels. */
+export type InstalledService = { scope: Scope; unit: string; file: string; others: readonly string[] };
 
 /** Between two starts, after a crash, a unit is neither up nor down. */
 export type UnitState = { isUp: boolean; isDown: boolean; text: string };
@@ -21,11 +21,13 @@ export function findService(root: string, env: NodeJS.ProcessEnv): InstalledServ
   const [dot, suffix] = process.platform === 'darwin' ? ['.plist', ''] : ['.service', '.service'];
   for (const scope of ['user', 'system'] as const) {
     const names = unitNames(scope, root);
-    const [file, serve] = [names.daemon, names.serve].map((name) => join(unitFolder(scope, env), name + dot));
-    if (file !== undefined && serve !== undefined && fs.existsSync(file)) {
-      const unit = names.daemon + suffix;
-      return { scope, unit, file, serve: fs.existsSync(serve) ? names.serve + suffix : undefined };
-    }
+    const folder = unitFolder(scope, env);
+    const file = join(folder, names.daemon + dot);
+    if (!fs.existsSync(file)) continue;
+    const all = fs.readdirSync(folder).flatMap((name) => (name.endsWith(dot) ? name.slice(0, -dot.length) : []));
+    const isOther = (name: string) => name === names.serve || name.startsWith(names.channel(''));
+    const others = all.filter(isOther).sort();
+    return { scope, unit: names.daemon + suffix, file, others: others.map((name) => name + suffix) };
   }
   return undefined;
 }
@@ -58,12 +60,14 @@ export async function installFiles(scope: Scope, files: readonly ServiceFile[]):
     await systemctl(scope, ['daemon-reload']);
     await systemctl(scope, ['enable', ...files.map(({ unit }) => unit)]);
   }
-  for (const { unit, path } of files) await controlService({ scope, unit, file: path, serve: undefined }, 'restart');
+  for (const { unit, path } of files) await controlService({ scope, unit, file: path, others: [] }, 'restart');
 }
 
-/** Stops the units and removes their files. */
-export async function removeFiles({ scope, unit, file, serve }: InstalledService): Promise<string[]> {
-  const units = serve === undefined ? [unit] : [serve, unit];
+/** Stops units of a service and removes their files. */
+export async function removeFiles(
+  { scope, file }: Pick<InstalledService, 'scope' | 'file'>,
+  units: readonly string[],
+): Promise<string[]> {
   const removed = units.map((name) => join(file, '..', process.platform === 'darwin' ? `${name}.plist` : name));
   if (process.platform === 'darwin')
     for (const name of units) await launchctl(['bootout', `${launchDomain(scope)}/${name}`]).catch(() => {});

@@ -1,0 +1,53 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { openClient } from '../../src/client/index.ts';
+import { openChannelFiles } from '../../src/client/sessions/channel-files.ts';
+import { ground, until } from '../support/daemon.ts';
+import { startFakeMatrix } from './fake-matrix.ts';
+
+test('channel run is a process: killed at once after each message, it takes and answers each once, and ends on SIGTERM', async () => {
+  const matrix = await startFakeMatrix();
+  const on = ground();
+  writeFileSync(join(on.root, 'script.json'), JSON.stringify([{ text: 'Done.', repeat: true }]));
+  on.config({ channels: { matrix: { type: 'matrix', token_env: 'M', server: matrix.url } } });
+  await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
+  const files = openChannelFiles(openClient(on.root).paths, 'matrix');
+  const code = await files.newCode({ id: '@ada:here', label: 'Ada' }, new Date());
+  await files.pair(code?.code ?? '', { name: 'ada', role: 'approve' }, new Date());
+
+  async function start(env: NodeJS.ProcessEnv = { M: 'syt' }) {
+    const words = [resolve('dist/agentctl.js'), '--workspace', on.root, 'channel', 'run', 'matrix'];
+    const child: ChildProcess = spawn(process.execPath, words, { env: { ...process.env, ...env }, stdio: 'pipe' });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    let out = '';
+    child.stdout?.on('data', (text) => {
+      out += text;
+    });
+    child.stderr?.on('data', (text) => {
+      out += text;
+    });
+    const ended = new Promise<number | null>((done) => child.once('exit', done));
+    await until(() => out !== '', 'a word of it');
+    return { child, ended, out: () => out };
+  }
+  const without = await start({ M: '' });
+  expect([await without.ended, without.out()]).toEqual([1, expect.stringContaining('in the variable M, got nothing')]);
+
+  let running = await start();
+  await until(() => files.readMark(), 'that it has begun');
+  for (let n = 1; n <= 5; n += 1) {
+    matrix.say('ada', { body: `message ${n}` });
+    running.child.kill('SIGKILL');
+    await running.ended;
+    running = await start();
+  }
+  await until(() => matrix.texts('ada').filter((text) => text === 'Done.').length >= 5, 'the replies');
+  const received = on.events('matrix=3a=21ada=3ahere').filter(({ type }) => type === 'message.received');
+  expect(received).toHaveLength(5);
+  running.child.kill('SIGTERM');
+  expect(await running.ended).toBe(0);
+  expect(matrix.texts('ada').filter((text) => text === 'Done.')).toHaveLength(5);
+  expect(await on.ctl('channel', 'status', 'matrix')).toContain('matrix: stopped');
+});
