@@ -13,7 +13,15 @@ const SHARED = 'zod';
  * Few need Playwright, which is large, and what reads and sends mail: those who want the browser tool or the mail channel install
  * them. `kerberos` is looked for by what speaks to a proxy that wants it, and is never here.
  */
-const KEPT = ['playwright-core', 'kerberos', 'imapflow', 'nodemailer', 'mailparser', 'chat', '@chat-adapter/state-memory'];
+const KEPT = [
+  'playwright-core',
+  'kerberos',
+  'imapflow',
+  'nodemailer',
+  'mailparser',
+  'chat',
+  '@chat-adapter/state-memory',
+];
 /** What the library keeps besides: its users pass its schemas to their own zod. */
 const KEPT_BY_LIBRARY = [...KEPT, SHARED];
 

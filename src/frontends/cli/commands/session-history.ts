@@ -4,7 +4,6 @@ import type { Client, StepExplanation } from '../../../client/index.ts';
 import { describeEvent } from '../../../client/inspect/describe-event.ts';
 import type { Event } from '../../../protocol/session/event.ts';
 import { defineCommand, JSON_OPTION, openSession, parseWholeNumber, SESSION_PREFIX_ARG } from '../common/command.ts';
-import { authorName } from '../common/conversation-lines.ts';
 import { noteWait } from '../common/send-and-wait.ts';
 import {
   colorize,
