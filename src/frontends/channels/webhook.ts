@@ -143,7 +143,9 @@ function parseOr(text: string): unknown {
 
 function reply(response: ServerResponse, status: number, why?: string): undefined {
   const body = JSON.stringify(why === undefined ? { ok: true } : { error: why });
-  if (!response.headersSent) response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+  // A connection that is kept would lead to a server that nobody reads any more.
+  const headers = { 'content-type': 'application/json', connection: 'close' };
+  if (!response.headersSent) response.writeHead(status, headers).end(body);
   return undefined;
 }
 
