@@ -12,7 +12,7 @@ import type { Schedules } from './actions/schedules.ts';
 import type { MessageProgress } from './actions/sent-messages.ts';
 import type { RebuiltFile } from './actions/session-admin.ts';
 import type { SettingsReport } from './actions/settings-edit.ts';
-import { type SessionHistory, sessionHistory } from './history/moments.ts';
+import { type SessionHistory, sessionHistory, streamEvents, streamFrom, streamUpdates } from './history/moments.ts';
 import type { OpenWorkFile, WorkFolder } from './history/work-folder.ts';
 import type { ApprovalRequest } from './inspect/approval-requests.ts';
 import type { SessionDetails } from './inspect/session-details.ts';
@@ -278,19 +278,6 @@ function inspection(paths: WorkspacePaths, folders: SessionFolders) {
     allApprovalRequests: async () =>
       (await import('./inspect/approval-requests.ts')).listAllApprovalRequests(folders.names().map(folders.get)),
   } satisfies Partial<Client>;
-}
-type KnownSession = ReturnType<SessionFolders['get']>;
-
-async function* streamEvents(session: KnownSession, options: FollowOptions): AsyncGenerator<LogLine> {
-  yield* (await import('./sessions/follow-log.ts')).followEvents(session, options);
-}
-
-async function* streamUpdates(session: KnownSession, options: ConversationOptions): AsyncGenerator<SessionUpdate> {
-  yield* (await import('./inspect/stream-session.ts')).watchSession(session, options);
-}
-
-async function* streamFrom(session: KnownSession, options: StreamOptions): AsyncGenerator<StreamUpdate> {
-  yield* (await import('./inspect/stream-session.ts')).streamSession(session, options);
 }
 
 export type { SentMessage } from './actions/messaging.ts';

@@ -1,6 +1,5 @@
 import { readFileSync, readlinkSync, statSync } from 'node:fs';
-import { dirname, resolve, sep } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { resolve } from 'node:path';
 import type { Argv } from 'yargs';
 import { nearestName } from '../base/strings.ts';
 import { errorCode, InvalidArgument, UserError } from '../base/user-error.ts';
@@ -205,22 +204,11 @@ export const packageVersion = (): string => versionAt(OWN_FOLDER).version;
 /** For people: the version, and of which commit and day the build is, as in `0.1.0 (1a2b3c4d5e, 2026-11-28)`. */
 export const versionWithCommit = (): string => versionAt(OWN_FOLDER).words;
 
-/** The same of the program of a process that began then; undefined if that cannot be told, or was replaced since. */
-export function versionOfProcess({ pid, at }: { pid: number; at: string }): string | undefined {
-  try {
-    const [, program = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-    if (statSync(program).ctimeMs > Date.parse(at)) return undefined;
-    return versionAt(pathToFileURL(resolve(dirname(program), '..') + sep)).words;
-  } catch {
-    return undefined;
-  }
-}
-
 /** The same place from `src/` and from `dist/`. */
 const OWN_FOLDER = new URL('../../', import.meta.url);
 
 /** Of the package in a folder. `words` has what `scripts/build.mjs` notes. */
-function versionAt(folder: URL): { version: string; words: string } {
+export function versionAt(folder: URL): { version: string; words: string } {
   const read = (path: string): unknown => JSON.parse(readFileSync(new URL(path, folder), 'utf8'));
   const own = read('package.json');
   const version = typeof own === 'object' && own !== null && 'version' in own ? String(own.version) : 'unknown';

@@ -1,13 +1,17 @@
 import { randomBytes } from 'node:crypto';
+import { mapGet } from '../base/collections.ts';
 import { errorText } from '../base/user-error.ts';
+import { openSessionFolders, readSession } from '../client/sessions/session-folders.ts';
 import { realClock } from '../daemon/host/clock.ts';
 import type { SessionLease } from '../daemon/host/session-host.ts';
 import type { SpendingBook } from '../daemon/host/spending.ts';
 import type { DaemonHooks } from '../daemon/serve-workspace.ts';
 import type { OpenedSession } from '../daemon/sessions/pool-state.ts';
-import type { RunGuarded, SessionPorts } from '../engine/ports/session-ports.ts';
+import type { RunGuarded, SessionPorts, Spending } from '../engine/ports/session-ports.ts';
 import { type Model, ModelError } from '../engine/ports/session-ports.ts';
 import type { Checkpoints, SessionStore } from '../engine/ports/store-ports.ts';
+import { scheduleOfMessage } from '../protocol/schedules/schedule.ts';
+import type { PeriodBudgets } from '../protocol/settings/budgets.ts';
 import type { CheckpointLimits } from '../protocol/settings/checkpoint-limits.ts';
 import type { Config } from '../protocol/settings/config.ts';
 import type { EffectiveModel } from '../protocol/settings/effective-settings.ts';
@@ -21,6 +25,7 @@ import {
   rootSessionOf,
   sessionPaths,
   type Workspace,
+  type WorkspacePaths,
 } from '../store/index.ts';
 import {
   type Browsers,
@@ -34,7 +39,6 @@ import type { LiveSettings } from './live-settings.ts';
 import type { SecretRedaction } from './redaction.ts';
 import { openOwnSchedules, openReminders } from './scheduled-sessions.ts';
 import { openSessionNotes, type SessionNotesOptions } from './session-notes.ts';
-import { openSessionSpending } from './session-spending.ts';
 
 type SessionDeps = {
   workspace: Workspace;
@@ -242,4 +246,45 @@ function buildModel(model: () => Model): Model {
   } catch (error) {
     throw new ModelError('rejected', errorText(error), { retry: false });
   }
+}
+
+type Origin = { id: string; from?: string | undefined };
+
+type SessionSpendingOptions = {
+  paths: WorkspacePaths;
+  book: SpendingBook;
+  /** The budgets in the `session.json` that applies. */
+  own: () => PeriodBudgets | undefined;
+  /** The configured model, for runs that name none. */
+  model: () => string | undefined;
+};
+
+/**
+ * The spending of one session. The calls of a child session count for the session at the top of its family, and for the
+ * sender of the message which that one works on.
+ */
+function openSessionSpending(name: string, { paths, book, own, model }: SessionSpendingOptions): Spending {
+  const root = rootSessionOf(name);
+  const folders = openSessionFolders(paths);
+
+  async function originOf(message: Origin): Promise<Origin> {
+    if (root === name) return message;
+    // Its own message is one of its parent's.
+    if (!folders.has(root)) return { id: message.id };
+    const { run, runEnd, messages } = await readSession(folders.get(root));
+    return mapGet(messages, (run ?? runEnd)?.message ?? '') ?? { id: message.id };
+  }
+
+  return {
+    async reserve({ tokens, cost, model: named, message }, signal) {
+      const { id, from } = await originOf(message);
+      const schedule = scheduleOfMessage(id);
+      const source = {
+        ...{ session: root, model: named || (model() ?? 'unknown') },
+        ...(from !== undefined && { sender: from }),
+        ...(schedule !== undefined && { schedule }),
+      };
+      return book.reserve({ tokens, cost, source, own: own() }, signal);
+    },
+  };
 }

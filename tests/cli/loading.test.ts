@@ -72,7 +72,7 @@ test('every file that a built program finds by its own place is there', () => {
     return Array.from(found, ([, path = '']) => fileURLToPath(new URL(path, pathToFileURL(file))));
   });
   expect(wanted.map((path) => path.split('/').at(-1) || path.split('/').at(-2))).toEqual(
-    expect.arrayContaining(['agentd.js', 'package.json', 'page-thread.mjs', 'schemas']),
+    expect.arrayContaining(['agentd.js', 'docs', 'page-thread.mjs', 'schemas']),
   );
   expect(wanted.filter((path) => !existsSync(path))).toEqual([]);
 });

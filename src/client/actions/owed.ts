@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { getOwn } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { SessionWait } from '../../core/session/waiting-for.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
@@ -117,7 +118,7 @@ function itemsOf(overview: SessionOverview, paths: SessionPaths, now: Date): Ite
     return items;
   }
   const { what, needs } = waits;
-  const kind = KINDS[what] ?? (needs === 'time' ? 'wait' : standing === 'paused' ? 'paused' : 'answer');
+  const kind = getOwn(KINDS, what) ?? (needs === 'time' ? 'wait' : standing === 'paused' ? 'paused' : 'answer');
   return [{ ...at, ...itemOf(waits), kind }, ...items];
 }
 

@@ -4,6 +4,8 @@ import type { ManifestHeader } from '../../store/checkpoints/manifest-file.ts';
 import { stagingName } from '../../store/fs/durable-write.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
 import type { Workspace } from '../../store/workspace/workspace.ts';
+import type { ConversationOptions, SessionUpdate, StreamOptions, StreamUpdate } from '../inspect/stream-session.ts';
+import type { FollowOptions, LogLine } from '../sessions/follow-log.ts';
 import { readSession, type SessionFolders } from '../sessions/session-folders.ts';
 import type { ImportedSession } from './import-sessions.ts';
 import type { CheckpointFiles, RestorePreview, WorkDiff } from './work-history.ts';
@@ -104,4 +106,21 @@ function checkpointReaders(workspace: WorkspacePaths, folders: SessionFolders): 
     previewUndo: async (key) => (await module()).previewUndo(await place(key)),
     previewRestore: async (key, moment, paths) => (await module()).previewRestore(await place(key), moment, paths),
   };
+}
+
+type KnownSession = ReturnType<SessionFolders['get']>;
+
+export async function* streamEvents(session: KnownSession, options: FollowOptions): AsyncGenerator<LogLine> {
+  yield* (await import('../sessions/follow-log.ts')).followEvents(session, options);
+}
+
+export async function* streamUpdates(
+  session: KnownSession,
+  options: ConversationOptions,
+): AsyncGenerator<SessionUpdate> {
+  yield* (await import('../inspect/stream-session.ts')).watchSession(session, options);
+}
+
+export async function* streamFrom(session: KnownSession, options: StreamOptions): AsyncGenerator<StreamUpdate> {
+  yield* (await import('../inspect/stream-session.ts')).streamSession(session, options);
 }

@@ -18,7 +18,7 @@ import { checkSettingsFile } from '../actions/settings-edit.ts';
 import { replayLog, sessionBeforeOldest } from '../sessions/replay.ts';
 import type { SessionFolders } from '../sessions/session-folders.ts';
 
-/** What a daemon of this version would find. `wrong`: it would not serve or use it. `change`: it would write it again. */
+/** What a daemon of this version would find. `wrong`: it would not serve or use it; `change`: it would write it. */
 export type RehearsalFinding = { file: string; is: 'wrong' | 'change' | 'note'; text: string };
 
 /** The first event of a session that an older release cannot read: `what` in it that does not know. */

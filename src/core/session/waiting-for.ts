@@ -1,3 +1,4 @@
+import { getOwn } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import { ModelFailureKind } from '../../protocol/session/log-entry.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
@@ -92,7 +93,7 @@ const OTHER_MODEL = ['restart', '--base-url', 'http://127.0.0.1:11434/v1', '--mo
 const MODEL_REMEDY = [['doctor', '--ask'], OTHER_MODEL];
 
 /** How to repair what made a model's call fail for good; none for what is no fault of the model's settings. */
-const REMEDIES: Partial<Record<string, string[][]>> = {
+const REMEDIES: Readonly<Record<string, string[][]>> = {
   unconfigured: [OTHER_MODEL],
   // The daemon reads keys where it is started.
   rejected: [['doctor', '--ask'], ['restart']],
@@ -104,7 +105,7 @@ export const needsRepair = (reason: string | undefined): boolean => remedyOf(rea
 
 function remedyOf(reason: string | undefined): string[][] {
   const kind = ModelFailureKind.safeParse(reason).data;
-  return (kind && REMEDIES[kind]) ?? [];
+  return (kind && getOwn(REMEDIES, kind)) ?? [];
 }
 
 function waitAtRest(session: Session, name: string): SessionWait | null {

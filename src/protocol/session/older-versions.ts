@@ -7,7 +7,7 @@ import type { Event } from './event.ts';
  */
 type Unknown = { types: readonly string[]; values: Readonly<Record<string, readonly string[]>> };
 
-/** By release, newest first. A new type or value is added to each; `tests/golden/` compares the types with its files. */
+/** By release, newest first. A new type or value is added to each; a test compares the types with `tests/golden/`. */
 export const UNKNOWN_TO_OLDER: Readonly<Record<string, Unknown>> = {
   '0.1.0': {
     types: [
@@ -35,7 +35,7 @@ export const [OLDER_RELEASE = ''] = Object.keys(UNKNOWN_TO_OLDER);
 /** The fields in which such a value may be deeper in an event. */
 const DEEPER = ['step', 'steps', 'changes', 'options'];
 
-/** What in an event that release does not know, such as `work.saved` or `step.completed by "text"`; undefined if it can read it. */
+/** What in an event that release does not know, such as `work.saved`; undefined if it can read it. */
 export function unknownTo(release: string, event: Event): string | undefined {
   const { types = [], values = {} } = getOwn(UNKNOWN_TO_OLDER, release) ?? {};
   if (types.includes(event.type)) return event.type;

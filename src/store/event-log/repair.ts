@@ -189,7 +189,7 @@ export async function acceptSoundPart(paths: SessionPaths, part: SoundPart, file
     else await copySegment(file, staged, part.offset).finally(() => fs.closeSync(file));
     for (const folder of [aside, join(aside, 'events')]) if (statIfExists(folder)) await syncFolder(folder);
     wrapDiskErrors('replace', paths.events, () => fs.renameSync(staged, paths.events));
-    // A segment that was begun in a cluster has its number from its beginning, and would count in place of the new file.
+    // A segment of a cluster has its number from its beginning, and would count in place of the new file.
     for (const path of replaced) wrapDiskErrors('remove', path, () => fs.rmSync(path));
   } finally {
     fs.rmSync(staged, { force: true });

@@ -1,10 +1,12 @@
-import { resolve } from 'node:path';
+import { readFileSync, statSync } from 'node:fs';
+import { dirname, resolve, sep } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { firstFew, formatLocalTime } from '../../../base/strings.ts';
 import { UserError } from '../../../base/user-error.ts';
 import type { Rehearsal } from '../../../client/upkeep/rehearse-upgrade.ts';
 import type { LogRepair } from '../../../client/upkeep/repair-log.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
-import { parsePlainDaemonLine, readDaemonFlags, versionOfProcess, versionWithCommit } from '../../command-line.ts';
+import { parsePlainDaemonLine, readDaemonFlags, versionAt, versionWithCommit } from '../../command-line.ts';
 import { restartDaemon } from '../commands/daemon-lifecycle.ts';
 import {
   defineCommand,
@@ -50,6 +52,17 @@ export const upgrade = defineCommand({
     return 'ok';
   },
 });
+
+/** What runs as a process, as `versionWithCommit`; undefined if that cannot be told, or was replaced since it began. */
+function versionOfProcess({ pid, at }: { pid: number; at: string }): string | undefined {
+  try {
+    const [, program = ''] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    if (statSync(program).ctimeMs > Date.parse(at)) return undefined;
+    return versionAt(pathToFileURL(resolve(dirname(program), '..') + sep)).words;
+  } catch {
+    return undefined;
+  }
+}
 
 const MARKS = { wrong: '✗', change: '~', note: '·' } as const;
 /** Files of one kind that are named. */
