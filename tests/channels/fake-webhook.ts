@@ -67,6 +67,9 @@ export async function startFakeProgram() {
       queue.push(message);
       void flush();
     },
+    async delivered() {
+      while (queue.length > 0 && !isOver) await new Promise((done) => setTimeout(done, 20));
+    },
     texts: (person: string) => all(person).flatMap((one) => (one.edits || one.file ? [] : [one.text])),
     files: (person: string) =>
       all(person).flatMap(({ file }) =>

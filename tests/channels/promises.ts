@@ -23,6 +23,8 @@ export type FakeService = {
   files(person: string): SentFile[];
   /** Presses the n-th button of the newest message that has some, from 1; left out where numbers are typed. */
   press?(person: string, n: number): void;
+  /** What was written has reached the channel; left out where it is there at once. */
+  delivered?(): Promise<void>;
   /** Nothing works; or it does again. */
   setDown(isDown: boolean): void;
 };
@@ -62,6 +64,7 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
     service.write('eve', 'run rm');
     service.write('eve', 'hello?');
     const [text = ''] = await until(() => service.texts('eve').length > 0 && service.texts('eve'), 'the code');
+    await service.delivered?.();
     const [, code = ''] = /channel pair \w+ (\w{8})/.exec(text) ?? [];
     await on.ctl('channel', 'pair', type, code, '--as', 'eve');
     service.write('eve', 'hello');

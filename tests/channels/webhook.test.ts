@@ -21,6 +21,7 @@ promises('webhook', async () => {
     },
     texts: program.texts,
     files: program.files,
+    delivered: program.delivered,
     setDown(isDown) {
       program.state.down = isDown;
     },

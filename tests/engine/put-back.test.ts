@@ -50,14 +50,14 @@ test.each([false, true])(
   },
 );
 
-test('put back while its message is still at work, it is refused with the reason', async () => {
+test('renamed while its message is still at work, it is answered under both names, and runs once', async () => {
   const it = await rig({ script: () => ({ hold: true, next: () => ({ text: 'one' }) }) });
   await dropped(it, '1.md', 'hello');
   await putBack(it, '1.md', 'again.md');
   it.release();
   await it.pass(300);
   expect(it.reply('1.md')).toContain('one');
-  expect(it.reply('again.md')).toMatch(/status: rejected[\s\S]*outbox\/1.md/);
+  expect(it.reply('again.md')).toMatch(/status: joined[\s\S]*outbox\/1.md/);
   expect(count(it, 'run.started')).toBe(1);
 });
 

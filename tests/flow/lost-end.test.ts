@@ -56,6 +56,7 @@ test.each<[string, 'SIGTERM' | 'SIGKILL', Damage]>([
     expect(await on.file('demo', 'outbox/2.md')).toContain(kept);
     expect(await on.ctl('show', 'demo')).toContain(kept);
     expect(daemon.stderr()).toContain(kept);
+    await until(() => on.status()?.trouble.sessions.length === 0, 'the session to be served');
     expect(await on.ctl('repair', 'demo', '--yes')).toContain('there is nothing to repair');
   },
   60_000,

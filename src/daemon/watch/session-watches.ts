@@ -166,7 +166,14 @@ function checkInbox(it: WatchState, name: string, known: WatchedSession): void {
   }
 }
 
-const isTaken = (path: string): boolean => fs.lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+/** The inbox may be a file, which is reported elsewhere. */
+function isTaken(path: string): boolean {
+  try {
+    return fs.lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch {
+    return false;
+  }
+}
 
 function pollUnreadable({ sessions, polled, handlers, clock }: WatchState, name: string): void {
   if (!sessions.has(name)) {

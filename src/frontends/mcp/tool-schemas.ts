@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { Plan, StepCheck } from '../../protocol/session/plan.ts';
 import { StepText } from '../../protocol/session/plan-edit.ts';
 import { Reply, ReplyStatus, SESSION_STANDINGS, UserQuestion } from '../../protocol/session/reply.ts';
+import { WaitShown } from '../../protocol/workspace/owed-file.ts';
 
 /** Clients give up after 60 s, so no call takes longer than this. */
 export const MAX_WAIT_S = 50;
@@ -61,6 +62,7 @@ export const SessionList = z.object({
       settings: z.string().nullable().describe('Why its settings are invalid.'),
       plan_problem: PlanProblem,
       unserved: Unserved,
+      waits: WaitShown.nullable().describe('What it waits for, and what answers it.'),
     }),
   ),
   left_out: z.int().min(0).describe('Sessions beyond `limit`: those that changed longest ago.'),

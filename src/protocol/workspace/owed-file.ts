@@ -38,3 +38,13 @@ export const OwedFile = z.strictObject({
   items: z.array(OwedItem),
 });
 export type OwedFile = z.infer<typeof OwedFile>;
+
+/** What a session waits for, as lists of sessions show it. */
+export const WaitShown = z.object({
+  what: z.string().describe('In a word, such as "approval", "limit", "model" or "disk".'),
+  needs: z.enum(['repair', 'person', 'time']).describe('"time": it goes on by itself.'),
+  why: z.string(),
+  until: z.string().nullable().describe('When it goes on by itself, ISO 8601, UTC.'),
+  say: z.array(z.string()).describe('Messages that answer it, word for word; "…" stands for words of your own.'),
+  commands: z.array(z.array(z.string())).describe('Commands that help, as words behind agentctl.'),
+});

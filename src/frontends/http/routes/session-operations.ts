@@ -4,6 +4,7 @@ import { formatUtcTime } from '../../../base/strings.ts';
 import type { Event } from '../../../protocol/session/event.ts';
 import { Plan } from '../../../protocol/session/plan.ts';
 import { SESSION_STANDINGS } from '../../../protocol/session/reply.ts';
+import { WaitShown } from '../../../protocol/workspace/owed-file.ts';
 import { defineOperation, FileName, type HttpOperation, InSession, jsonAnswer, WorkPath } from '../common/operation.ts';
 
 const SessionLine = z.looseObject({
@@ -14,17 +15,7 @@ const SessionLine = z.looseObject({
   changed: z.string().nullable().describe('ISO 8601, UTC.'),
   inbox: z.int().describe('Messages in the inbox.'),
   unserved: z.string().nullable().describe('Why its messages are not taken.'),
-  waits: z
-    .object({
-      what: z.string().describe('In a word, such as "approval", "limit", "model" or "disk".'),
-      needs: z.enum(['repair', 'person', 'time']).describe('"time": it goes on by itself.'),
-      why: z.string(),
-      until: z.string().nullable().describe('When it goes on by itself, ISO 8601, UTC.'),
-      say: z.array(z.string()).describe('Messages that answer it, word for word; "…" stands for words of your own.'),
-      commands: z.array(z.array(z.string())).describe('Commands that help, as words behind agentctl.'),
-    })
-    .nullable()
-    .describe('What it waits for, and what answers it.'),
+  waits: WaitShown.nullable().describe('What it waits for, and what answers it.'),
 });
 
 /** In a list only a plan that is not over is looked at. */
