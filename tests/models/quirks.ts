@@ -381,7 +381,7 @@ const faults: Quirk[] = [
   {
     name: "a key that LiteLLM's proxy does not know",
     sent: refused(400, { message: 'No connected db.', type: 'no_db_connection', code: '400' }),
-    is: { fault: 'rejected', says: /No key was sent: set|The key that was sent/ },
+    is: { fault: 'rejected', says: /No key was sent[.:]|The key that was sent/ },
   },
   {
     name: 'too little credit for the length of an answer',
