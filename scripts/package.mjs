@@ -19,6 +19,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { gzipSync } from 'node:zlib';
 
 const NODE_MAJOR = 22;
 const OUT = resolve('packages');
@@ -34,11 +35,6 @@ const run = (program, ...words) =>
 const scratch = mkdtempSync(join(tmpdir(), 'agentd-package-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
 mkdirSync(OUT, { recursive: true });
-
-const STEPS = { deb: () => buildDeb(), oci: buildImage, check };
-const step = STEPS[process.argv[2]];
-if (!step) throw new Error(`Expected one of ${Object.keys(STEPS).join(', ')}, got: ${process.argv[2] ?? 'nothing'}`);
-step();
 
 /** The programs, their packages and Node, below a folder that becomes `/`. */
 function layOut(root) {
@@ -100,6 +96,9 @@ function buildDeb(of = version) {
     'usr/share/doc/agentd/copyright',
     readFileSync('LICENSE', 'utf8') + readFileSync('dist/THIRD-PARTY-NOTICES.txt', 'utf8'),
   );
+  put('usr/share/doc/agentd/changelog.gz', gzipSync(readFileSync('CHANGELOG.md'), { level: 9 }));
+  // The project has no host of its own yet.
+  put('usr/share/lintian/overrides/agentd', 'agentd: bogus-mail-host *\n');
   cpSync('docs/server.md', join(root, 'usr/share/doc/agentd/server.md'));
   put(
     'DEBIAN/control',
@@ -112,7 +111,7 @@ Recommends: bubblewrap, git
 Section: admin
 Priority: optional
 Description: session agent daemon that works on files
- ${description}
+ ${description.replace(/(.{1,76})(?:\s+|$)/g, '$1\n ').trim()}
 `,
   );
   script(
@@ -135,7 +134,7 @@ systemctl disable --now agentd.service`,
     `[ "$1" = purge ] || exit 0
 echo "The sessions and their files stay in ${HOME}; remove that folder if nobody needs them."`,
   );
-  run('dpkg-deb', '--root-owner-group', '--build', root, deb(of));
+  run('dpkg-deb', '-Zgzip', '--root-owner-group', '--build', root, deb(of));
   console.log(deb(of));
 }
 
@@ -235,3 +234,8 @@ function example(sh) {
   const said = sh(`agentctl ${at} send demo '1. Count: \`echo 1 2 3 | wc -w\`' --wait; agentctl ${at} stop`);
   if (!said.includes('All 1 steps are done') && !said.includes('Count: `3`')) throw new Error(said);
 }
+
+const STEPS = { deb: () => buildDeb(), oci: buildImage, check };
+const step = STEPS[process.argv[2]];
+if (!step) throw new Error(`Expected one of ${Object.keys(STEPS).join(', ')}, got: ${process.argv[2] ?? 'nothing'}`);
+step();
