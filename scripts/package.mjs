@@ -33,7 +33,11 @@ const image = join(OUT, `agentd-${version}.oci.tar`);
 const run = (program, ...words) =>
   execFileSync(program, words, { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
 const scratch = mkdtempSync(join(tmpdir(), 'agentd-package-'));
-process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
+/** Undone at the end, the last first. */
+const undo = [() => rmSync(scratch, { recursive: true, force: true })];
+process.on('exit', () => {
+  for (const one of undo.toReversed()) one();
+});
 mkdirSync(OUT, { recursive: true });
 
 /** The programs, their packages and Node, below a folder that becomes `/`. */
@@ -185,6 +189,7 @@ function buildImage() {
 function check() {
   const root = join(scratch, 'root');
   emptyRoot(root, ['adduser']);
+  mountProc(root);
   const inside = (...words) => run('chroot', root, ...words);
   const next = `${version}+1`;
   buildDeb(next);
@@ -214,6 +219,7 @@ function check() {
   const { config } = JSON.parse(run('skopeo', 'inspect', '--config', `oci:${layout}:it`));
   if (config.User !== 'agentd' || config.Entrypoint[0] !== '/usr/bin/tini') throw new Error(JSON.stringify(config));
   run('umoci', 'unpack', '--image', `${layout}:it`, join(scratch, 'run'));
+  mountProc(join(scratch, 'run/rootfs'));
   example((line) =>
     run(
       'chroot',
@@ -225,6 +231,12 @@ function check() {
     ),
   );
   console.log('The image: unpacked, ran the example of README as its user.');
+}
+
+/** What a container or a machine has, and an empty root does not: commands are watched through it. */
+function mountProc(root) {
+  run('mount', '-t', 'proc', 'proc', join(root, 'proc'));
+  undo.push(() => run('umount', '-l', join(root, 'proc')));
 }
 
 function example(sh) {
