@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000;
 /** What a reply needs of the thread it belongs to. */
 const Thread = z.object({ to: z.string(), subject: z.string(), root: z.string(), last: z.string() });
 type Thread = z.infer<typeof Thread>;
-/** `at`: when the last mail came, by which it is found should the server have numbered all anew. */
+/** `at`: when the last mail came, for finding it if the server numbers its mails again. */
 const Mark = z.object({ validity: z.string(), uid: z.number(), at: z.iso.datetime() });
 
 export type EmailOptions = MailSide & {
@@ -132,8 +132,8 @@ async function mailsAfter(box: ImapFlow, uid: number): Promise<number[]> {
 }
 
 /**
- * Where reading begins. What came before the channel first ran is not for it; after the server has numbered all anew,
- * the mails of the last day are read again, and those that are known are recognised.
+ * Where reading begins. What came before the channel first ran is not for it; after the server has numbered its mails
+ * again, those of the last day are read again, and those that are known are recognised.
  */
 async function beginAt(
   box: ImapFlow,
