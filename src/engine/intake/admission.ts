@@ -14,8 +14,14 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { DroppedFile, SessionStore } from '../ports/store-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { spillToBlob } from '../state/session-log.ts';
-import { editOrderEvent, planTimedOrder, resolveTemplate } from './message-orders.ts';
-import { dataFlagOf, isSenderKnown, optionsFault } from './sender-rules.ts';
+import {
+  dataFlagOf,
+  editOrderEvent,
+  isSenderKnown,
+  optionsFault,
+  planTimedOrder,
+  resolveTemplate,
+} from './message-orders.ts';
 
 /** Longest message kept inline in a log line, in code points. */
 const MAX_INLINE_CHARS = 64_000;
@@ -26,9 +32,6 @@ const BATCH_SIZE = 64;
 const MAX_UNANSWERED = 256;
 /** This many more may be commands and clear stops, which are handled first. */
 const MAX_URGENT = 64;
-
-/** The rules as they were last read, and a way to read them again. */
-type CurrentRules = { rules: Rules; readRules: () => Promise<Rules> };
 
 /**
  * Whether to check again soon: `pending`, something is not ready yet; `more`, more is ready than fits in one round;
@@ -52,14 +55,14 @@ const countUnanswered = ({ unanswered, unpublishedReplies }: Session): number =>
 export async function admitMessages(
   store: SessionStore,
   sessionLog: SessionLog,
-  { isFull, room, ...settings }: { isFull: boolean; room: boolean } & CurrentRules,
+  { isFull, room, readRules }: { isFull: boolean; room: boolean; readRules: () => Promise<Rules> },
 ): Promise<AdmissionResult> {
   if (!room) {
-    const { pending } = await admitBatch(store, sessionLog, true, settings, stopsWork);
+    const { pending } = await admitBatch(store, sessionLog, true, readRules, stopsWork);
     return { pending, more: false, isFull };
   }
   for (let full = isFull && !canAdmitBatch(sessionLog.session); ; ) {
-    const { pending, more, areSendersKnown } = await admitBatch(store, sessionLog, full, settings);
+    const { pending, more, areSendersKnown } = await admitBatch(store, sessionLog, full, readRules);
     full ||= countUnanswered(sessionLog.session) > MAX_UNANSWERED - BATCH_SIZE;
     if (!areSendersKnown) return { pending, more: false, isFull };
     // Messages found together while no run is active are separate tasks: a run started in between would absorb them.
@@ -71,10 +74,10 @@ async function admitBatch(
   store: SessionStore,
   sessionLog: SessionLog,
   full: boolean,
-  { rules, readRules }: CurrentRules,
+  readRules: () => Promise<Rules>,
   goesAhead: typeof overtakesQueue = overtakesQueue,
 ): Promise<{ pending: boolean; more: boolean; areSendersKnown: boolean }> {
-  let current = rules;
+  let current = await readRules();
   const mayGoAhead = countUnanswered(sessionLog.session) < MAX_UNANSWERED + MAX_URGENT;
   const { drops, pending, more } = await store.inbox.listReady({
     max: full ? 0 : BATCH_SIZE,

@@ -24,7 +24,7 @@ export type Intake = {
    * Logs what is ready: messages, replies of child sessions, answers to approvals, edits of `plan.json`. Returns
    * whether something is not ready yet and should be checked again soon.
    */
-  take(rules: Rules, readRules: () => Promise<Rules>): Promise<{ isPending: boolean }>;
+  take(readRules: () => Promise<Rules>): Promise<{ isPending: boolean }>;
 };
 
 export function openIntake(
@@ -50,16 +50,13 @@ export function openIntake(
     get isCaughtUp() {
       return isCaughtUp;
     },
-    async take(rules, readRules) {
+    async take(readRules) {
       isDue = false;
       // Messages not taken now stay in the inbox; the daemon wakes every such session when there is room again.
       const room = ports.diskCapacity() === 'ok';
       const { plan } = sessionLog.session;
-      const { pending, more, ...admitted } = await admitMessages(ports.store, sessionLog, {
-        isFull: isInboxFull,
-        room,
-        ...{ rules, readRules },
-      });
+      const given = { isFull: isInboxFull, room, readRules };
+      const { pending, more, ...admitted } = await admitMessages(ports.store, sessionLog, given);
       isInboxFull = admitted.isFull;
       if (sessionLog.session.plan !== plan) planSync.scheduleWrite();
       await recordChildReplies(ports, sessionLog);

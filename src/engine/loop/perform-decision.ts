@@ -178,7 +178,8 @@ async function writePlanIfDue({ planSync, ports }: SessionLoop): Promise<void> {
 /** Takes in what is ready and answers what can be answered during a call. */
 async function answerDuringCall(loop: SessionLoop): Promise<void> {
   const { sessionLog } = loop;
-  const rules = await takeIn(loop, await loop.readRules());
+  await takeIn(loop);
+  const rules = await loop.readRules();
   const next = () => sessionLog.runGuarded('deciding', () => decideDuringCall(sessionLog.session, rules));
   for (let decision = next(); decision; decision = next()) {
     if (decision.do === 'record') {

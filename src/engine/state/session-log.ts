@@ -1,6 +1,5 @@
 import { truncateMiddle } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
-import { findReplyAttachments } from '../../core/messages/replies.ts';
 import { reduceEvent } from '../../core/reducers/reduce-event.ts';
 import { pendingWorkOf } from '../../core/session/session-queries.ts';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
@@ -9,7 +8,7 @@ import type { Event, EventBody } from '../../protocol/session/event.ts';
 import { LOG_START, type LogPosition, type StoredText } from '../../protocol/session/log-entry.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { RunGuarded, SessionPorts } from '../ports/session-ports.ts';
-import type { Blobs, EventLog, PendingWork, SessionStore, Snapshots } from '../ports/store-ports.ts';
+import type { Blobs, EventLog, PendingWork, Snapshots } from '../ports/store-ports.ts';
 
 /** Plan versions kept in memory, to know what a hand edit started from. */
 const MAX_PLAN_VERSIONS = 64;
@@ -210,19 +209,4 @@ export async function spillToBlob(text: string, max: number, blobs: Blobs): Prom
   if (chars <= max) return { text };
   const blob = await blobs.put(text);
   return { blob, head: truncateMiddle(text, max, `read_file "blob:${blob}"`), chars };
-}
-
-/** The most files attached to one reply. */
-const MAX_REPLY_FILES = 20;
-
-/** Logs the end of a run with the files its reply offers, as they exist now: the reply is made from that alone. */
-export async function attachOfferedFiles(
-  store: SessionStore,
-  session: Session,
-  events: EventBody[],
-): Promise<EventBody[]> {
-  const runEnd = events.find((event) => event.type === 'run.ended');
-  if (!runEnd || !session.run) return events;
-  const files = await store.files(findReplyAttachments(session, runEnd.text), MAX_REPLY_FILES);
-  return files.length === 0 ? events : events.map((event) => (event === runEnd ? { ...runEnd, files } : event));
 }
