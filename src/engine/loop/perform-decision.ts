@@ -219,6 +219,7 @@ export async function publishReply(loop: SessionLoop, message: string, rules: Ru
   await loop.approvalSync.writeFiles();
   await sessionLog.sync();
   await ports.store.outbox.publish(reply.id, formatReplyFile(reply));
+  ports.hooks?.onReply();
   const idle = willBeIdle(loop, message, rules);
   const planBehind = loop.planSync.isBehind() && { plan_behind: true as const };
   await sessionLog.record([{ type: 'reply.published', message, idle, ...planBehind }]);

@@ -64,14 +64,15 @@ export type SessionLoop = {
 export async function openSessionLoop(given: SessionPorts, rules: () => Promise<Rules>): Promise<SessionLoop> {
   const { store, clock } = given;
   const { name, eventLog, snapshots } = store;
-  const sessionLog = await openSessionLog(name, eventLog, snapshots, given.createNonce, given.runGuarded);
+  const { createNonce, runGuarded, hooks } = given;
+  const sessionLog = await openSessionLog(name, eventLog, snapshots, createNonce, runGuarded, hooks?.checkOwner);
   const ports: SessionPorts = {
     ...given,
     log: (level, text) => given.log(level, text, subjectOf(sessionLog.session)),
   };
   const signal = createWakeSignal();
   const planSync = openPlanSync(store.plan, sessionLog, clock, signal.ring);
-  const approvalSync = openApprovalSync(store.approvals, sessionLog, (text) => ports.log('warn', text));
+  const approvalSync = openApprovalSync(ports, sessionLog);
   const intake = openIntake(ports, sessionLog, planSync, approvalSync);
   const wake = (): void => {
     intake.request();
