@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import { findJsonFault } from '../../src/base/json.ts';
 import type { Permissions } from '../../src/protocol/settings/permissions.ts';
 import {
   ASK_USER_TOOL,
@@ -8,7 +9,6 @@ import {
   parseOwnArgs,
   SPAWN_TOOL,
 } from '../../src/protocol/tool-calls/own-tools.ts';
-import { findJsonFault } from '../../src/protocol/tool-calls/tool-args.ts';
 import { TOOL_NAMES } from '../../src/protocol/tool-calls/tool-names.ts';
 import { openSkillStore } from '../../src/store/index.ts';
 import type { DynamicTools } from '../../src/tools/common/define-tool.ts';
