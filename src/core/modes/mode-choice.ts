@@ -27,6 +27,7 @@ const MODE_OF_WORK = {
  */
 export const auto: ModePolicy = {
   ...linear,
+  about: { use: 'letting agentd choose', workers: 'as the mode it chooses' },
   startsWithWork: false,
   declaredSteps: () => [],
   nextAction({ run }) {

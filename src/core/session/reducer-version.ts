@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '0a741037b6d1c1b6';
+export const REDUCER_VERSION = 'c620ccfb87042597';
