@@ -23,13 +23,8 @@ test('status lists what is owed and not happening, with the command that helps, 
   for (const name of ['limited', 'asks']) fs.rmSync(paths(name).inbox, { recursive: true });
   const run = [opened, received('1.md'), started('1.md')];
   await record(paths('limited'), [...run, limited]);
-  const ended = {
-    message: '1.md',
-    status: 'waiting',
-    reason: 'question',
-    text: 'Which one?',
-    spent: { iterations: 1, tokens: 1, cost: null },
-  };
+  const spent = { iterations: 1, tokens: 1, cost: null };
+  const ended = { message: '1.md', status: 'waiting', reason: 'question', text: 'Which one?', spent };
   await record(paths('asks'), [...run, { type: 'run.ended', ...ended } as EventBody]);
   const due = '2026-11-28T07:00:00.000Z';
   at.write('schedules/news.json', JSON.stringify({ version: 1, every: '1h', session: 'news', text: 'x' }));
