@@ -45,3 +45,25 @@ test('a copy that keeps its time and gets the inode of the one before is a messa
   if (inodes.size === 5) it.skip('this file system gave no inode out again');
   await server.close();
 });
+
+test('a session that is copied into the workspace is left alone until the copy is whole, then its message is answered', async () => {
+  const { on, flags, server } = await counting();
+  const first = await on.start(flags);
+  on.sh('demo', 'mkdir inbox && echo hello > inbox/1.md');
+  await on.file('demo', 'outbox/1.md');
+  first.process.kill('SIGTERM');
+  await first.ended;
+  on.sh('demo', 'echo again > inbox/2.md && mkdir -p work/many && cp -r . ../../backup');
+  on.sh('demo', 'rm inbox/2.md');
+  await on.serve(flags);
+  // As a slow `cp -r` does: a folder at a time, which must not be there yet.
+  for (const part of ['events.jsonl', 'outbox', 'inbox', 'work', 'blobs', 'done', 'plans', 'rejected', 'tools']) {
+    on.sh(
+      'copy',
+      part === 'events.jsonl' ? `cp ../../backup/${part} .` : `mkdir ${part} && cp -r ../../backup/${part} .`,
+    );
+    await new Promise((done) => setTimeout(done, 200));
+  }
+  expect(await on.file('copy', 'outbox/2.md')).toContain('answer 2');
+  await server.close();
+}, 60_000);
