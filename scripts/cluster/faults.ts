@@ -1,17 +1,30 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ms } from '../bench/numbers.ts';
-import { type Cluster, ownerOf, type Part, until } from './cluster.ts';
-import type { Ledger } from './ledger.ts';
+import { type Cluster, ownerOf, type Part, type Surroundings, startCluster, until } from './cluster.ts';
+import { type Ledger, openLedger } from './ledger.ts';
 
 export type Trial = { root: string; cluster: Cluster; ledger: Ledger };
 
 const COMMANDS = 6;
 /** A world of its own for a worker, in which it sees other mounts. */
 const OWN_MOUNTS = ['unshare', '-m', '--propagation', 'private'];
+/** How late a file system may be, in s. */
+const LATE_S = 3;
 let tasks = 0;
+
+/** A cluster in a workspace of its own below `base`, and its sessions' ledger. `nodes`: of the engine. */
+export async function openTrial(base: string, workers: number, nodes = 1): Promise<Trial> {
+  const root = join(base, 'w');
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  const settings = { version: 1, sandbox: 'none', disk: { min_free_mb: 1, reserve_mb: 1 } };
+  writeFileSync(join(root, 'agentd.json'), JSON.stringify(settings));
+  const ledger = await openLedger(root, join(base, 'ledger'));
+  const flags = ['--base-url', ledger.url, '--model', 'm', '--log-level', 'info'];
+  return { root, ledger, cluster: await startCluster({ root, folder: join(base, 'parts'), flags, workers, nodes }) };
+}
 
 /** A session that has begun its work, the worker that has it, and that worker's place. */
 async function atWork({ cluster, ledger }: Trial, kind: string) {
@@ -63,7 +76,7 @@ async function odd(
   return `8 of 8 sessions ended, ${served} of them at that worker${said ? `; it said:${said.split('takes no sessions:')[1]}` : ''}`;
 }
 
-async function restart(cluster: Cluster, place: number, surroundings?: object): Promise<void> {
+async function restart(cluster: Cluster, place: number, surroundings?: Surroundings): Promise<void> {
   const worker = cluster.workers[place];
   worker?.signal('SIGKILL');
   await worker?.ended;
@@ -135,6 +148,42 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
     await trial.ledger.ended([name]);
     return `${seen}; then it woke up, and nothing it did counted`;
   },
+  /** The packets between one worker and engine and balancer are dropped; the worker still has its files and its model. */
+  async partition(trial) {
+    const { name, folder, worker, place } = await atWork(trial, 'partition');
+    const port = trial.cluster.ports.workers[place] ?? 0;
+    const rules = (how: string) => {
+      for (const end of ['--dport', '--sport'])
+        run('iptables', how, 'INPUT', '-p', 'tcp', end, `${port}:${port + 1}`, '-j', 'DROP');
+    };
+    rules('-A');
+    const seen = await passedOn(folder, worker);
+    await trial.ledger.ended([name]);
+    rules('-D');
+    await until(() => worker.printed().includes('took the session over'), 'the lost worker to notice');
+    return `${seen}; the lost one saw its claim and stopped`;
+  },
+  /** Each worker mounts the workspace through a file system that shows names and sizes up to 3 s late. */
+  async 'late files'(trial) {
+    const { cluster, ledger, root } = trial;
+    const late = `attr_timeout=${LATE_S},entry_timeout=${LATE_S},negative_timeout=${LATE_S},nonempty`;
+    const inside = `bindfs -o ${late} ${root} ${root} && cd / && exec "$0" "$@"`;
+    run('bindfs', '--version');
+    for (const place of cluster.workers.keys())
+      await restart(cluster, place, {
+        wrap: [...OWN_MOUNTS, 'sh', '-c', inside],
+        words: ['--files-late', `${LATE_S}`],
+      });
+    const names = Array.from({ length: 8 }, (_, n) => `late-${tasks++}-${n}`);
+    for (const name of names) ledger.task(name, 3, 0.5);
+    const { folder, worker, name } = await atWork(trial, 'late');
+    worker.signal('SIGSTOP');
+    const seen = await passedOn(folder, worker);
+    worker.signal('SIGCONT');
+    await ledger.ended([...names, name]);
+    for (const place of cluster.workers.keys()) await restart(cluster, place);
+    return `frozen: ${seen}; 9 of 9 sessions ended`;
+  },
   /** Workers of different machines: a lost one's command is awaited by its heartbeat, and nothing runs twice. */
   async 'other host'(trial) {
     const { cluster, ledger } = trial;
@@ -204,14 +253,40 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
     return seen.join('; ');
   },
   async 'engine down'({ cluster, ledger }) {
-    cluster.engine.signal('SIGKILL');
-    await cluster.engine.ended;
+    cluster.engines[0]?.signal('SIGKILL');
+    await cluster.engines[0]?.ended;
     const name = `engine-${tasks++}`;
     ledger.task(name, 2);
     await until(() => cluster.gateway.printed().includes('does not take wakes'), 'the gateway to say so');
-    cluster.engine = await cluster.startEngine();
+    await cluster.startEngine();
     await ledger.ended([name]);
     return 'the gateway said so and kept the message; it was answered once the engine was back';
+  },
+  /** An engine of three nodes: each is killed in turn, while sessions are at work and others begin. */
+  async 'engine node'({ root }) {
+    const base = join(root, '..', 'three');
+    const own = await openTrial(base, 2, 3);
+    const seen: string[] = [];
+    try {
+      for (const n of own.cluster.engines.keys()) {
+        const { name } = await atWork(own, 'node');
+        const names = Array.from({ length: 6 }, (_, place) => `new-${tasks++}-${place}`);
+        own.cluster.engines[n]?.signal('SIGKILL');
+        const killed = performance.now();
+        const first = names.map((one) => own.ledger.nextRequest(one));
+        for (const one of names) own.ledger.task(one, 2);
+        const asked = await Promise.all(first);
+        await own.ledger.ended([name, ...names]);
+        seen.push(ms(Math.max(...asked) - killed));
+        await own.cluster.startEngine(n);
+        await sleep(2000);
+      }
+      const wrong = own.ledger.wrong();
+      if (wrong.length > 0) throw new Error(wrong.join('; '));
+    } finally {
+      await own.cluster.stop();
+    }
+    return `each of three killed: the last of 6 new sessions asked its model after ${seen.join(', ')} ms; all 21 ended`;
   },
   async 'two gateways'({ cluster }) {
     const second = cluster.launch('gateway 2', ['--role', 'gateway']);
