@@ -3,7 +3,7 @@ import { mapGet } from '../base/collections.ts';
 import { errorText } from '../base/user-error.ts';
 import { openSessionFolders, readSession } from '../client/sessions/session-folders.ts';
 import { realClock } from '../daemon/host/clock.ts';
-import type { SessionLease } from '../daemon/host/session-host.ts';
+import { type SessionLease, withFencingToken } from '../daemon/host/session-host.ts';
 import type { SpendingBook } from '../daemon/host/spending.ts';
 import type { DaemonHooks } from '../daemon/serve-workspace.ts';
 import type { OpenedSession } from '../daemon/sessions/pool-state.ts';
@@ -153,30 +153,6 @@ function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: Se
   return {
     ...withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name), onChange),
     reminders,
-  };
-}
-
-/**
- * A line that readers would void must be neither written nor acted upon: files would be moved and replies sent. The
- * next owner claims the session before it reads the log. So if there is no claim once a line is on disk, it reads it.
- */
-function withFencingToken(store: SessionStore, { check }: SessionPorts['owner']): SessionStore {
-  const checked =
-    <Given extends unknown[], Result>(act: (...given: Given) => Promise<Result>) =>
-    async (...given: Given): Promise<Result> => {
-      check();
-      return act(...given);
-    };
-  const { eventLog, snapshots, plan } = store;
-  const sync = async (): Promise<void> => {
-    await eventLog.sync();
-    check();
-  };
-  return {
-    ...store,
-    eventLog: { ...eventLog, append: checked(eventLog.append), sync },
-    snapshots: { ...snapshots, save: checked(snapshots.save) },
-    plan: { ...plan, write: checked(plan.write), archive: checked(plan.archive) },
   };
 }
 
