@@ -13,8 +13,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { findBalancer, findEngine } from '../src/frontends/agentd/cluster-parts.ts';
-import { FAULTS, NotRun, openTrial } from './cluster/faults.ts';
+import { FAULTS } from './cluster/faults.ts';
 import { kills } from './cluster/kills.ts';
+import { NotRun, openTrial } from './cluster/trial.ts';
 
 const WORKERS = 4;
 const QUICK = ['kill', 'freeze', 'read-only', 'engine down', 'other version', 'missing folder'];

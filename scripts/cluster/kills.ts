@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { median, ms, quantile } from '../bench/numbers.ts';
 import { ownerOf, until } from './cluster.ts';
-import type { Trial } from './faults.ts';
+import type { Trial } from './trial.ts';
 
 /** Commands of a session, and how long each takes, in s: a kill strikes in one of them, or between two. */
 const COMMANDS = 6;

@@ -26,7 +26,7 @@ export type RestateHostOptions = {
   engine: URL;
   /** The health check is answered at the port after this one. */
   listen: { host: string; port: number };
-  /** How late this machine may see what others write, in ms: a session taken over is not read before all can be seen. */
+  /** How late this machine may see what others write, in ms: what is taken over is not read before all can be seen. */
   filesLateMs: number;
   /** This process: no other one has that name. */
   owner: string;
@@ -127,7 +127,7 @@ function reasonOf(assert: () => void): string | undefined {
 /** The rights to work on sessions, each by a claim in the session's folder. */
 function openLeases({ workspace, owner, clock, filesLateMs }: RestateHostOptions) {
   const newest = new Map<string, SessionLease>();
-  /** The owner before sees the claim after `filesLateMs`, and what it wrote until then is seen here after as long again. */
+  /** The owner before sees the claim after one such time; what it wrote until then is seen here after another one. */
   const settle = () => new Promise<void>((resolve) => void clock.after(2 * filesLateMs, resolve));
   const create = (name: string): SessionLease => {
     const paths = sessionPaths(workspace.paths.session(name));
