@@ -37,11 +37,16 @@ export const groups = computed<ReadonlyArray<readonly [title: string, readonly S
   const listed = (sessions.value ?? [])
     .filter((one) => one.parent === null || groupOf(one) === 'needsYou')
     .filter((one) => wanted.every((word) => searchText(one).includes(word)))
-    .sort((a, b) => (b.changed ?? '').localeCompare(a.changed ?? ''));
+    .sort((a, b) => ((a.changed ?? '') < (b.changed ?? '') ? 1 : -1));
+  const days = new Map<string, string>();
+  const dayOf = (at: string): string => {
+    const day = new Date(at).toDateString();
+    return days.get(day) ?? days.set(day, formatDay(at)).get(day) ?? '';
+  };
   const found = new Map<string, SessionOverview[]>(GROUPS.map((group) => [words.value[group], []]));
   for (const one of listed) {
     const group = groupOf(one);
-    const title = group ? words.value[group] : one.changed === null ? words.value.states.none : formatDay(one.changed);
+    const title = group ? words.value[group] : one.changed === null ? words.value.states.none : dayOf(one.changed);
     const entries = found.get(title) ?? [];
     entries.push(one);
     found.set(title, entries);

@@ -10,7 +10,7 @@ import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts
 import { KeyboardButton } from './keyboard.tsx';
 
 /** How many are listed at first, and more each time a reader asks. */
-const MOST = 200;
+const MOST = 100;
 
 /** All sessions, grouped by what they need from a person. */
 export function SessionList() {

@@ -12,7 +12,7 @@ import { formatTime, words } from '../text/wording.ts';
 import { Call, Pictures } from './call-entry.tsx';
 
 /** How many entries are shown at first, and are added each time a reader asks for earlier ones. */
-const WINDOW = 100;
+const WINDOW = 60;
 /** Within this distance of the end, in pixels, the log scrolls along with new entries. */
 const NEAR_END = 80;
 
