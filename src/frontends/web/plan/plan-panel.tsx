@@ -1,5 +1,6 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { legible } from '../../../base/strings.ts';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { route } from '../data/overview.ts';
 import { shownPlan, stepDraft } from '../data/plan-edits.ts';
@@ -45,7 +46,7 @@ export function PlanLine({ view }: { view: SessionView }) {
     >
       <StateSign state={step ? stepState(plan, step) : 'completed'} />
       <b>{`${countDone(plan)}/${plan.steps.length}`}</b>
-      <span class="line">{step?.description ?? words.value.allDone}</span>
+      <span class="line">{legible(step?.description ?? words.value.allDone)}</span>
       <Icon name="unfold" />
     </button>
   );

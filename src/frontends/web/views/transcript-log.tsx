@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { legible } from '../../../base/strings.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import { stepState } from '../data/plan-graph.ts';
 import { openSession, readEarlier, transcriptVersion } from '../data/session.ts';
@@ -158,7 +159,7 @@ function StepHeading({ name, state, text, at }: StepItem & { at: string }) {
   return (
     <div class="at-step">
       <h2>
-        <StateSign state={now} /> {name}
+        <StateSign state={now} /> {legible(name)}
       </h2>
       <At time={at} />
       {text !== '' && <p>{text}</p>}
