@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { type HttpServer, serveHttp } from '../../src/frontends/http/index.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
+import { sessionFolder } from '../../src/protocol/workspace/session-names.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { findBrowser } from '../../src/tools/browser/find-browser.ts';
 import { WITHOUT_FEATURES } from '../../src/tools/browser/launch-browser.ts';
@@ -113,10 +114,10 @@ function watchFaults(context: BrowserContext, url: string): void {
   context.on('request', (request) => expect.soft(request.url().startsWith(`${url}/`), request.url()).toBe(true));
 }
 
-/** A session with these events, named demo; the message that creates it stays in the inbox. */
-export async function openSession({ on, url, token }: PageSetup, events: EventBody[]): Promise<void> {
-  await ask(url, token, 'POST', '/api/sessions/demo/messages', { body: { text: 'x' } });
-  await record(sessionPaths(on.session('demo')), events);
+/** A session with these events; the message that creates it stays in the inbox. */
+export async function openSession({ on, url, token }: PageSetup, events: EventBody[], name = 'demo'): Promise<void> {
+  await ask(url, token, 'POST', `/api/sessions/${encodeURIComponent(name)}/messages`, { body: { text: 'x' } });
+  await record(sessionPaths(on.session(sessionFolder(name))), events);
 }
 
 /** Names the session to create. */

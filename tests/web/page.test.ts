@@ -253,6 +253,7 @@ webTest(
     await setup.startDaemon();
     const page = await setup.open({ hash: '#/s/demo' });
     await page.getByText('does not exist, or was removed').waitFor();
+    await expectAccessible(page);
     const notifications = await useNotifications(page);
     await page.goto(`${setup.url}/#/`);
     await page.getByRole('button', { name: 'Notifications' }).waitFor();

@@ -86,6 +86,7 @@ webTest(
     await log.getByText('Half').waitFor();
     await setup.stopServer();
     await page.getByText('No connection to the server').waitFor();
+    await expectAccessible(page);
     await page.getByLabel('Message', { exact: true }).fill('a note');
     await page.keyboard.press('Enter');
     setup.model.release();

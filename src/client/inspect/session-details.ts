@@ -37,6 +37,8 @@ type NamedSession = SessionPaths & { name: string };
 export type SessionDetails = {
   name: string;
   title: string | null;
+  /** The title that a person gave it. */
+  givenTitle: string | null;
   standing: Standing;
   session: Session;
   /** Its state, as text. */
@@ -94,6 +96,7 @@ export async function readSessionDetails(
   return {
     name: paths.name,
     title: settings.title ?? session.title,
+    givenTitle: settings.title ?? null,
     standing: sessionStanding(session),
     session,
     summary: formatStatus(session, 'en'),
@@ -173,6 +176,7 @@ async function readChildren(
 export function detailsAsJson({
   name,
   title,
+  givenTitle,
   standing,
   session,
   planProblem,
@@ -195,6 +199,7 @@ export function detailsAsJson({
     name,
     label: readableName(name),
     title,
+    given_title: givenTitle,
     standing,
     changed: session.at || null,
     plan,

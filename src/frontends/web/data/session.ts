@@ -22,6 +22,7 @@ type Copied = 'name' | 'title' | 'unserved' | 'inbox' | 'waiting' | 'rejected' |
 
 /** The fields of `GET /api/sessions/{session}` that the page uses. */
 export type SessionView = Pick<SessionDetails, Copied> & {
+  given_title: string | null;
   standing: SessionStanding;
   plan: Plan | null;
   plan_problem: string | null;

@@ -83,11 +83,7 @@ function Entry(entry: SessionOverview) {
           {changed !== null && <time dateTime={changed}>{formatTime(changed)}</time>} {title !== null && label}
         </span>
       </span>
-      {!isOpen && isUnread(entry) && (
-        <span class="unread">
-          <span class="unseen">{words.value.unread}</span>
-        </span>
-      )}
+      {!isOpen && isUnread(entry) && <span class="unread" role="img" aria-label={words.value.unread} />}
     </a>
   );
 }

@@ -21,7 +21,7 @@ export function SessionPage({ name }: { name: string }) {
   const kinds = ['session', view?.plan && `has-plan plan-as-${planView.value}`, isPlanInFront && 'plan-in-front'];
   return (
     <main class={kinds.filter(Boolean).join(' ')} aria-label={labelOf(name)}>
-      <PageHeader title={view?.plan?.title ?? view?.plan?.goal ?? view?.title ?? labelOf(name)}>
+      <PageHeader title={view?.given_title ?? view?.plan?.title ?? view?.plan?.goal ?? view?.title ?? labelOf(name)}>
         {shown && view && <RunState view={view} isPaused={canResume(shown)} />}
         {view && <PlanLine view={view} />}
       </PageHeader>
