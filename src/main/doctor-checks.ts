@@ -66,10 +66,11 @@ export async function checkSandbox({ env }: DoctorOptions, settings: SandboxSett
   if (!status.isSandboxed) {
     const free = 'commands run as your user, without a sandbox. See docs/security.md';
     if (status.isChosen) return [finding('note', `${status.why}: ${free}`)];
+    const remedy = ['', ...(status.remedy ?? [])].join('\n');
     return [
       status.isRefused
-        ? finding('wrong', `no commands are run: ${status.why}`)
-        : finding('warning', `${status.why}: ${free}`),
+        ? finding('wrong', `no commands are run: ${status.why}${remedy}`)
+        : finding('warning', `${status.why}: ${free}${remedy}`),
     ];
   }
   const found = [finding('ok', `commands are sandboxed${settings.network ? ' and may use the network' : ''}`)];

@@ -230,6 +230,21 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
     isHarmless: false,
   },
   {
+    name: 'system calls',
+    tries:
+      'a socket to the host of a virtual machine (it is only created), a key in the kernel, typing into a terminal',
+    command: () =>
+      [
+        // Where there is no perl, it is not tried.
+        'command -v perl >/dev/null || exit 0',
+        'perl -e \'socket(my $s, 40, 1, 0) and print "ESCAPED\\n"\'',
+        'case $(uname -m) in x86_64) keyctl=250 ;; aarch64) keyctl=219 ;; *) exit 0 ;; esac',
+        'perl -e "exit(syscall($keyctl, 0, -3, 0) > 0 ? 0 : 1)" && echo ESCAPED',
+        'perl -e \'open(my $t, "<", "/dev/null"); my $x = "x"; ioctl($t, 0x5412, $x); print "ESCAPED\\n" unless $!{EPERM}\'',
+      ].join('\n'),
+    isHarmless: false,
+  },
+  {
     name: 'the system',
     tries: 'writing to the system, to settings of the kernel and to its triggers',
     command: () =>

@@ -13,6 +13,8 @@ import {
   type ServerProgram,
   tryProgram,
 } from './sandbox-backend.ts';
+import { findObstacle, missingBubblewrap } from './sandbox-obstacle.ts';
+import { openSeccompFilter } from './seccomp-filter.ts';
 import {
   assertMayBeShown,
   extraReadablePaths,
@@ -40,25 +42,36 @@ export function bubblewrapBackend(ground: BackendOptions): BackendProbe {
   const path = ground.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
   const bwrap = findProgram(path, 'bwrap');
   if (bwrap === undefined) {
-    return { backend: null, why: 'bubblewrap is not installed (Debian: apt-get install bubblewrap)' };
+    const { cause, remedy } = missingBubblewrap();
+    return { backend: null, why: cause, remedy };
   }
   const help = spawnSync(bwrap, ['--help'], { env: pathOnly(ground.env), encoding: 'utf8' });
   const known: HasOption = (option) => `${help.stdout}${help.stderr}`.includes(option);
   const paths = findSandboxPaths(ground.env, ground.hidden);
   const idmapped = process.getuid?.() === 0 ? findIdmappedSystem(path, systemFolders(paths)) : undefined;
   const system = idmapped && 'words' in idmapped ? idmapped : undefined;
-  const words = bubblewrapArgs({ bwrap, places: paths, known, path, system }, { readAlso: [], network: false });
-  const fault = tryProgram(
-    [...words, 'env', '--default-signal', 'sh', '-c', 'test -r /proc/self/stat'],
-    pathOnly(ground.env),
-  );
-  if (fault !== null) return { backend: null, why: `bubblewrap does not work here: ${fault}` };
+  const tried = (filter: string | undefined) => {
+    const parts = { bwrap, places: paths, known, path, system, filter };
+    const words = bubblewrapArgs(parts, { readAlso: [], network: false });
+    const probe = [...words, 'env', '--default-signal', 'sh', '-c', 'test -r /proc/self/stat'];
+    return { parts, fault: tryProgram(probe, pathOnly(ground.env)) };
+  };
+  const filtered = tried(openSeccompFilter());
+  const { parts, fault } = filtered.fault !== null && filtered.parts.filter ? tried(undefined) : filtered;
+  if (fault !== null) {
+    const { cause, remedy } = findObstacle() ?? { cause: undefined, remedy: [] };
+    return { backend: null, why: `bubblewrap does not work here: ${cause ? `${cause}; ` : ''}${fault}`, remedy };
+  }
   const count = processLimit();
-  const ready = { bwrap, places: paths, known, path, system, count };
+  const ready = { ...parts, count };
   return {
     backend: {
       kind: 'bwrap',
-      gaps: [...count.gaps, ...(idmapped && 'why' in idmapped ? [privateFilesGap(idmapped.why)] : [])],
+      gaps: [
+        ...count.gaps,
+        ...(idmapped && 'why' in idmapped ? [privateFilesGap(idmapped.why)] : []),
+        ...(ready.filter === undefined ? [filterGap(filtered.fault)] : []),
+      ],
       isAvailable: () => fs.existsSync(bwrap),
       wrapCommand: (...args) => wrapCommand(...args, ready),
       prepareServer: (server) => prepareServer(server, ready),
@@ -72,6 +85,8 @@ type Bubblewrap = {
   known: HasOption;
   path: string;
   system: IdmappedSystem | undefined;
+  /** The path of the filter of system calls. */
+  filter: string | undefined;
 };
 type ReadyBubblewrap = Bubblewrap & { count: ProcessLimit };
 
@@ -84,6 +99,12 @@ const privatePathsOf = async ({ places: paths, path, system }: Bubblewrap): Prom
 
 const privateFilesGap = (why: string): string =>
   `Private files of the system are hidden from commands that begin later, but not from one that runs (${why}).`;
+
+const filterGap = (fault: string | null): string =>
+  `System calls are not filtered (${fault ?? `no filter for ${process.arch}, or no room for it`}): commands may open sockets of any family, such as vsock.`;
+
+/** Descriptor 9 is the filter's; bwrap closes it. */
+const openFilterWords = (filter: string): string[] => ['/bin/sh', '-c', 'exec 9<"$0" && exec "$@"', filter];
 
 async function wrapCommand(
   { shell, command, cwd, env }: ShellCommand,
@@ -187,7 +208,7 @@ type WorkMount = { path: string; fd: number; writable: boolean };
 
 /** Later arguments override earlier ones. What is not listed does not exist inside. */
 function bubblewrapArgs(
-  { bwrap, places: paths, known, system }: Bubblewrap,
+  { bwrap, places: paths, known, system, filter }: Bubblewrap,
   view: SandboxView & { secret?: string[] },
   own?: WorkMount,
   start = '/',
@@ -197,7 +218,9 @@ function bubblewrapArgs(
   const { outside, inside, programs } = extraReadablePaths(paths, view.readAlso);
   return [
     ...(system?.words ?? []),
-    ...[bwrap, '--unshare-all', '--unshare-user', '--die-with-parent', '--cap-drop', 'ALL'],
+    ...(filter === undefined ? [] : openFilterWords(filter)),
+    ...[bwrap, ...(filter === undefined ? [] : ['--seccomp', '9'])],
+    ...['--unshare-all', '--unshare-user', '--die-with-parent', '--cap-drop', 'ALL'],
     ...(known('--disable-userns') ? ['--disable-userns'] : []),
     ...(view.network ? ['--share-net'] : []),
     ...paths.system.flatMap(({ path, link }) =>

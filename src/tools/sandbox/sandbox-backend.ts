@@ -48,7 +48,8 @@ export type SandboxBackend = {
   prepareServer(server: ServerProgram): Promise<ServerLaunch>;
 };
 
-export type BackendProbe = { backend: SandboxBackend } | { backend: null; why: string };
+/** `remedy`: lines that say what to do about it, such as a command. */
+export type BackendProbe = { backend: SandboxBackend } | { backend: null; why: string; remedy: string[] };
 
 /** Runs a program as a test: null on success, else its output. */
 export function tryProgram(words: string[], env: NodeJS.ProcessEnv): string | null {

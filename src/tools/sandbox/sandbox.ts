@@ -11,11 +11,12 @@ import { seatbeltBackend } from './seatbelt.ts';
 
 /**
  * Whether a command is sandboxed. If not: why, as text for a person, and whether a person chose so (`sandbox: none`),
- * in which case no approval is needed. `refused`: a sandbox is required but unavailable, so no command runs.
+ * in which case no approval is needed. `refused`: a sandbox is required but unavailable, so no command runs. `remedy`:
+ * lines that say what to do about it.
  */
 export type SandboxStatus =
   | { isSandboxed: true; gaps: string[] }
-  | { isSandboxed: false; why: string; isChosen: boolean; isRefused: boolean };
+  | { isSandboxed: false; why: string; remedy?: string[]; isChosen: boolean; isRefused: boolean };
 
 /** How often a missing sandbox is tried again; a try starts a program, which blocks the daemon. */
 const RETRY_MS = 10_000;
@@ -62,15 +63,17 @@ export function openSandbox({ env, hidden, warn = () => undefined, retryMs = RET
     if (mode === 'none') return { isSandboxed: false, why: '`sandbox` is "none"', isChosen: true, isRefused: false };
     const { backend, ...not } = probe();
     if (backend && (mode === 'auto' || backend.kind === mode)) return { isSandboxed: true, gaps: backend.gaps };
-    const why = 'why' in not ? not.why : `here it is ${backend?.kind}, not ${mode}`;
-    return { isSandboxed: false, why, isChosen: false, isRefused: mode !== 'auto' };
+    const found = 'why' in not ? not : { why: `here it is ${backend?.kind}, not ${mode}`, remedy: [] };
+    return { isSandboxed: false, ...found, isChosen: false, isRefused: mode !== 'auto' };
   };
   /** Whether it is sandboxed; warns once if it is not and nobody chose that. Throws UserError if it must be. */
   const requireSandbox = (what: string, mode: SandboxSettings['mode'], remedy: string): boolean => {
     const status = statusFor({ mode });
     if (status.isSandboxed) return true;
     if (status.isRefused)
-      throw new UserError(`The ${what} was not run: \`sandbox\` is "${mode}", and none works here: ${status.why}.`);
+      throw new UserError(
+        `The ${what} was not run: \`sandbox\` is "${mode}", and none works here: ${status.why}. \`agentctl doctor\` says what to do.`,
+      );
     if (!status.isChosen && !warned.has(what)) {
       warned.add(what);
       warn(`${what}s run without a sandbox: ${status.why}. ${remedy} confirms that this is intended`);

@@ -28,7 +28,7 @@ export function seatbeltBackend({ env, hidden }: { env: NodeJS.ProcessEnv; hidde
     seatbeltProfile({ closed, readable: [...paths.programs, ...readAlso], work, write, network });
   const words = [SANDBOX_EXEC, '-p', profileFor(null, { readAlso: [], network: false }), '/usr/bin/true'];
   const fault = tryProgram(words, { PATH: env['PATH'] });
-  if (fault !== null) return { backend: null, why: fault };
+  if (fault !== null) return { backend: null, why: fault, remedy: [] };
   const gaps = [
     'On macOS processes, memory and files of a command are not limited, and it sees the names of other processes.',
   ];
