@@ -1,11 +1,22 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openSandbox } from '../../src/tools/index.ts';
 import { findObstacle, missingBubblewrap } from '../../src/tools/sandbox/sandbox-obstacle.ts';
 import { seccompFilter } from '../../src/tools/sandbox/seccomp-filter.ts';
+import { attemptsFor } from '../../src/tools/sandbox-check/escape-attempts.ts';
+import { asNobody } from './as-nobody.ts';
 import { hasSandbox, whyNot } from './sandbox.ts';
 import { setup } from './tool-setup.ts';
 
@@ -46,7 +57,7 @@ test.each([
 ] as const)(
   'the filter for %s denies other families of sockets, namespaces, keys and typing, and nothing a program needs',
   (arch, call) => {
-    const filter = seccompFilter(arch) ?? Buffer.alloc(0);
+    const filter = seccompFilter(arch, 'all') ?? Buffer.alloc(0);
     const ask = (number: number, ...args: number[]) => answer(filter, { number, args, audit: AUDIT[arch] });
     for (const family of [1, 2, 10, 16]) expect(ask(call.socket, family, 1, 0)).toBe('allowed');
     for (const family of [0, 17, 31, 38, 40, 0xffffffff]) expect(ask(call.socket, family, 1, 0)).toBe(EAFNOSUPPORT);
@@ -69,15 +80,15 @@ test.each([
 );
 
 test('an architecture that the filter does not know gets none rather than a wrong one', () => {
-  for (const arch of ['ia32', 'riscv64', 'constructor']) expect(seccompFilter(arch)).toBe(undefined);
+  for (const arch of ['ia32', 'riscv64', 'constructor']) expect(seccompFilter(arch, 'all')).toBe(undefined);
 });
 
-const hasPerl = spawnSync('perl', ['-v']).status === 0;
+const hasPerl = spawnSync('sh', ['-c', 'perl -v']).status === 0;
 
 sandboxTest(
   'a command and its children run under the filter, and threads, pipes and the usual sockets work',
   async ({ skip }) => {
-    skip(seccompFilter(process.arch) === undefined || !hasPerl, 'no filter for this machine, or no perl');
+    skip(seccompFilter(process.arch, 'all') === undefined || !hasPerl, 'no filter for this machine, or no perl');
     const { use } = setup(on);
     const script = [
       "grep -E '^Seccomp:' /proc/self/status; ls /proc/self/fd | grep -c 9",
@@ -91,6 +102,65 @@ sandboxTest(
     expect(text).toBe('exit 0\nSeccomp:\t2\n0\nyes yes yes yes 97 97 \n42\nhi\n1\n');
   },
 );
+
+/** A PATH with the programs of this machine but bwrap, and with a setpriv that knows Landlock, if there is one. */
+function pathWithoutBubblewrap(): string {
+  const bin = mkdtempSync(join(tmpdir(), 'agentd-bin-'));
+  onTestFinished(() => rmSync(bin, { recursive: true, force: true }));
+  chmodSync(bin, 0o755);
+  for (const folder of [process.env['AGENTD_TEST_SETPRIV'] ?? '/nowhere', '/usr/bin', '/bin'])
+    for (const name of existsSync(folder) ? readdirSync(folder) : [])
+      if (name !== 'bwrap' && !existsSync(join(bin, name))) symlinkSync(join(folder, name), join(bin, name));
+  return bin;
+}
+
+test.runIf(process.platform === 'linux')(
+  'without namespaces a user gets a weaker fence: files, the network and Unix sockets are closed, and it is said',
+  ({ skip }) => {
+    skip(process.getuid?.() !== 0, 'only root can be another user');
+    const run = asNobody(
+      (src) => `
+    import { openSandbox, runEscapeAttempts } from '${src}/tools/index.ts';
+    const env = { ...process.env, PATH: '${pathWithoutBubblewrap()}' };
+    const warnings = [];
+    const sandbox = openSandbox({ env, hidden: [], warn: (line) => warnings.push(line) });
+    const status = sandbox.statusFor({ mode: 'auto' });
+    console.log(JSON.stringify({ status, strict: sandbox.statusFor({ mode: 'bwrap' }) }));
+    if (status.isSandboxed) {
+      await sandbox.wrapCommand({ shell: '/bin/sh', command: 'true', cwd: '/tmp', env }, { mode: 'auto', network: false }, []);
+      console.log(JSON.stringify(warnings));
+      for await (const { attempt, isPrevented, output } of runEscapeAttempts(env, { mode: 'auto', network: false }))
+        console.log(attempt.name + (isPrevented ? '' : ': ' + output));
+    }`,
+    );
+    if ('why' in run) return skip(run.why);
+    const [first = '', warnings = '', ...tried] = run.stdout.trim().split('\n');
+    const { status, strict } = JSON.parse(first);
+    expect(strict).toMatchObject({ isSandboxed: false, isRefused: true, why: 'bubblewrap is not installed' });
+    if (!status.isSandboxed) return skip('setpriv of util-linux 2.41 or Landlock is missing here');
+    expect(status).toMatchObject({ weaker: { why: 'bubblewrap is not installed' } });
+    expect(status.gaps.join()).toContain('weaker fence');
+    expect(JSON.parse(warnings)).toEqual([expect.stringContaining('weaker fence: bubblewrap is not installed')]);
+    expect(tried).toEqual(attemptsFor('auto', true).map(({ name }) => name));
+    expect(tried).not.toContain('fork bomb');
+  },
+  60_000,
+);
+
+test('in the weaker fence no socket is left without the network, none of Unix with it, and nobody ends everybody', () => {
+  const ask = (sockets: 'none' | 'network', number: number, first: number) =>
+    answer(seccompFilter('x64', sockets) ?? Buffer.alloc(0), { number, args: [first], audit: AUDIT.x64 });
+  for (const family of [1, 2, 10, 16]) expect(ask('none', 41, family)).toBe(EAFNOSUPPORT);
+  expect([1, 2, 10, 16].map((family) => ask('network', 41, family))).toEqual([
+    EAFNOSUPPORT,
+    ...Array(3).fill('allowed'),
+  ]);
+  expect([ask('none', 53, 1), ask('none', 62, 0xffffffff), ask('none', 62, 1234)]).toEqual([
+    'allowed',
+    EPERM,
+    'allowed',
+  ]);
+});
 
 type Files = Record<string, string>;
 
@@ -157,7 +227,13 @@ test.each([
   expect(missingBubblewrap(machine({ 'etc/os-release': release })).remedy).toEqual([command]);
 });
 
-test.runIf(process.platform === 'linux')('the status of a sandbox that does not work has its cause and what to do', () => {
-  const status = openSandbox({ env: { PATH: '/nowhere' }, hidden: [] }).statusFor({ mode: 'bwrap' });
-  expect(status).toMatchObject({ why: 'bubblewrap is not installed', remedy: [expect.stringContaining('bubblewrap')] });
-});
+test.runIf(process.platform === 'linux')(
+  'the status of a sandbox that does not work has its cause and what to do',
+  () => {
+    const status = openSandbox({ env: { PATH: '/nowhere' }, hidden: [] }).statusFor({ mode: 'bwrap' });
+    expect(status).toMatchObject({
+      why: 'bubblewrap is not installed',
+      remedy: [expect.stringContaining('bubblewrap')],
+    });
+  },
+);

@@ -7,7 +7,6 @@ import { IGNORED_SIGNALS, MAX_DATA_KIB, type SandboxedCommand, type ShellCommand
 import { findIdmappedSystem, type IdmappedSystem } from './idmapped-system.ts';
 import {
   type BackendProbe,
-  existingPaths,
   type SandboxView,
   type ServerLaunch,
   type ServerProgram,
@@ -17,6 +16,7 @@ import { findObstacle, missingBubblewrap } from './sandbox-obstacle.ts';
 import { openSeccompFilter } from './seccomp-filter.ts';
 import {
   assertMayBeShown,
+  existingPaths,
   extraReadablePaths,
   findPrivatePaths,
   findSandboxPaths,
@@ -56,7 +56,7 @@ export function bubblewrapBackend(ground: BackendOptions): BackendProbe {
     const probe = [...words, 'env', '--default-signal', 'sh', '-c', 'test -r /proc/self/stat'];
     return { parts, fault: tryProgram(probe, pathOnly(ground.env)) };
   };
-  const filtered = tried(openSeccompFilter());
+  const filtered = tried(openSeccompFilter('all'));
   const { parts, fault } = filtered.fault !== null && filtered.parts.filter ? tried(undefined) : filtered;
   if (fault !== null) {
     const { cause, remedy } = findObstacle() ?? { cause: undefined, remedy: [] };
@@ -103,6 +103,9 @@ const privateFilesGap = (why: string): string =>
 const filterGap = (fault: string | null): string =>
   `System calls are not filtered (${fault ?? `no filter for ${process.arch}, or no room for it`}): commands may open sockets of any family, such as vsock.`;
 
+/** Signals that the daemon ignores are not ignored inside. */
+const SHELL_INSIDE = ['env', '--default-signal', '/bin/sh', '-c'];
+
 /** Descriptor 9 is the filter's; bwrap closes it. */
 const openFilterWords = (filter: string): string[] => ['/bin/sh', '-c', 'exec 9<"$0" && exec "$@"', filter];
 
@@ -119,17 +122,7 @@ async function wrapCommand(
     endReportedBy: 'inside',
     words: [
       ...bubblewrapArgs(ready, { ...view, secret }, { path: work, fd: 4, writable: true }, work),
-      ...[
-        'env',
-        '--default-signal',
-        '/bin/sh',
-        '-c',
-        SANDBOX_INIT_SCRIPT,
-        'agentd-sandboxed',
-        count.ulimit,
-        shell,
-        command,
-      ],
+      ...[...SHELL_INSIDE, SANDBOX_INIT_SCRIPT, 'agentd-sandboxed', count.ulimit, shell, command],
     ],
     env: { ...withoutTmpdir(env), HOME: paths.home },
     cwd: work,
@@ -158,7 +151,7 @@ async function prepareServer(
 ): Promise<ServerLaunch> {
   const { places: paths, count } = ready;
   const secret = await privatePathsOf(ready);
-  assertMayBeShown(paths, cwd === undefined ? read : [...read, cwd], write);
+  assertMayBeShown(paths.hidden, cwd === undefined ? read : [...read, cwd], write);
   const folder = work && openWorkFolder(work.path, paths.hidden);
   const group = count.group();
   const view = { readAlso: [...read, ...(cwd === undefined ? [] : [cwd])], write, network, secret };
@@ -166,24 +159,9 @@ async function prepareServer(
   return {
     command: '/bin/sh',
     args: [
-      ...[
-        '-c',
-        SERVER_OUTSIDE_SCRIPT,
-        'agentd-server',
-        group?.folder ?? '',
-        ...bubblewrapArgs(ready, view, own, cwd ?? paths.home),
-      ],
-      ...[
-        'env',
-        '--default-signal',
-        '/bin/sh',
-        '-c',
-        SERVER_INSIDE_SCRIPT,
-        'agentd-server',
-        count.ulimit,
-        command,
-        ...args,
-      ],
+      ...['-c', SERVER_OUTSIDE_SCRIPT, 'agentd-server', group?.folder ?? ''],
+      ...bubblewrapArgs(ready, view, own, cwd ?? paths.home),
+      ...[...SHELL_INSIDE, SERVER_INSIDE_SCRIPT, 'agentd-server', count.ulimit, command, ...args],
     ],
     env: { ...withoutTmpdir(env), HOME: homeInSandbox(env, paths) },
     cwd: '/',

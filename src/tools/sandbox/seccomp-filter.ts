@@ -7,7 +7,7 @@ import { getOwn } from '../../base/collections.ts';
  * The filter of system calls for sandboxed commands (seccomp, a classic BPF program). It allows what it does not name:
  * its task is what the namespaces leave open, not to describe what a program may need.
  *
- * Sockets are created only in the families in ALLOWED_FAMILIES. A network namespace does not cover all others: AF_VSOCK
+ * Sockets are created only in a few families. A network namespace does not cover all others: AF_VSOCK
  * reaches the host of a virtual machine. io_uring is denied since it creates sockets past any filter. `ptrace` is
  * allowed: it reaches only the command's own processes, and debuggers and leak checkers need it.
  */
@@ -20,8 +20,12 @@ const AUDIT_ARCH: Record<FilteredArch, number> = { x64: 0xc000003e, arm64: 0xc00
 const X32_CALLS = 0x40000000;
 
 const ERRNO = { EPERM: 1, ENOSYS: 38, EAFNOSUPPORT: 97 } as const;
-/** AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. */
-const ALLOWED_FAMILIES = [1, 2, 10, 16];
+/**
+ * Families a command may create: AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK. Without namespaces, `network` leaves out
+ * Unix sockets, since those of other programs are reached by them (Docker, D-Bus), and `none` has no sockets.
+ */
+const FAMILIES = { all: [1, 2, 10, 16], network: [2, 10, 16], none: [] } as const;
+export type SocketFamilies = keyof typeof FAMILIES;
 /** TIOCSTI types into a terminal, TIOCLINUX pastes into a console. */
 const DENIED_IOCTLS = [0x5412, 0x541c];
 /** CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET. */
@@ -36,8 +40,11 @@ const SOCKETPAIR: CallNumbers = [53, 199];
 const IOCTL: CallNumbers = [16, 29];
 const CLONE: CallNumbers = [56, 220];
 const UNSHARE: CallNumbers = [272, 97];
+const KILL: CallNumbers = [62, 129];
+/** "Every process": without namespaces, all of the user's. */
+const EVERYBODY = 0xffffffff;
 
-/** Denied with EPERM. Most need a capability that no command has; then a fault in the kernel is one step further away. */
+/** Denied with EPERM. Most need a capability that no command has; so a fault in the kernel is one step further away. */
 const DENIED_CALLS: Record<string, CallNumbers> = {
   ...{ add_key: [248, 217], request_key: [249, 218], keyctl: [250, 219] },
   ...{ mount: [165, 40], umount2: [166, 39], pivot_root: [155, 41], setns: [308, 268] },
@@ -48,7 +55,7 @@ const DENIED_CALLS: Record<string, CallNumbers> = {
   ...{ kexec_load: [246, 104], kexec_file_load: [320, 294], reboot: [169, 142], acct: [163, 89] },
   ...{ swapon: [167, 224], swapoff: [168, 225], syslog: [103, 116], quotactl: [179, 60] },
 };
-/** Denied as unknown, so that programs fall back: `clone3` to `clone`, whose flags a filter can read, and libuv to epoll. */
+/** Denied as unknown, so that programs fall back: `clone3` to `clone`, whose flags a filter can read. */
 const UNKNOWN_CALLS: Record<string, CallNumbers> = {
   ...{ clone3: [435, 435], io_uring_setup: [425, 425], io_uring_enter: [426, 426], io_uring_register: [427, 427] },
 };
@@ -67,7 +74,7 @@ const argumentAt = (index: number): number => 16 + 8 * index;
 type Instruction = [number, number, number, number];
 
 /** The program as bwrap reads it (`struct sock_filter`, little-endian); undefined for other architectures. */
-export function seccompFilter(arch: string): Buffer | undefined {
+export function seccompFilter(arch: string, sockets: SocketFamilies): Buffer | undefined {
   const audit = getOwn<number>(AUDIT_ARCH, arch);
   if (audit === undefined) return undefined;
   const numberOf = (call: CallNumbers): number => call[arch === 'x64' ? 0 : 1];
@@ -82,10 +89,11 @@ export function seccompFilter(arch: string): Buffer | undefined {
     ...rest,
   ];
   const allow: Instruction = [BPF.return, 0, 0, ALLOW];
-  const families = ALLOWED_FAMILIES.map(
-    (family, n): Instruction => [BPF.equal, ALLOWED_FAMILIES.length - n, 0, family],
-  );
-  const onlyFamilies = [...families, deny(ERRNO.EAFNOSUPPORT), allow];
+  const only = (families: readonly number[]): Instruction[] => [
+    ...families.map((family, n): Instruction => [BPF.equal, families.length - n, 0, family]),
+    deny(ERRNO.EAFNOSUPPORT),
+    allow,
+  ];
   const noFlags = (flags: number): Instruction[] => [[BPF.anyBit, 0, 1, flags], deny(ERRNO.EPERM), allow];
   const noIoctls = DENIED_IOCTLS.flatMap((request): Instruction[] => [[BPF.equal, 0, 1, request], deny(ERRNO.EPERM)]);
   const program: Instruction[] = [
@@ -99,7 +107,9 @@ export function seccompFilter(arch: string): Buffer | undefined {
     ...(arch === 'x64' ? ([[BPF.atLeast, 0, 1, X32_CALLS], deny(ERRNO.ENOSYS)] as Instruction[]) : []),
     ...Object.values(DENIED_CALLS).flatMap((call) => denyCall(call, ERRNO.EPERM)),
     ...Object.values(UNKNOWN_CALLS).flatMap((call) => denyCall(call, ERRNO.ENOSYS)),
-    ...[SOCKET, SOCKETPAIR].flatMap((call) => inspect(call, 0, onlyFamilies)),
+    ...inspect(SOCKET, 0, only(FAMILIES[sockets])),
+    ...inspect(SOCKETPAIR, 0, only(FAMILIES.all)),
+    ...(sockets === 'all' ? [] : inspect(KILL, 0, [[BPF.equal, 0, 1, EVERYBODY], deny(ERRNO.EPERM), allow])),
     ...inspect(IOCTL, 1, [...noIoctls, allow]),
     ...inspect(CLONE, 0, noFlags(NAMESPACE_FLAGS)),
     ...inspect(UNSHARE, 0, noFlags(NAMESPACE_FLAGS + CLONE_NEWTIME)),
@@ -115,26 +125,27 @@ export function seccompFilter(arch: string): Buffer | undefined {
   return bytes;
 }
 
-let opened: string | undefined;
+const opened = new Map<SocketFamilies, string>();
 
 /**
  * A path at which programs that this process starts can read the filter: an open file without a name, so nobody can
  * change or remove it, and nothing is left behind. Undefined where there is no filter or no room for it.
  */
-export function openSeccompFilter(): string | undefined {
-  const bytes = opened === undefined ? seccompFilter(process.arch) : undefined;
-  if (bytes === undefined) return opened;
+export function openSeccompFilter(sockets: SocketFamilies): string | undefined {
+  const known = opened.get(sockets);
+  const bytes = known === undefined ? seccompFilter(process.arch, sockets) : undefined;
+  if (bytes === undefined) return known;
   try {
     const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-filter-'));
     try {
       const file = join(folder, 'filter');
       fs.writeFileSync(file, bytes, { mode: 0o400 });
-      opened = `/proc/${process.pid}/fd/${fs.openSync(file, fs.constants.O_RDONLY)}`;
+      opened.set(sockets, `/proc/${process.pid}/fd/${fs.openSync(file, fs.constants.O_RDONLY)}`);
     } finally {
       fs.rmSync(folder, { recursive: true, force: true });
     }
   } catch {
     return undefined;
   }
-  return opened;
+  return opened.get(sockets);
 }
