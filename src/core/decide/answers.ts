@@ -4,12 +4,12 @@ import type { Language, Rules } from '../../protocol/settings/effective-settings
 import { MODES } from '../../protocol/settings/run-options.ts';
 import { parseCommand, parseModeCommand, undoesFiles } from '../messages/commands.ts';
 import { type MessageAction, SESSION_COMMANDS } from '../messages/message-table.ts';
-import { withdrawQuestionEvents } from '../messages/questions.ts';
 import { replyEvent, replyInWords, replyLanguage } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
+import { withdrawQuestionEvents } from '../prompt/chat-messages.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';

@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '2323b195f1c45a4a';
+export const REDUCER_VERSION = 'f9017ac490fda670';
