@@ -107,6 +107,7 @@ const UNREDACTED_KEYS: ReadonlySet<string> = new Set([
   ...['type', 'key', 'id', 'in_reply_to', 'session', 'message', 'name', 'call', 'plan', 'step', 'child', 'delivered'],
   ...[
     'needs',
+    'relation',
     'rollback',
     'parent',
     'unset',

@@ -7,7 +7,7 @@ import type { Language, Rules } from '../../protocol/settings/effective-settings
 import { stepsToShow } from '../plan/fan-out.ts';
 import { executorOf, isLeftOutByModel, isUnproven, rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
 import { countCompletedSteps } from '../plan/step-graph.ts';
-import { describeBrokenNeeds, skipCauseOf } from '../plan/step-readiness.ts';
+import { describeBrokenNeeds } from '../plan/step-readiness.ts';
 import type { StepCheckpoints } from '../session/run-state.ts';
 import { sessionStanding } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
@@ -234,7 +234,7 @@ function failedParts({ steps }: Plan): Step[] {
 function leftOutSteps({ steps }: Plan): Step[] {
   const out = new Set(steps.filter(isLeftOutByModel).map(({ id }) => id));
   const isHeldBack = (step: Step) => {
-    const cause = skipCauseOf(step);
+    const cause = step.because;
     return !out.has(step.id) && cause?.relation === 'needs' && out.has(cause.step);
   };
   for (let more = steps.filter(isHeldBack); more.length > 0; more = steps.filter(isHeldBack))
