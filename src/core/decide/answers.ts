@@ -8,7 +8,7 @@ import { replyEvent, replyInWords, replyLanguage } from '../messages/replies.ts'
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
-import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
+import { PLAN_COMMAND_WORDING, runPlanCommand } from '../plan/plan-command.ts';
 import { withdrawQuestionEvents } from '../prompt/chat-messages.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
@@ -120,7 +120,8 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
   }
   if (command === '') return replyInWords(session, message, rules, (_, language) => formatPlanSummary(plan, language));
   if (isUndo) return reopenLastStep(session, message, rules);
-  const done = runPlanCommand(plan, session.lastStepNumber, command);
+  const words = PLAN_COMMAND_WORDING[replyLanguage(session, message, rules)];
+  const done = runPlanCommand(plan, session.lastStepNumber, command, words);
   const events = editEvents(message, done?.changes ?? []);
   return [
     ...events,
@@ -128,7 +129,7 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
       sessionAfter(session, events),
       message,
       rules,
-      () => done?.reply ?? PLAN_COMMAND_USAGE,
+      () => done?.reply ?? words.usage,
       done && !done.isRefused ? 'done' : 'rejected',
     ),
   ];

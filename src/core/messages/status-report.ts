@@ -164,7 +164,7 @@ function runningLines(session: Session, language: Language): string[] {
   const { iterations, tokens, cost } = run.spent;
   return [
     words.working(goal.split('\n')[0] ?? goal),
-    `iterations ${iterations}/${run.limits.iterations}, tokens ${tokens}${cost === null ? '' : `, cost ${cost.toFixed(4)}`}`,
+    words.spent(`${iterations}/${run.limits.iterations}`, tokens, cost?.toFixed(4) ?? null),
     ...(failure?.retry_at ? [words.retrying(failure.error, failure.attempt, failure.retry_at)] : []),
   ];
 }

@@ -6,8 +6,9 @@ import { parseFrontMatter } from '../../base/front-matter.ts';
 import { inlineText, StoredText } from '../../protocol/session/log-entry.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import type { SearchDocument } from '../../protocol/workspace/memory-notes.ts';
+import { rootSessionOf } from '../../protocol/workspace/session-names.ts';
 import { readRegularFile } from '../fs/file-reads.ts';
-import { existingRootOf, rootSessionOf, sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
+import { existingRootOf, sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
 import { parseJson } from '../settings/schema-errors.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;
