@@ -66,7 +66,7 @@ function needsOwnFolder(session: Session, step: Step): boolean {
   return runsInParallel && plan.steps.filter((one) => isBeingWorkedOn(plan, one) && one.call === undefined).length > 1;
 }
 
-/** A folder for this step alone; in a session that has a folder itself, the name is unique among all its relatives. */
+/** A folder for this step alone. In a child session it is prefixed with its own, so it is unique in the tree. */
 const ownFolderName = ({ run }: Session, { id }: Step): string =>
   [...(run?.folder === undefined ? [] : [run.folder]), sessionFolder(id)].join('.');
 

@@ -58,7 +58,8 @@ export const ACTIONS: Readonly<Record<MessageAction, Action>> = {
   reopen: reopenLastStep,
   restore: answerRestoreCommand,
   reset: startFreshConversation,
-  show_status: answerStatus,
+  show_status: (session, message, rules) =>
+    replyInWords(session, message, rules, (_, language) => formatStatus(session, language)),
   show_plan: answerPlanCommand,
   show_help: (session, message, rules) =>
     replyInWords(session, message, rules, () =>
@@ -93,11 +94,6 @@ export const endPlanEvent = (plan: string): EventBody => ({
   status: 'cancelled',
   reason: RUN_END.asked,
 });
-
-function answerStatus(session: Session, message: Message, rules: Rules): EventBody[] {
-  const language = replyLanguage(session, message, rules);
-  return [replyEvent(session, message.id, { status: 'done', text: formatStatus(session, language) }, language)];
-}
 
 /** A pause lets the calls of child sessions finish; a stop after it does not. */
 function stopAfterPause(session: Session, message: Message, rules: Rules): EventBody[] {
@@ -225,41 +221,26 @@ function reportLastRun(session: Session, message: Message, rules: Rules): EventB
 function answerModeCommand(session: Session, message: Message, rules: Rules): EventBody[] {
   const command = parseModeCommand(message) ?? { is: 'show' };
   const known = [...MODES, 'default'].join(', ');
-  if (command.is === 'unknown')
-    return replyInWords(
-      session,
-      message,
-      rules,
-      (_, language) => MODE_WORDING[language].noSuchMode(command.name, known),
-      'rejected',
-    );
-  if (command.is !== 'set')
-    return replyInWords(session, message, rules, (_, language) =>
-      MODE_WORDING[language].modeIs(session.mode ?? rules.mode, session.mode !== null, known),
-    );
+  const words = MODE_WORDING[replyLanguage(session, message, rules)];
+  const say = (text: string, status?: 'rejected') => replyInWords(session, message, rules, () => text, status);
+  if (command.is === 'unknown') return say(words.noSuchMode(command.name, known), 'rejected');
+  if (command.is !== 'set') return say(words.modeIs(session.mode ?? rules.mode, session.mode !== null, known));
   const { mode } = command;
-  return [
-    { type: 'mode.set', mode, message: message.id },
-    ...replyInWords(session, message, rules, (_, language) => MODE_WORDING[language].modeSet(mode ?? rules.mode)),
-  ];
+  return [{ type: 'mode.set', mode, message: message.id }, ...say(words.modeSet(mode ?? rules.mode))];
 }
 
 /** `/model` shows the model; followed by a name, it sets that model for the next tasks. */
 function answerModelCommand(session: Session, message: Message, rules: Rules): EventBody[] {
   const [name = ''] = (parseCommand(message)?.rest ?? '').trim().split(/\s+/);
   const known = [...rules.models, 'default'].join(', ');
-  const now = session.model ?? rules.model ?? '-';
-  if (name === '')
-    return replyInWords(session, message, rules, (_, language) =>
-      MODE_WORDING[language].modelIs(now, session.model !== null, known),
-    );
+  const words = MODE_WORDING[replyLanguage(session, message, rules)];
+  const say = (text: string) => replyInWords(session, message, rules, () => text);
+  if (name === '') return say(words.modelIs(session.model ?? rules.model ?? '-', session.model !== null, known));
   const model = name.toLowerCase() === 'default' ? null : name;
   const isNamed = model === null || rules.models.includes(model);
   return [
     { type: 'model.set', model, message: message.id },
-    ...replyInWords(session, message, rules, (_, language) =>
-      MODE_WORDING[language].modelSet(model ?? rules.model ?? '-', isNamed, known),
-    ),
+    ...say(words.modelSet(model ?? rules.model ?? '-', isNamed, known)),
   ];
 }
 

@@ -64,7 +64,7 @@ export function planEndEvent(session: Session): EventBody | null {
   return { type: 'plan.ended', plan: plan.id, status, reason: 'all steps are closed' };
 }
 
-/** The end of a run owes its message a reply; a model call owes one to each message that joined it. */
+/** Replies that are due: to the message of an ended run, and to each message that joined a model call. */
 export function owedReplyEvents(session: Session, rules: Rules): EventBody[] {
   const language = sessionLanguage(session, rules);
   const { runEnd } = session;

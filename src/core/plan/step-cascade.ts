@@ -57,8 +57,8 @@ type GroupChange = Extract<EventBody, { type: 'step.completed' | 'step.failed' |
 type GroupEnd = Exclude<GroupChange, { type: 'step.reopened' }>;
 
 /**
- * The groups that had ended because of one of these steps, which a person has closed since: they would end otherwise
- * now. A group that a person has closed, and one with a step that still fails it, stays as it is.
+ * Groups that failed or were skipped because of a step that a person has since closed, and that would now be
+ * completed. A group that a person has closed, and one with a step that still fails it, stays as it is.
  */
 export function groupsToReopen(
   steps: readonly Step[],

@@ -193,7 +193,7 @@ function claimAfterEdit({ claim, plan, turn }: Session, event: EventOf<'plan.edi
   };
 }
 
-/** None has a result; one that is running ends for nothing. */
+/** Drops all results; that of a running check will be ignored. */
 const outdatedChecks = ({ checks }: StepClaim): StepClaim['checks'] =>
   checks.map((check) => (check?.state === 'started' ? { ...check, isOutdated: true as const } : undefined));
 

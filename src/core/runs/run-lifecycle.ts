@@ -81,14 +81,6 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
     named !== undefined && (session.plan?.status === 'paused' || session.plan?.status === 'waiting')
       ? [shelvePlanEvent(session.plan.id)]
       : [];
-  const {
-    model: _,
-    mode: __,
-    mode_reason: ___,
-    agent: ____,
-    folder: _____,
-    ...began
-  } = runStartedEvent(session, message, rules);
   const own = message.options?.model ?? (named === undefined ? session.runEnd?.ownModel : undefined);
   const model = own ?? session.model ?? rules.model;
   const beside = fromAbove || named !== undefined || first === session.plan?.id ? undefined : planLeftPaused(session);
@@ -96,8 +88,8 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
     ...(named === undefined ? [] : withdrawQuestionEvents(session, 'the person took up another plan')),
     ...away,
     {
-      ...began,
       type: 'run.resumed',
+      message: message.id,
       by: message.by ?? 'person',
       limits: resolveLimits(
         rules.limits,

@@ -97,7 +97,7 @@ export type Session = PlanProgress &
 /** Who holds the browser, and since when; `from`: null for a message without a sender. */
 export type PersonHold = { from: string | null; since: string };
 
-/** What is known of daemons lost over the current work. */
+/** Crashes counted against the current work. */
 export type CrashCounts = {
   /** How many in a row, each with evidence, without any progress in between. */
   count: number;

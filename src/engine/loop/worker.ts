@@ -13,7 +13,7 @@ import { cleanUpCalls } from '../calls/tool-call.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import type { SessionStore } from '../ports/store-ports.ts';
 import { restoreFiles, saveWork } from './perform-checkpoint.ts';
-import { performCall, publishReply, sendToChild } from './perform-decision.ts';
+import { type CallDecision, performCall, publishReply, sendToChild } from './perform-decision.ts';
 import {
   describeOpenWork,
   endDroppedChecks,
@@ -140,8 +140,6 @@ function abortCalls({ call, checkpoint, interpreting }: SessionLoop, why: Error)
 
 /** How often a run that waits for child sessions checks them, even if it is not woken. */
 const CHILDREN_POLL_MS = 30_000;
-
-type CallDecision = Decision & { do: 'think' | 'act' | 'interpret' };
 
 /** Takes in, decides, acts and records until nothing is left to do, a time is awaited, or the loop is stopped. */
 async function runUntilIdle(loop: SessionLoop): Promise<void> {
