@@ -8,7 +8,7 @@ import { currentPolicy } from '../modes/mode-choice.ts';
 import { unreachedStepIds } from '../plan/plan-steps.ts';
 import { restingRun } from '../reducers/reduce-approval.ts';
 import type { Decision } from '../runs/decision.ts';
-import { endStalledRunEvents } from '../runs/run-lifecycle.ts';
+import { endRunEvents } from '../runs/end-run.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
@@ -36,8 +36,11 @@ export function withRunClosed(session: Session, decision: Decision, rules: Rules
 }
 
 /** The end of a run that would never continue. The reply says so, and the person can continue. */
-export const endStalledRun = (session: Session, rules: Rules): Decision =>
-  withRunClosed(session, { do: 'record', events: endStalledRunEvents(session, rules) }, rules);
+export function endStalledRun(session: Session, rules: Rules): Decision {
+  const text = REPLY_WORDING[sessionLanguage(session, rules)].stalled;
+  const events = endRunEvents(session, rules, { status: 'failed', reason: RUN_END.stalled, text });
+  return withRunClosed(session, { do: 'record', events }, rules);
+}
 
 /** What the end of a run still leads to. Decided with that end, and again if an older log ends between the two. */
 function afterRunEvents(session: Session, rules: Rules): EventBody[] {
@@ -50,7 +53,6 @@ function afterRunEvents(session: Session, rules: Rules): EventBody[] {
 export function planEndEvent(session: Session): EventBody | null {
   const { plan, runEnd, run } = session;
   if (run || !plan || plan.status !== 'running' || !runEnd) return null;
-  // Its run's end was logged without it.
   if ((runEnd.status === 'failed' || runEnd.status === 'cancelled') && runEnd.plan === plan.id)
     return { type: 'plan.ended', plan: plan.id, status: runEnd.status, reason: runEnd.reason };
   if (runEnd.status !== 'done') return null;

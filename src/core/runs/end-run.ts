@@ -24,13 +24,11 @@ const MINUTE_MS = 60_000;
 /** How many times its limit a run may go where limits are extended. */
 export const EXTEND_FACTOR = 5;
 
-/** Ends a run: open calls are closed, and its plan ends with it if the end is final. */
+/** Ends a run: open calls are closed. `withRunClosed` adds what follows from it. */
 export function endRunEvents(session: Session, rules: Rules, why: RunEndReason): EventBody[] {
   const { run } = session;
   if (!run) return [];
   const language = sessionLanguage(session, rules);
-  const ends = why.status === 'failed' || why.status === 'cancelled';
-  const plan = activePlan(session);
   return [
     ...(why.keepsCalls
       ? []
@@ -45,16 +43,6 @@ export function endRunEvents(session: Session, rules: Rules, why: RunEndReason):
       ...(why.question && { question: why.question }),
     },
     ...(why.asksMeaning ? [{ type: 'meaning.asked' as const, message: run.message }] : []),
-    ...(plan && ends
-      ? [
-          {
-            type: 'plan.ended' as const,
-            plan: plan.id,
-            status: why.status as 'failed' | 'cancelled',
-            reason: why.reason,
-          },
-        ]
-      : []),
   ];
 }
 

@@ -192,12 +192,6 @@ export const isStalled = ({ run, children, browserHold }: Session, decision: Dec
   browserHold === null &&
   !Object.values(children).some(isChildBusy);
 
-/** The end of such a run: the reply says so, and the person can continue. */
-export function endStalledRunEvents(session: Session, rules: Rules): EventBody[] {
-  const text = REPLY_WORDING[sessionLanguage(session, rules)].stalled;
-  return endRunEvents(session, rules, { status: 'failed', reason: RUN_END.stalled, text });
-}
-
 type Forked = EventBody & { type: 'session.forked' };
 
 /**
