@@ -142,7 +142,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   // A worker leaves to its gateway what concerns the workspace as a whole.
   const isWhole = options.role?.is !== 'worker';
   const telling = { workspace, env, clock: realClock, log, lostServers: mcp.lost, config: currentConfig };
-  const tells = isWhole ? startTelling(telling) : undefined;
+  const tells = isWhole ? startTelling(telling, options.readConfig && options.configFile) : undefined;
   const published = isWhole ? publishLater(workspace.paths.schemas, log) : undefined;
   return {
     async stop() {

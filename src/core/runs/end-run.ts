@@ -8,7 +8,13 @@ import { readStatusTags } from '../detect/step-tags.ts';
 import { grantedLimits } from '../messages/message-meaning.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import type { ReplyWording } from '../messages/reply-wording-english.ts';
-import { formatPlanSummary, MAX_NAMED_CHARS, planNotes, stepsBlockedByPerson } from '../messages/status-report.ts';
+import {
+  formatPlanSummary,
+  MAX_NAMED_CHARS,
+  planNotes,
+  resumingWords,
+  stepsBlockedByPerson,
+} from '../messages/status-report.ts';
 import { openSteps, runningStep, unreachedStepIds } from '../plan/plan-steps.ts';
 import { explainNothingReady } from '../plan/step-readiness.ts';
 import { answerQuestionEvents } from '../prompt/chat-messages.ts';
@@ -17,7 +23,6 @@ import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../ses
 import type { Run, Turn, TurnCall } from '../session/run-state.ts';
 import { activePlan, endsBackgroundJobs, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
-import { needsRepair } from '../session/waiting-for.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -133,9 +138,7 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
 
 /** What a person can say or do next; none where the text of the end says it. */
 function waysOn(session: Session, { status, reason, question }: RunEndReason, words: ReplyWording): string[] {
-  if (status === 'paused') return [words.goOn];
-  if (status === 'failed')
-    return reason === RUN_END.ceiling ? [] : [needsRepair(reason) ? words.onceRepaired : words.again];
+  if (status === 'paused' || status === 'failed') return resumingWords(status, reason, words);
   // A parent reads the replies of its children, and asks for them.
   if (status !== 'waiting' || question || sessionDepth(session.name) > 0) return [];
   if (reason === RUN_END.blocked) return [words.whenSupplied];
