@@ -64,33 +64,23 @@ async function answered(name: string): Promise<void> {
   await sleep(REST_MS);
 }
 
-/** The functions that ran since the last call, by file. */
-async function functionsRun(): Promise<Map<string, Set<string>>> {
+/** The functions that ran since the last call, as `<file> <function> <place>`. */
+async function functionsRun(): Promise<Set<string>> {
   const { result } = await inspector.post('Profiler.takePreciseCoverage');
-  const files = new Map<string, Set<string>>();
-  for (const { url, functions } of result) {
-    const path = url.startsWith('file:') ? fileURLToPath(url) : '';
-    if (!path.startsWith(SRC)) continue;
-    const run = functions.filter(({ ranges }) => ranges.some(({ count }) => count > 0));
-    const names = run.map(({ functionName, ranges }) => `${functionName} ${ranges[0]?.startOffset}`);
-    if (names.length > 0) files.set(relative(SRC, path), new Set(names));
-  }
-  return files;
-}
-
-function roomOf(path: string): string {
-  return path.split('/')[0] ?? '';
+  const ours = result.filter(({ url }) => url.startsWith('file:') && fileURLToPath(url).startsWith(SRC));
+  const names = ours.flatMap(({ url, functions }) =>
+    functions
+      .filter(({ ranges }) => ranges.some(({ count }) => count > 0))
+      .map(
+        ({ functionName, ranges }) => `${relative(SRC, fileURLToPath(url))} ${functionName} ${ranges[0]?.startOffset}`,
+      ),
+  );
+  return new Set(names);
 }
 
 /** What timers run in an idle daemon is not the message's: a file counts if it ran a function that they do not run. */
-function report(files: ReadonlyMap<string, Set<string>>, idle: ReadonlyMap<string, Set<string>>): void {
-  const isOfMessage = (path: string) => [...(files.get(path) ?? [])].some((name) => !idle.get(path)?.has(name));
-  const paths = [...files.keys()].filter(isOfMessage).sort();
-  for (const room of new Set(paths.map(roomOf))) {
-    const own = paths.filter((path) => roomOf(path) === room);
-    console.log(`${room} (${own.length})\n  ${own.join('\n  ')}`);
-  }
-  const alsoIdle = paths.filter((path) => idle.has(path)).length;
-  console.log(`\n${paths.length} files; of ${alsoIdle} of them other functions run in an idle daemon`);
-  console.log(`${files.size} files with what its timers run at the same time`);
+function report(run: ReadonlySet<string>, idle: ReadonlySet<string>): void {
+  const own = [...run].filter((name) => !idle.has(name)).map((name) => name.split(' ', 1)[0] ?? '');
+  const paths = [...new Set(own)].sort();
+  console.log(`${paths.join('\n')}\n${paths.length} files`);
 }

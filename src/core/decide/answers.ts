@@ -10,6 +10,7 @@ import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { PLAN_COMMAND_WORDING, runPlanCommand } from '../plan/plan-command.ts';
 import { withdrawQuestionEvents } from '../prompt/chat-messages.ts';
+import { sessionAfter } from '../reducers/reduce-event.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
@@ -19,7 +20,6 @@ import { planLeftPaused } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerRestoreCommand, lastClosedStep, restoreOutcome } from './checkpoint-decisions.ts';
 import { answerBrowserCommand, askMeaning, holdAndAsk } from './human-in-the-loop.ts';
-import { sessionAfter } from './turn-events.ts';
 
 type Action = (session: Session, message: Message, rules: Rules) => EventBody[];
 

@@ -7,13 +7,13 @@ import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
 import { unreachedStepIds } from '../plan/plan-steps.ts';
 import { restingRun } from '../reducers/reduce-approval.ts';
+import { sessionAfter } from '../reducers/reduce-event.ts';
 import type { Decision } from '../runs/decision.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { doubtQuestion } from './human-in-the-loop.ts';
-import { sessionAfter } from './turn-events.ts';
 
 /**
  * A decision that ends a run also ends its plan, if that is over, and commits the replies that are due then: one

@@ -1,5 +1,5 @@
 import { appendList, listItems, mapGet, mapSet, omitKey } from '../../base/collections.ts';
-import type { Event, EventOf } from '../../protocol/session/event.ts';
+import type { Event, EventBody, EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import { giveTimeAgain } from '../session/child-session.ts';
 import { FRESH_PLAN_PROGRESS } from '../session/progress-state.ts';
@@ -111,6 +111,10 @@ function applyEvent(session: Session, event: Event): Session {
       return event satisfies never;
   }
 }
+
+/** The session after these events. */
+export const sessionAfter = (session: Session, events: readonly EventBody[]): Session =>
+  events.reduce((so, body) => reduceEvent(so, { v: 2, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
 
 const rightsIn =
   ({ messages }: Session) =>

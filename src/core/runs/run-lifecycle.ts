@@ -15,7 +15,7 @@ import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { initialMode } from '../modes/mode-choice.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { withdrawQuestionEvents } from '../prompt/chat-messages.ts';
-import { reduceEvent } from '../reducers/reduce-event.ts';
+import { sessionAfter } from '../reducers/reduce-event.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
 import { CHECK_TOOL, checkCallKey } from '../session/internal-calls.ts';
 import { limitsOfMessage, type Message } from '../session/session-messages.ts';
@@ -200,15 +200,14 @@ type Forked = EventBody & { type: 'session.forked' };
  */
 export function copiedSessionEvents(session: Session, forked: Forked): EventBody[] {
   const events: EventBody[] = [forked];
-  const after = () => events.reduce(reduceNext, session);
   const { open } = session.approvals;
   if (open) {
     const { call, id } = open;
     const why = 'This session is a copy; ask again if the call is still needed.';
     events.push({ type: 'approval.answered', call, id, decision: 'deny', by: 'withdrawn', why });
   }
-  return [...events, ...endRunEvents(after(), resolveRules(), { status: 'paused', reason: RUN_END.asked })];
+  return [
+    ...events,
+    ...endRunEvents(sessionAfter(session, events), resolveRules(), { status: 'paused', reason: RUN_END.asked }),
+  ];
 }
-
-const reduceNext = (session: Session, body: EventBody): Session =>
-  reduceEvent(session, { v: 2, seq: session.seq + 1, epoch: 1, at: session.at, ...body });
