@@ -7,8 +7,9 @@ import { parseJson } from '../../base/json.ts';
 import { inlineText, StoredText } from '../../protocol/session/log-entry.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import type { SearchDocument } from '../../protocol/workspace/memory-notes.ts';
+import { rootSessionOf } from '../../protocol/workspace/session-names.ts';
 import { readRegularFile } from '../fs/file-reads.ts';
-import { existingRootOf, rootSessionOf, sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
+import { existingRootOf, sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
