@@ -62,13 +62,16 @@ export function SessionList() {
 function Entry(entry: SessionOverview) {
   const { name, label, title, standing, plan, changed, inbox, plan_problem, waits } = entry;
   const isOpen = route.value.page === 'session' && route.value.name === name;
-  const matter = waits?.why ?? plan_problem;
+  // In words: it may begin with a marker of the model, and has no room for Markdown.
+  const matter = legible(waits?.why ?? plan_problem ?? '')
+    .replace(/^[[【]([^\]】]{1,20})[\]】]\s*/u, '$1: ')
+    .replace(/\*\*|`/g, '');
   return (
     <a class="entry" href={hrefOf(name)} aria-current={isOpen ? 'page' : undefined}>
       <StateSign state={standing} />
       <strong class="title">{legible(title ?? label)}</strong>
       <span class="quiet about">
-        {matter && <span class="line matter">{legible(matter).replace(/\*\*|`/g, '')}</span>}
+        {matter !== '' && <span class="line matter">{matter}</span>}
         {waits?.until && <span class="line">{words.value.goesOn(formatTime(waits.until))}</span>}
         {inbox > 0 && <span class="line">{words.value.waitingMessages(inbox)}</span>}
         <span class="line">
