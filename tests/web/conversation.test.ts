@@ -3,14 +3,10 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { opened, planned, received, started } from '../client/rig.ts';
-import { eventually, expectAccessible, openSession, useBrowser } from './page-setup.ts';
+import { answered, eventually, expectAccessible, openSession, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
-const answered = (text: string): EventBody => ({
-  ...{ type: 'model.answered', text, calls: [{ id: 'c', name: 'shell', args: '{}' }], model: 'm', ms: 1 },
-  ...{ usage: { tokens: 1, cost: null }, delivered: [], seen: 1 },
-});
 const call = (place: number, name: string, args: object, output?: string): EventBody[] => [
   { type: 'tool.started', call: `9.${place}`, name, args: JSON.stringify(args), replay: 'safe' },
   ...(output === undefined
