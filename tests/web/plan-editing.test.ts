@@ -2,10 +2,9 @@ import { expect } from 'vitest';
 import type { Plan, Step } from '../../src/protocol/session/plan.ts';
 import { opened, received, started } from '../client/rig.ts';
 import { ask } from '../http/serving.ts';
-import { eventually, expectAccessible, openSession, useBrowser } from './page-setup.ts';
+import { eventually, expectAccessible, openSession, shell, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
-const shell = (command: string) => [{ id: 'c', name: 'shell', args: JSON.stringify({ command }) }];
 
 webTest(
   'a plan is edited in place while it runs: steps added, moved, reworded, skipped and reopened, by keyboard alone',
