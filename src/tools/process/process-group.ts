@@ -143,8 +143,8 @@ const GUARD_SCRIPT =
   'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
 
 /**
- * Makes sure that a process group ends if this process is killed. Chromium and MCP servers exit when their pipe closes, unless they hang.
- * The returned function dismisses the guard; call it once the group has ended.
+ * Makes sure that a process group ends if this process is killed: a browser or MCP server that hangs does not notice
+ * that its pipe has closed. The returned function dismisses the guard; call it once the group has ended.
  */
 export function guardGroup(group: number): () => void {
   const guard = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'guard', String(group)], {
