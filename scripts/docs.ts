@@ -44,11 +44,14 @@ function withModes(page: string): string {
 
 const schemas = Object.entries(publishedSchemas());
 const modes = Object.keys(MODE_POLICIES);
+const golden = readFileSync('tests/golden/events.jsonl', 'utf8');
+const types = EventBody.options.map(({ shape }) => shape.type.value).filter((type) => !golden.includes(`"${type}"`));
 const pages: Record<string, string> = {
   ...Object.fromEntries([
     withNames('src/protocol/tool-calls/tool-names.ts', 'BUILTIN_TOOLS', builtinToolNames()),
     withNames('src/protocol/settings/run-options.ts', 'MODES', modes),
     withNames('src/frontends/web/views/new-session.tsx', 'MODES', modes),
+    withNames('src/protocol/session/older-versions.ts', 'TYPES_SINCE_FIRST', types),
   ]),
   ...Object.fromEntries(
     schemas.map(([name, schema]) => [`docs/schemas/${name}`, `${JSON.stringify(schema, null, 2)}\n`]),
