@@ -36,7 +36,7 @@ function withNames(path: string, list: string, names: readonly string[]): [strin
 /** The page of the modes with its first table, made from what each mode says about itself. */
 function withModes(page: string): string {
   const rows = Object.entries(MODE_POLICIES).map(
-    ([mode, { about }]) => `| [\`${mode}\`](#${mode}) | ${about.use} | ${about.workers} |`,
+    ([mode, { about }]) => `| \`${mode}\` | ${about.use} | ${about.workers} |`,
   );
   const table = ['<!-- modes -->', '| mode | for | who works on the steps |', '| --- | --- | --- |', ...rows];
   return page.replace(/<!-- modes -->[\s\S]*<!-- \/modes -->/, () => [...table, '<!-- /modes -->'].join('\n'));
