@@ -8,7 +8,8 @@ import {
   readinessOfPending,
   readySteps,
 } from '../../src/core/plan/step-readiness.ts';
-import type { Plan, Step } from '../../src/protocol/session/plan.ts';
+import type { Step } from '../../src/protocol/session/plan.ts';
+import { planOf } from '../modes/given-plan.ts';
 
 const step = (id: string, more: Partial<Step> = {}): Step => ({ id, description: id, status: 'pending', ...more });
 const ids = (steps: readonly Step[]) => steps.map(({ id }) => id);
@@ -16,20 +17,6 @@ const whyLost = (steps: readonly Step[], id: string) => {
   const outlook = readinessOfPending(steps).get(id);
   return outlook?.is === 'lost' ? causeInWords(outlook.cause).reason : outlook?.is;
 };
-const plan = (...steps: Step[]): Plan => ({
-  version: 1,
-  id: 'plan_1',
-  goal: 'g',
-  mode: 'dag',
-  status: 'running',
-  steps,
-  current_step_index: 0,
-  iteration_count: 0,
-  limits: { iterations: 50, step_iterations: 5 },
-  revision: 1,
-  created_at: '',
-  updated_at: '',
-});
 
 test('a cause in the words of an event of before is read, and nothing else is one', () => {
   const causes: LostCause[] = [
@@ -140,7 +127,7 @@ describe('a step that undoes another', () => {
 describe('a group ends with its parts', () => {
   const end = (...parts: Partial<Step>[]) =>
     cascadeEvents(
-      plan(step('g', { status: 'running' }), ...parts.map((part, n) => step(`p${n}`, { parent: 'g', ...part }))),
+      planOf(step('g', { status: 'running' }), ...parts.map((part, n) => step(`p${n}`, { parent: 'g', ...part }))),
       [],
     )[0];
 
@@ -158,7 +145,7 @@ describe('a group ends with its parts', () => {
     });
   });
   test('failed where one was left out since something before it failed', () => {
-    const p = plan(
+    const p = planOf(
       step('a', { status: 'failed' }),
       step('g', { status: 'running' }),
       step('p', { parent: 'g', status: 'completed' }),
@@ -182,7 +169,7 @@ describe('a group ends with its parts', () => {
   });
   test('it is open again with a new part, unless a person closed it: then the part is left out', () => {
     const closed = (by: 'parts' | 'person') =>
-      cascadeEvents(plan(step('g', { status: 'completed', completed_by: by }), step('p', { parent: 'g' })), [])[0];
+      cascadeEvents(planOf(step('g', { status: 'completed', completed_by: by }), step('p', { parent: 'g' })), [])[0];
     expect(closed('parts')).toMatchObject({ type: 'step.reopened', step: 'g' });
     expect(closed('person')).toMatchObject({ type: 'step.skipped', reason: 'part of g, which was completed' });
   });

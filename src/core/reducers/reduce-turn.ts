@@ -1,4 +1,5 @@
 import { appendItems, getOwn, hashKey, mapGet } from '../../base/collections.ts';
+import { parseJson } from '../../base/json.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf, PlannerQuery } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
@@ -148,14 +149,10 @@ const MAIN_ARGUMENTS = ['path', 'file', 'command', 'url', 'query', 'pattern'] as
 
 /** The main argument of a call: its path or command, else the first string among its arguments. */
 function findMainArgument(args: string): string {
-  try {
-    const given: unknown = JSON.parse(args);
-    if (typeof given !== 'object' || given === null) return args;
-    const texts = Object.entries(given).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
-    return MAIN_ARGUMENTS.flatMap((key) => texts.filter(([name]) => name === key))[0]?.[1] ?? texts[0]?.[1] ?? args;
-  } catch {
-    return args;
-  }
+  const given = parseJson(args);
+  if (typeof given !== 'object' || given === null) return args;
+  const texts = Object.entries(given).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
+  return MAIN_ARGUMENTS.flatMap((key) => texts.filter(([name]) => name === key))[0]?.[1] ?? texts[0]?.[1] ?? args;
 }
 
 /** Counts one more iteration for the run, its plan and its current step. */

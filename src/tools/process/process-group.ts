@@ -143,8 +143,8 @@ const GUARD_SCRIPT =
   'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
 
 /**
- * Makes sure that a process group ends if this process is killed. Chromium exits when its pipe closes, unless it hangs.
- * The returned function dismisses the guard; call it once the group has ended.
+ * Makes sure that a process group ends if this process is killed: a browser or MCP server that hangs does not notice
+ * that its pipe has closed. The returned function dismisses the guard; call it once the group has ended.
  */
 export function guardGroup(group: number): () => void {
   const guard = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'guard', String(group)], {
@@ -153,7 +153,7 @@ export function guardGroup(group: number): () => void {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
-  // Without a guard, Chromium's own end must suffice.
+  // Without a guard, the closed pipe must suffice.
   guard.on('error', () => undefined);
   // One that was not started has no streams if no file descriptor was left, and `kill` would signal this process group.
   if (guard.pid === undefined) return () => undefined;

@@ -15,8 +15,8 @@ type Missing = { why: string; remedy?: string[] };
 
 /**
  * Whether a command is sandboxed. If not: why, as text for a person, and whether a person chose so (`sandbox: none`),
- * in which case no approval is needed. `refused`: a sandbox is required but unavailable, so no command runs. `weaker`:
- * it is a fence without namespaces, since nothing better works here.
+ * in which case no approval is needed. `refused`: a sandbox is required but unavailable, so no command runs.
+ * `weaker`: it is a fence without namespaces, since nothing better works here.
  */
 export type SandboxStatus =
   | { isSandboxed: true; gaps: string[]; weaker?: Missing }

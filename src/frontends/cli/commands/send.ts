@@ -49,14 +49,6 @@ export const send = defineCommand({
           coerce: parseWholeNumber('--iterations'),
           describe: 'Model calls before the run pauses',
         })
-        // The earlier name, for scripts.
-        .option('limit-iterations', {
-          type: 'number',
-          requiresArg: true,
-          coerce: parseWholeNumber('--limit-iterations'),
-          conflicts: 'iterations',
-          hidden: true,
-        })
         .option('mode', {
           choices: MODES,
           requiresArg: true,
@@ -72,7 +64,7 @@ export const send = defineCommand({
         .example('git diff | $0 send review - --file style.md', ''),
     ),
   async run(args) {
-    const { limitIterations, iterations = limitIterations, mode, model, after, from, file } = args;
+    const { iterations, mode, model, after, from, file } = args;
     const words = [...(args.text ?? []), ...args._.slice(1).map(String)];
     const text = words.length > 0 ? words.join(' ') : args.stdin || !file ? await readTextFromStdin() : undefined;
     const options = {

@@ -1,3 +1,4 @@
+import { parseJson } from '../../../base/json.ts';
 import { legible } from '../../../base/strings.ts';
 import type { SessionUpdate } from '../../../client/index.ts';
 import { authorName, describeEvent } from '../../../client/inspect/describe-event.ts';
@@ -227,10 +228,6 @@ function stepLabel({ plan }: ShownSession, id: string): string {
 
 /** The values only: a path, a command. The event log has them in full. */
 export function formatArgs(args: string): string {
-  try {
-    const value: unknown = JSON.parse(args);
-    return typeof value === 'object' && value !== null ? Object.values(value).map(String).join(' ') : args;
-  } catch {
-    return args;
-  }
+  const value = parseJson(args);
+  return typeof value === 'object' && value !== null ? Object.values(value).map(String).join(' ') : args;
 }
