@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import * as fs from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { errorText } from '../../base/user-error.ts';
+import { attempt, errorText } from '../../base/user-error.ts';
 import { CrashNote, CrashRecord } from '../../protocol/workspace/daemon-files.ts';
 import { replaceFile } from '../../store/index.ts';
 import type { PreviousEnd } from '../host/ownership.ts';
@@ -179,9 +179,5 @@ export function readCrashNote(path: string, ownerSince: string | undefined): Cra
 }
 
 function readJsonOrUndefined(path: string): unknown {
-  try {
-    return JSON.parse(fs.readFileSync(path, 'utf8'));
-  } catch {
-    return undefined;
-  }
+  return attempt(() => JSON.parse(fs.readFileSync(path, 'utf8')));
 }

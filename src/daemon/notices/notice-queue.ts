@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { attempt } from '../../base/user-error.ts';
 import { NoticeFile, NoticesRead } from '../../protocol/session/notice-file.ts';
 import { ensureFolderDurably } from '../../store/fs/durable-write.ts';
 import { listNames, readTextFile } from '../../store/fs/file-reads.ts';
@@ -53,9 +54,5 @@ export function openNoticeQueue(folder: string): NoticeQueue {
 
 function parse<T>(schema: { safeParse(value: unknown): { data?: T } }, text: string | undefined): T | undefined {
   if (text === undefined) return undefined;
-  try {
-    return schema.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
+  return attempt(() => schema.safeParse(JSON.parse(text)).data);
 }

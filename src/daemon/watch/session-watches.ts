@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
-import { errorCode } from '../../base/user-error.ts';
+import { attempt, errorCode } from '../../base/user-error.ts';
 import type { Clock } from '../../engine/ports/session-ports.ts';
 import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
 import { createFolderId, sessionPaths, type WorkspacePaths } from '../../store/index.ts';
@@ -72,11 +72,7 @@ export function openSessionWatches(deps: SessionWatchDeps): SessionWatches {
   };
 }
 
-type WatchState = SessionWatchDeps & {
-  sessions: Map<string, WatchedSession>;
-  polled: Set<string>;
-  isClosed: boolean;
-};
+type WatchState = SessionWatchDeps & { sessions: Map<string, WatchedSession>; polled: Set<string>; isClosed: boolean };
 
 function startWatch(it: WatchState, name: string, known: WatchedSession, on: 'inbox' | 'folder'): void {
   const { paths, watches, handlers, clock, polled } = it;
@@ -168,11 +164,7 @@ function checkInbox(it: WatchState, name: string, known: WatchedSession): void {
 
 /** The inbox may be a file, which is reported elsewhere. */
 function isTaken(path: string): boolean {
-  try {
-    return fs.lstatSync(path, { throwIfNoEntry: false }) !== undefined;
-  } catch {
-    return false;
-  }
+  return attempt(() => fs.lstatSync(path, { throwIfNoEntry: false }) !== undefined) ?? false;
 }
 
 function pollUnreadable({ sessions, polled, handlers, clock }: WatchState, name: string): void {
@@ -225,11 +217,7 @@ export function createFolderStat(used: string): (path: string) => FolderState | 
     const stat = fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
     if (!stat?.isDirectory()) return undefined;
     const age = BigInt(Date.now()) - stat.mtimeMs;
-    return {
-      id: idOf(stat),
-      mtime: stat.mtimeNs,
-      isRecent: age < TIMESTAMP_UNSURE_MS && age > -TIMESTAMP_UNSURE_MS,
-    };
+    return { id: idOf(stat), mtime: stat.mtimeNs, isRecent: age < TIMESTAMP_UNSURE_MS && age > -TIMESTAMP_UNSURE_MS };
   };
 }
 

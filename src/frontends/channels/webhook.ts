@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { errorText } from '../../base/user-error.ts';
+import { attempt, errorText } from '../../base/user-error.ts';
 import { type Channel, ChannelFault, type Incoming, openArrivals, requestService, tooLarge } from './channel.ts';
 
 const MAX_CHARS = 100_000;
@@ -134,11 +134,7 @@ function itemOf({ id, conversation, from, private: isPrivate, text, files, choic
 
 /** Undefined for what is no JSON, which no schema accepts. */
 function parseOr(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => JSON.parse(text));
 }
 
 function reply(response: ServerResponse, status: number, why?: string): undefined {

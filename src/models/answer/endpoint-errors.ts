@@ -1,5 +1,5 @@
 import { getOwn } from '../../base/collections.ts';
-import { errorCode, errorText } from '../../base/user-error.ts';
+import { attempt, errorCode, errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
 import { isAboutLength, resetDelayMs, statedWindow } from './refusal-facts.ts';
 
@@ -49,11 +49,7 @@ export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 export function parseJsonOrNone(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => JSON.parse(text));
 }
 
 /** Converts a thrown error to a fault; undefined for a bug of ours, which keeps its stack. */

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { nearestName } from '../../base/strings.ts';
-import { UserError } from '../../base/user-error.ts';
+import { attempt, UserError } from '../../base/user-error.ts';
 import { Config, Settings } from './config.ts';
 import { isEnvVariableName } from './env-variable.ts';
 import { ModelSettings } from './model-settings.ts';
@@ -90,11 +90,7 @@ const invalidValue = (name: string, message = 'it is not valid'): UserError =>
   new UserError(`${name}: ${message.replace(/\.$/, '')}. Correct it, or unset it (docs/settings.md).`);
 
 function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => JSON.parse(text));
 }
 
 /** Limits of files with those of the environment, which may lower what a file sets, and replaces only defaults. */

@@ -1,3 +1,4 @@
+import { attempt } from '../../base/user-error.ts';
 import { StepCheck, StepCondition } from '../session/plan.ts';
 import { PLAN_BOUNDS } from '../session/plan-edit.ts';
 import { type ItemNote, type ListItem, normalizeNoteKey, parseListItems } from './markdown-list.ts';
@@ -148,11 +149,7 @@ function parseCondition(value: string, own: number, count: number): Partial<Temp
 }
 
 function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => JSON.parse(text));
 }
 
 /** A text that is entirely a JSON string stands for its value, including line breaks. */

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { createMutex } from '../../base/async.ts';
 import { propertyOf } from '../../base/collections.ts';
-import { errorText, isFileLimit } from '../../base/user-error.ts';
+import { attempt, errorText, isFileLimit } from '../../base/user-error.ts';
 import type { PlanFile, PlanFileState } from '../../engine/ports/store-ports.ts';
 import { linkIfFree, syncFile, syncFolder } from '../fs/durable-write.ts';
 import { sha256Hex } from '../fs/file-reads.ts';
@@ -265,9 +265,5 @@ function readHistoryFile(path: string, last: PlanContent | undefined, now: numbe
 }
 
 function planIdIn(text: string): unknown {
-  try {
-    return propertyOf(JSON.parse(text), 'id');
-  } catch {
-    return undefined;
-  }
+  return attempt(() => propertyOf(JSON.parse(text), 'id'));
 }

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { attempt } from '../../base/user-error.ts';
 import { readLastEvent } from '../event-log/log-reader.ts';
 import { listRotatedSegments, openSegments } from '../event-log/segments.ts';
 import { encodeSnapshot } from '../event-log/snapshot-file.ts';
@@ -47,10 +48,7 @@ export async function applyRetention(
   const files =
     keep.filesDays > 0 ? (await removeExpiredFiles(paths, filesEnd)) + removeForgottenAttachments(paths, filesEnd) : 0;
   removeOldInboxStaging(paths, now);
-  return {
-    removed: segments + blobs + files,
-    more: segments === MAX_SEGMENTS_PER_RUN || files >= MAX_FILES_PER_RUN,
-  };
+  return { removed: segments + blobs + files, more: segments === MAX_SEGMENTS_PER_RUN || files >= MAX_FILES_PER_RUN };
 }
 
 const daysBefore = (now: Date, days: number) => new Date(now.getTime() - days * DAY_MS);
@@ -164,11 +162,7 @@ const isOlder = (path: string, before: Date) => (ifExists(() => fs.lstatSync(pat
  * Replies published before this time (ISO 8601, UTC) may have been removed from `outbox/read/`; undefined: none was.
  */
 export function filesRemovedBefore(paths: SessionPaths): string | undefined {
-  try {
-    return RetentionFile.safeParse(JSON.parse(fs.readFileSync(paths.swept, 'utf8'))).data?.files_before;
-  } catch {
-    return undefined;
-  }
+  return attempt(() => RetentionFile.safeParse(JSON.parse(fs.readFileSync(paths.swept, 'utf8'))).data?.files_before);
 }
 
 /** How many events retention has removed from the beginning of an event log. */

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { attempt, errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { createFile, ensureFolder, syncFolder } from '../fs/durable-write.ts';
 import { listNames } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
@@ -124,9 +124,5 @@ export function assertCluster(paths: WorkspacePaths, reducers: string): void {
 }
 
 function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => JSON.parse(text));
 }

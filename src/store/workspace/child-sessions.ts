@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { errorText, UserError } from '../../base/user-error.ts';
+import { attempt, errorText, UserError } from '../../base/user-error.ts';
 import type { ChildSessions } from '../../engine/ports/session-ports.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { Reply, RUN_END } from '../../protocol/session/reply.ts';
@@ -90,11 +90,7 @@ function waitingCallsOf(session: string, paths: SessionPaths, known: readonly Ch
 }
 
 function readJson(path: string): unknown {
-  try {
-    return JSON.parse(readTextFile(path) ?? '');
-  } catch {
-    return undefined;
-  }
+  return attempt(() => JSON.parse(readTextFile(path) ?? ''));
 }
 
 function readReplyText({ outbox, outboxRead }: SessionPaths, name: string): string | undefined {

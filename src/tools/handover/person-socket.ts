@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
+import { attempt } from '../../base/user-error.ts';
 
 /** The handover ends if nobody is connected for this long. */
 const NOBODY_MS = 60_000;
@@ -104,9 +105,5 @@ function readLines(socket: Socket, take: (line: string) => void): void {
 }
 
 function parseJson(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => JSON.parse(line));
 }

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { getOwn } from '../../base/collections.ts';
 import { detectFileKind, SNIFF_BYTES } from '../../base/file-kind.ts';
 import { escapeControlChars, formatBytes, truncate } from '../../base/strings.ts';
-import { errorText } from '../../base/user-error.ts';
+import { attempt, errorText } from '../../base/user-error.ts';
 import type { ToolResult } from '../../engine/ports/tool-ports.ts';
 import { type ImageFile, MAX_IMAGE_BYTES } from '../../protocol/session/message.ts';
 import { openWorkPaths } from '../files/work-paths.ts';
@@ -135,11 +135,7 @@ function isAlreadyInText(value: unknown, texts: string[]): boolean {
   const [only, ...others] = typeof value === 'object' && value !== null ? Object.values(value) : [];
   if (typeof only === 'string' && others.length === 0 && only === texts.join('\n')) return true;
   return texts.some((text) => {
-    try {
-      return isDeepStrictEqual(JSON.parse(text), value);
-    } catch {
-      return false;
-    }
+    return attempt(() => isDeepStrictEqual(JSON.parse(text), value)) ?? false;
   });
 }
 

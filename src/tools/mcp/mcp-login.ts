@@ -14,7 +14,7 @@ import {
 } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import { createMutex } from '../../base/async.ts';
-import { errorText, UserError } from '../../base/user-error.ts';
+import { attempt, errorText, UserError } from '../../base/user-error.ts';
 import type { McpOAuth } from '../../protocol/settings/mcp-config.ts';
 import { useIfExists, withOpenFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
@@ -68,11 +68,7 @@ function readLogin(path: string): Login | undefined {
 }
 
 function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => JSON.parse(text));
 }
 
 async function changeLogin(target: LoginTarget, change: Partial<Login>): Promise<void> {

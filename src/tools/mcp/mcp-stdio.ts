@@ -7,7 +7,7 @@ import {
   serializeMessage,
   type Transport,
 } from '@modelcontextprotocol/client';
-import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { attempt, errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { endGroup, isGroupRunning, settlesWithinLinger, startedChild, waitUntil } from '../process/process-group.ts';
 import { coverInheritedDescriptors } from '../process/supervisor.ts';
 import type { ServerLaunch } from '../sandbox/sandbox-backend.ts';
@@ -85,11 +85,7 @@ export function stdioTransport(started: ServerLaunch, onStderr: (text: string) =
 
 function parseMessage(line: string): JSONRPCMessage | undefined {
   if (!line.startsWith('{')) return undefined;
-  try {
-    return deserializeMessage(line);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => deserializeMessage(line));
 }
 
 /** The message cannot have reached the server. */

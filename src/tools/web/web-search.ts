@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { startDeadline } from '../../base/async.ts';
 import { truncate } from '../../base/strings.ts';
-import { UserError } from '../../base/user-error.ts';
+import { attempt, UserError } from '../../base/user-error.ts';
 import type { SearchSettings } from '../../protocol/settings/config.ts';
 import { defineTool, type Tool } from '../common/define-tool.ts';
 import { ALLOW_ALL, resolveWithSystem } from './destination.ts';
@@ -235,9 +235,5 @@ function engineError(
 }
 
 function parseJsonOrNone(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString('utf8'));
-  } catch {
-    return undefined;
-  }
+  return attempt(() => JSON.parse(bytes.toString('utf8')));
 }
