@@ -48,3 +48,12 @@ export function attempt<T>(read: () => T): T | undefined {
     return undefined;
   }
 }
+
+/** The first complaint of a schema, as `path: message`; `whole`: what stands for an empty path. */
+export function firstIssue(
+  error: { issues: ReadonlyArray<{ path: readonly PropertyKey[]; message: string }> } | undefined,
+  whole = '',
+): string {
+  const [issue] = error?.issues ?? [];
+  return `${issue?.path.map(String).join('.') || whole}: ${issue?.message ?? 'it is not valid'}`;
+}

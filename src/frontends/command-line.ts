@@ -222,6 +222,7 @@ export type DaemonCommandLine = DaemonFlags & {
   role?: 'gateway' | 'worker' | undefined;
   engine?: string | undefined;
   listen?: string | undefined;
+  filesLate?: number | undefined;
   clusterDev?: boolean | undefined;
 };
 

@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseJson } from '../../base/json.ts';
 import { formatLocalTime } from '../../base/strings.ts';
-import { attempt, UserError } from '../../base/user-error.ts';
+import { UserError } from '../../base/user-error.ts';
 import { Plan, type Step } from '../../protocol/session/plan.ts';
 import { createFile, linkIfFree } from '../../store/fs/durable-write.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
@@ -75,7 +76,7 @@ export async function openPlanWorkingCopy(folder: string, now: Date): Promise<Pl
 
 /** The steps in a `plan.json` as the daemon wrote it; none if somebody else wrote it. */
 function stepsIn(text: string): Step[] {
-  return attempt(() => Plan.safeParse(JSON.parse(text)).data?.steps ?? []) ?? [];
+  return Plan.safeParse(parseJson(text)).data?.steps ?? [];
 }
 
 /**

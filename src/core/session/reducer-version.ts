@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '49731cee0378e7e4';
+export const REDUCER_VERSION = '84f7b150f53e7628';

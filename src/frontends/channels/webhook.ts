@@ -1,7 +1,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
-import { attempt, errorText } from '../../base/user-error.ts';
+import { parseJson } from '../../base/json.ts';
+import { errorText } from '../../base/user-error.ts';
 import { type Channel, ChannelFault, type Incoming, openArrivals, requestService, tooLarge } from './channel.ts';
 
 const MAX_CHARS = 100_000;
@@ -111,7 +112,7 @@ async function takeRequest(
   );
   if (given?.length !== wanted?.length || !given || !wanted || !timingSafeEqual(given, wanted))
     return reply(response, 401, 'expected X-Agentd-Signature: sha256= and the HMAC-SHA256 of the body in hex');
-  const parsed = Delivery.safeParse(parseOr(body.toString('utf8')));
+  const parsed = Delivery.safeParse(parseJson(body.toString('utf8')));
   if (!parsed.success) return reply(response, 400, z.prettifyError(parsed.error));
   return itemOf(parsed.data);
 }
@@ -130,11 +131,6 @@ function itemOf({ id, conversation, from, private: isPrivate, text, files, choic
       return { name, bytes: content.length, open };
     }),
   };
-}
-
-/** Undefined for what is no JSON, which no schema accepts. */
-function parseOr(text: string): unknown {
-  return attempt(() => JSON.parse(text));
 }
 
 function reply(response: ServerResponse, status: number, why?: string): undefined {

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
+import { parseJson } from '../../base/json.ts';
 import { nearestName } from '../../base/strings.ts';
-import { attempt, UserError } from '../../base/user-error.ts';
+import { UserError } from '../../base/user-error.ts';
 import { Config, Settings } from './config.ts';
 import { isEnvVariableName } from './env-variable.ts';
 import { ModelSettings } from './model-settings.ts';
@@ -88,10 +89,6 @@ function readValue(name: string, text: string, schema: z.ZodType): unknown {
 
 const invalidValue = (name: string, message = 'it is not valid'): UserError =>
   new UserError(`${name}: ${message.replace(/\.$/, '')}. Correct it, or unset it (docs/settings.md).`);
-
-function parseJson(text: string): unknown {
-  return attempt(() => JSON.parse(text));
-}
 
 /** Limits of files with those of the environment, which may lower what a file sets, and replaces only defaults. */
 export function limitsWithEnvironment(files: Limits, environment: Limits = {}): Limits {

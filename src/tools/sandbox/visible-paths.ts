@@ -190,7 +190,7 @@ const FIND_PRIVATE_ARGS = [
 function nulSeparatedOutput(program: string, args: string[]): Promise<string[]> {
   return new Promise((resolve, reject) => {
     const options = { cwd: '/', env: { LC_ALL: 'C' } };
-    const child = startedChild(spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'ignore'] }));
+    const child = startedChild(() => spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'ignore'] }));
     const pieces: Buffer[] = [];
     const late = setTimeout(() => {
       // A process that waits for such a mount may not even end now, so its end is not awaited.
