@@ -121,9 +121,7 @@ webTest(
       step('a', 'Fetch the 资料', { status: 'completed', rollback: 'undo' }),
       step('b', 'Read <b>each</b> of them', { needs: ['a'], each: { list: ['x'] } }),
       ...parts,
-      step('c', long, {
-        ...{ gather: { from: 'b' }, when: [{ step: 'a', status: 'completed' }], child: 'demo~c' },
-      }),
+      step('c', long, { ...{ gather: { from: 'b' }, when: [{ step: 'a', status: 'completed' }], child: 'demo~c' } }),
       step('undo', 'Put it back', { status: 'skipped' }),
       step('loop', 'Waits for itself', { needs: ['loop', 'nowhere'], parent: 'loop' }),
     ];

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
-import { errorText } from '../../base/user-error.ts';
+import { attempt, errorText } from '../../base/user-error.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import { countCompletedSteps } from '../../core/plan/step-graph.ts';
 import { runWait, sessionStanding } from '../../core/session/session-queries.ts';
@@ -172,11 +172,7 @@ export const countWaitingMessages = (paths: SessionPaths): number =>
 export const readIgnoredFiles = (paths: SessionPaths): IgnoredFile[] => listIgnored(namesInInbox(paths));
 
 function namesInInbox({ inbox }: SessionPaths): Buffer[] {
-  try {
-    return fs.readdirSync(inbox, { encoding: 'buffer' });
-  } catch {
-    return [];
-  }
+  return attempt(() => fs.readdirSync(inbox, { encoding: 'buffer' })) ?? [];
 }
 
 /**

@@ -16,7 +16,7 @@ import {
 } from './message.ts';
 import { CompletedBy, PlanStatus, SkipCause, Step, StepProgress } from './plan.ts';
 import { EditRefusal, PlanChange, PlanSave } from './plan-edit.ts';
-import { Reply, Usage, UserQuestion } from './reply.ts';
+import { CallUsage, Reply, Usage, UserQuestion } from './reply.ts';
 
 export const ToolCall = z.object({
   id: z.string(),
@@ -96,7 +96,7 @@ const EVENT_SCHEMAS = [
     text: z.string(),
     calls: z.array(ToolCall),
     provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
-    usage: Usage.omit({ iterations: true, ms: true }).extend({ cached: z.number().optional() }),
+    usage: CallUsage,
     model: z.string(),
     ms: z.number(),
     delivered: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),

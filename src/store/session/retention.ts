@@ -48,10 +48,7 @@ export async function applyRetention(
   const files =
     keep.filesDays > 0 ? (await removeExpiredFiles(paths, filesEnd)) + removeForgottenAttachments(paths, filesEnd) : 0;
   removeOldInboxStaging(paths, now);
-  return {
-    removed: segments + blobs + files,
-    more: segments === MAX_SEGMENTS_PER_RUN || files >= MAX_FILES_PER_RUN,
-  };
+  return { removed: segments + blobs + files, more: segments === MAX_SEGMENTS_PER_RUN || files >= MAX_FILES_PER_RUN };
 }
 
 const daysBefore = (now: Date, days: number) => new Date(now.getTime() - days * DAY_MS);

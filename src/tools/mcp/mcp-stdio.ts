@@ -89,11 +89,7 @@ export function stdioTransport(started: ServerLaunch, onStderr: (text: string) =
 
 function parseMessage(line: string): JSONRPCMessage | undefined {
   if (!line.startsWith('{')) return undefined;
-  try {
-    return deserializeMessage(line);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => deserializeMessage(line));
 }
 
 /** The message cannot have reached the server. */

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errorCode, UserError } from '../../base/user-error.ts';
+import { attempt, errorCode, UserError } from '../../base/user-error.ts';
 import { hasProc } from '../../store/fs/process-identity.ts';
 
 /** How long processes may take to end between SIGTERM and SIGKILL; shorter after an abort. */
@@ -71,11 +71,7 @@ export function isGroupRunning(group: number): boolean {
 
 /** Undefined if they cannot be listed, as while too many files are open. */
 function listProcesses(): string[] | undefined {
-  try {
-    return fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  } catch {
-    return undefined;
-  }
+  return attempt(() => fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)));
 }
 
 /** Longer than any `stat` line; reused, as there may be hundreds to read at once (twice as fast as `readFileSync`). */
@@ -238,9 +234,5 @@ function removeFolder(folder: string): void {
 }
 
 function readOrEmpty(path: string): string {
-  try {
-    return fs.readFileSync(path, 'utf8');
-  } catch {
-    return '';
-  }
+  return attempt(() => fs.readFileSync(path, 'utf8')) ?? '';
 }

@@ -39,10 +39,7 @@ export const send = defineCommand({
           describe: 'Text of the message; read from standard input if it is "-" or missing',
         })
         .option('file', { type: 'string', array: true, requiresArg: true, describe: 'Attach a copy of this file' })
-        .option('stdin', {
-          type: 'boolean',
-          describe: 'Read the text from standard input, as "-" does',
-        })
+        .option('stdin', { type: 'boolean', describe: 'Read the text from standard input, as "-" does' })
         .option('iterations', {
           type: 'number',
           requiresArg: true,
@@ -55,10 +52,7 @@ export const send = defineCommand({
           describe: 'Planning mode of the run this message starts',
         })
         .option('model', { type: 'string', requiresArg: true, describe: 'Model of the run this message starts' })
-        .option('after', {
-          type: 'boolean',
-          describe: 'Do not join the current run; wait for its end',
-        })
+        .option('after', { type: 'boolean', describe: 'Do not join the current run; wait for its end' })
         .option('from', { type: 'string', requiresArg: true, describe: 'Name of the sender' })
         .example('$0 send demo "Count the words in notes.txt" --wait', '')
         .example('git diff | $0 send review - --file style.md', ''),
