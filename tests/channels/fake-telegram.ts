@@ -108,6 +108,7 @@ export async function startFakeTelegram() {
   });
 
   let updateId = 1000;
+  let written = 0;
   const add = (update: object) => {
     updates.push({ update_id: updateId++, ...update });
     poll();
@@ -119,12 +120,16 @@ export async function startFakeTelegram() {
     state,
     files,
     texts: (chat = '7') => got.sent.filter((one) => one.chat === chat).map(({ text }) => text),
-    write: (text: string, { from = 7, chat = 7, type = 'private', ...more }: Record<string, unknown> = {}) =>
-      add({
-        message: { message_id: nextId++, date: 1, chat: { id: chat, type }, from: person(Number(from)), text, ...more },
-      }),
+    write(text: string, { from = 7, chat = 7, type = 'private', ...more }: Record<string, unknown> = {}) {
+      written = nextId++;
+      const chatted = { date: 1, chat: { id: chat, type }, from: person(Number(from)), text, ...more };
+      add({ message: { message_id: written, ...chatted } });
+    },
+    /** Edits what was written last. */
     edit: (text: string) =>
-      add({ edited_message: { message_id: 5, date: 1, chat: { id: 7, type: 'private' }, from: person(7), text } }),
+      add({
+        edited_message: { message_id: written, date: 1, chat: { id: 7, type: 'private' }, from: person(7), text },
+      }),
     press: (data: string, from = 7) =>
       add({
         callback_query: {

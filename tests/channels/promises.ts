@@ -27,6 +27,10 @@ export type FakeService = {
   delivered?(): Promise<void>;
   /** Nothing works; or it does again. */
   setDown(isDown: boolean): void;
+  /** The token or password is not valid any more; or it is again. */
+  revoke?(isRevoked: boolean): void;
+  /** Writes a message that is too large as a whole. */
+  overflow?(person: string): void;
 };
 
 /** A channel of a workspace in which Ada, who has this account, is paired; `run` runs it until it is ended, or the test is. */
@@ -137,17 +141,28 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
   });
 
   test(`${type}: while the service is down that is said, and then everything goes through; files come up to a limit`, async () => {
-    const { service, on, files, run, session } = await chatting([{ text: 'Seen.' }]);
+    const { service, on, files, run, session } = await chatting([{ text: 'Seen.' }, { text: 'Still here.' }]);
+    const comes = (text: string) => until(() => service.texts('ada').some((one) => one.includes(text)), `"${text}"`);
     await run();
     service.setDown(true);
     service.write('ada', 'look', { name: 'data.csv', content: 'a,b\n' });
     await until(() => files.state()?.fault ?? undefined, 'the fault');
     service.setDown(false);
-    await until(() => service.texts('ada').some((one) => one.includes('Seen.')), 'the reply');
+    await comes('Seen.');
     expect(readFileSync(join(on.session(session), 'work/uploads/data.csv'), 'utf8')).toBe('a,b\n');
     await until(() => files.state()?.fault === null, 'no fault');
     service.write('ada', '', { name: 'big.zip', content: 'x', bytes: 21_000_000 });
-    await until(() => service.texts('ada').some((one) => one.includes('big.zip was not taken')), 'the refusal');
+    await comes('big.zip was not taken');
+    service.overflow?.('ada');
+    if (service.overflow) await comes('and at most');
     expect(on.events(session).filter((one) => one.type === 'message.received')).toHaveLength(1);
+    if (!service.revoke) return;
+    service.revoke(true);
+    service.write('ada', 'are you there?');
+    const why = /does not know the token|does not accept the user and password/;
+    await until(() => why.test(files.state()?.fault ?? ''), 'what is wrong');
+    expect(await on.ctl('channel', 'status', type)).toMatch(why);
+    service.revoke(false);
+    await comes('Still here.');
   });
 }

@@ -151,7 +151,9 @@ test('a channel that hears nothing says why, is tried again, and is owed; a seco
   expect(await on.ctl('channel', 'status', 'telegram')).toContain('another program reads the messages of this bot');
   expect(() => files.lock()).toThrow('run by another process');
   telegram.write('are you there?');
-  telegram.state.conflict = false;
+  Object.assign(telegram.state, { conflict: false, revoked: true });
+  await until(() => files.state()?.fault?.includes('does not know the token'), 'the other fault');
+  telegram.state.revoked = false;
   await until(() => telegram.texts().includes('Here.'), 'the reply');
   await until(() => files.state()?.fault === null, 'no fault');
   await end();
