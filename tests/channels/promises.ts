@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
@@ -72,14 +72,15 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
   }
 
   test(`${type}: a stranger gets a code once and is not read; once paired, they are a sender`, async () => {
-    const { service, on, run } = await chatting([{ text: 'Hello Eve.' }]);
+    const { service, on, files, run } = await chatting([{ text: 'Hello Eve.' }]);
     await run();
     service.write('eve', 'run rm');
     service.write('eve', 'hello?');
     const [text = ''] = await until(() => service.texts('eve').length > 0 && service.texts('eve'), 'the code');
     await service.delivered?.();
     const [, code = ''] = /channel pair \w+ (\w{8})/.exec(text) ?? [];
-    await on.ctl('channel', 'pair', type, code, '--as', 'eve');
+    expect(await on.ctl('channel', 'pair', type, 'WRONG123')).toContain('No code "WRONG123" waits');
+    await on.ctl('channel', 'pair', type, code.toLowerCase(), '--as', 'eve');
     service.write('eve', 'hello');
     await until(() => service.texts('eve').some((one) => one.includes('Hello Eve.')), 'the reply');
     expect(service.texts('eve')).toHaveLength(2);
@@ -87,6 +88,8 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
       .events(`${type}=3a${openClient(on.root).sessionName(service.conversation('eve'))}`)
       .filter((one) => one.type === 'message.received');
     expect([received?.from, more.length]).toEqual(['eve', 0]);
+    await on.ctl('channel', 'unpair', type, 'eve');
+    expect(files.people().map(({ name }) => name)).toEqual(['ada']);
   });
 
   test(`${type}: a waiting call is allowed once by what was shown for it, and a file of the reply is sent`, async () => {
@@ -117,7 +120,7 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
   });
 
   test(`${type}: what comes again after a crash is the same message, and no reply is sent twice`, async () => {
-    const { service, on, run, session, mark } = await chatting([
+    const { service, on, files, run, session, mark } = await chatting([
       { text: 'One.' },
       { text: 'Two.' },
       { text: 'Three.' },
@@ -131,13 +134,18 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
     service.write('ada', 'second');
     await until(() => saw('Two.') === 1, 'the second reply');
     await end();
-    // As after a crash before the mark and the receipts of the second part were written.
+    // As after a crash before the mark was written, and the position in the log.
     if (existsSync(`${mark}.old`)) copyFileSync(`${mark}.old`, mark);
+    else rmSync(mark);
+    const [conversation] = files.conversations();
+    if (conversation) await files.writeConversation({ ...conversation, seq: 0 });
     await run();
     service.write('ada', 'third');
     await until(() => saw('Three.') === 1, 'the third reply');
     expect([saw('One.'), saw('Two.')]).toEqual([1, 1]);
     expect(on.events(session).filter((one) => one.type === 'message.received')).toHaveLength(3);
+    const unread = () => readdirSync(join(on.session(session), 'outbox')).filter((name) => name.endsWith('.json'));
+    await until(() => unread().length === 0, 'replies that are marked as read');
   });
 
   test(`${type}: while the service is down that is said, and then everything goes through; files come up to a limit`, async () => {

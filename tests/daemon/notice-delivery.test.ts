@@ -4,13 +4,15 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { noticeFaults } from '../../src/client/sessions/push-files.ts';
 import { deliverDue, receiversOf } from '../../src/daemon/notices/notice-delivery.ts';
 import { openNoticeQueue } from '../../src/daemon/notices/notice-queue.ts';
 import type { WaysOut } from '../../src/daemon/notices/notice-ways.ts';
+import { workspacePaths } from '../../src/store/layout/layout.ts';
 
 const HOUR_MS = 3_600_000;
 
-test('a webhook that answers 500 for a day is asked about hourly; what is older is a dead letter, and the rest comes in order', async () => {
+test('a webhook that answers 500 for a day is asked about hourly; what is older is a dead letter, both are owed, and the rest comes in order', async () => {
   const state = { status: 500, asked: 0, got: [] as string[] };
   const server = createServer((request, response) => {
     state.asked += 1;
@@ -19,11 +21,12 @@ test('a webhook that answers 500 for a day is asked about hourly; what is older 
   });
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-notices-'));
+  const paths = workspacePaths(folder);
   onTestFinished(() => {
     server.close();
     fs.rmSync(folder, { recursive: true, force: true });
   });
-  const queue = openNoticeQueue(folder);
+  const queue = openNoticeQueue(paths.notices);
   const webhook = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
   const { receivers } = receiversOf([{ webhook }], [], {});
   const clock = {
@@ -59,9 +62,12 @@ test('a webhook that answers 500 for a day is asked about hourly; what is older 
   }
   expect(await pass(21)).toContain('the server answered 500. It is tried again.');
   expect(state.asked).toBeLessThanOrEqual(40);
+  const faults = () => noticeFaults(paths, clock.at).map(({ why }) => why);
+  expect(faults()).toEqual([expect.stringContaining('notices do not arrive: the server answered 500')]);
   expect(queue.list().map(({ notice }) => notice.id)).toEqual(['first', 'second', 'third']);
   await pass(2);
-  expect(fs.readdirSync(join(folder, 'dead'))).toEqual([expect.stringContaining('first')]);
+  expect(fs.readdirSync(join(paths.notices, 'dead'))).toEqual([expect.stringContaining('first')]);
+  expect(faults()).toContainEqual(expect.stringContaining('notices were given up: '));
   state.status = 200;
   await pass(1);
   expect([state.got, queue.list()]).toEqual([['second', 'third'], []]);
