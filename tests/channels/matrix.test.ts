@@ -1,10 +1,8 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openMatrix } from '../../src/frontends/channels/matrix.ts';
-import { ground, until } from '../support/daemon.ts';
+import { type Ground, until } from '../support/daemon.ts';
 import { startFakeMatrix } from './fake-matrix.ts';
-import { pairedChannel, promises } from './promises.ts';
+import { promises, servedChannel } from './promises.ts';
 
 promises('matrix', async () => {
   const matrix = await startFakeMatrix();
@@ -34,11 +32,9 @@ promises('matrix', async () => {
 /** A workspace with a daemon and a homeserver; Ada and Bob are paired. */
 async function talking(answers: object[], settings: object = {}) {
   const matrix = await startFakeMatrix();
-  const on = ground();
-  writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
-  on.config({ ...settings, channels: { matrix: { type: 'matrix', token_env: 'T', server: matrix.url } } });
-  await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-  const { files, run } = await pairedChannel(on.root, 'matrix', '@ada:here');
+  const entry = { type: 'matrix', token_env: 'T', server: matrix.url };
+  const served = { name: 'matrix', entry, account: '@ada:here', ...settings };
+  const { on, files, run } = await servedChannel(answers, served);
   const code = await files.newCode({ id: '@bob:here', label: 'Bob' }, new Date());
   await files.pair(code?.code ?? '', { name: 'bob', role: 'approve' }, new Date());
   run(openMatrix({ token: 'syt', server: matrix.url }));
@@ -46,7 +42,7 @@ async function talking(answers: object[], settings: object = {}) {
   const heard = (person: string, text: string) => matrix.texts(person).some((one) => one.includes(text));
   return { matrix, on, heard };
 }
-const received = (on: ReturnType<typeof ground>, session: string) =>
+const received = (on: Ground, session: string) =>
   on.events(session).flatMap((event) => (event.type === 'message.received' ? [event] : []));
 
 test('an edit or removal of a message that was taken is answered in words, an encrypted room once, and none is taken', async () => {

@@ -52,15 +52,31 @@ export async function pairedChannel(root: string, name: string, account: string,
   return { client, files, run };
 }
 
+/** The same with a daemon of its own, which gives these answers; `entry` is that of the channel in the settings. */
+export async function servedChannel(
+  answers: object[],
+  { name, entry, account, role = 'approve', ...settings }: ServedChannel,
+) {
+  const on = ground();
+  writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
+  on.config({ channels: { [name]: entry }, ...settings });
+  await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
+  return { on, ...(await pairedChannel(on.root, name, account, role)) };
+}
+type ServedChannel = {
+  name: string;
+  entry: object;
+  account: string;
+  role?: 'send' | 'approve';
+  [setting: string]: unknown;
+};
+
 /** What every channel promises, tried with one service. */
 export function promises(type: string, start: () => Promise<FakeService>): void {
   async function chatting(answers: object[], settings: object = {}) {
     const service = await start();
-    const on = ground();
-    writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
-    on.config({ channels: { [type]: service.settings }, ...settings });
-    await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-    const { client, files, run: begin } = await pairedChannel(on.root, type, service.account('ada'));
+    const served = { name: type, entry: service.settings, account: service.account('ada'), ...settings };
+    const { on, client, files, run: begin } = await servedChannel(answers, served);
     const session = client.sessionName(`${type}:${service.conversation('ada')}`);
     async function run() {
       const end = begin(await service.open(files));

@@ -3,20 +3,18 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openTelegram } from '../../src/frontends/channels/telegram.ts';
-import { ground, until } from '../support/daemon.ts';
+import { until } from '../support/daemon.ts';
 import { startFakeTelegram } from './fake-telegram.ts';
-import { pairedChannel, promises } from './promises.ts';
+import { promises, servedChannel } from './promises.ts';
 
 const SESSION = 'telegram=3a7';
 
 /** A workspace with a daemon, and the fake Bot API; Ada, account 7, is paired. */
 async function chatting(answers: object[], settings: object = {}, role: 'send' | 'approve' = 'approve') {
   const telegram = await startFakeTelegram();
-  const on = ground();
-  writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
-  on.config({ channels: { telegram: { type: 'telegram', token_env: 'T', server: telegram.url } }, ...settings });
-  await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-  const { files, run: begin } = await pairedChannel(on.root, 'telegram', '7', role);
+  const entry = { type: 'telegram', token_env: 'T', server: telegram.url };
+  const served = { name: 'telegram', entry, account: '7', role, ...settings };
+  const { on, files, run: begin } = await servedChannel(answers, served);
   const run = () => begin(openTelegram({ token: '1:x', server: telegram.url }));
   return { telegram, on, files, run };
 }

@@ -12,6 +12,8 @@ export type NotificationState = 'off' | 'on' | 'blocked' | 'insecure';
 
 const WORKER = '/notification-worker.js';
 const STORED = 'agentd.notifications';
+/** After that the person is told that the browser takes no pushes. */
+const PUSH_WITHIN_MS = 5000;
 
 type ScriptAddress = { createScriptURL(url: string): string };
 type PolicyFactory = { createPolicy(name: string, rules: ScriptAddress): ScriptAddress };
@@ -45,7 +47,7 @@ export async function toggleNotifications(): Promise<void> {
     await registration?.unregister();
   } else if ((await Notification.requestPermission()) === 'granted') {
     localStorage.setItem(STORED, 'on');
-    await startPush();
+    void startPush().catch(() => {});
   }
   notificationState.value = readState();
 }
@@ -53,12 +55,16 @@ export async function toggleNotifications(): Promise<void> {
 const register = (): Promise<ServiceWorkerRegistration> =>
   navigator.serviceWorker.register((scripts?.createScriptURL(WORKER) ?? WORKER) as string);
 
-/** Whether the daemon sends to this browser, so that the page need not be open. */
-let isPushed = false;
+/** Whether the daemon sends to this browser, so that the page need not be open; undefined until that is known. */
+export const isPushed = signal<boolean | undefined>(undefined);
 
 /** Lets the daemon send to this browser. Where that cannot be, the page shows notifications while it is open. */
 async function startPush(): Promise<void> {
   await register();
+  // Where its push service cannot be reached, some browsers wait for ever.
+  setTimeout(() => {
+    isPushed.value ??= false;
+  }, PUSH_WITHIN_MS);
   try {
     const { pushManager } = await navigator.serviceWorker.ready;
     const { publicKey: applicationServerKey } = await requestJson<{ publicKey: string }>('/api/push');
@@ -66,14 +72,14 @@ async function startPush(): Promise<void> {
       (await pushManager.getSubscription()) ??
       (await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey }));
     await requestJson('/api/push', { method: 'PUT', body: { subscription, active: true } });
-    isPushed = true;
+    isPushed.value = true;
   } catch {
-    isPushed = false;
+    isPushed.value = false;
   }
 }
 
 async function stopPush(registration: ServiceWorkerRegistration | undefined): Promise<void> {
-  isPushed = false;
+  isPushed.value = undefined;
   const subscription = await registration?.pushManager.getSubscription();
   if (!subscription) return;
   await subscription.unsubscribe();
@@ -127,7 +133,7 @@ async function update(entry: SessionOverview): Promise<void> {
   const { name, label, title, standing, problem } = entry;
   const isInFront = !document.hidden && document.hasFocus();
   if (isInFront || needOf(entry) === '') return takeBack(name);
-  if (isPushed) return;
+  if (isPushed.peek()) return;
   const { run_end: runEnd, question } = await requestJson<SessionView>(sessionPath(name));
   if (standing !== 'waiting' && runEnd && ASKED_FOR.has(runEnd.reason)) return;
   const need = JSON.stringify([standing, problem, runEnd]);
