@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { sha256 } from '../../base/sha256.ts';
 import { escapeInvisible, truncate } from '../../base/strings.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import type { NoticeBody } from '../../protocol/session/notice-file.ts';
@@ -65,5 +65,4 @@ const toText = (text: string): string => truncate(escapeInvisible(text), MAX_TEX
 const listChoices = (choices: readonly string[]): string =>
   choices.map((choice, place) => `\n${place + 1}. ${choice}`).join('');
 
-const hashOf = (parts: readonly unknown[]): string =>
-  createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 24);
+const hashOf = (parts: readonly unknown[]): string => sha256(JSON.stringify(parts)).slice(0, 24);
