@@ -74,7 +74,6 @@ webTest(
     // What is newer of a session takes its place.
     await expect.poll(showsAfter({ link, text: 'Again' }), within).toEqual([['demo', pushed.title, 'Again']]);
     expect(await worker.evaluate(TOUCH)).toEqual([link]);
-    expect(await shown()).toEqual([]);
 
     const phone = await context.newPage();
     await phone.setViewportSize({ width: 390, height: 800 });
