@@ -44,7 +44,7 @@ webTest(
     const page = await context.newPage();
     await page.goto(`${url}/#token=${token}`);
     await page.getByRole('button', { name: 'Notifications' }).press('Enter');
-    await page.getByText('Only while this page is open').waitFor();
+    await page.getByRole('button', { name: 'Notifications only while this page is open' }).waitFor();
     const worker = context.serviceWorkers()[0] ?? (await context.waitForEvent('serviceworker'));
     await page.evaluate('navigator.serviceWorker.ready.then(() => undefined)');
     const cdp = await context.newCDPSession(page);

@@ -12,8 +12,6 @@ export type NotificationState = 'off' | 'on' | 'blocked' | 'insecure';
 
 const WORKER = '/notification-worker.js';
 const STORED = 'agentd.notifications';
-/** After that the person is told that the browser takes no pushes. */
-const PUSH_WITHIN_MS = 5000;
 
 type ScriptAddress = { createScriptURL(url: string): string };
 type PolicyFactory = { createPolicy(name: string, rules: ScriptAddress): ScriptAddress };
@@ -47,6 +45,7 @@ export async function toggleNotifications(): Promise<void> {
     await registration?.unregister();
   } else if ((await Notification.requestPermission()) === 'granted') {
     localStorage.setItem(STORED, 'on');
+    // Some browsers wait for ever where their push service cannot be reached.
     void startPush().catch(() => {});
   }
   notificationState.value = readState();
@@ -55,16 +54,12 @@ export async function toggleNotifications(): Promise<void> {
 const register = (): Promise<ServiceWorkerRegistration> =>
   navigator.serviceWorker.register((scripts?.createScriptURL(WORKER) ?? WORKER) as string);
 
-/** Whether the daemon sends to this browser, so that the page need not be open; undefined until that is known. */
-export const isPushed = signal<boolean | undefined>(undefined);
+/** Whether the daemon sends to this browser, so that the page need not be open. */
+export const isPushed = signal(false);
 
 /** Lets the daemon send to this browser. Where that cannot be, the page shows notifications while it is open. */
 async function startPush(): Promise<void> {
   await register();
-  // Where its push service cannot be reached, some browsers wait for ever.
-  setTimeout(() => {
-    isPushed.value ??= false;
-  }, PUSH_WITHIN_MS);
   try {
     const { pushManager } = await navigator.serviceWorker.ready;
     const { publicKey: applicationServerKey } = await requestJson<{ publicKey: string }>('/api/push');
@@ -79,7 +74,7 @@ async function startPush(): Promise<void> {
 }
 
 async function stopPush(registration: ServiceWorkerRegistration | undefined): Promise<void> {
-  isPushed.value = undefined;
+  isPushed.value = false;
   const subscription = await registration?.pushManager.getSubscription();
   if (!subscription) return;
   await subscription.unsubscribe();

@@ -256,7 +256,7 @@ export const chinese: Words = {
   removedEvents: (count) => `前 ${count} 个事件，已按设置删除。`,
   notify: '通知',
   notifyHint: '如有会话需要你处理，会发出提醒',
-  notifyOpen: '仅在此页面打开时提醒：无法使用浏览器的推送服务。',
+  notifyOpen: '仅在此页面打开时通知',
   cannotNotify: { blocked: '浏览器设置已禁止此页面的通知。', insecure: '通知需要 localhost 地址或 HTTPS。' },
   goesOn: (at) => `${at} 继续`,
   budgets: '预算',

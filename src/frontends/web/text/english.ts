@@ -266,7 +266,7 @@ export const english = {
   removedEvents: (count: number) => `its first ${count} events, which were removed as the settings say.`,
   notify: 'Notifications',
   notifyHint: 'Says when a session needs you',
-  notifyOpen: 'Only while this page is open: the push service of the browser cannot be used.',
+  notifyOpen: 'Notifications only while this page is open',
   cannotNotify: {
     blocked: 'Notifications of this page are blocked in the settings of the browser.',
     insecure: 'Notifications need an address at localhost, or HTTPS.',

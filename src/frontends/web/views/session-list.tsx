@@ -124,11 +124,8 @@ function NotificationSwitch() {
   const { value: state } = notificationState;
   if (state === 'blocked' || state === 'insecure') return <p class="quiet">{cannotNotify[state]}</p>;
   return (
-    <>
-      <Button isPressed={state === 'on'} hint={notifyHint} onClick={toggleNotifications}>
-        {notify}
-      </Button>
-      {state === 'on' && isPushed.value === false && <p class="quiet">{notifyOpen}</p>}
-    </>
+    <Button isPressed={state === 'on'} hint={notifyHint} onClick={toggleNotifications}>
+      {state === 'on' && !isPushed.value ? notifyOpen : notify}
+    </Button>
   );
 }
