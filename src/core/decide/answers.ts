@@ -1,4 +1,5 @@
 import type { EventBody } from '../../protocol/session/event.ts';
+import type { Step } from '../../protocol/session/plan.ts';
 import { RUN_END, type RunEndCode } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { parseCommand, undoesFiles } from '../messages/commands.ts';
@@ -8,7 +9,8 @@ import { replyEvent, replyInWords, replyLanguage } from '../messages/replies.ts'
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
-import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
+import { runPlanCommand } from '../plan/plan-command.ts';
+import { findStep, isOpenStep } from '../plan/plan-steps.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
@@ -113,6 +115,7 @@ function stopAfterPause(session: Session, message: Message, rules: Rules): Event
 function answerPlanCommand(session: Session, message: Message, rules: Rules): EventBody[] {
   const { plan } = session;
   const command = (parseCommand(message)?.rest ?? '').trim();
+  const [, named] = /^undo(?:\s+(\S+))?$/i.exec(command) ?? [];
   const isUndo = command.toLowerCase() === 'undo';
   if (!plan) {
     const isOrder = command !== '' && !isUndo;
@@ -120,16 +123,19 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
   }
   if (command === '') return replyInWords(session, message, rules, (_, language) => formatPlanSummary(plan, language));
   if (isUndo) return reopenLastStep(session, message, rules);
+  const closed = named === undefined ? undefined : findStep(plan, named);
+  if (closed && closed.status !== 'blocked' && !isOpenStep(plan, closed.id))
+    return reopenStep(session, message, rules, closed);
   const done = runPlanCommand(plan, session.lastStepNumber, command);
-  const events = editEvents(message, done?.changes ?? []);
+  const events = editEvents(message, done.changes);
   return [
     ...events,
     ...replyInWords(
       sessionAfter(session, events),
       message,
       rules,
-      () => done?.reply ?? PLAN_COMMAND_USAGE,
-      done && !done.isRefused ? 'done' : 'rejected',
+      () => done.reply,
+      done.isRefused ? 'rejected' : 'done',
     ),
   ];
 }
@@ -162,6 +168,16 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
   const step = lastClosedStep(session);
   if (!step)
     return replyInWords(session, message, rules, (words) => (session.plan ? words.nothingToUndo : words.noPlan));
+  return reopenStep(session, message, rules, step, outcome);
+}
+
+function reopenStep(
+  session: Session,
+  message: Message,
+  rules: Rules,
+  step: Step,
+  outcome?: ReturnType<typeof restoreOutcome> | null,
+): EventBody[] {
   const runs = session.run !== null;
   const events: EventBody[] = [
     { type: 'step.reopened', step: step.id, by: message.by ?? 'person', message: message.id },

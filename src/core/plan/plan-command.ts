@@ -1,3 +1,4 @@
+import { nearestName, truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
@@ -12,15 +13,15 @@ export type PlanCommandResult = {
   isRefused?: true;
 };
 
-/** The reply to a command that was not understood. */
-export const PLAN_COMMAND_USAGE =
-  'done <step> [result] · skip <step> [reason] · add [after <step>:] <text> · move <step> <position> · reword <step> <text> · undo';
+const USAGE =
+  'done <step> [result] · skip <step> [reason] · add [after <step>:] <text> · move <step> <position> · reword <step> <text> · undo [step]';
+const VERBS = ['done', 'skip', 'add', 'move', 'reword', 'undo'];
 
 /**
  * `/plan done step_2`, `skip`, `add`, `move`, `reword`: hand edits of `plan.json` without an editor, as the same
- * changes. Undefined if the command is not one of these.
+ * changes. Any other is refused, with those there are.
  */
-export function runPlanCommand(plan: Plan, lastStepNumber: number, command: string): PlanCommandResult | undefined {
+export function runPlanCommand(plan: Plan, lastStepNumber: number, command: string): PlanCommandResult {
   const [, verb = '', rest = ''] = /^\s*(\S+)\s*([\s\S]*)$/.exec(command) ?? [];
   switch (verb.toLowerCase()) {
     case 'done':
@@ -43,8 +44,16 @@ export function runPlanCommand(plan: Plan, lastStepNumber: number, command: stri
       return withNamedStep(plan, rest, (step, text) => moveStepByHand(plan, step, Number(text)));
     case 'add':
       return addStepByHand(plan, lastStepNumber, rest.trim());
-    default:
-      return undefined;
+    case 'undo':
+      return withNamedStep(plan, rest, ({ id, status }) =>
+        refuse(`${id} is ${status}: only a step that has ended is undone.`),
+      );
+    default: {
+      const near = nearestName(verb, VERBS);
+      return refuse(
+        `There is no /plan ${truncate(verb, 40)}.${near ? ` Did you mean "${near}"?` : ''} There are: ${USAGE}`,
+      );
+    }
   }
 }
 

@@ -71,37 +71,10 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
 
 /** The progress of the current plan that is kept when the plan is shelved. */
 export function planProgressOf(session: PlanProgress): PlanProgress {
-  const {
-    revisions,
-    revisedFor,
-    workRounds,
-    replacedSteps,
-    reviewedSteps,
-    children,
-    fanOut,
-    closedSteps,
-    lastStepNumber,
-  } = session;
-  const { editedByPerson, trustedChecks, reach, limitsByPerson, planSaves, stepCheckpoints } = session;
-  return {
-    revisions,
-    revisedFor,
-    workRounds,
-    replacedSteps,
-    reviewedSteps,
-    children,
-    fanOut,
-    closedSteps,
-    lastStepNumber,
-    // Checks that were in progress run again.
-    claim: null,
-    editedByPerson,
-    trustedChecks,
-    reach,
-    limitsByPerson,
-    planSaves,
-    stepCheckpoints,
-  };
+  // Checks that were in progress run again.
+  const kept: PlanProgress = { ...session, claim: null };
+  for (const key of Object.keys(kept)) if (!(key in FRESH_PLAN_PROGRESS)) Reflect.deleteProperty(kept, key);
+  return kept;
 }
 
 /** State of the current step that is not in `plan.json`. */
@@ -116,6 +89,8 @@ export type StepProgress = {
   stepHistory: ReadonlyArray<TurnTrace>;
   /** How often in a row each tool has failed in the current step; tools whose last call succeeded are not in it. */
   toolFailures: Readonly<Record<string, number>>;
+  /** Duration of the calls of the current step. */
+  stepMs?: number;
   /** The step the model named as next. */
   announcedStep: string | null;
 };
@@ -127,5 +102,6 @@ export const FRESH_STEP_PROGRESS: StepProgress = {
   graceIterations: 0,
   stepHistory: [],
   toolFailures: {},
+  stepMs: 0,
   announcedStep: null,
 };

@@ -114,13 +114,6 @@ export type RunEndCode = (typeof RUN_END)[keyof typeof RUN_END];
  * `unreadable`: the event log cannot be trusted.
  */
 export const SESSION_STANDINGS = [
-  'none',
-  'running',
-  'waiting',
-  'paused',
-  'completed',
-  'failed',
-  'cancelled',
-  'unreadable',
+  ...(['none', 'running', 'waiting', 'paused', 'completed', 'failed', 'cancelled', 'unreadable'] as const),
 ] as const;
 export type SessionStanding = (typeof SESSION_STANDINGS)[number];
