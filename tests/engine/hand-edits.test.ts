@@ -490,3 +490,22 @@ test.each([
   const open = it.plan()?.steps.filter((step) => ['Find', 'Fetch'].includes(step.description));
   expect(open?.map((step) => step.status === 'completed')).toEqual([true, false]);
 });
+
+test('what no step has is said, with the field that may be meant; "done" and "open" are statuses', async () => {
+  const it = await paused();
+  await edit(it, (plan) => ({
+    ...plan,
+    steps: [
+      { ...plan.steps[0], title: 'Read all' },
+      { description: 'Find', status: 'done', nedes: ['step_1'] },
+      { description: 'Fetch', status: 'open', nedes: [] },
+    ],
+  }));
+  expect(edited(it)).toMatchObject({
+    ignored: [
+      '"title" is not a field of a step (step_1); did you mean "description"?',
+      '"nedes" is not a field of a step (Find, Fetch); did you mean "needs"?',
+    ],
+  });
+  expect(it.plan()?.steps.slice(1).map(({ status }) => status)).toEqual(['completed', 'pending']);
+});
