@@ -1,4 +1,4 @@
-import { getOwn } from '../../base/collections.ts';
+import { getOwn, propertyOf } from '../../base/collections.ts';
 import { firstFew, nearestName, truncate } from '../../base/strings.ts';
 import { Step } from '../../protocol/session/plan.ts';
 
@@ -69,12 +69,12 @@ export function describeUnknownKeys({ steps }: Readonly<Record<string, unknown>>
 }
 
 /** Whether it was read as one of our fields. */
-const isRead = (step: Readonly<Record<string, unknown>>, key: string): boolean =>
-  key === 'done' || key === 'completed'
-    ? typeof step[key] === 'boolean'
-    : NEED_KEYS.some((one) => one === key)
-      ? Array.isArray(step['needs'])
-      : TEXT_KEYS.some((one) => one === key) && step[key] === step['description'];
+function isRead(of: object, key: string): boolean {
+  const given = propertyOf(of, key);
+  if (key === 'done' || key === 'completed') return typeof given === 'boolean';
+  if (NEED_KEYS.some((one) => one === key)) return Array.isArray(propertyOf(of, 'needs'));
+  return TEXT_KEYS.some((one) => one === key) && given === propertyOf(of, 'description');
+}
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

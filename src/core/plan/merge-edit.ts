@@ -12,8 +12,8 @@ import {
   toSavedStep,
   unchangedSave,
 } from './edited-plan.ts';
-import { applyPlanChanges } from './plan-changes.ts';
 import { describeUnknownKeys } from './foreign-plan.ts';
+import { applyPlanChanges } from './plan-changes.ts';
 import { dependencyNodes, findCycle, stepReferences } from './step-graph.ts';
 
 /**

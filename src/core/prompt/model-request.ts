@@ -1,5 +1,5 @@
 import { getOwn, listItems, mapGet } from '../../base/collections.ts';
-import { truncate } from '../../base/strings.ts';
+import { oneLine, truncate } from '../../base/strings.ts';
 import type { PlannerQuery } from '../../protocol/session/event.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
@@ -7,9 +7,9 @@ import { commonReach } from '../../protocol/workspace/daemon-files.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import { toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
 import type { ChatMessage } from '../session/session-messages.ts';
-import { contextWindowOf, sessionLanguage } from '../session/session-queries.ts';
+import { sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
-import { countImages, elideOldOutputs, withoutFirstImages } from './context-window.ts';
+import { conversationWindow, countImages, elideOldOutputs, withoutFirstImages } from './context-window.ts';
 import { MODEL_WORDING } from './model-wording.ts';
 import { plannerQueryBlock, plannerSystemMessage } from './planner-prompt.ts';
 import { buildStatusBlock, type ToolFacts } from './status-block.ts';
@@ -50,7 +50,7 @@ export function buildModelRequest(
           ),
         )
       : { role: 'system', content: buildSystemText(session, rules, notes) };
-  const history = elideOldOutputs(listItems(session.conversation), contextWindowOf(session, rules));
+  const history = elideOldOutputs(listItems(session.conversation), conversationWindow(session, rules));
   return [
     system,
     ...limitImages([...history, ...fresh]),
@@ -172,8 +172,6 @@ export function skillsSection(
     ...(left > 0 ? [words.more(left)] : []),
   ].join('\n');
 }
-
-const oneLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').trim();
 
 /** Nothing in a note may look like the end of the notes. */
 function sanitizeNotes(text: string): string {

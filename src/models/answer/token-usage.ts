@@ -49,7 +49,7 @@ export function measureUsage(
   const costAt = (price: TokenPrices) =>
     ((input - fromCache) * price.input + fromCache * (price.cached ?? price.input) + output * price.output) / 1e6;
   const cost = prices ? costAt(prices) : (reported?.cost ?? (listPrices ? costAt(listPrices) : null));
-  return { tokens: total, cost, ...(cached !== undefined && { cached }) };
+  return { tokens: total, cost, ...(!isReported && { estimated: true }), ...(cached !== undefined && { cached }) };
 }
 
 function cachedTokens(reported: z.infer<typeof ReportedUsage>): number | undefined {

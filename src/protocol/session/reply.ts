@@ -14,10 +14,14 @@ export type ReplyStatus = z.infer<typeof ReplyStatus>;
 export const Usage = z.object({
   iterations: z.int().min(0).describe('Model calls since the run started or was resumed.'),
   tokens: z.int().min(0),
+  estimated: z.literal(true).optional().describe('The endpoint of a call reports no tokens, so they are estimated.'),
   cost: z.number().nullable().describe('Null if neither the endpoint nor the configured `prices` provide it.'),
   ms: z.number().min(0).optional().describe('Duration of model and tool calls, including those of child sessions.'),
 });
 export type Usage = z.infer<typeof Usage>;
+
+/** What stands before a number of tokens: a tilde where it is estimated. */
+export const tokenMark = ({ estimated }: { estimated?: true | undefined }): string => (estimated ? '~' : '');
 
 /** One file in `outbox/`: exactly one for each message. */
 export const Reply = z.object({

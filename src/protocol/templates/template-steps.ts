@@ -1,3 +1,4 @@
+import { parseJson } from '../../base/json.ts';
 import { EachSource, ReduceInput, StepCheck, StepCondition } from '../session/plan.ts';
 import { PLAN_BOUNDS } from '../session/plan-edit.ts';
 import { type ItemNote, type ListItem, normalizeNoteKey, parseListItems } from './markdown-list.ts';
@@ -137,7 +138,7 @@ const CHECK_FORMS = 'file <path>, command <command>, url <address>, person <ques
 
 /** `file work/x.md`, `command npm test`, `url http://…`, `person Is it right?`, or the JSON of plan.json. */
 function parseCheck(value: string): Partial<TemplateStep> | string {
-  const json = value.startsWith('{') ? tryParseJson(value) : undefined;
+  const json = value.startsWith('{') ? parseJson(value) : undefined;
   const [, kind = '', rest = ''] = /^(file|command|url|person)\s*[:：]?\s+(.+)$/i.exec(value) ?? [];
   const given = value.startsWith('{') ? json : { [kind.toLowerCase()]: stripCodeSpan(rest) };
   const read = StepCheck.safeParse(given);
@@ -146,7 +147,7 @@ function parseCheck(value: string): Partial<TemplateStep> | string {
 
 /** `{ "step": 1, "status": "failed" }`: a condition of plan.json, with the step named by its position. */
 function parseCondition(value: string, own: number, count: number): Partial<TemplateStep> | string {
-  const json = tryParseJson(value);
+  const json = parseJson(value);
   const given = typeof json === 'object' && json !== null && 'step' in json ? json : undefined;
   const step = given && stepIdOf(String(given.step), own, count);
   const read = StepCondition.safeParse(given && { ...given, step });
@@ -158,7 +159,7 @@ function parseCondition(value: string, own: number, count: number): Partial<Temp
 /** `folder in`, `file list.txt`, or the JSON of plan.json. */
 function parseEach(value: string): Partial<TemplateStep> | string {
   const [, key, path] = /^(folder|file)\s+([^{].*)$/.exec(value) ?? [];
-  const read = EachSource.safeParse(key === undefined ? tryParseJson(value) : { [key]: stripCodeSpan(path ?? '') });
+  const read = EachSource.safeParse(key === undefined ? parseJson(value) : { [key]: stripCodeSpan(path ?? '') });
   return read.success
     ? { each: read.data }
     : `each: expected folder <path>, file <path>, or JSON such as {"folder": "in", "match": "*.md"}; got ${JSON.stringify(value)}`;
@@ -166,7 +167,7 @@ function parseEach(value: string): Partial<TemplateStep> | string {
 
 /** `1`, or the JSON of plan.json with the step by its number. */
 function parseGather(value: string, own: number, count: number): Partial<TemplateStep> | string {
-  const json = tryParseJson(value);
+  const json = parseJson(value);
   const given = typeof json === 'object' && json !== null && 'from' in json ? json : { from: value };
   const read = ReduceInput.safeParse({ ...given, from: stepIdOf(String(given.from), own, count) });
   return read.success
@@ -174,17 +175,9 @@ function parseGather(value: string, own: number, count: number): Partial<Templat
     : `gather: expected the number of the item with "each", from 1 to ${count}; got ${JSON.stringify(value)}`;
 }
 
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** A text that is entirely a JSON string stands for its value, including line breaks. */
 function unquoteJsonString(text: string): string {
-  const json = /^".*"$/.test(text) ? tryParseJson(text) : undefined;
+  const json = /^".*"$/.test(text) ? parseJson(text) : undefined;
   return typeof json === 'string' ? json : text;
 }
 

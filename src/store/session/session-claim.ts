@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { parseJson } from '../../base/json.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { createFile, ensureFolder, syncFolder } from '../fs/durable-write.ts';
 import { listNames } from '../fs/file-reads.ts';
@@ -36,12 +37,14 @@ const claimedEpochs = ({ rotated }: SessionPaths): number[] =>
 /**
  * Claims a session whose event log ends with epoch `seen`, durably, before that log is read. Returns the epoch: a new
  * one, above all earlier ones, unless this owner has the newest claim already. The file is created exclusively, so no
- * two owners have one epoch. Throws SessionTakenError if another one was faster.
+ * two owners have one epoch. `settle` is awaited after taking over from another owner, which may not see the claim at
+ * once. Throws SessionTakenError if another one was faster.
  */
 export async function claimSession(
   paths: SessionPaths,
   seen: number,
   who: Pick<SessionClaim, 'owner' | 'host' | 'pid'> & { now: () => Date },
+  settle?: () => Promise<void>,
 ): Promise<number> {
   ensureFolder(paths.rotated);
   const newest = Math.max(0, ...claimedEpochs(paths));
@@ -56,6 +59,7 @@ export async function claimSession(
     throw error;
   }
   await syncFolder(paths.rotated);
+  if (epoch > 1) await settle?.();
   // Whoever comes later reads the log later too, and sees what this owner has written until then.
   assertClaim(paths, epoch);
   for (const old of claimedEpochs(paths)) if (old < epoch) fs.rmSync(fileOf(paths, old), { force: true });
@@ -120,13 +124,5 @@ export function assertCluster(paths: WorkspacePaths, reducers: string): void {
     fs.accessSync(paths.sessions, fs.constants.W_OK);
   } catch (error) {
     throw new UserError(`Expected ${paths.sessions} to be writable on this machine: ${errorText(error)}`);
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }
