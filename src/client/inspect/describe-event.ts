@@ -2,7 +2,6 @@ import { formatLocalTime } from '../../base/strings.ts';
 import type { ChangeCounts } from '../../protocol/session/checkpoint.ts';
 import type { Event, EventOf, EventType } from '../../protocol/session/event.ts';
 import type { Actor, StoredText } from '../../protocol/session/log-entry.ts';
-import { tokenMark } from '../../protocol/session/reply.ts';
 
 /** As what people are shown an event; `state`: not at all. */
 type EventKind = 'message' | 'answer' | 'call' | 'call ended' | 'step' | 'notice' | 'reply' | 'state';
@@ -100,7 +99,7 @@ export const EVENTS = {
     kind: 'answer',
     about: 'a call of the model returned: text, tool calls, usage, the messages delivered for the first time',
     words: ({ usage, ms, calls, text }) =>
-      `${tokenMark(usage)}${usage.tokens} tokens, ${ms} ms${calls.length === 0 ? '' : ` → ${calls.map(({ name }) => name).join(', ')}`}: ${text}`,
+      `${usage.estimated ? '~' : ''}${usage.tokens} tokens, ${ms} ms${calls.length === 0 ? '' : ` → ${calls.map(({ name }) => name).join(', ')}`}: ${text}`,
   },
   'model.failed': {
     kind: 'notice',

@@ -128,16 +128,8 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
     return reopenStep(session, message, rules, closed);
   const done = runPlanCommand(plan, session.lastStepNumber, command);
   const events = editEvents(message, done.changes);
-  return [
-    ...events,
-    ...replyInWords(
-      sessionAfter(session, events),
-      message,
-      rules,
-      () => done.reply,
-      done.isRefused ? 'rejected' : 'done',
-    ),
-  ];
+  const status = done.isRefused ? 'rejected' : 'done';
+  return [...events, ...replyInWords(sessionAfter(session, events), message, rules, () => done.reply, status)];
 }
 
 /** Changes how a run that has already stopped ended. */
@@ -147,14 +139,8 @@ export function changeRunEnd(
   status: 'paused' | 'cancelled',
   reason: RunEndCode,
 ): EventBody {
-  return {
-    type: 'run.ended',
-    message,
-    status,
-    reason,
-    text: '',
-    spent: session.runEnd?.spent ?? { iterations: 0, tokens: 0, cost: null },
-  };
+  const spent = session.runEnd?.spent ?? { iterations: 0, tokens: 0, cost: null };
+  return { type: 'run.ended', message, status, reason, text: '', spent };
 }
 
 function reopenLastStep(session: Session, message: Message, rules: Rules): EventBody[] {

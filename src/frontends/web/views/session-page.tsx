@@ -1,4 +1,3 @@
-import { tokenMark } from '../../../protocol/session/reply.ts';
 import { hrefOf, labelOf, route, type SessionTab, TABS } from '../data/overview.ts';
 import { actionProblem, canResume, openSession, type SessionView, sendCommand } from '../data/session.ts';
 import { Button, Notice, PageHeader, SureButton, set, Unfold } from '../parts/controls.tsx';
@@ -132,7 +131,7 @@ function RunState({ view, isPaused }: { view: SessionView; isPaused: boolean }) 
   const completed = plan?.steps.filter(({ status }) => status === 'completed').length ?? 0;
   const facts = [
     spent && run && calls(spent.iterations, run.limits.iterations),
-    spent && tokens(tokenMark(spent) + formatNumber(spent.tokens)),
+    spent && tokens(`${spent.estimated ? '~' : ''}${formatNumber(spent.tokens)}`),
     spent && spent.cost !== null && `${usageColumns.cost} ${formatCost(spent.cost)}`,
     spent?.ms !== undefined && formatDuration(spent.ms),
     inbox > 0 && waitingMessages(inbox),
