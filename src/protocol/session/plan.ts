@@ -10,15 +10,7 @@ export const StepStatus = z.enum(STEP_STATUSES);
 export type StepStatus = z.infer<typeof StepStatus>;
 
 export const COMPLETED_BY = [
-  'marker',
-  'tool',
-  'transition',
-  'timeout',
-  'text',
-  'person',
-  'agent',
-  'child',
-  'parts',
+  ...(['marker', 'tool', 'transition', 'timeout', 'text', 'person', 'agent', 'child', 'parts'] as const),
 ] as const;
 export const CompletedBy = z.enum(COMPLETED_BY);
 export type CompletedBy = z.infer<typeof CompletedBy>;

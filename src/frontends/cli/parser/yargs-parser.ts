@@ -19,44 +19,14 @@ import { addCompletion, COMPLETION_COMMAND, COMPLETION_TEXT, commandName, isCall
 
 /** Options that may be given several times, and positionals of several words. */
 const REPEATABLE_FLAGS = [
-  'file',
-  'path',
-  'text',
-  'note',
-  'args',
-  'param',
-  'params',
-  'sessions',
-  'allow-host',
-  'allowHost',
+  ...['file', 'path', 'text', 'note', 'args', 'param', 'params', 'sessions', 'allow-host', 'allowHost'],
 ];
 
 /** Options that are set or not. yargs reads any value of theirs as "no". */
 const BOOLEAN_FLAGS = new Set([
-  'wait',
-  'check',
-  'json',
-  'stdin',
-  'after',
-  'ask',
-  'yes',
-  'full',
-  'dry-run',
-  'files',
-  'keep-files',
-  'force',
-  'follow',
-  'always',
-  'once',
-  'all',
-  'quiet',
-  'no-color',
-  'answer-approvals',
-  'print',
-  'verbose',
-  'system',
-  'help',
-  'version',
+  ...['wait', 'check', 'json', 'stdin', 'after', 'ask', 'yes', 'full', 'dry-run', 'files', 'keep-files', 'force'],
+  ...['follow', 'always', 'once', 'all', 'quiet', 'no-color', 'answer-approvals', 'print', 'verbose', 'system'],
+  ...['help', 'version'],
   ...['a', 'f', 'y', 'q', 'h', 'V'],
 ]);
 
