@@ -105,3 +105,17 @@ test('list, show, why, top and /status say the same of an approval, a question, 
   }
   await server.close();
 }, 60_000);
+
+test('a run that waits until another one ends is listed as queued, with how many are at work', async () => {
+  const server = await startOpenAI(() => ({ text: 'x', hang: 'before' }));
+  const on = ground();
+  on.config({ concurrency: { runs: 1 } });
+  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.ctl('send', 'first', 'Write');
+  await until(() => server.requests.length === 1, 'the first call');
+  await on.ctl('send', 'second', 'Write');
+  await until(() => on.status()?.sessions.queued?.includes('second'), 'the second in the status', 50_000);
+  expect(await on.ctl('list')).toMatch(/^second +running \(queued\).*\n(?:.*\n)*first +running /m);
+  expect(await on.ctl('show', 'second')).toMatch(/Waits for: 1 runs are at work.*\nNext: agentctl watch .*second/);
+  await server.close();
+}, 60_000);

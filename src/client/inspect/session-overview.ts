@@ -64,15 +64,19 @@ export type SessionOverview = {
 /** Whether a daemon is running, why it does not serve sessions, by name, and what the disk and the settings lack. */
 export type Serving = Pick<Surroundings, 'isServed' | 'disk' | 'workspaceSettings'> & {
   reasons: ReadonlyMap<string, string>;
+  /** How many runs are at work, if its own waits for one of them to end. */
+  queuedBehind: (name: string) => number | undefined;
 };
 
 /** What the running daemon says about itself and the sessions it does not serve. */
 export async function readServing(paths: WorkspacePaths): Promise<Serving> {
   const status = readDaemonStatus(paths);
   const { space = 'ok', why = null } = status?.disk ?? {};
+  const queued = new Set(status?.sessions.queued);
   return {
     isServed: readRunningOwner(paths) !== undefined,
     reasons: new Map(status?.trouble.sessions.map(({ session, why }) => [session, why])),
+    queuedBehind: (name) => (queued.has(name) ? status?.sessions.runs : undefined),
     disk: space === 'ok' || why === null ? null : { space, why },
     workspaceSettings: await workspaceSettingsProblem(paths),
   };
@@ -101,6 +105,8 @@ export async function readOverview(paths: NamedSession, serving: Serving): Promi
     const wait = runWait(session);
     const question = standing === 'waiting' ? session.question : null;
     const { title, problem: settings } = await checkSessionSettings(paths);
+    const around = { ...serving, queuedBehind: serving.queuedBehind(paths.name) };
+    const waits = waitingFor(session, { ...around, settings, unserved, inbox, calls: ownCalls(session) });
     return {
       name: paths.name,
       label: readableName(paths.name),
@@ -109,7 +115,7 @@ export async function readOverview(paths: NamedSession, serving: Serving): Promi
       standing,
       plan: plan && planProgress(plan),
       asks: question && { text: question.text, choices: question.choices },
-      waits_for: standing === 'waiting' ? waitReason(session) : (wait?.what ?? null),
+      waits_for: standing === 'waiting' ? waitReason(session) : waits?.needs === 'time' ? waits.what : null,
       waits_until: wait?.until ?? null,
       changed: session.at || null,
       inbox,
@@ -117,7 +123,7 @@ export async function readOverview(paths: NamedSession, serving: Serving): Promi
       settings,
       plan_problem: isOver(standing) ? null : await planProblem(paths, plan),
       unserved,
-      waits: waitingFor(session, { ...serving, settings, unserved, inbox, calls: ownCalls(session) }),
+      waits,
     };
   } catch (error) {
     const problem = errorText(error);
