@@ -26,6 +26,8 @@ export type CompletedBy = z.infer<typeof CompletedBy>;
 /** Whether a person, or another agent in their place, set it to completed. */
 export const isByHand = (by: CompletedBy | undefined): boolean => by === 'person' || by === 'agent';
 
+export const NO_PATTERN = 'expected a JavaScript regular expression';
+
 /** A check that must pass before a step counts as done. */
 export const StepCheck = z.union([
   z.strictObject({ file: z.string().min(1), min_bytes: z.int().min(0).optional(), matches: z.string().optional() }),
@@ -34,6 +36,18 @@ export const StepCheck = z.union([
   z.strictObject({ person: z.string().min(1) }),
 ]);
 export type StepCheck = z.infer<typeof StepCheck>;
+
+/** Whether a check can be made at all. One that was recorded earlier may have a pattern that is none. */
+export function hasPattern(check: StepCheck): boolean {
+  try {
+    return !('matches' in check) || new RegExp(check.matches ?? '') !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** A check as somebody writes it. */
+export const WrittenCheck = StepCheck.refine(hasPattern, { path: ['matches'], error: NO_PATTERN });
 
 /** A fact about another step; every field given must hold. */
 export const StepCondition = z.strictObject({
