@@ -26,7 +26,7 @@ const MODEL = [
   { text: 'All is done. [Done]' },
 ];
 const RULES = { permissions: [{ ask: 'shell' }], limits: { iterations: 2 } };
-const setUp = () => openAiSetup(MODEL, RULES);
+const setUp = (face?: 'ag-ui') => openAiSetup(MODEL, RULES, face);
 
 /** What each way of a client heard, one text a turn. */
 const heard = (out: string, err: string): Record<string, string[]> => {
@@ -166,6 +166,69 @@ foreign(
     const { out, err } = await run('bash', ['-c', 'echo "$SAID" | "$@"', 'bash', python, ...words], env, home);
     for (const text of Object.values(TURNS)) expect(out, err).toContain(text);
     expect(out + err).not.toMatch(/token limit|Traceback|Error:/);
+  },
+  LIMIT_MS,
+);
+
+/** Two ways to AG-UI: its own client of the version that CopilotKit pins, and a runtime of CopilotKit. */
+const AG_UI = `
+import { HttpAgent, buildResumeArray } from '@ag-ui/client';
+import { CopilotRuntime, createCopilotEndpointSingleRoute } from '@copilotkit/runtime/v2';
+const headers = { authorization: 'Bearer ' + process.env.TOKEN };
+const agentOf = (threadId) => new HttpAgent({ url: process.env.URL, headers, ...(threadId && { threadId }) });
+const runtime = new CopilotRuntime({ agents: { agentd: agentOf() } });
+const app = createCopilotEndpointSingleRoute({ runtime, basePath: '/copilot' });
+/** Runs the agent of CopilotKit, and answers with the events of its stream. */
+async function runInRuntime(input) {
+  const body = JSON.stringify({ method: 'agent/run', params: { agentId: 'agentd' }, body: input });
+  const asked = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
+  const text = await (await app.fetch(new Request('http://localhost/copilot', asked))).text();
+  return text.split('\\n').filter((line) => line.startsWith('data: ')).map((line) => JSON.parse(line.slice(6)));
+}
+const ways = { client: agentOf('client'), copilotkit: null };
+const out = {};
+for (const [way, agent] of Object.entries(ways)) {
+  const messages = [];
+  let interrupts = [];
+  out[way] = [];
+  for (const content of ${SAID}) {
+    const isAnswer = interrupts.length > 0;
+    const payload = content === 'yes' ? { approved: true } : { answer: content };
+    const responses = Object.fromEntries(interrupts.map(({ id }) => [id, { status: 'resolved', payload }]));
+    const resume = isAnswer ? { resume: buildResumeArray(interrupts, responses) } : {};
+    if (!isAnswer) messages.push({ id: content, role: 'user', content });
+    let events = [];
+    if (agent) {
+      if (!isAnswer) agent.addMessage({ id: content, role: 'user', content });
+      await agent.runAgent(resume, { onEvent: ({ event }) => void events.push(event) });
+    } else {
+      const input = { threadId: way, runId: way + content, state: {}, tools: [], context: [], forwardedProps: {} };
+      events = await runInRuntime({ ...input, messages, ...resume });
+    }
+    const last = events.at(-1);
+    interrupts = last.outcome?.interrupts ?? [];
+    const text = events.map(({ delta }) => (typeof delta === 'string' ? delta : '')).join('');
+    out[way].push(last.type + ' ' + (last.outcome?.type ?? '') + ' ' + text + JSON.stringify(interrupts) + (last.message ?? ''));
+  }
+}
+console.log(JSON.stringify(out));
+process.exit(0);
+`;
+
+foreign(
+  'CopilotKit and the client of AG-UI that it pins: an approval and a question interrupt, a pause and the end are successes',
+  async (context) => {
+    const { node, path } = needNpmFile(context, '@copilotkit/runtime/package.json');
+    const { serving } = await setUp('ag-ui');
+    const env = { URL: `${serving.url}/ag-ui`, TOKEN: serving.token, COPILOTKIT_TELEMETRY_DISABLED: 'true' };
+    const { out, err } = await run(node, ['--input-type=module', '-e', AG_UI], env, dirname(path));
+    for (const [way, texts] of Object.entries(heard(out, err)))
+      expect(texts, way).toEqual([
+        expect.stringMatching(/^RUN_FINISHED interrupt .*shell/),
+        expect.stringMatching(/^RUN_FINISHED interrupt .*Which colour/),
+        expect.stringMatching(/^RUN_FINISHED success .*Paused: limit reached/s),
+        expect.stringMatching(/^RUN_FINISHED success .*All is done/s),
+      ]);
   },
   LIMIT_MS,
 );

@@ -15,12 +15,16 @@ export type OpenAiSetup = Setup & {
 };
 
 /** A workspace with a daemon whose model plays `answers`, and a server with the OpenAI API. */
-export async function openAiSetup(answers: object[], settings: object = {}): Promise<OpenAiSetup> {
+export async function openAiSetup(
+  answers: object[],
+  settings: object = {},
+  face: 'openai' | 'ag-ui' = 'openai',
+): Promise<OpenAiSetup> {
   const place = setup();
   mkdirSync(place.root, { recursive: true, mode: 0o700 });
   writeFileSync(place.path('agentd.json'), JSON.stringify({ ...TEST_SETTINGS, ...settings }));
   await place.serveHere('--model', script(place, answers));
-  const serving = await serveHere(place, 'openai');
+  const serving = await serveHere(place, face);
   return {
     ...place,
     serving,
