@@ -73,22 +73,23 @@ async def main():
 asyncio.run(main())
 `;
 
-foreign.each([
+for (const [what, name, code] of [
   ['the helpers of the SDK of OpenAI for Python, parse and stream', 'openai', PYTHON_SDK],
   ['openai-agents for Python, both APIs, streamed or not', 'openai-agents', PYTHON_AGENTS],
-])(
-  '%s: hears an approval, a question, a pause and the end as answers',
-  async (_what, name, code, context) => {
-    await needPython(context, name);
-    const { serving } = await setUp();
-    const env = { OPENAI_BASE_URL: `${serving.url}/v1`, OPENAI_API_KEY: serving.token };
-    const { out, err } = await run(PYTHON, ['-c', code], env);
-    const ways = heard(out, err);
-    expect(Object.keys(ways)).toHaveLength(4);
-    for (const [way, texts] of Object.entries(ways)) expect(texts, way).toEqual(HEARD);
-  },
-  LIMIT_MS,
-);
+] as const)
+  foreign(
+    `${what}: hears an approval, a question, a pause and the end as answers`,
+    async (context) => {
+      await needPython(context, name);
+      const { serving } = await setUp();
+      const env = { OPENAI_BASE_URL: `${serving.url}/v1`, OPENAI_API_KEY: serving.token };
+      const { out, err } = await run(PYTHON, ['-c', code], env);
+      const ways = heard(out, err);
+      expect(Object.keys(ways)).toHaveLength(4);
+      for (const [way, texts] of Object.entries(ways)) expect(texts, way).toEqual(HEARD);
+    },
+    LIMIT_MS,
+  );
 
 const JS_AGENTS = `
 import { Agent, OpenAIProvider, Runner, setTracingDisabled } from '@openai/agents';
@@ -128,22 +129,23 @@ for (const [way, say] of Object.entries(ways)) {
 console.log(JSON.stringify(out));
 `;
 
-foreign.each([
+for (const [what, name, code] of [
   ['@openai/agents for JavaScript, both APIs, streamed or not', '@openai/agents', JS_AGENTS],
   ['the helpers of the SDK of OpenAI for JavaScript, parse and stream', 'openai', JS_SDK],
-])(
-  '%s: hears an approval, a question, a pause and the end as answers',
-  async (_what, name, code, context) => {
-    const { node, path } = needNpmFile(context, `${name}/package.json`);
-    const { serving } = await setUp();
-    const env = { OPENAI_BASE_URL: `${serving.url}/v1`, OPENAI_API_KEY: serving.token };
-    const { out, err } = await run(node, ['--input-type=module', '-e', code], env, dirname(path));
-    const ways = heard(out, err);
-    expect(Object.keys(ways)).toHaveLength(4);
-    for (const [way, texts] of Object.entries(ways)) expect(texts, way).toEqual(HEARD);
-  },
-  LIMIT_MS,
-);
+] as const)
+  foreign(
+    `${what}: hears an approval, a question, a pause and the end as answers`,
+    async (context) => {
+      const { node, path } = needNpmFile(context, `${name}/package.json`);
+      const { serving } = await setUp();
+      const env = { OPENAI_BASE_URL: `${serving.url}/v1`, OPENAI_API_KEY: serving.token };
+      const { out, err } = await run(node, ['--input-type=module', '-e', code], env, dirname(path));
+      const ways = heard(out, err);
+      expect(Object.keys(ways)).toHaveLength(4);
+      for (const [way, texts] of Object.entries(ways)) expect(texts, way).toEqual(HEARD);
+    },
+    LIMIT_MS,
+  );
 
 foreign(
   'aider: shows an approval, a question, a pause and the end, and blames no limit of tokens',
