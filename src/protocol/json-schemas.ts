@@ -43,18 +43,15 @@ export function publishedSchemas(): Record<string, object> {
   );
 }
 
-type Overridden = { jsonSchema: z.core.JSONSchema.BaseSchema };
-
 /** The bound of a number or null is put where the number is, as strict validators want it. */
-function boundNumbers({ jsonSchema }: Overridden): void {
+function boundNumbers({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
   const [number] = jsonSchema.anyOf ?? [];
   if (jsonSchema.maximum === undefined || typeof number !== 'object') return;
   number.maximum = jsonSchema.maximum;
   delete jsonSchema.maximum;
 }
 
-function withNotes(overridden: Overridden): void {
-  const { jsonSchema } = overridden;
-  boundNumbers(overridden);
+function withNotes({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  boundNumbers({ jsonSchema });
   if (jsonSchema.additionalProperties === false) jsonSchema.patternProperties = NOTES;
 }

@@ -91,7 +91,10 @@ export function whyUnserved(paths: NamedSession, { reasons }: Pick<Serving, 'rea
 export async function* readOverviews(paths: WorkspacePaths, folders: SessionFolders): AsyncGenerator<SessionOverview> {
   const serving = await readServing(paths);
   for (const name of folders.names()) yield await readOverview(folders.get(name), serving);
-  for (const name of folders.links()) yield overviewOfNoFolder({ ...sessionPaths(paths.session(name)), name });
+  for (const name of folders.links()) {
+    const at = { ...sessionPaths(paths.session(name)), name };
+    yield unreadableOverview(at, notAFolder(at.folder), { inbox: 0, parent: null });
+  }
 }
 
 /** A summary of a session; an unreadable event log is reported in it, not thrown. */
@@ -126,20 +129,7 @@ export async function readOverview(paths: NamedSession, serving: Serving): Promi
       waits,
     };
   } catch (error) {
-    const problem = errorText(error);
-    const parent = parentSessionOf(paths.name) ?? null;
-    const { name } = paths;
-    return {
-      name,
-      label: readableName(name),
-      parent,
-      title: null,
-      standing: 'unreadable',
-      ...UNREADABLE,
-      inbox,
-      problem,
-      waits: unreadable(name, problem),
-    };
+    return unreadableOverview(paths, errorText(error), { inbox, parent: parentSessionOf(paths.name) ?? null });
   }
 }
 
@@ -155,20 +145,23 @@ function planProgress(plan: Plan): SessionOverview['plan'] {
 const waitReason = ({ runEnd, plan }: Session): string | null =>
   (runEnd?.status === 'waiting' ? runEnd.reason : plan?.reason) ?? null;
 
-/** The overview of an entry in place of a session's folder that is not a folder: nothing in it is served. */
-function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
-  const problem = notAFolder(folder);
+/** The overview of a session of which nothing is known, as where its folder is none: nothing in it is served. */
+function unreadableOverview(
+  { name }: NamedSession,
+  problem: string,
+  { inbox, parent }: Pick<SessionOverview, 'inbox' | 'parent'>,
+): SessionOverview {
   const label = readableName(name);
-  const waits = unreadable(name, problem);
-  return { name, label, parent: null, title: null, standing: 'unreadable', ...UNREADABLE, inbox: 0, problem, waits };
+  const waits = { ...{ what: 'session', needs: 'repair' as const, why: problem, until: null, say: [] } };
+  const standing = 'unreadable' as const;
+  const rest = { ...UNREADABLE, inbox, problem, waits: { ...waits, commands: [['show', label]] } };
+  return { name, label, parent, title: null, standing, ...rest };
 }
 
-const unreadable = (name: string, why: string): SessionWait => ({
-  ...{ what: 'session', needs: 'repair', why, until: null, say: [], commands: [['show', readableName(name)]] },
-});
-
-const NOTHING = { plan: null, asks: null, waits_for: null, waits_until: null, changed: null };
-const UNREADABLE = { ...NOTHING, settings: null, plan_problem: null, unserved: null };
+const UNREADABLE = {
+  ...{ plan: null, asks: null, waits_for: null, waits_until: null, changed: null },
+  ...{ settings: null, plan_problem: null, unserved: null },
+};
 
 /** Number of messages not taken yet; 0 if the inbox cannot be read. */
 export const countWaitingMessages = (paths: SessionPaths): number =>

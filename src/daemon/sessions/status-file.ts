@@ -79,14 +79,8 @@ async function replaceOrOverwrite(path: string, text: string): Promise<void> {
   }
 }
 
-function statusBody({
-  sessions,
-  watch,
-  disk,
-  mostOpen,
-  settings,
-  runSlots,
-}: StatusSources): Omit<DaemonStatus, 'version' | 'at' | 'pid'> {
+function statusBody(sources: StatusSources): Omit<DaemonStatus, 'version' | 'at' | 'pid'> {
+  const { sessions, watch, disk, mostOpen, settings, runSlots } = sources;
   const watching = watch.status();
   const { open, waiting } = sessions.counts();
   const trouble = sessions.listUnserved();

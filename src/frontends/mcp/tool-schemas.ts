@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Plan, WrittenCheck } from '../../protocol/session/plan.ts';
+import { Plan, StepCheck } from '../../protocol/session/plan.ts';
 import { StepText } from '../../protocol/session/plan-edit.ts';
 import { Reply, ReplyStatus, SESSION_STANDINGS, UserQuestion } from '../../protocol/session/reply.ts';
 import { WaitShown } from '../../protocol/workspace/owed-file.ts';
@@ -105,7 +105,7 @@ export const PlanOperation = z.discriminatedUnion('do', [
     description: StepText,
     after: After.optional().describe('The step it comes after; null: it comes first; left out: it comes last.'),
     needs: z.array(StepId).optional(),
-    done_when: z.array(WrittenCheck).optional(),
+    done_when: z.array(StepCheck).optional(),
   }),
   z.strictObject({ do: z.literal('reword'), step: StepId, description: StepText }),
   z.strictObject({ do: z.literal('note'), step: StepId, notes: z.string() }),

@@ -37,7 +37,7 @@ export const StepCheck = z.union([
 ]);
 export type StepCheck = z.infer<typeof StepCheck>;
 
-/** Whether a check can be made at all. One that was recorded earlier may have a pattern that is none. */
+/** Whether its pattern is one. One that was recorded earlier need not be. */
 export function hasPattern(check: StepCheck): boolean {
   try {
     return !('matches' in check) || new RegExp(check.matches ?? '') !== undefined;
@@ -45,9 +45,6 @@ export function hasPattern(check: StepCheck): boolean {
     return false;
   }
 }
-
-/** A check as somebody writes it. */
-export const WrittenCheck = StepCheck.refine(hasPattern, { path: ['matches'], error: NO_PATTERN });
 
 /** A fact about another step; every field given must hold. */
 export const StepCondition = z.strictObject({

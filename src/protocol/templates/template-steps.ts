@@ -1,4 +1,4 @@
-import { NO_PATTERN, type StepCheck, StepCondition, WrittenCheck } from '../session/plan.ts';
+import { hasPattern, NO_PATTERN, StepCheck, StepCondition } from '../session/plan.ts';
 import { PLAN_BOUNDS } from '../session/plan-edit.ts';
 import { type ItemNote, type ListItem, normalizeNoteKey, parseListItems } from './markdown-list.ts';
 import { MAX_TEMPLATE_STEPS, type TemplateStep } from './template.ts';
@@ -132,8 +132,8 @@ function parseCheck(value: string): Partial<TemplateStep> | string {
   const json = value.startsWith('{') ? tryParseJson(value) : undefined;
   const [, kind = '', rest = ''] = /^(file|command|url|person)\s*[:：]?\s+(.+)$/i.exec(value) ?? [];
   const given = value.startsWith('{') ? json : { [kind.toLowerCase()]: stripCodeSpan(rest) };
-  const read = WrittenCheck.safeParse(given);
-  if (read.error?.issues[0]?.message === NO_PATTERN) return `done when: matches: ${NO_PATTERN}; got ${value}`;
+  const read = StepCheck.safeParse(given);
+  if (read.success && !hasPattern(read.data)) return `done when: matches: ${NO_PATTERN}; got ${value}`;
   return read.success ? { done_when: [read.data] } : `done when: expected ${CHECK_FORMS}; got ${JSON.stringify(value)}`;
 }
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { UserError } from '../../base/user-error.ts';
-import { WrittenCheck } from '../session/plan.ts';
+import { StepCheck } from '../session/plan.ts';
 import { PLAN_BOUNDS, StepText } from '../session/plan-edit.ts';
 import { parseToolArgs } from './tool-args.ts';
 
@@ -88,7 +88,7 @@ const NewStep = z.union([
   z.strictObject({
     description: z.string().max(PLAN_BOUNDS.description),
     needs: z.array(z.string()).nullish(),
-    done_when: z.array(WrittenCheck).nullish(),
+    done_when: z.array(StepCheck).nullish(),
   }),
 ]);
 
@@ -104,7 +104,7 @@ export const PlanToolArgs = z.strictObject({
   step: z.string().nullish().describe(STEP_ID_HELP),
   description: StepText.nullish().describe('add_step, update.'),
   needs: z.array(z.string()).nullish().describe('add_step, update: ids of steps that come first.'),
-  done_when: z.array(WrittenCheck).nullish().describe('add_step, update: checks before it counts as done.'),
+  done_when: z.array(StepCheck).nullish().describe('add_step, update: checks before it counts as done.'),
   notes: z.string().max(PLAN_BOUNDS.notes).nullish().describe('update.'),
   status: z.enum(['failed', 'skipped', 'blocked']).nullish().describe('mark_step.'),
   reason: z.string().nullish().describe('mark_step, replan: why.'),
