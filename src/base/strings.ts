@@ -140,3 +140,12 @@ export const formatUtcTime = (at: string): string => at.replace(/^(\S{10})T(\d\d
 /** Quotes any text as one word of a shell command. */
 export const quoteForShell = (word: string): string =>
   /^[\w.,/@+-][\w.,/@+~-]*$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+
+/** The value of a JSON text; undefined if it is none. */
+export function parseJsonOrNone(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

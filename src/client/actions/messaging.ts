@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
+import { parseJsonOrNone } from '../../base/strings.ts';
 import { isDiskFull, UserError } from '../../base/user-error.ts';
 import { MessageFile, type MessageOptions } from '../../protocol/session/message.ts';
 import { Reply } from '../../protocol/session/reply.ts';
@@ -130,7 +131,7 @@ export function withdrawFromInbox(folder: string, name: string): boolean {
   const text = ifExists(() => fs.readFileSync(join(inbox, name), 'utf8'));
   if (text === undefined) return false;
   fs.rmSync(join(inbox, name), { force: true });
-  const message = MessageFile.safeParse(parseJsonOrUndefined(text));
+  const message = MessageFile.safeParse(parseJsonOrNone(text));
   for (const path of message.data?.attachments ?? []) fs.rmSync(join(inbox, path), { force: true });
   return true;
 }
@@ -165,7 +166,7 @@ function readReply(paths: SessionPaths, name: string): Reply | undefined {
     const path = join(folder, name);
     const text = wrapDiskErrors('read', path, () => ifExists(() => fs.readFileSync(path, 'utf8')));
     if (text === undefined) continue;
-    const reply = Reply.safeParse(/\.json$/i.test(name) ? parseJsonOrUndefined(text) : parseMarkdownReply(text));
+    const reply = Reply.safeParse(/\.json$/i.test(name) ? parseJsonOrNone(text) : parseMarkdownReply(text));
     if (reply.success) return reply.data;
     throw new UserError(`${path} is not a reply written by agentd: ${reply.error.issues[0]?.message}. Was it edited?`);
   }
@@ -199,11 +200,6 @@ const REPLY_COMES_LATER = 'The message is not lost; its reply will appear in out
 
 const anySignal = (...signals: Array<AbortSignal | undefined>) =>
   AbortSignal.any(signals.filter((one) => one !== undefined));
-
-function parseJsonOrUndefined(text: string): unknown {
-  const parsed = parseJson(text);
-  return parsed.ok ? parsed.value : undefined;
-}
 
 /** The front matter of a Markdown reply: each value is a word or JSON. */
 function parseMarkdownReply(file: string): unknown {

@@ -1,4 +1,4 @@
-import { escapeInvisible } from '../../base/strings.ts';
+import { escapeInvisible, parseJsonOrNone } from '../../base/strings.ts';
 import { ApprovalFile } from '../../protocol/settings/permissions.ts';
 import { classifyIntent } from '../intent/intent.ts';
 import type { PendingApproval } from '../session/run-state.ts';
@@ -12,7 +12,7 @@ export function parseApprovalFile(
   text: string,
   { id, name, args, hash }: PendingApproval,
 ): Pick<ApprovalFile, 'decision' | 'always'> | { fault: string } {
-  const value = parseJson(text.replace(/^\uFEFF/, ''));
+  const value = parseJsonOrNone(text.replace(/^\uFEFF/, ''));
   if (value === undefined) return { fault: 'it does not parse as JSON' };
   const file = ApprovalFile.pick({ id: true, decision: true, always: true, call: true, hash: true }).safeParse(value);
   if (!file.success) {
@@ -26,14 +26,6 @@ export function parseApprovalFile(
       fault: 'it is about another call than the one that waits. To have another call, deny this one and say so',
     };
   return { decision, always };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** The file of a call that waits, or that was decided. */

@@ -1,4 +1,5 @@
 import { getOwn } from '../../base/collections.ts';
+import { parseJsonOrNone } from '../../base/strings.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
 import { jsonEnd, offeredToolName } from './call-drafts.ts';
 import { isRecord } from './endpoint-errors.ts';
@@ -71,11 +72,7 @@ const nextBracket = (text: string, from: number): number => {
 /** JSON, or the form of Gemma: bare keys, and texts between `<escape>` or `<|"|>`. */
 function parseLoose(text: string): unknown {
   const plain = text.includes('<escape>') || text.includes('<|"|>') ? fromGemma(text) : text;
-  try {
-    return JSON.parse(plain);
-  } catch {
-    return undefined;
-  }
+  return parseJsonOrNone(plain);
 }
 
 const fromGemma = (text: string): string =>
@@ -201,12 +198,8 @@ function tagParameters(body: string, { known, types }: ToolKeys): Record<string,
 /** A value between tags is text as it is, unless the schema says otherwise. */
 function parameterValue(raw: string, type: unknown): unknown {
   const text = raw.replace(/^\n/, '').replace(/\n$/, '');
-  if (type === 'string' || type === undefined) return text;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+  const json = type === 'string' || type === undefined ? undefined : parseJsonOrNone(text);
+  return json === undefined ? text : json;
 }
 
 /** Calls in the notation of Python, such as `[shell(command="ls")]`: marked if nothing else stands on their lines. */

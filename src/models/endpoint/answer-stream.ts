@@ -1,10 +1,11 @@
 import type { Readable } from 'node:stream';
 import { createParser } from 'eventsource-parser';
 import { z } from 'zod';
+import { parseJsonOrNone } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
 import { malformedFault } from '../answer/completion-stream.ts';
-import { ConnectionFault, EndpointRefusal, parseJsonOrNone } from '../answer/endpoint-errors.ts';
+import { ConnectionFault, EndpointRefusal } from '../answer/endpoint-errors.ts';
 
 /** Observations about an answer as it passes. `done`: its stream was closed with `[DONE]`. */
 export type StreamNotes = { done: boolean };

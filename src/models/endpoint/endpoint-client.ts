@@ -1,7 +1,8 @@
 import { propertyOf } from '../../base/collections.ts';
+import { parseJsonOrNone } from '../../base/strings.ts';
 import { ModelError, type TokenPrices } from '../../engine/ports/session-ports.ts';
 import { DAEMON_AGENT } from '../../protocol/settings/model-settings.ts';
-import { ConnectionFault, type EndpointInfo, EndpointRefusal, parseJsonOrNone } from '../answer/endpoint-errors.ts';
+import { ConnectionFault, type EndpointInfo, EndpointRefusal } from '../answer/endpoint-errors.ts';
 import { type RawResponse, sendHttp } from './http-transport.ts';
 
 export type EndpointSettings = {

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { nearestName } from '../../base/strings.ts';
+import { nearestName, parseJsonOrNone } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { Config, Settings } from './config.ts';
 import { isEnvVariableName } from './env-variable.ts';
@@ -80,7 +80,7 @@ function readValue(name: string, text: string, schema: z.ZodType): unknown {
   if (text === '') throw new UserError(`${name} is empty. Expected a value; to use the default, leave it out.`);
   const asText = schema.safeParse(text);
   if (asText.success) return text;
-  const asJson = parseJson(text);
+  const asJson = parseJsonOrNone(text);
   const read = asJson === undefined ? asText : schema.safeParse(asJson);
   if (read.success) return asJson;
   throw invalidValue(name, read.error.issues[0]?.message);
@@ -88,14 +88,6 @@ function readValue(name: string, text: string, schema: z.ZodType): unknown {
 
 const invalidValue = (name: string, message = 'it is not valid'): UserError =>
   new UserError(`${name}: ${message.replace(/\.$/, '')}. Correct it, or unset it (docs/settings.md).`);
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
 
 /** Limits of files with those of the environment, which may lower what a file sets, and replaces only defaults. */
 export function limitsWithEnvironment(files: Limits, environment: Limits = {}): Limits {

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { parseJsonOrNone } from '../../base/strings.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { createFile, ensureFolder, syncFolder } from '../fs/durable-write.ts';
 import { listNames } from '../fs/file-reads.ts';
@@ -111,7 +112,7 @@ export function assertCluster(paths: WorkspacePaths, reducers: string): void {
     throw new UserError(
       `Expected ${file}, which a gateway writes, and there is none. Mount the workspace here, and start its gateway first: agentd --role gateway`,
     );
-  const mark = ClusterMark.safeParse(parseJson(text));
+  const mark = ClusterMark.safeParse(parseJsonOrNone(text));
   if (mark.data?.reducers !== reducers)
     throw new UserError(
       `The gateway of ${paths.root} is another version of agentd, as ${file} says: this worker reads event logs as ${reducers}, the gateway as ${mark.data?.reducers ?? 'an unknown version'}. Install the gateway's version here and start this worker again.`,
@@ -120,13 +121,5 @@ export function assertCluster(paths: WorkspacePaths, reducers: string): void {
     fs.accessSync(paths.sessions, fs.constants.W_OK);
   } catch (error) {
     throw new UserError(`Expected ${paths.sessions} to be writable on this machine: ${errorText(error)}`);
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { parseJsonOrNone } from '../../base/strings.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import type { ChildSessions } from '../../engine/ports/session-ports.ts';
 import type { Event } from '../../protocol/session/event.ts';
@@ -81,20 +82,12 @@ const messageFileName = (id: string): string => `${sessionFolder(id)}.msg.json`;
 /** A call whose file has an answer waits no more. */
 function waitingCallsOf(session: string, paths: SessionPaths, known: readonly ChildCall[]): ChildCall[] {
   return listApprovalIds(paths).flatMap((id): ChildCall[] => {
-    const { data } = ApprovalFile.safeParse(readJson(join(paths.approvals, `${id}.json`)));
+    const { data } = ApprovalFile.safeParse(parseJsonOrNone(readTextFile(join(paths.approvals, `${id}.json`)) ?? ''));
     if (!data) return known.filter((one) => one.session === session && one.id === id);
     if (data.decision !== null) return [];
     const { call, display, why, always, hash, expires_at } = data;
     return [{ session, id, tool: call.tool, display, why, always, hash, expires_at }];
   });
-}
-
-function readJson(path: string): unknown {
-  try {
-    return JSON.parse(readTextFile(path) ?? '');
-  } catch {
-    return undefined;
-  }
 }
 
 function readReplyText({ outbox, outboxRead }: SessionPaths, name: string): string | undefined {

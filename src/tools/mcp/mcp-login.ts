@@ -14,6 +14,7 @@ import {
 } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import { createMutex } from '../../base/async.ts';
+import { parseJsonOrNone } from '../../base/strings.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import type { McpOAuth } from '../../protocol/settings/mcp-config.ts';
 import { useIfExists, withOpenFile } from '../../store/fs/file-reads.ts';
@@ -62,17 +63,9 @@ function readLogin(path: string): Login | undefined {
     }),
   );
   if (text === undefined) return undefined;
-  const read = LoginFile.safeParse(parseJson(text));
+  const read = LoginFile.safeParse(parseJsonOrNone(text));
   if (read.success) return read.data;
   throw new UserError(`${path} is not what a login leaves. Remove it, and log in again`);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 async function changeLogin(target: LoginTarget, change: Partial<Login>): Promise<void> {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { startDeadline } from '../../base/async.ts';
-import { truncate } from '../../base/strings.ts';
+import { parseJsonOrNone, truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { SearchSettings } from '../../protocol/settings/config.ts';
 import { defineTool, type Tool } from '../common/define-tool.ts';
@@ -197,7 +197,7 @@ async function queryEngine(
     throw new UserError(`${api.name} at ${access.base} cannot be reached: ${describeNetworkError(error)}.`);
   });
   if (answer.status !== 200) throw engineError(api, access, answer);
-  const read = api.results.safeParse(parseJsonOrNone(answer.bytes));
+  const read = api.results.safeParse(parseJsonOrNone(answer.bytes.toString()));
   if (!read.success)
     throw new UserError(`${api.name} at ${access.base} answered with something that is not search results.`);
   return read.data;
@@ -232,12 +232,4 @@ function engineError(
     );
   }
   return new UserError(`${name} at ${base} answered ${status}.${quoted}`);
-}
-
-function parseJsonOrNone(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString('utf8'));
-  } catch {
-    return undefined;
-  }
 }

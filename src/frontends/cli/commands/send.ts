@@ -39,10 +39,7 @@ export const send = defineCommand({
           describe: 'Text of the message; read from standard input if it is "-" or missing',
         })
         .option('file', { type: 'string', array: true, requiresArg: true, describe: 'Attach a copy of this file' })
-        .option('stdin', {
-          type: 'boolean',
-          describe: 'Read the text from standard input, as "-" does',
-        })
+        .option('stdin', { type: 'boolean', describe: 'Read the text from standard input, as "-" does' })
         .option('iterations', {
           type: 'number',
           requiresArg: true,

@@ -171,10 +171,7 @@ export const EXIT_CODES = {
   daemon: { code: 3, when: 'wrong daemon state: not running, already running, or busy with the session' },
   session: { code: 4, when: 'no such session, or several match the prefix' },
   paused: { code: 5, when: 'with --wait, watch or reply: the run is paused' },
-  waiting: {
-    code: 6,
-    when: 'with --wait, watch, reply, status --check: an answer is awaited',
-  },
+  waiting: { code: 6, when: 'with --wait, watch, reply, status --check: an answer is awaited' },
   failed: { code: 7, when: 'with --wait, watch or reply: the run failed or was cancelled' },
   approval: { code: 8, when: 'approve, deny: no call is waiting, or it is unclear which one is meant' },
   timeout: { code: 124, when: 'timed out waiting' },

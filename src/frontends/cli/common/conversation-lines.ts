@@ -33,10 +33,7 @@ export const CONVERSATION_WORDS = {
   en: EN,
   zh: {
     edited: (by: string) => `${by} 编辑了计划`,
-    held: {
-      'browser.taken': '有人接管了浏览器：智能体需要它时会等待。',
-      'browser.returned': '智能体收回了浏览器。',
-    },
+    held: { 'browser.taken': '有人接管了浏览器：智能体需要它时会等待。', 'browser.returned': '智能体收回了浏览器。' },
     assumed: '推定完成',
     unproven: '未经证实',
     resumed: '已恢复',
