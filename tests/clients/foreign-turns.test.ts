@@ -48,6 +48,7 @@ def responses_stream(model, text):
     with c.responses.stream(model=model, input=text) as s:
         return s.get_final_response().output_text
 ways = [chat_parse, chat_stream, responses_parse, responses_stream]
+assert [m.id for m in c.models.list()][:1] == ['agentd']
 print(json.dumps({w.__name__: [w('agentd/' + w.__name__, text) for text in ${SAID}] for w in ways}))
 `;
 
@@ -72,24 +73,6 @@ async def main():
     print(json.dumps(out))
 asyncio.run(main())
 `;
-
-for (const [what, name, code] of [
-  ['the helpers of the SDK of OpenAI for Python, parse and stream', 'openai', PYTHON_SDK],
-  ['openai-agents for Python, both APIs, streamed or not', 'openai-agents', PYTHON_AGENTS],
-] as const)
-  foreign(
-    `${what}: hears an approval, a question, a pause and the end as answers`,
-    async (context) => {
-      await needPython(context, name);
-      const { serving } = await setUp();
-      const env = { OPENAI_BASE_URL: `${serving.url}/v1`, OPENAI_API_KEY: serving.token };
-      const { out, err } = await run(PYTHON, ['-c', code], env);
-      const ways = heard(out, err);
-      expect(Object.keys(ways)).toHaveLength(4);
-      for (const [way, texts] of Object.entries(ways)) expect(texts, way).toEqual(HEARD);
-    },
-    LIMIT_MS,
-  );
 
 const JS_AGENTS = `
 import { Agent, OpenAIProvider, Runner, setTracingDisabled } from '@openai/agents';
@@ -130,16 +113,22 @@ console.log(JSON.stringify(out));
 `;
 
 for (const [what, name, code] of [
-  ['@openai/agents for JavaScript, both APIs, streamed or not', '@openai/agents', JS_AGENTS],
+  ['the helpers of the SDK of OpenAI for Python, parse and stream', 'openai', PYTHON_SDK],
+  ['openai-agents for Python, both APIs, streamed or not', 'openai-agents', PYTHON_AGENTS],
   ['the helpers of the SDK of OpenAI for JavaScript, parse and stream', 'openai', JS_SDK],
+  ['@openai/agents for JavaScript, both APIs, streamed or not', '@openai/agents', JS_AGENTS],
 ] as const)
   foreign(
     `${what}: hears an approval, a question, a pause and the end as answers`,
     async (context) => {
-      const { node, path } = needNpmFile(context, `${name}/package.json`);
+      const isPython = what.includes('Python');
+      if (isPython) await needPython(context, name);
+      const js = isPython ? undefined : needNpmFile(context, `${name}/package.json`);
       const { serving } = await setUp();
       const env = { OPENAI_BASE_URL: `${serving.url}/v1`, OPENAI_API_KEY: serving.token };
-      const { out, err } = await run(node, ['--input-type=module', '-e', code], env, dirname(path));
+      const { out, err } = js
+        ? await run(js.node, ['--input-type=module', '-e', code], env, dirname(js.path))
+        : await run(PYTHON, ['-c', code], env);
       const ways = heard(out, err);
       expect(Object.keys(ways)).toHaveLength(4);
       for (const [way, texts] of Object.entries(ways)) expect(texts, way).toEqual(HEARD);

@@ -61,11 +61,7 @@ async function watched(options: WatchedOptions): Promise<Watched> {
           moveToDone: after('a message leaves', inbox.moveToDone),
           reject: after('refused', inbox.reject),
         },
-        outbox: {
-          ...outbox,
-          publish: after('reply', outbox.publish),
-          republish: after('reply', outbox.republish),
-        },
+        outbox: { ...outbox, publish: after('reply', outbox.publish), republish: after('reply', outbox.republish) },
         plan: { ...plan, write: after('plan.json', plan.write), archive: after('a plan ends', plan.archive) },
         approvals: {
           ...approvals,

@@ -294,9 +294,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       spawnSync(
         '/bin/sh',
         ['-c', SUPERVISOR_SCRIPT, 'call', folder(), '/bin/bash', command, 'alone', bootAndFolderId(folder()), '600'],
-        {
-          cwd: work,
-        },
+        { cwd: work },
       );
       const result = await resume('shell', { command });
       expect(result?.ok).toBe(false);

@@ -50,16 +50,8 @@ export function seatbeltBackend({ env, hidden }: { env: NodeJS.ProcessEnv; hidde
   }
 
   /** A home is created for it: macOS has no in-memory folders. */
-  async function hold({
-    command,
-    args,
-    env: own,
-    cwd,
-    read,
-    write,
-    network,
-    work,
-  }: ServerProgram): Promise<ServerLaunch> {
+  async function hold(server: ServerProgram): Promise<ServerLaunch> {
+    const { command, args, env: own, cwd, read, write, network, work } = server;
     assertMayBeShown(paths, cwd === undefined ? read : [...read, cwd], write);
     const home = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'agentd-server-')));
     const folder = work && realWorkFolder(work.path, paths.hidden);
