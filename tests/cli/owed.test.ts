@@ -83,10 +83,8 @@ test('list, show, why, top and /status say the same of an approval, a question, 
   const listed = async (name: string): Promise<SessionOverview | undefined> =>
     JSON.parse(await on.ctl('list', '--json')).find((one: SessionOverview) => one.name === name);
   for (const [name, what] of Object.entries(WAITING)) {
-    if (what === 'disk') {
-      on.config({ ...rules, disk: { min_free_mb: 100_000_000 } });
-      await until(() => on.status()?.disk.space !== 'ok', 'a disk that is too small', 50_000);
-    }
+    if (what === 'disk') on.config({ ...rules, disk: { min_free_mb: 100_000_000 } });
+    if (what === 'disk') await until(() => on.status()?.disk.space !== 'ok', 'a disk too small', 50_000);
     await on.ctl('send', name, name);
     while ((await listed(name))?.waits?.what !== what) await new Promise((done) => setTimeout(done, 50));
     const { why = '', say = [], commands = [] } = (await listed(name))?.waits ?? {};

@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { expect, type TestContext } from 'vitest';
+import { expect } from 'vitest';
 import { openAiSetup } from '../openai/openai-setup.ts';
 import { foreign, LIMIT_MS, needNpm, needNpmFile, needPython, PYTHON, run, skip } from './foreign-programs.ts';
 
@@ -74,13 +74,9 @@ foreign(
   'the types of Open Responses validate a response and every event of a stream',
   async (context) => {
     await needPython(context, 'openresponses-types');
-    const { serving } = await openAiSetup([
-      { text: 'ok' },
-      { text: '[Step] Look', calls: [{ name: 'list_files', args: { path: '.' } }] },
-      { text: 'Seen. [Done]' },
-    ]);
-    const words = ['-c', OPEN_RESPONSES, `${serving.url}/v1/responses`, serving.token];
-    const { out, err } = await run(PYTHON, words);
+    const look = { text: '[Step] Look', calls: [{ name: 'list_files', args: { path: '.' } }] };
+    const { serving } = await openAiSetup([{ text: 'ok' }, look, { text: 'Seen. [Done]' }]);
+    const { out, err } = await run(PYTHON, ['-c', OPEN_RESPONSES, `${serving.url}/v1/responses`, serving.token]);
     expect(out, err).not.toBe('');
     const seen: string[] = JSON.parse(out);
     expect([seen[0], seen.at(-1)]).toEqual(['response.created', 'response.completed']);
@@ -90,7 +86,7 @@ foreign(
 
 foreign(
   'publint finds nothing in the package',
-  async (context: TestContext) => {
+  async (context) => {
     const lint = needNpm(context, 'publint/src/cli.js');
     if (!existsSync('dist/index.d.ts')) skip(context, 'no dist/index.d.ts: npm run build');
     const { code, out, err } = await lint([resolve('.'), '--strict']);

@@ -161,7 +161,6 @@ foreign(
   LIMIT_MS,
 );
 
-/** Two ways to AG-UI: its own client of the version that CopilotKit pins, and a runtime of CopilotKit. */
 const AG_UI = `
 import { HttpAgent, buildResumeArray } from '@ag-ui/client';
 import { CopilotRuntime, createCopilotEndpointSingleRoute } from '@copilotkit/runtime/v2';
@@ -169,7 +168,6 @@ const headers = { authorization: 'Bearer ' + process.env.TOKEN };
 const agentOf = (threadId) => new HttpAgent({ url: process.env.URL, headers, ...(threadId && { threadId }) });
 const runtime = new CopilotRuntime({ agents: { agentd: agentOf() } });
 const app = createCopilotEndpointSingleRoute({ runtime, basePath: '/copilot' });
-/** Runs the agent of CopilotKit, and answers with the events of its stream. */
 async function runInRuntime(input) {
   const body = JSON.stringify({ method: 'agent/run', params: { agentId: 'agentd' }, body: input });
   const asked = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
@@ -185,8 +183,8 @@ for (const [way, agent] of Object.entries(ways)) {
   for (const content of ${SAID}) {
     const isAnswer = interrupts.length > 0;
     const payload = content === 'yes' ? { approved: true } : { answer: content };
-    const responses = Object.fromEntries(interrupts.map(({ id }) => [id, { status: 'resolved', payload }]));
-    const resume = isAnswer ? { resume: buildResumeArray(interrupts, responses) } : {};
+    const given = Object.fromEntries(interrupts.map(({ id }) => [id, { status: 'resolved', payload }]));
+    const resume = isAnswer ? { resume: buildResumeArray(interrupts, given) } : {};
     if (!isAnswer) messages.push({ id: content, role: 'user', content });
     let events = [];
     if (agent) {
