@@ -118,7 +118,10 @@ export async function readOverview(paths: NamedSession, serving: Serving): Promi
       standing,
       plan: plan && planProgress(plan),
       asks: question && { text: question.text, choices: question.choices },
-      waits_for: standing === 'waiting' ? waitReason(session) : waits?.needs === 'time' ? waits.what : null,
+      waits_for:
+        standing === 'waiting'
+          ? waitReason(session)
+          : ((wait ?? (waits?.needs === 'time' ? waits : null))?.what ?? null),
       waits_until: wait?.until ?? null,
       changed: session.at || null,
       inbox,
