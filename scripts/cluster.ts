@@ -7,15 +7,15 @@
  *   npm run test:cluster -- --faults freeze,engine --kills 0
  *   npm run test:cluster -- --quick             # what CI runs: under a minute
  */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { findBalancer, findEngine } from '../src/frontends/agentd/cluster-parts.ts';
-import { startCluster } from './cluster/cluster.ts';
-import { FAULTS, NotRun, type Trial } from './cluster/faults.ts';
+import { FAULTS } from './cluster/faults.ts';
 import { kills } from './cluster/kills.ts';
-import { openLedger } from './cluster/ledger.ts';
+import { NotRun, openTrial } from './cluster/trial.ts';
 
 const WORKERS = 4;
 const QUICK = ['kill', 'freeze', 'read-only', 'engine down', 'other version', 'missing folder'];
@@ -51,17 +51,28 @@ if (missing !== undefined) {
   console.log(`NOT RUN: the faults of a cluster: ${missing} (docs/cluster.md)`);
   process.exit(0);
 }
+// A network of its own, where packets may be dropped.
+if (
+  process.env['OWN_NETWORK'] === undefined &&
+  spawnSync('unshare', ['-n', 'ip', 'link', 'set', 'lo', 'up']).status === 0
+) {
+  const words = [
+    '-n',
+    'sh',
+    '-c',
+    'ip link set lo up && exec "$0" "$@"',
+    process.execPath,
+    ...process.execArgv,
+    ...process.argv.slice(1),
+  ];
+  const { status } = spawnSync('unshare', words, { stdio: 'inherit', env: { ...process.env, OWN_NETWORK: '1' } });
+  process.exit(status ?? 1);
+}
 const base = mkdtempSync(join(tmpdir(), 'agentd-cluster-'));
 let isBroken = false;
 try {
-  const root = join(base, 'w');
-  mkdirSync(root, { mode: 0o700 });
-  const settings = { version: 1, sandbox: 'none', disk: { min_free_mb: 1, reserve_mb: 1 } };
-  writeFileSync(join(root, 'agentd.json'), JSON.stringify(settings));
-  const ledger = await openLedger(root, join(base, 'ledger'));
-  const flags = ['--base-url', ledger.url, '--model', 'm', '--log-level', 'info'];
-  const cluster = await startCluster({ root, folder: join(base, 'parts'), flags, workers: WORKERS });
-  const trial: Trial = { root, cluster, ledger };
+  const trial = await openTrial(base, WORKERS);
+  const { cluster, ledger } = trial;
   for (const name of chosen.filter((one) => one !== 'none')) {
     const began = performance.now();
     let result: string;

@@ -13,7 +13,7 @@ const firsts = Array.from({ length: Math.ceil(seeds / each) }, (_, n) => 1 + n *
 const codes = await Promise.all(
   firsts.map((from) => {
     const env = { ...process.env, FROM: String(from), SEEDS: String(Math.min(each, seeds - from + 1)) };
-    const words = ['node_modules/vitest/vitest.mjs', 'run', 'tests/sim/simulation.test.ts'];
+    const words = ['node_modules/vitest/vitest.mjs', 'run', 'tests/sim/simulation.test.ts', 'tests/sim/owners.test.ts'];
     const child = spawn(process.execPath, words, { env, stdio: ['ignore', 'inherit', 'inherit'] });
     return new Promise<number>((resolve) => child.on('exit', (code) => resolve(code ?? 1)));
   }),

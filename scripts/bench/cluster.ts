@@ -1,17 +1,20 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Cluster, ownerOf, startCluster, until } from '../cluster/cluster.ts';
+import { type Cluster, ownerOf, startCluster } from '../cluster/cluster.ts';
+import { FAULTS } from '../cluster/faults.ts';
+import { kills } from '../cluster/kills.ts';
+import { openTrial } from '../cluster/trial.ts';
 import { startAgentd } from './children.ts';
 import { agentd, drop, FREE, makeSession, makeWorkspace, replied, TASK, TRUE } from './contender.ts';
 import { crowd, taskOf } from './crowd.ts';
-import { type Endpoint, MARK, openEndpoint } from './endpoint.ts';
+import { type Endpoint, openEndpoint } from './endpoint.ts';
 import { count, median, ms, quantile, table, times } from './numbers.ts';
 import type { Setting } from './setting.ts';
 
 const WORKERS = 4;
 const SIZES = {
-  quick: { iterations: 50, rounds: 2, wakes: 30, kills: 5, freezes: 1, crowd: 200 },
-  usual: { iterations: 100, rounds: 4, wakes: 200, kills: 20, freezes: 3, crowd: 2000 },
+  quick: { iterations: 50, rounds: 2, wakes: 30, kills: 5, crowd: 200 },
+  usual: { iterations: 100, rounds: 4, wakes: 200, kills: 20, crowd: 2000 },
 };
 /** Latency of the model while workers are lost. */
 const THINK_MS = 200;
@@ -32,8 +35,7 @@ export async function cluster({ folder, size }: Setting): Promise<string> {
   const rows = [
     ...(await overhead(join(folder, 'alone'), root, endpoint, sizes)),
     await wakes(join(folder, 'idle'), root, endpoint, sizes.wakes),
-    await losses(root, endpoint, many, 'SIGKILL', sizes.kills),
-    await losses(root, endpoint, many, 'SIGSTOP', sizes.freezes),
+    ...(await losses(join(folder, 'lost'), sizes.kills)),
     ...(await crowded(root, endpoint, many, sizes.crowd)),
   ];
   await many.stop();
@@ -111,39 +113,16 @@ async function wakes(alone: string, root: string, endpoint: Endpoint, wanted: nu
 const pair = (numbers: number[], share: number): string =>
   `${ms(median(numbers))} / ${ms(quantile(numbers, share))} ms`;
 
-/** A worker at work is killed or frozen: the time until another one asks the model for its session. */
-async function losses(
-  root: string,
-  endpoint: Endpoint,
-  many: Cluster,
-  signal: 'SIGKILL' | 'SIGSTOP',
-  wanted: number,
-): Promise<string[]> {
-  const took: number[] = [];
-  for (let n = 0; n < wanted; n++) {
-    const session = makeSession(root, `${signal.toLowerCase()}-${n}`);
-    const one = crowd(endpoint, 1, { iterations: ENDLESS, thinkMs: THINK_MS });
-    drop(session, 'task', `${TASK} This is ${MARK}${signal}${n}.`);
-    await one.gathered;
-    await until(() => endpoint.exchanges.length > 4, 'some iterations');
-    const owner = ownerOf(session);
-    const place = many.workers.findIndex(({ pid }) => pid === owner);
-    const worker = many.workers[place];
-    if (!worker) throw new Error(`No worker has the process ${owner}`);
-    worker.signal(signal);
-    const lost = performance.now();
-    await until(() => ownerOf(session) !== owner, 'another owner');
-    const claimed = performance.now();
-    await until(() => endpoint.exchanges.some(({ arrived }) => arrived > claimed), 'its first request');
-    took.push((endpoint.exchanges.find(({ arrived }) => arrived > claimed)?.arrived ?? Number.NaN) - lost);
-    endpoint.script(() => ({ text: 'That was all.' }));
-    worker.signal('SIGCONT');
-    await replied(session, 'task');
-    if (signal === 'SIGKILL') await many.startWorker(place);
-  }
-  return signal === 'SIGKILL'
-    ? ['`kill -9` of a worker to the next request, p50 / p99', count(wanted), pair(took, 0.99), '≤ 2 s / ≤ 5 s']
-    : ['a frozen worker to the next request, p50 / max', count(wanted), pair(took, 1), '≤ 5 s'];
+/** A worker at work is killed or frozen: the time until another one has its session. */
+async function losses(base: string, wanted: number): Promise<string[][]> {
+  const trial = await openTrial(base, WORKERS);
+  const killed = await kills(trial, wanted);
+  const frozen = (await FAULTS['freeze']?.(trial)) ?? '';
+  await trial.cluster.stop();
+  return [
+    ['`kill -9` of a worker', count(wanted), killed.text, '≤ 2 s / ≤ 5 s'],
+    ['a frozen worker', '1', frozen, '≤ 5 s'],
+  ];
 }
 
 /** Many sessions at once: whether they get on alike, and whether a worker that is added takes some of the load. */

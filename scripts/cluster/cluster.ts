@@ -38,18 +38,20 @@ export type Part = {
 };
 
 /** Words before the command line of a process, and more environment, to run it in a world of its own. */
-export type Surroundings = { wrap?: string[]; env?: NodeJS.ProcessEnv; root?: string };
+export type Surroundings = { wrap?: string[]; env?: NodeJS.ProcessEnv; root?: string; words?: string[] };
 
 /** A cluster on this machine, each part a process that the run can kill, freeze, or start again. */
 export type Cluster = {
   ports: ClusterPorts;
-  engine: Part;
+  /** The nodes of the engine. */
+  engines: Part[];
   gateway: Part;
   workers: Part[];
   balancer(): Part;
   /** The folder of engine and balancer. */
   folder: string;
-  startEngine(): Promise<Part>;
+  /** Starts the node of the engine with that number again. */
+  startEngine(n?: number): Promise<Part>;
   startGateway(): Promise<Part>;
   /** Starts the worker with that number, or one more, and waits for READY. */
   startWorker(n?: number, surroundings?: Surroundings): Promise<Part>;
@@ -58,26 +60,46 @@ export type Cluster = {
   stop(): Promise<void>;
 };
 
-export type ClusterOptions = { root: string; folder: string; flags: string[]; workers: number };
+/** `nodes`: of the engine. More than one are behind the balancer, which asks those that answer. */
+export type ClusterOptions = { root: string; folder: string; flags: string[]; workers: number; nodes?: number };
 
 /** Starts engine, balancer, gateway and workers; resolves when sessions are served. */
-export async function startCluster({ root, folder, flags, workers: count }: ClusterOptions): Promise<Cluster> {
+export async function startCluster({
+  root,
+  folder,
+  flags,
+  workers: count,
+  nodes = 1,
+}: ClusterOptions): Promise<Cluster> {
   mkdirSync(folder, { recursive: true });
-  const ports = await freePorts(count + SPARE_WORKERS);
+  const all = [await freePorts(count + SPARE_WORKERS)];
+  while (all.length < nodes) all.push(await freePorts(0));
+  const [ports = await freePorts(0)] = all;
+  const ingress = all[1]?.balancer ?? ports.ingress;
   const at = (port: number): string => `http://127.0.0.1:${port}`;
-  const launch = (name: string, words: string[], { wrap = [], env = {}, root: other = root }: Surroundings = {}) => {
+  const launch = (
+    name: string,
+    own: string[],
+    { wrap = [], env = {}, root: other = root, words = [] }: Surroundings = {},
+  ) => {
     const [program = '', ...rest] = [...wrap, process.execPath, AGENTD, '--workspace', other];
-    return startPart(name, program, [...rest, ...flags, '--engine', at(ports.ingress), ...words], env);
+    return startPart(name, program, [...rest, ...flags, '--engine', at(ingress), ...own, ...words], env);
   };
   const ready = async (part: Part): Promise<Part> => {
     await until(() => part.printed().includes('READY '), `${part.name} to be ready: ${part.printed()}`, part);
     return part;
   };
-  const startEngine = async (): Promise<Part> => {
-    const part = startPart('engine', findEngine(), ['--base-dir', join(folder, 'engine')], engineEnv(ports));
-    await until(() => isAnswered(`${at(ports.admin)}/health`), 'the engine', part);
+  const engines: Part[] = [];
+  const startEngine = async (n = 0): Promise<Part> => {
+    const env = { ...engineEnv(all[n] ?? ports), ...(nodes > 1 && nodeEnv(n, all)) };
+    const part = startPart(`engine ${n + 1}`, findEngine(), ['--base-dir', join(folder, `engine-${n}`)], env);
+    engines[n] = part;
+    await until(() => isAnswered(`${at((all[n] ?? ports).admin)}/health`), 'the engine', part);
     return part;
   };
+  await Promise.all(all.map((_, n) => startEngine(n)));
+  writeFileSync(join(folder, 'haproxy.cfg'), `${balancerConfig(ports)}${nodes > 1 ? ingressConfig(ingress, all) : ''}`);
+  const balancer = startPart('balancer', findBalancer(), ['-db', '-f', join(folder, 'haproxy.cfg')]);
   const startGateway = () => ready(launch('gateway', ['--role', 'gateway']));
   const workers: Part[] = [];
   const startWorker = async (n = workers.length, surroundings?: Surroundings): Promise<Part> => {
@@ -87,22 +109,34 @@ export async function startCluster({ root, folder, flags, workers: count }: Clus
     return part;
   };
   const cluster: Cluster = {
-    ...{ ports, workers, folder, balancer: () => balancer, startEngine, startGateway, startWorker, launch },
-    engine: await startEngine(),
+    ...{ ports, engines, workers, folder, balancer: () => balancer, startEngine, startGateway, startWorker, launch },
     gateway: await startGateway(),
     async stop() {
-      const parts = [cluster.gateway, ...workers, balancer, cluster.engine];
+      const parts = [cluster.gateway, ...workers, balancer, ...engines];
       for (const part of parts) part.signal('SIGCONT');
       for (const part of parts) part.signal('SIGKILL');
       await Promise.all(parts.map(({ ended }) => ended));
     },
   };
   await Promise.all(Array.from({ length: count }, (_, n) => startWorker(n)));
-  writeFileSync(join(folder, 'haproxy.cfg'), balancerConfig(ports));
-  const balancer = startPart('balancer', findBalancer(), ['-db', '-f', join(folder, 'haproxy.cfg')]);
   await until(() => registerWorkers(at(ports.admin), at(ports.balancer)), 'the balancer', balancer);
   return cluster;
 }
+
+/** What a node of an engine of several needs beside the settings of one alone. */
+const nodeEnv = (n: number, all: ClusterPorts[]): NodeJS.ProcessEnv => ({
+  ...{ RESTATE_CLUSTER_NAME: 'agentd', RESTATE_NODE_NAME: `node-${n}`, RESTATE_DEFAULT_REPLICATION: '2' },
+  RESTATE_AUTO_PROVISION: String(n === 0),
+  RESTATE_METADATA_CLIENT__ADDRESSES: `[${all.map(({ node }) => `http://127.0.0.1:${node}`)}]`,
+});
+
+/** Gives what is for the engine to a node that answers, as deploy/haproxy.cfg does. */
+const ingressConfig = (port: number, all: ClusterPorts[]): string => `listen ingress
+  bind 127.0.0.1:${port}
+  option httpchk GET /restate/health
+  default-server check inter 500ms fall 2 rise 1 on-marked-down shutdown-sessions
+${all.map(({ ingress }, n) => `  server node${n + 1} 127.0.0.1:${ingress}`).join('\n')}
+`;
 
 function startPart(name: string, program: string, words: string[], env: NodeJS.ProcessEnv = {}): Part {
   const { PATH, HOME } = process.env;

@@ -18,8 +18,8 @@ export type Ledger = {
   nextRequest(session: string): Promise<number>;
   /** Waits for the replies of these sessions; `wrong` says what is not as it must be. */
   ended(sessions: readonly string[]): Promise<void>;
-  /** Tasks without exactly one reply, and commands that ran twice. */
-  wrong(): string[];
+  /** Tasks without exactly one reply, and commands that ran twice; of all sessions, or of these. */
+  wrong(sessions?: readonly string[]): string[];
   /** The tasks so far are no longer checked. */
   forget(): void;
 };
@@ -69,17 +69,19 @@ export async function openLedger(root: string, file: string): Promise<Ledger> {
         );
       }
     },
-    wrong() {
+    wrong(sessions = [...tasks.keys()]) {
       const lines = all();
-      return [...tasks].flatMap(([name, task]) => {
-        const own = lines.filter((line) => line.startsWith(`${name}:`));
-        const files = replies(task);
-        return [
-          ...(files.length === 1 ? [] : [`${name} has ${files.length} replies: ${files.join(', ')}`]),
-          ...(new Set(own).size === own.length ? [] : [`${name} ran a command twice: ${own.join(' ')}`]),
-          ...(own.length === task.commands ? [] : [`${name} ran ${own.length} of ${task.commands} commands`]),
-        ];
-      });
+      return [...tasks]
+        .filter(([name]) => sessions.includes(name))
+        .flatMap(([name, task]) => {
+          const own = lines.filter((line) => line.startsWith(`${name}:`));
+          const files = replies(task);
+          return [
+            ...(files.length === 1 ? [] : [`${name} has ${files.length} replies: ${files.join(', ')}`]),
+            ...(new Set(own).size === own.length ? [] : [`${name} ran a command twice: ${own.join(' ')}`]),
+            ...(own.length === task.commands ? [] : [`${name} ran ${own.length} of ${task.commands} commands`]),
+          ];
+        });
     },
     forget() {
       tasks = new Map();

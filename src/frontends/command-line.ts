@@ -226,6 +226,7 @@ export type DaemonCommandLine = DaemonFlags & {
   role?: 'gateway' | 'worker' | undefined;
   engine?: string | undefined;
   listen?: string | undefined;
+  filesLate?: number | undefined;
   clusterDev?: boolean | undefined;
 };
 

@@ -175,6 +175,7 @@ function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Pa
   const session = { ...emptySession('demo'), ...more.session };
   const rest = {
     title: null,
+    givenTitle: null,
     summary: '',
     planProblem: null,
     settingsProblem: null,

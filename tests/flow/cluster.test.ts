@@ -81,20 +81,6 @@ describe.skipIf(missing.length > 0)('a cluster on one machine', () => {
     await alone.ended;
   });
 
-  test('a worker that freezes loses its session to another one, and what it does when it wakes up does not count', async () => {
-    const { on } = await cluster();
-    on.sh('demo', 'mkdir -p inbox && echo "write lines" > inbox/1.md');
-    await until(() => lines(on).length >= 2, 'the second line');
-    const first = workerOf(on);
-    process.kill(first, 'SIGSTOP');
-    onTestFinished(() => void process.kill(first, 'SIGCONT'));
-    await until(() => workerOf(on) !== first, 'another owner');
-    process.kill(first, 'SIGCONT');
-    expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('done');
-    expect(new Set(lines(on)).size).toBe(lines(on).length);
-    expect((await on.ctl('log', 'demo', '--json')).includes('recovery.started')).toBe(true);
-  });
-
   test('what the workers spend is counted together: a budget is not overspent by more than one call', async () => {
     let asked = 0;
     const usage = { prompt_tokens: 10, completion_tokens: 990, total_tokens: 1000 };
@@ -165,6 +151,10 @@ test('addresses that are none, and a worker without one, are refused as a comman
   const cases = [
     [['--role', 'gateway', '--engine', 'engine:8080'], '--engine takes an address'],
     [['--role', 'worker', '--engine', 'http://e:1'], 'A worker needs --listen'],
+    [
+      ['--role', 'worker', '--engine', 'http://e:1', '--listen', 'a:1', '--files-late', '-1'],
+      '--files-late takes seconds',
+    ],
     [['--role', 'gateway'], 'engine'],
     [['--cluster-dev', '--role', 'gateway', '--engine', 'http://e:1'], 'mutually exclusive'],
   ] as const;

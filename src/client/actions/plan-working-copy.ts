@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { formatLocalTime, parseJsonOrNone } from '../../base/strings.ts';
+import { parseJson } from '../../base/json.ts';
+import { formatLocalTime } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { Plan, type Step } from '../../protocol/session/plan.ts';
 import { createFile, linkIfFree } from '../../store/fs/durable-write.ts';
@@ -74,7 +75,9 @@ export async function openPlanWorkingCopy(folder: string, now: Date): Promise<Pl
 }
 
 /** The steps in a `plan.json` as the daemon wrote it; none if somebody else wrote it. */
-const stepsIn = (text: string): Step[] => Plan.safeParse(parseJsonOrNone(text)).data?.steps ?? [];
+function stepsIn(text: string): Step[] {
+  return Plan.safeParse(parseJson(text)).data?.steps ?? [];
+}
 
 /**
  * Creates a lock file that names its process, atomically; one whose process has ended is taken over. It only prevents

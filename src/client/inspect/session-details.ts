@@ -37,6 +37,8 @@ type NamedSession = SessionPaths & { name: string };
 export type SessionDetails = {
   name: string;
   title: string | null;
+  /** The title that a person gave it. */
+  givenTitle: string | null;
   standing: Standing;
   session: Session;
   /** Its state, as text. */
@@ -95,6 +97,7 @@ export async function readSessionDetails(
   return {
     name: paths.name,
     title: settings.title ?? session.title,
+    givenTitle: settings.title ?? null,
     standing: sessionStanding(session),
     session,
     summary: formatStatus(session, 'en'),
@@ -178,6 +181,7 @@ export function detailsAsJson(shown: SessionDetails): object {
     name,
     label: readableName(name),
     title,
+    given_title: shown.givenTitle,
     standing,
     changed: session.at || null,
     plan,

@@ -1,4 +1,6 @@
-import { escapeInvisible, parseJsonOrNone } from '../../base/strings.ts';
+import { parseJson } from '../../base/json.ts';
+import { escapeInvisible } from '../../base/strings.ts';
+import { firstIssue } from '../../base/user-error.ts';
 import { ApprovalFile } from '../../protocol/settings/permissions.ts';
 import { classifyIntent } from '../intent/intent.ts';
 import type { PendingApproval } from '../session/run-state.ts';
@@ -12,13 +14,10 @@ export function parseApprovalFile(
   text: string,
   { id, name, args, hash }: PendingApproval,
 ): Pick<ApprovalFile, 'decision' | 'always'> | { fault: string } {
-  const value = parseJsonOrNone(text.replace(/^\uFEFF/, ''));
+  const value = parseJson(text.replace(/^\uFEFF/, ''));
   if (value === undefined) return { fault: 'it does not parse as JSON' };
   const file = ApprovalFile.pick({ id: true, decision: true, always: true, call: true, hash: true }).safeParse(value);
-  if (!file.success) {
-    const issue = file.error.issues[0];
-    return { fault: `at ${issue?.path.join('.') || 'the top'}: ${issue?.message}` };
-  }
+  if (!file.success) return { fault: `at ${firstIssue(file.error, 'the top')}` };
   const { call, decision, always } = file.data;
   const same = file.data.id === id && file.data.hash === hash && call.tool === name && call.args === args;
   if (!same && decision !== 'deny')

@@ -1,5 +1,5 @@
 import { mapGet } from '../../base/collections.ts';
-import { firstFew, truncate } from '../../base/strings.ts';
+import { firstFew, oneLine, truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { isByHand } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
@@ -139,10 +139,6 @@ function progressSuffix(step: Step): string {
 function shortFirstLine(text: string): string {
   const [line = '', ...rest] = text.trim().split('\n');
   return truncate(line, 300) + (rest.length > 0 ? ' …' : '');
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, ' ').trim();
 }
 
 /** The text of `/status`: what is running or why the run stopped, what was spent, and the status of the plan. */

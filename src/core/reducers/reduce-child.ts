@@ -1,5 +1,6 @@
 import { getOwn } from '../../base/collections.ts';
-import { parseJsonOrNone, truncate } from '../../base/strings.ts';
+import { parseJson } from '../../base/json.ts';
+import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
@@ -211,7 +212,9 @@ function nextPage(fanOut: FanOut, { parts, group, more, left_out }: PartsPage): 
   };
 }
 
-const parseListing = (text: string): PartsPage | undefined => PartsPage.safeParse(parseJsonOrNone(text)).data;
+function parseListing(text: string): PartsPage | undefined {
+  return PartsPage.safeParse(parseJson(text)).data;
+}
 
 /** A step joins the plan: if it is a listed item, one fewer remains to be added. */
 export function countAddedPart(fanOut: Session['fanOut'], { step }: EventOf<'step.added'>): Session['fanOut'] {

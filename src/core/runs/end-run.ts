@@ -2,7 +2,7 @@ import { mapGet } from '../../base/collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
-import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerForPeople, textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
 import { grantedLimits } from '../messages/message-meaning.ts';
@@ -25,6 +25,9 @@ import { activePlan, endsBackgroundJobs, sessionLanguage } from '../session/sess
 import type { RunEndReason, Session } from '../session/session-state.ts';
 
 const MINUTE_MS = 60_000;
+
+/** How many times its limit a run may go where limits are extended. */
+export const EXTEND_FACTOR = 5;
 
 /** Ends a run: open calls are closed, and its plan ends with it if the end is final. */
 export function endRunEvents(session: Session, rules: Rules, why: RunEndReason): EventBody[] {
@@ -273,24 +276,6 @@ function textWithRefusal(session: Session, rules: Rules): string {
   const { veto, evidence } = turn.refusedClaim;
   // For a claim without any work, the evidence is the text above.
   return `${said}\n\n${words.refused(step.description, veto === 'no_work' ? words.noWork : evidence)}`;
-}
-
-/** The end of a plan when its run is done, computed from its steps alone. */
-export function planEndEvent(session: Session): EventBody | null {
-  const { plan, runEnd, run } = session;
-  if (run || !plan || plan.status !== 'running' || !runEnd) return null;
-  // A power cut came between the end of the run and the end of the plan.
-  if ((runEnd.status === 'failed' || runEnd.status === 'cancelled') && runEnd.plan === plan.id)
-    return { type: 'plan.ended', plan: plan.id, status: runEnd.status, reason: runEnd.reason };
-  if (runEnd.status !== 'done') return null;
-  const failed = unreachedStepIds(plan, session.replacedSteps);
-  if (failed.length > 0)
-    return { type: 'plan.ended', plan: plan.id, status: 'failed', reason: `not reached: ${failed.join(', ')}` };
-  if (plan.steps.length === 0)
-    return { type: 'plan.ended', plan: plan.id, status: 'completed', reason: RUN_END.answered };
-  // A person did without all of its steps.
-  const status = plan.steps.some((step) => step.status === 'completed') ? 'completed' : 'cancelled';
-  return { type: 'plan.ended', plan: plan.id, status, reason: 'all steps are closed' };
 }
 
 /** Whether a limit is extended instead of pausing the run. Only the parent may extend the budget of a child. */

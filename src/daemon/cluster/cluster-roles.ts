@@ -12,7 +12,7 @@ import type { OpenPooledSession } from '../sessions/pool-state.ts';
  */
 export type ClusterRole =
   | { is: 'gateway'; engine: URL }
-  | { is: 'worker'; engine: URL; listen: { host: string; port: number } };
+  | { is: 'worker'; engine: URL; listen: { host: string; port: number }; filesLateMs: number };
 
 /**
  * Serves the workspace in that role; without one, as a daemon alone. `reducers`: the version of what this program
@@ -32,7 +32,7 @@ export async function serveAs(
   const { engine } = role;
   if (role.is === 'worker') {
     const { serveWorker } = await import('./serve-worker.ts');
-    return serveWorker(workspace, open, { ...options, engine, listen: role.listen });
+    return serveWorker(workspace, open, { ...options, ...role });
   }
   const { openRemoteSessions } = await import('./engine-client.ts');
   return serveWorkspace(workspace, open, {

@@ -26,6 +26,8 @@ export type RestateHostOptions = {
   engine: URL;
   /** The health check is answered at the port after this one. */
   listen: { host: string; port: number };
+  /** How late this machine may see what others write, in ms: what is taken over is not read before all can be seen. */
+  filesLateMs: number;
   /** This process: no other one has that name. */
   owner: string;
   /** Throws if no session can be served on this machine now, as when the workspace is not mounted or read-only here. */
@@ -123,8 +125,10 @@ function reasonOf(assert: () => void): string | undefined {
 }
 
 /** The rights to work on sessions, each by a claim in the session's folder. */
-function openLeases({ workspace, owner, clock }: RestateHostOptions) {
+function openLeases({ workspace, owner, clock, filesLateMs }: RestateHostOptions) {
   const newest = new Map<string, SessionLease>();
+  /** The owner before sees the claim after one such time; what it wrote until then is seen here after another one. */
+  const settle = () => new Promise<void>((resolve) => void clock.after(2 * filesLateMs, resolve));
   const create = (name: string): SessionLease => {
     const paths = sessionPaths(workspace.paths.session(name));
     let epoch: number | undefined;
@@ -135,7 +139,8 @@ function openLeases({ workspace, owner, clock }: RestateHostOptions) {
         if (epoch !== undefined) assertClaim(paths, epoch);
       },
       async epochFor(seen) {
-        epoch = await claimSession(paths, seen, { owner, host: hostname(), pid: process.pid, now: clock.now });
+        const who = { owner, host: hostname(), pid: process.pid, now: clock.now };
+        epoch = await claimSession(paths, seen, who, filesLateMs > 0 ? settle : undefined);
         newest.set(name, lease);
         return epoch;
       },

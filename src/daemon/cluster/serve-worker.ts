@@ -15,7 +15,9 @@ import { openRestateHost, type RestateHostOptions } from './restate-host.ts';
 /** How often open sessions are checked for new files: on a shared file system no watch reports those of other hosts. */
 const CHECK_MS = 500;
 
-export type WorkerOptions = Pick<RestateHostOptions, 'engine' | 'listen' | 'usage'> & { reducers: string };
+export type WorkerOptions = Pick<RestateHostOptions, 'engine' | 'listen' | 'filesLateMs' | 'usage'> & {
+  reducers: string;
+};
 
 /**
  * Runs the sessions that the engine gives to this process, until stopped. It owns nothing but them: whatever concerns
@@ -24,7 +26,7 @@ export type WorkerOptions = Pick<RestateHostOptions, 'engine' | 'listen' | 'usag
 export async function serveWorker(
   workspace: Workspace,
   open: OpenPooledSession,
-  { engine, listen, ...options }: WorkerOptions & ServeOptions,
+  { engine, listen, filesLateMs, ...options }: WorkerOptions & ServeOptions,
 ): Promise<ServedWorkspace> {
   const { log, clock, disk } = options;
   const { paths } = workspace;
@@ -43,17 +45,9 @@ export async function serveWorker(
     slow: (session, what, seconds) => log('warn', `${session}: ${what} took ${seconds.toFixed(1)} s`),
     ...(options.patienceMs !== undefined && { patienceMs: options.patienceMs }),
   });
-  const { sweep } = options;
+  const { sweep, usage } = options;
   const host = await openRestateHost({
-    workspace,
-    engine,
-    listen,
-    owner,
-    assertFit,
-    usage: options.usage,
-    sweep,
-    clock,
-    log,
+    ...{ workspace, engine, listen, filesLateMs, owner, assertFit, usage, sweep, clock, log },
   });
   const sessions = openSessionPool(open, {
     ...{ log, clock, host, isShared: true, maxOpen: options.mostOpen },
@@ -70,7 +64,7 @@ export async function serveWorker(
     runGuarded: guard.runGuarded,
     runInSession: crashHandler.runInSession,
   });
-  options.hands?.({
+  options.hooks?.({
     wake: sessions.wake,
     quarantineReason: sessions.quarantineReason,
     // Every open session is checked anyway.

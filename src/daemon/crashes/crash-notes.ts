@@ -1,10 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import * as fs from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { parseJsonOrNone } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';
 import { CrashNote, CrashRecord } from '../../protocol/workspace/daemon-files.ts';
-import { readTextFile } from '../../store/fs/file-reads.ts';
+import { readJsonFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/index.ts';
 import type { PreviousEnd } from '../host/ownership.ts';
 
@@ -167,7 +166,7 @@ export function assessBlame(before: CrashRecord, ended: PreviousEnd, note: Crash
 
 /** An unreadable file counts as none: nobody is blamed. */
 export function readCrashes(path: string): CrashRecord {
-  return CrashRecord.safeParse(parseJsonOrNone(readTextFile(path) ?? '')).data ?? NO_CRASHES;
+  return readJsonFile(path, CrashRecord) ?? NO_CRASHES;
 }
 
 /** Writes the crashes to the file at `path`, atomically. */
@@ -176,6 +175,6 @@ export const writeCrashes = (path: string, crashes: CrashRecord): Promise<void> 
 
 /** The note about that owner's end; undefined if it left none. */
 export function readCrashNote(path: string, ownerSince: string | undefined): CrashNote | undefined {
-  const note = CrashNote.safeParse(parseJsonOrNone(readTextFile(path) ?? '')).data;
+  const note = readJsonFile(path, CrashNote);
   return note && note.owner_since === ownerSince ? note : undefined;
 }

@@ -27,7 +27,9 @@ export type DaemonStartOptions = {
   /** Start even if the workspace is on a network file system. */
   allowNetwork: boolean;
   /** What this process does in a cluster; missing: it is a daemon alone. */
-  role?: { is: 'gateway'; engine: URL } | { is: 'worker'; engine: URL; listen: { host: string; port: number } };
+  role?:
+    | { is: 'gateway'; engine: URL }
+    | { is: 'worker'; engine: URL; listen: { host: string; port: number }; filesLateMs: number };
   /** Start a whole cluster on this machine, whose processes get these arguments. */
   clusterArgv?: string[];
   env: NodeJS.ProcessEnv;
@@ -94,7 +96,7 @@ async function parseStartOptions(argv: string[]): Promise<DaemonStartOptions | n
 
 function roleOf(
   is: 'gateway' | 'worker',
-  { engine: given, listen }: DaemonCommandLine,
+  { engine: given, listen, filesLate = 0 }: DaemonCommandLine,
 ): NonNullable<DaemonStartOptions['role']> {
   const engine = given !== undefined && URL.canParse(given) ? new URL(given) : undefined;
   if (engine?.protocol !== 'http:')
@@ -105,7 +107,9 @@ function roleOf(
     throw new InvalidArgument(
       `A worker needs --listen with an address and a port, such as 10.0.0.7:9080, got ${JSON.stringify(listen)}.`,
     );
-  return { is, engine, listen: { host, port: Number(port) } };
+  if (!(filesLate >= 0 && filesLate <= 600))
+    throw new InvalidArgument(`--files-late takes seconds from 0 to 600, got ${filesLate}.`);
+  return { is, engine, listen: { host, port: Number(port) }, filesLateMs: filesLate * 1000 };
 }
 
 /**

@@ -85,9 +85,15 @@ function addClusterOptions<T>(cli: Argv<T>) {
       describe: 'Address at which a worker takes calls of the engine, such as 10.0.0.7:9080',
       implies: 'role',
     })
+    .option('files-late', {
+      type: 'number',
+      requiresArg: true,
+      describe: 'Seconds after which a worker sees files of other hosts at the latest (a file system that caches)',
+      implies: 'role',
+    })
     .option('cluster-dev', {
       type: 'boolean',
       describe: 'Start a whole cluster on this machine: engine, balancer, gateway, two workers',
-      conflicts: ['role', 'engine', 'listen'],
+      conflicts: ['role', 'engine', 'listen', 'files-late'],
     });
 }

@@ -1,7 +1,7 @@
 import { getOwn } from '../../base/collections.ts';
-import { parseJsonOrNone } from '../../base/strings.ts';
+import { jsonEnd, parseJson } from '../../base/json.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
-import { jsonEnd, offeredToolName } from './call-drafts.ts';
+import { offeredToolName } from './call-drafts.ts';
 import { isRecord } from './endpoint-errors.ts';
 
 /**
@@ -72,7 +72,7 @@ const nextBracket = (text: string, from: number): number => {
 /** JSON, or the form of Gemma: bare keys, and texts between `<escape>` or `<|"|>`. */
 function parseLoose(text: string): unknown {
   const plain = text.includes('<escape>') || text.includes('<|"|>') ? fromGemma(text) : text;
-  return parseJsonOrNone(plain);
+  return parseJson(plain);
 }
 
 const fromGemma = (text: string): string =>
@@ -198,8 +198,12 @@ function tagParameters(body: string, { known, types }: ToolKeys): Record<string,
 /** A value between tags is text as it is, unless the schema says otherwise. */
 function parameterValue(raw: string, type: unknown): unknown {
   const text = raw.replace(/^\n/, '').replace(/\n$/, '');
-  const json = type === 'string' || type === undefined ? undefined : parseJsonOrNone(text);
-  return json === undefined ? text : json;
+  if (type === 'string' || type === undefined) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 /** Calls in the notation of Python, such as `[shell(command="ls")]`: marked if nothing else stands on their lines. */

@@ -1,5 +1,5 @@
 import { getOwn } from '../../base/collections.ts';
-import { parseJsonOrNone } from '../../base/strings.ts';
+import { parseJson } from '../../base/json.ts';
 import { errorCode, errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
 import { isAboutLength, resetDelayMs, statedWindow } from './refusal-facts.ts';
@@ -197,7 +197,7 @@ const MESSAGE_KEYS = ['message', 'detail', 'msg', 'error_msg', 'error_message', 
 function behindGateway(metadata: unknown): string[] {
   if (!isRecord(metadata)) return [];
   const { provider_name: provider, raw } = metadata;
-  const inner = typeof raw === 'string' ? (parseJsonOrNone(raw) ?? raw) : raw;
+  const inner = typeof raw === 'string' ? (parseJson(raw) ?? raw) : raw;
   const text = inner === undefined ? '' : bodyText(inner);
   return text === '' ? [] : [`(${typeof provider === 'string' ? `${provider}: ` : ''}${text})`];
 }

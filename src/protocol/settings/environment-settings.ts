@@ -1,5 +1,6 @@
 import type { z } from 'zod';
-import { nearestName, parseJsonOrNone } from '../../base/strings.ts';
+import { parseJson } from '../../base/json.ts';
+import { nearestName } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { Config, Settings } from './config.ts';
 import { isEnvVariableName } from './env-variable.ts';
@@ -80,7 +81,7 @@ function readValue(name: string, text: string, schema: z.ZodType): unknown {
   if (text === '') throw new UserError(`${name} is empty. Expected a value; to use the default, leave it out.`);
   const asText = schema.safeParse(text);
   if (asText.success) return text;
-  const asJson = parseJsonOrNone(text);
+  const asJson = parseJson(text);
   const read = asJson === undefined ? asText : schema.safeParse(asJson);
   if (read.success) return asJson;
   throw invalidValue(name, read.error.issues[0]?.message);

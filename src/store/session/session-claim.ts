@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { parseJsonOrNone } from '../../base/strings.ts';
+import { parseJson } from '../../base/json.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { createFile, ensureFolder, syncFolder } from '../fs/durable-write.ts';
 import { listNames } from '../fs/file-reads.ts';
@@ -37,12 +37,14 @@ const claimedEpochs = ({ rotated }: SessionPaths): number[] =>
 /**
  * Claims a session whose event log ends with epoch `seen`, durably, before that log is read. Returns the epoch: a new
  * one, above all earlier ones, unless this owner has the newest claim already. The file is created exclusively, so no
- * two owners have one epoch. Throws SessionTakenError if another one was faster.
+ * two owners have one epoch. `settle` is awaited after taking over from another owner, which may not see the claim at
+ * once. Throws SessionTakenError if another one was faster.
  */
 export async function claimSession(
   paths: SessionPaths,
   seen: number,
   who: Pick<SessionClaim, 'owner' | 'host' | 'pid'> & { now: () => Date },
+  settle?: () => Promise<void>,
 ): Promise<number> {
   ensureFolder(paths.rotated);
   const newest = Math.max(0, ...claimedEpochs(paths));
@@ -57,6 +59,7 @@ export async function claimSession(
     throw error;
   }
   await syncFolder(paths.rotated);
+  if (epoch > 1) await settle?.();
   // Whoever comes later reads the log later too, and sees what this owner has written until then.
   assertClaim(paths, epoch);
   for (const old of claimedEpochs(paths)) if (old < epoch) fs.rmSync(fileOf(paths, old), { force: true });
@@ -112,7 +115,7 @@ export function assertCluster(paths: WorkspacePaths, reducers: string): void {
     throw new UserError(
       `Expected ${file}, which a gateway writes, and there is none. Mount the workspace here, and start its gateway first: agentd --role gateway`,
     );
-  const mark = ClusterMark.safeParse(parseJsonOrNone(text));
+  const mark = ClusterMark.safeParse(parseJson(text));
   if (mark.data?.reducers !== reducers)
     throw new UserError(
       `The gateway of ${paths.root} is another version of agentd, as ${file} says: this worker reads event logs as ${reducers}, the gateway as ${mark.data?.reducers ?? 'an unknown version'}. Install the gateway's version here and start this worker again.`,

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { parseJsonOrNone } from '../../base/strings.ts';
+import { parseJson } from '../../base/json.ts';
 
 /** The handover ends if nobody is connected for this long. */
 const NOBODY_MS = 60_000;
@@ -52,7 +52,7 @@ export function openPersonSocket({ path, nobodyMs = NOBODY_MS, ...on }: PersonSo
       waitForSomebody();
     });
     readLines(socket, (line) => {
-      if (!on.take(parseJsonOrNone(line))) socket.destroy();
+      if (!on.take(parseJson(line))) socket.destroy();
     });
     on.arrived(visitor);
   });
