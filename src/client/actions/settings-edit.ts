@@ -2,7 +2,6 @@ import * as fs from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { parseJsonOrWhy } from '../../base/json.ts';
 import { UserError } from '../../base/user-error.ts';
-import { publishedSchemas } from '../../protocol/json-schemas.ts';
 import { resolveSettings } from '../../protocol/settings/effective-settings.ts';
 import { maskKeys } from '../../protocol/settings/env-variable.ts';
 import type { ModelSettings } from '../../protocol/settings/model-settings.ts';
@@ -72,11 +71,14 @@ export async function isServedByAgentd(baseUrl: string | undefined): Promise<boo
 }
 
 /** Every key that a settings file may have, at its top and one level below. */
-export const settingKeys = (): string[] =>
-  Object.entries(Object(publishedSchemas()['agentd.schema.json']).properties).flatMap(([key, one]) => [
+export async function settingKeys(): Promise<string[]> {
+  const { publishedSchemas } = await import('../../protocol/json-schemas.ts');
+  const keys = Object.entries(Object(publishedSchemas()['agentd.schema.json']).properties);
+  return keys.flatMap(([key, one]) => [
     key,
     ...Object.keys(Object(Object(one).properties)).map((inner) => `${key}.${inner}`),
   ]);
+}
 
 /** The value of a key such as `limits.iterations`, as the file has it; of the whole file without a key. */
 export function readSetting(file: SettingsFile, key: string | undefined): unknown {
