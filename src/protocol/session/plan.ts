@@ -18,6 +18,8 @@ export type CompletedBy = z.infer<typeof CompletedBy>;
 /** Whether a person, or another agent in their place, set it to completed. */
 export const isByHand = (by: CompletedBy | undefined): boolean => by === 'person' || by === 'agent';
 
+export const NO_PATTERN = 'expected a JavaScript regular expression';
+
 /** A check that must pass before a step counts as done. */
 export const StepCheck = z.union([
   z.strictObject({ file: z.string().min(1), min_bytes: z.int().min(0).optional(), matches: z.string().optional() }),
@@ -26,6 +28,15 @@ export const StepCheck = z.union([
   z.strictObject({ person: z.string().min(1) }),
 ]);
 export type StepCheck = z.infer<typeof StepCheck>;
+
+/** Whether its pattern is one. One that was recorded earlier need not be. */
+export function hasPattern(check: StepCheck): boolean {
+  try {
+    return !('matches' in check) || new RegExp(check.matches ?? '') !== undefined;
+  } catch {
+    return false;
+  }
+}
 
 /** A fact about another step; every field given must hold. */
 export const StepCondition = z.strictObject({

@@ -1,5 +1,5 @@
 import { parseJson } from '../../base/json.ts';
-import { EachSource, ReduceInput, StepCheck, StepCondition } from '../session/plan.ts';
+import { EachSource, hasPattern, NO_PATTERN, ReduceInput, StepCheck, StepCondition } from '../session/plan.ts';
 import { PLAN_BOUNDS } from '../session/plan-edit.ts';
 import { type ItemNote, type ListItem, normalizeNoteKey, parseListItems } from './markdown-list.ts';
 import { MAX_TEMPLATE_STEPS, type TemplateStep } from './template.ts';
@@ -142,6 +142,7 @@ function parseCheck(value: string): Partial<TemplateStep> | string {
   const [, kind = '', rest = ''] = /^(file|command|url|person)\s*[:：]?\s+(.+)$/i.exec(value) ?? [];
   const given = value.startsWith('{') ? json : { [kind.toLowerCase()]: stripCodeSpan(rest) };
   const read = StepCheck.safeParse(given);
+  if (read.success && !hasPattern(read.data)) return `done when: matches: ${NO_PATTERN}; got ${value}`;
   return read.success ? { done_when: [read.data] } : `done when: expected ${CHECK_FORMS}; got ${JSON.stringify(value)}`;
 }
 

@@ -72,14 +72,15 @@ export type ParserContext = {
   width: number;
   /** Receives how a command ended. */
   ended: (exit: ExitName) => void;
-  /** Names to complete a session with. */
+  /** Names to complete a session with, and words to complete what follows it. */
   sessions: string[];
+  seconds?: string[];
 };
 
 /** The whole command line. */
 export function buildAgentctlParser(
   argv: string[],
-  { parts, width, ended, sessions }: ParserContext,
+  { parts, width, ended, sessions, seconds = [] }: ParserContext,
 ): Argv<GlobalOptions> {
   const word = findCommandWord(argv);
   const named = COMMANDS.find((command) => isCalled(command, word));
@@ -119,7 +120,7 @@ export function buildAgentctlParser(
         : new UserError(formatUsageError(message, named?.usage, argv, cli), EXIT_CODES.usage.code);
     });
   for (const command of COMMANDS) cli = command.register(cli, parts, ended);
-  addCompletion(cli, argv, sessions);
+  addCompletion(cli, argv, sessions, seconds);
   return named ? cli : cli.epilogue(formatExitCodes());
 }
 
