@@ -9,7 +9,6 @@ import { cluster } from './bench/cluster.ts';
 import { detectionTable } from './bench/detection.ts';
 import { growth } from './bench/growth.ts';
 import { http } from './bench/http.ts';
-import { intentTable } from './bench/intent.ts';
 import { machineLine } from './bench/machine.ts';
 import { overhead } from './bench/overhead.ts';
 import { recovery } from './bench/recovery.ts';
@@ -17,7 +16,7 @@ import { request } from './bench/request.ts';
 import type { Setting } from './bench/setting.ts';
 import { start } from './bench/start.ts';
 
-const USAGE = `npm run bench -- [overhead | start | growth | recovery | checkpoints | http | cluster | request | intent | detection [corpus]] [options]
+const USAGE = `npm run bench -- [overhead | start | growth | recovery | checkpoints | http | cluster | request | detection [corpus]] [options]
   --quick             fewer repetitions and sessions: everything within a minute on a quiet machine
   --all               also what takes very long: 50,000 idle sessions, 100 MB of history
   --profile <folder>  the daemon writes its CPU profiles there, for the browser's developer tools
@@ -45,7 +44,6 @@ const benches: Record<string, (setting: Setting) => Promise<string> | string> = 
   http,
   cluster,
   request,
-  intent: intentTable,
   detection: ({ size }) => detectionTable(corpus, { refits: size !== 'quick' }),
 };
 

@@ -5,13 +5,14 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { EVENTS } from '../src/client/inspect/describe-event.ts';
+import { MODE_POLICIES } from '../src/core/modes/mode-choice.ts';
 import { publishedSchemas } from '../src/protocol/json-schemas.ts';
 import { EventBody } from '../src/protocol/session/event.ts';
 import { cliPage } from './docs/cli-page.ts';
 import { commandsPage } from './docs/commands-page.ts';
 import { formatsPage } from './docs/formats-page.ts';
 import { REDUCER_VERSION_FILE, reducerVersion } from './docs/reducer-version.ts';
-import { toolsPage } from './docs/tools-page.ts';
+import { builtinToolNames, toolsPage } from './docs/tools-page.ts';
 
 /** The page with the table of events. */
 function withEvents(page: string): string {
@@ -20,8 +21,35 @@ function withEvents(page: string): string {
   return page.replace(/<!-- events -->[\s\S]*<!-- \/events -->/, () => table.join('\n'));
 }
 
+/** A file of code with a list of names that is made from a table in another room, which it may not import. */
+function withNames(path: string, list: string, names: readonly string[]): [string, string] {
+  const text = readFileSync(path, 'utf8');
+  const [whole, before] = new RegExp(`^(.*const ${list}\\b[^=]*= )\\[[^\\]]*\\](.*)$`, 'm').exec(text) ?? [];
+  if (whole === undefined || before === undefined) throw new Error(`${path} needs a list ${list}.`);
+  const after = whole.slice(whole.lastIndexOf(']') + 1);
+  const words = names.map((name) => `'${name}'`);
+  const line = `${before}[${words.join(', ')}]${after}`;
+  const lines = `${before}[\n${words.map((word) => `  ${word},\n`).join('')}]${after}`;
+  return [path, text.replace(whole, () => (line.length <= 120 ? line : lines))];
+}
+
+/** The page of the modes with its first table, made from what each mode says about itself. */
+function withModes(page: string): string {
+  const rows = Object.entries(MODE_POLICIES).map(
+    ([mode, { about }]) => `| [\`${mode}\`](#${mode}) | ${about.use} | ${about.workers} |`,
+  );
+  const table = ['<!-- modes -->', '| mode | for | who works on the steps |', '| --- | --- | --- |', ...rows];
+  return page.replace(/<!-- modes -->[\s\S]*<!-- \/modes -->/, () => [...table, '<!-- /modes -->'].join('\n'));
+}
+
 const schemas = Object.entries(publishedSchemas());
+const modes = Object.keys(MODE_POLICIES);
 const pages: Record<string, string> = {
+  ...Object.fromEntries([
+    withNames('src/protocol/tool-calls/tool-names.ts', 'BUILTIN_TOOLS', builtinToolNames()),
+    withNames('src/protocol/settings/run-options.ts', 'MODES', modes),
+    withNames('src/frontends/web/views/new-session.tsx', 'MODES', modes),
+  ]),
   ...Object.fromEntries(
     schemas.map(([name, schema]) => [`docs/schemas/${name}`, `${JSON.stringify(schema, null, 2)}\n`]),
   ),
@@ -29,6 +57,7 @@ const pages: Record<string, string> = {
   'docs/commands.md': commandsPage(),
   'docs/cli.md': await cliPage(),
   'docs/architecture.md': withEvents(readFileSync('docs/architecture.md', 'utf8')),
+  'docs/modes.md': withModes(readFileSync('docs/modes.md', 'utf8')),
   'docs/tools.md': toolsPage(readFileSync('docs/tools.md', 'utf8')),
   [REDUCER_VERSION_FILE]: reducerVersion(),
 };

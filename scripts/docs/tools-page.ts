@@ -22,8 +22,16 @@ export function toolsPage(page: string): string {
 
 type Spec = Pick<Tool['spec'], 'name' | 'description' | 'parameters'>;
 
+/** The names of all tools of `src/tools`, also of those that the model is not offered. */
+export const builtinToolNames = (): string[] => ownTools().map(({ spec }) => spec.name);
+
+const offeredTools = (): Spec[] => [
+  ...ownTools().flatMap(({ spec, hidden }) => (hidden ? [] : [spec])),
+  ...[ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL],
+];
+
 /** Nothing is called: the parts of a session that tools need are empty. */
-function offeredTools(): Spec[] {
+function ownTools(): Tool[] {
   const notes = {
     remember: async () => ({ line: '', known: false }),
     recall: async () => ({ found: [], sessions: 0, read: 0, whole: true }),
@@ -32,8 +40,7 @@ function offeredTools(): Spec[] {
   const schedules = { list: () => [], add: async () => '', remove: async () => {} };
   const builtin = builtinTools({ readAlso: [], env: {}, notes, schedules, jobs: openJobStore('/nowhere') });
   const browser = defineTool({ ...BROWSER_HEAD, run: async () => ({ ok: false, text: '' }) });
-  const shown = [...builtin, browser].filter((tool) => !tool.hidden).map(({ spec }) => spec);
-  return [...shown, ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL];
+  return [...builtin, browser];
 }
 
 const Parameters = z.object({

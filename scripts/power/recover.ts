@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sha256Hex } from '../../src/store/fs/file-reads.ts';
+import { sha256 } from '../../src/base/sha256.ts';
 import { dropMessage } from '../../src/store/index.ts';
 import { changedFiles, lastingFiles } from '../../tests/promises/session-promises.ts';
 import { isOver } from '../crash/check.ts';
@@ -66,7 +66,7 @@ function materialise(tree: Tree, root: string, identities: Identities): void {
   for (const [node, path] of first) {
     const identity = identities.get(node);
     if (!identity) continue;
-    const isWhole = sha256Hex(tree.bytes.get(node) ?? '') === identity.sha256;
+    const isWhole = sha256(tree.bytes.get(node) ?? '') === identity.sha256;
     const { sha256: _, mtimeNs, ...same } = identity;
     pretend(path, isWhole ? { ...same, mtimeNs } : { ...same, mtimeNs: fs.lstatSync(path, { bigint: true }).mtimeNs });
   }

@@ -104,6 +104,10 @@ export function propertyOf(value: unknown, key: PropertyKey): unknown {
   return Reflect.get(value, key);
 }
 
+/** The value at a path of keys; undefined if it does not exist. */
+export const valueAtPath = (value: unknown, path: readonly PropertyKey[]): unknown =>
+  path.reduce<unknown>(propertyOf, value);
+
 /**
  * Values by keys that others chose: ids of steps, names of agents and tools. A plain object also has inherited keys
  * (`constructor`, `toString`), so it is never indexed with such a key: tests/foreign-keys.test.ts enforces this.

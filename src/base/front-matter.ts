@@ -21,6 +21,17 @@ export function parseFrontMatter(text: string): FrontMatter | undefined {
   return { fields: parseFields(lines.slice(1, end)), body };
 }
 
+/** A text that this program wrote with a front matter of words and JSON values, each on one line; else undefined. */
+export function parseWrittenFrontMatter(file: string): object | undefined {
+  const [, head, text] = /^---\n([\s\S]*?)\n---\n\n?([\s\S]*?)\n?$/.exec(file) ?? [];
+  const facts = head?.split('\n').map((line): [string, unknown] => {
+    const [, key = '', value = ''] = /^(\w+): (.*)$/.exec(line) ?? [];
+    const json = parseJson(value);
+    return [key, json === undefined ? value : json];
+  });
+  return facts && { ...Object.fromEntries(facts), text };
+}
+
 function parseFields(lines: readonly string[]): Record<string, string> {
   const fields = new Map<string, string>();
   for (let at = 0; at < lines.length; at++) {
@@ -60,10 +71,8 @@ function unquote(whole: string, quote: string): string {
   if (quote === "'") return (/^'((?:[^']|'')*)'/.exec(whole)?.[1] ?? whole.slice(1)).replaceAll("''", "'");
   const inner = /^"(?:[^"\\]|\\.)*"/s.exec(whole)?.[0];
   if (inner === undefined) return whole.slice(1);
-  try {
-    return String(JSON.parse(inner.replaceAll('\n', '\\n')));
-  } catch {
-    // An escape that YAML has and JSON has not: the unescaped text is close enough to be read.
-    return inner.slice(1, -1);
-  }
+  // Where an escape is one that YAML has and JSON has not, the text as it is is close enough to be read.
+  return String(parseJson(inner.replaceAll('\n', '\\n')) ?? inner.slice(1, -1));
 }
+
+import { parseJson } from './json.ts';

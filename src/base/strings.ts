@@ -5,6 +5,9 @@ export function truncate(text: string, max: number): string {
   return points.length <= max ? text : `${points.slice(0, max - 1).join('')}…`;
 }
 
+/** A text on one line: line breaks, controls and runs of spaces are one space. */
+export const oneLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').trim();
+
 /** The first few items, and how many more there are. */
 export function firstFew(items: readonly string[], most = 20): string[] {
   const more = items.length - most;

@@ -39,3 +39,12 @@ const FILE_LIMIT_CODES = new Set(['EMFILE', 'ENFILE']);
 
 /** Whether a file could not be opened for lack of file descriptors, which says nothing about the file itself. */
 export const isFileLimit = (error: unknown): boolean => FILE_LIMIT_CODES.has(errorCode(error) ?? '');
+
+/** The first complaint of a schema, as `path: message`; `whole`: what stands for an empty path. */
+export function firstIssue(
+  error: { issues: ReadonlyArray<{ path: readonly PropertyKey[]; message: string }> } | undefined,
+  whole = '',
+): string {
+  const [issue] = error?.issues ?? [];
+  return `${issue?.path.map(String).join('.') || whole}: ${issue?.message ?? 'it is not valid'}`;
+}

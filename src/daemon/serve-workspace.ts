@@ -63,7 +63,7 @@ export type ServeOptions = {
   /** Called once the workspace is ours, before anything is watched. */
   prepare: () => Promise<void>;
   /** Receives the hooks that sessions use to affect each other, once they exist. */
-  hands?: (hands: DaemonHooks) => void;
+  hooks?: (hooks: DaemonHooks) => void;
   /** The session that waits for this one; undefined if none does. */
   parentOf?: (name: string) => string | undefined;
   /** Removes expired data of a session; resolves to whether more is left to remove. */
@@ -104,7 +104,7 @@ export async function serveWorkspace(
   const parts = { owner, crashLoop, crashHandler, guard, onQuarantine: wakeParent };
   const sessions = options.remote?.() ?? openPoolHere(workspace, open, options, parts);
   const approvals = deferNames();
-  options.hands?.({
+  options.hooks?.({
     wake: sessions.wake,
     quarantineReason: sessions.quarantineReason,
     onApprovalAsked: approvals.add,

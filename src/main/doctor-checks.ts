@@ -62,17 +62,22 @@ function checkWritable(own: string): Finding[] {
 /** Where commands run with this configuration; for a sandbox, the result of each escape attempt made just now. */
 export async function checkSandbox({ env }: DoctorOptions, settings: SandboxSettings): Promise<Finding[]> {
   const finding = (is: Finding['is'], text: string): Finding => ({ what: 'sandbox', is, text });
+  const lines = (remedy: string[] = []) => remedy.map((line) => `\n${line}`).join('');
   const status = openSandbox({ env, hidden: [] }).statusFor(settings);
   if (!status.isSandboxed) {
     const free = 'commands run as your user, without a sandbox. See docs/security.md';
     if (status.isChosen) return [finding('note', `${status.why}: ${free}`)];
     return [
       status.isRefused
-        ? finding('wrong', `no commands are run: ${status.why}`)
-        : finding('warning', `${status.why}: ${free}`),
+        ? finding('wrong', `no commands are run: ${status.why}${lines(status.remedy)}`)
+        : finding('warning', `${status.why}: ${free}${lines(status.remedy)}`),
     ];
   }
-  const found = [finding('ok', `commands are sandboxed${settings.network ? ' and may use the network' : ''}`)];
+  const how = `commands are sandboxed${settings.network ? ' and may use the network' : ''}`;
+  const { weaker } = status;
+  const found = [
+    weaker ? finding('warning', `${how}, in a weaker fence: ${weaker.why}${lines(weaker.remedy)}`) : finding('ok', how),
+  ];
   for (const gap of status.gaps) found.push(finding('note', gap));
   try {
     for await (const { attempt, isPrevented, output } of runEscapeAttempts(env, settings)) {

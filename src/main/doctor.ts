@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { parseJson } from '../base/json.ts';
 import { formatLocalTime } from '../base/strings.ts';
 import { errorText } from '../base/user-error.ts';
 import { type Client, openClient } from '../client/index.ts';
@@ -9,7 +10,6 @@ import type { CheckpointLimits } from '../protocol/settings/checkpoint-limits.ts
 import type { Config } from '../protocol/settings/config.ts';
 import { resolveSettings } from '../protocol/settings/effective-settings.ts';
 import { measureCheckpoints, openSkillStore, sessionPaths } from '../store/index.ts';
-import { parseJson } from '../store/settings/schema-errors.ts';
 import { inspectJobs } from '../tools/jobs/job-store.ts';
 import {
   checkBrowser,
@@ -112,8 +112,7 @@ function checkCheckpoints(client: Client, { maxWorkspaceBytes }: CheckpointLimit
 function checkMcpFile({ paths }: Client, { mcpServers = {} }: Config): Finding[] {
   const path = `${paths.root}/.mcp.json`;
   if (!fs.existsSync(path)) return [];
-  const parsed = parseJson(fs.readFileSync(path, 'utf8'));
-  const names = Object.keys(Object(Object(parsed.ok && parsed.value)['mcpServers']));
+  const names = Object.keys(Object(Object(parseJson(fs.readFileSync(path, 'utf8')))['mcpServers']));
   const left = names.filter((name) => !Object.hasOwn(mcpServers, name));
   const text = `${path} names servers that agentd.json has not: ${left.join(', ')}. To look at them and take them: ${commandLine(paths.root, ['mcp', 'import'])}`;
   return left.length > 0 ? [{ what: 'mcp', is: 'note', text }] : [];

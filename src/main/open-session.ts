@@ -3,11 +3,11 @@ import { mapGet } from '../base/collections.ts';
 import { errorText } from '../base/user-error.ts';
 import { openSessionFolders, readSession } from '../client/sessions/session-folders.ts';
 import { realClock } from '../daemon/host/clock.ts';
-import { type SessionLease, withFencingToken } from '../daemon/host/session-host.ts';
+import type { SessionLease } from '../daemon/host/session-host.ts';
 import type { SpendingBook } from '../daemon/host/spending.ts';
 import type { DaemonHooks } from '../daemon/serve-workspace.ts';
 import type { OpenedSession } from '../daemon/sessions/pool-state.ts';
-import type { RunGuarded, SessionPorts, Spending } from '../engine/ports/session-ports.ts';
+import type { RunGuarded, SessionHooks, SessionPorts, Spending } from '../engine/ports/session-ports.ts';
 import { type Model, ModelError } from '../engine/ports/session-ports.ts';
 import type { Checkpoints, SessionStore } from '../engine/ports/store-ports.ts';
 import { scheduleOfMessage } from '../protocol/schedules/schedule.ts';
@@ -47,22 +47,22 @@ type SessionDeps = {
   config: () => Config;
   env: NodeJS.ProcessEnv;
   runSemaphore: SessionPorts['runSemaphore'];
-  room: SessionPorts['diskCapacity'];
+  diskCapacity: SessionPorts['diskCapacity'];
   models: (settings: EffectiveModel) => Model;
   sandbox: Sandbox;
   log: SessionPorts['log'];
   /** The parent session that waits for a child, by the child's name. */
   parents: Map<string, string>;
   skills: SessionNotesOptions['skills'];
-  complain: SessionNotesOptions['complain'];
-  hands: () => DaemonHooks;
+  warnOnce: SessionNotesOptions['warnOnce'];
+  hooks: () => DaemonHooks;
   mcp: McpPool;
   browsers: Browsers;
   secrets: SecretRedaction;
   spending: SpendingBook;
 };
 
-export async function openSessionWorld(name: string, deps: SessionDeps): Promise<OpenedSession | null> {
+export async function openSession(name: string, deps: SessionDeps): Promise<OpenedSession | null> {
   const { workspace, owner, settings, config, log } = deps;
   if (!workspace.has(name)) return null;
   // A session that waits for a file to be fixed has to see the fix in the turn that wakes it.
@@ -87,14 +87,15 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
   const servers = deps.mcp.toolsFor(name, () => effective().mcpServers, sandbox.settings);
   const tools = deps.secrets.tools(createToolbox([...builtin, browser], servers, () => effective().permissions));
   const ownInstructions = workspace.instructionsReader(existingRootOf(name, workspace.has));
-  const runGuarded: RunGuarded = (what, run) => deps.hands().runGuarded(name, what, run);
+  const runGuarded: RunGuarded = (what, run) => deps.hooks().runGuarded(name, what, run);
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const store = openStore(name, epoch, runGuarded, deps);
-  const world: SessionPorts = {
+  const ports: SessionPorts = {
     store,
+    hooks: sessionHooks(name, deps),
     children: openChildSessions(workspace, {
       onAdopted: (child) => deps.parents.set(child, name),
-      quarantineReason: (child) => deps.hands().quarantineReason(child),
+      quarantineReason: (child) => deps.hooks().quarantineReason(child),
     }),
     model: modelPort(model),
     tools,
@@ -102,7 +103,7 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
     createNonce: () => randomBytes(6).toString('hex'),
     runSemaphore: deps.runSemaphore,
     owner,
-    diskCapacity: deps.room,
+    diskCapacity: deps.diskCapacity,
     notes: notes.current,
     spending: openSessionSpending(name, {
       ...{ paths: workspace.paths, book: deps.spending },
@@ -114,12 +115,12 @@ export async function openSessionWorld(name: string, deps: SessionDeps): Promise
     browser: deps.browsers.controlFor({
       ...profile,
       socket: workspace.paths.browserSocket(name),
-      onLost: () => deps.hands().wake(name),
+      onLost: () => deps.hooks().wake(name),
     }),
     log: (level, text, about) => log(level, text, { session: name, ...about }),
   };
   return {
-    ports: world,
+    ports,
     async rules() {
       const { rules } = effective();
       const parts = [workspace.instructionsText(), rules.instructions, ownInstructions()];
@@ -136,62 +137,27 @@ function checkpointsFor(name: string, workspace: Workspace, limits: () => Checkp
 }
 
 function openStore(name: string, epoch: number, runGuarded: RunGuarded, deps: SessionDeps): SessionStore {
-  const { workspace, owner, secrets, parents, hands } = deps;
+  const { workspace, owner, secrets } = deps;
   const { previous, segmentsOf, check } = owner;
   const closedEpoch = previous?.ended === 'in order' ? previous.epoch : undefined;
   const own = segmentsOf === undefined ? undefined : { owner: segmentsOf, check };
-  const opened = workspace.openSession(name, epoch, runGuarded, { closedEpoch, own });
-  const store = secrets.store(withFencingToken(opened, owner));
-  const onReply = (): void => {
-    const parent = parents.get(name) ?? parentSessionOf(name);
-    if (parent !== undefined) hands().wake(parent);
-  };
-  const reminders = openReminders(name, workspace.paths.schedules);
+  const store = secrets.store(workspace.openSession(name, epoch, runGuarded, { closedEpoch, own }));
+  return { ...store, reminders: openReminders(name, workspace.paths.schedules) };
+}
+
+/** Who has to hear of what happens in a session: the daemon watches few files, and no outboxes. */
+function sessionHooks(name: string, { owner, parents, hooks }: SessionDeps): SessionHooks {
   const root = rootSessionOf(name);
-  // A root session asks about the calls of its child sessions.
-  const onChange = (): void => (root === name ? undefined : hands().wake(root));
   return {
-    ...withApprovalHook(withReplyHook(store, onReply), () => hands().onApprovalAsked(name), onChange),
-    reminders,
-  };
-}
-
-/** A reply of a child session wakes its parent, because outboxes are not watched. */
-function withReplyHook(store: SessionStore, onReply: () => void): SessionStore {
-  const { outbox } = store;
-  const notifying =
-    (put: typeof outbox.publish): typeof outbox.publish =>
-    async (name, content) => {
-      await put(name, content);
-      onReply();
-    };
-  return {
-    ...store,
-    outbox: { ...outbox, publish: notifying(outbox.publish), republish: notifying(outbox.republish) },
-  };
-}
-
-/** A person may answer in the file: it is watched from now on, also if the daemon finds it at its start. */
-function withApprovalHook(store: SessionStore, asks: () => void, onChange: () => void): SessionStore {
-  const { approvals } = store;
-  const watched: SessionStore['approvals'] = {
-    ...approvals,
-    async list() {
-      const ids = await approvals.list();
-      if (ids.length > 0) asks();
-      return ids;
+    checkOwner: owner.check,
+    onReply() {
+      const parent = parents.get(name) ?? parentSessionOf(name);
+      if (parent !== undefined) hooks().wake(parent);
     },
-    async write(id, content) {
-      await approvals.write(id, content);
-      asks();
-      onChange();
-    },
-    async archive(id, content) {
-      await approvals.archive(id, content);
-      onChange();
-    },
+    onApprovalAsked: () => hooks().onApprovalAsked(name),
+    // A root session asks about the calls of its child sessions.
+    onApprovalsChanged: () => (root === name ? undefined : hooks().wake(root)),
   };
-  return { ...store, approvals: watched };
 }
 
 /** The model of the settings as they are at each call. */

@@ -28,10 +28,13 @@ type OwedWriterOptions = {
 };
 
 /** Maintains `.agentd/owed.json`: written when something in it changed, and removed at the end. */
-function startOwedFile({ paths, clock, log, lostServers, onItems }: OwedWriterOptions): {
+function startOwedFile(
+  { paths, clock, log, lostServers, onItems }: OwedWriterOptions,
+  configFile: string | undefined,
+): {
   stop(): Promise<void>;
 } {
-  const reader: OwedReader = openOwedReader(paths.root, paths);
+  const reader: OwedReader = openOwedReader(paths.root, paths, configFile);
   const since = new Map<string, string>();
   let written = '';
   let lastError = '';
@@ -92,13 +95,14 @@ function startOwedFile({ paths, clock, log, lostServers, onItems }: OwedWriterOp
   };
 }
 
-/** Starts what tells people: the file of what is owed, and notices, which report that too. */
-export function startTelling({
-  workspace,
-  env,
-  config,
-  ...given
-}: Omit<OwedWriterOptions, 'paths' | 'onItems'> & Pick<NoticeOptions, 'workspace' | 'env'> & { config: () => Config }) {
+type TellingOptions = Omit<OwedWriterOptions, 'paths' | 'onItems'> &
+  Pick<NoticeOptions, 'workspace' | 'env'> & { config: () => Config };
+
+/**
+ * Starts what tells people: the file of what is owed, and notices, which report that too. `configFile`: what the daemon
+ * reads in place of `agentd.json`.
+ */
+export function startTelling({ workspace, env, config, ...given }: TellingOptions, configFile: string | undefined) {
   const { clock, log } = given;
   const browsers = openPushFiles(workspace.paths);
   const notices = startNotices({
@@ -108,6 +112,7 @@ export function startTelling({
     browsers: browsers.list,
     ways: {
       env,
+      language: () => config().language ?? 'en',
       sendMail: mailNotice,
       pushKeys: browsers.keys,
       contact: () => contactOf(config().public_url),
@@ -115,7 +120,7 @@ export function startTelling({
     },
     linkTo: (session, call) => linkToCall(workspace.paths, config().public_url, session, call),
   });
-  return { notices, owed: startOwedFile({ ...given, paths: workspace.paths, onItems: notices.takeOwed }) };
+  return { notices, owed: startOwedFile({ ...given, paths: workspace.paths, onItems: notices.takeOwed }, configFile) };
 }
 
 /** Push services want an address of whoever sends; some refuse one that cannot be. */

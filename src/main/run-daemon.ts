@@ -39,7 +39,7 @@ import { workspacePaths } from '../store/layout/layout.ts';
 import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
 import { openLiveSettings } from './live-settings.ts';
 import { endpointProfiles } from './model-check.ts';
-import { openSessionWorld } from './open-session.ts';
+import { openSession } from './open-session.ts';
 import { startTelling } from './owed-writer.ts';
 import { openSecretRedaction } from './redaction.ts';
 import { openScheduledSessions } from './scheduled-sessions.ts';
@@ -86,14 +86,14 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     disk: writeWithReserve(() => disk),
   });
   const { flags, env } = options;
-  let hands = NO_HOOKS;
+  let hooks = NO_HOOKS;
   const settings = openLiveSettings({
     ...{ workspace, flags, env, log },
     configFile: options.configFile,
     readConfig: options.readConfig,
     ...{ learn: secrets.learn, clock: realClock },
-    wake: (name) => hands.wake(name),
-    runGuarded: (name, what, run) => hands.runGuarded(name, what, run),
+    wake: (name) => hooks.wake(name),
+    runGuarded: (name, what, run) => hooks.runGuarded(name, what, run),
   });
   const [config, currentConfig] = [settings.config(), oncePerTurn(settings.config)];
   const disk = openDisk(workspace, currentConfig, log);
@@ -109,14 +109,14 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const budgets = () => currentConfig().budgets;
   const usage = { folder: workspace.paths.usage, budgets, clock: realClock, log };
   const spending = await openBookFor(options.role, usage);
-  const complain = logEachOnce((text) => log('warn', text));
+  const warnOnce = logEachOnce((text) => log('warn', text));
   const open = (name: string, owner: SessionLease) =>
-    openSessionWorld(name, {
+    openSession(name, {
       ...{ workspace, owner, settings, config: currentConfig, env, runSemaphore, models, sandbox, log },
       // If the disk has become full meanwhile, the write itself fails.
-      room: oncePerTurn(disk.capacity, (capacity) => capacity === 'ok'),
-      ...{ parents, skills, complain },
-      hands: () => hands,
+      diskCapacity: oncePerTurn(disk.capacity, (capacity) => capacity === 'ok'),
+      ...{ parents, skills, warnOnce },
+      hooks: () => hooks,
       ...{ mcp, browsers: pool },
       ...{ secrets, spending },
     });
@@ -133,8 +133,8 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     ...timesOf(options.env),
     prepare: () => prepareWorkspace(workspace, log),
     sweep: (name) => sweepOneSession(name, workspace, settings.forSession(name)()),
-    hands: (given) => {
-      hands = given;
+    hooks: (given) => {
+      hooks = given;
     },
     scheduled: openScheduledSessions(options.root),
     parentOf: (name) => parents.get(name) ?? parentSessionOf(name),
@@ -142,7 +142,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   // A worker leaves to its gateway what concerns the workspace as a whole.
   const isWhole = options.role?.is !== 'worker';
   const telling = { workspace, env, clock: realClock, log, lostServers: mcp.lost, config: currentConfig };
-  const tells = isWhole ? startTelling(telling) : undefined;
+  const tells = isWhole ? startTelling(telling, options.readConfig && options.configFile) : undefined;
   const published = isWhole ? publishLater(workspace.paths.schemas, log) : undefined;
   return {
     async stop() {

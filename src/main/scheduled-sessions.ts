@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { sha256 } from '../base/sha256.ts';
 import { formatLocalTime } from '../base/strings.ts';
 import { UserError } from '../base/user-error.ts';
 import { openSchedules } from '../client/actions/schedules.ts';
@@ -13,7 +14,6 @@ import type { Reminders } from '../engine/ports/store-ports.ts';
 import { Schedule } from '../protocol/schedules/schedule.ts';
 import { readableName, sessionFolder } from '../protocol/workspace/session-names.ts';
 import type { SessionActivity } from '../schedules/due-times.ts';
-import { sha256Hex } from '../store/fs/file-reads.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
 import { rootSessionOf, sessionPaths, workspacePaths } from '../store/layout/layout.ts';
 import type { OwnSchedules } from '../tools/index.ts';
@@ -124,7 +124,7 @@ export function openReminders(name: string, folder: string): Reminders {
         ...(from !== undefined && { from }),
         ...(rights && { rights }),
       };
-      const wanted = `${order}-${sha256Hex(`${name} ${id}`).slice(0, 10)}`;
+      const wanted = `${order}-${sha256(`${name} ${id}`).slice(0, 10)}`;
       const schedules = openSchedules(folder, realClock.now);
       if (!schedules.list().some((one) => one.name === wanted)) await schedules.add(wanted, schedule);
       return { schedule: wanted, when: `${formatLocalTime(due.toISOString()).slice(0, 16)} (${zone})` };

@@ -35,13 +35,13 @@ export type SessionNotesOptions = {
   config: () => Config;
   skills: SkillStore;
   clock: SessionPorts['clock'];
-  complain: (text: string) => void;
+  warnOnce: (text: string) => void;
 };
 
 /** Memory, skills and search of one session: as shown to the model, and as used by its tools. */
 export function openSessionNotes(
   name: string,
-  { workspace, effective, config, skills, clock, complain }: SessionNotesOptions,
+  { workspace, effective, config, skills, clock, warnOnce }: SessionNotesOptions,
 ): { current: () => Notes; tools: NonNullable<BuiltinOptions['notes']> } {
   // A root and its child sessions share one memory, as they share one work folder.
   const root = existingRootOf(name, workspace.has);
@@ -55,7 +55,7 @@ export function openSessionNotes(
     try {
       return ask() ?? '';
     } catch (error) {
-      complain(`left out of the prompt: ${errorText(error)}`);
+      warnOnce(`left out of the prompt: ${errorText(error)}`);
       return '';
     }
   };
@@ -64,7 +64,7 @@ export function openSessionNotes(
     current() {
       const memory = reach('memory');
       const { skills: found, broken } = skills.list();
-      for (const why of broken) complain(why);
+      for (const why of broken) warnOnce(why);
       return {
         memory: {
           workspace: memory === 'workspace' ? read(shared.read) : '',

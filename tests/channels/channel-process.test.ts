@@ -2,10 +2,9 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openClient } from '../../src/client/index.ts';
-import { openChannelFiles } from '../../src/client/sessions/channel-files.ts';
 import { ground, until } from '../support/daemon.ts';
 import { startFakeMatrix } from './fake-matrix.ts';
+import { pairedChannel } from './promises.ts';
 
 test('channel run is a process: killed at once after each message, it takes and answers each once, and ends on SIGTERM', async () => {
   const matrix = await startFakeMatrix();
@@ -13,9 +12,7 @@ test('channel run is a process: killed at once after each message, it takes and 
   writeFileSync(join(on.root, 'script.json'), JSON.stringify([{ text: 'Done.', repeat: true }]));
   on.config({ channels: { matrix: { type: 'matrix', token_env: 'M', server: matrix.url } } });
   await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-  const files = openChannelFiles(openClient(on.root).paths, 'matrix');
-  const code = await files.newCode({ id: '@ada:here', label: 'Ada' }, new Date());
-  await files.pair(code?.code ?? '', { name: 'ada', role: 'approve' }, new Date());
+  const { files } = await pairedChannel(on.root, 'matrix', '@ada:here');
 
   async function start(env: NodeJS.ProcessEnv = { M: 'syt' }) {
     const words = [resolve('dist/agentctl.js'), '--workspace', on.root, 'channel', 'run', 'matrix'];

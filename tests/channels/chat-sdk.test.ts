@@ -1,12 +1,10 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
-import { openClient } from '../../src/client/index.ts';
-import { openChannelFiles } from '../../src/client/sessions/channel-files.ts';
-import { runChannel } from '../../src/frontends/channels/channel-runner.ts';
+import { expect, test } from 'vitest';
 import { openChatSdk } from '../../src/frontends/channels/chat-sdk.ts';
 import { ground, until } from '../support/daemon.ts';
 import { startFakeTelegram } from './fake-telegram.ts';
+import { pairedChannel } from './promises.ts';
 
 test('by an adapter of chat, a message is taken, its call is allowed by a button, and the reply comes', async () => {
   const telegram = await startFakeTelegram();
@@ -15,20 +13,12 @@ test('by an adapter of chat, a message is taken, its call is allowed by a button
   writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
   on.config({ permissions: [{ ask: 'shell' }] });
   await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-  const client = openClient(on.root);
-  const files = openChannelFiles(client.paths, 'chat');
-  const code = await files.newCode({ id: '7', label: 'Ada' }, new Date());
-  await files.pair(code?.code ?? '', { name: 'ada', role: 'approve' }, new Date());
+  const { files, run } = await pairedChannel(on.root, 'chat', '7');
   const channel = await openChatSdk({
     adapter: '@chat-adapter/telegram',
     options: { botToken: '1:x', apiUrl: telegram.url, mode: 'polling', longPolling: { timeout: 1 } },
   });
-  const stop = new AbortController();
-  const running = runChannel({ client, name: 'chat', channel, files, now: () => new Date() }, stop.signal);
-  onTestFinished(() => {
-    stop.abort();
-    return running;
-  });
+  run(channel);
   telegram.write('write it');
   const asked = await until(() => telegram.got.sent.find(({ buttons }) => buttons.length > 0), 'the buttons');
   expect(asked.text).toContain('note.txt');

@@ -29,6 +29,25 @@ export type FakeService = {
   setDown(isDown: boolean): void;
 };
 
+/** A channel of a workspace in which Ada, who has this account, is paired; `run` runs it until it is ended, or the test is. */
+export async function pairedChannel(root: string, name: string, account: string, role: 'send' | 'approve' = 'approve') {
+  const client = openClient(root);
+  const files = openChannelFiles(client.paths, name);
+  const code = await files.newCode({ id: account, label: 'Ada' }, new Date());
+  await files.pair(code?.code ?? '', { name: 'ada', role }, new Date());
+  function run(channel: Channel) {
+    const stop = new AbortController();
+    const ended = runChannel({ client, name, channel, files, now: () => new Date() }, stop.signal);
+    const end = () => {
+      stop.abort();
+      return ended;
+    };
+    onTestFinished(end);
+    return end;
+  }
+  return { client, files, run };
+}
+
 /** What every channel promises, tried with one service. */
 export function promises(type: string, start: () => Promise<FakeService>): void {
   async function chatting(answers: object[], settings: object = {}) {
@@ -37,20 +56,10 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
     writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
     on.config({ channels: { [type]: service.settings }, ...settings });
     await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-    const client = openClient(on.root);
-    const files = openChannelFiles(client.paths, type);
-    const code = await files.newCode({ id: service.account('ada'), label: 'Ada' }, new Date());
-    await files.pair(code?.code ?? '', { name: 'ada', role: 'approve' }, new Date());
+    const { client, files, run: begin } = await pairedChannel(on.root, type, service.account('ada'));
     const session = client.sessionName(`${type}:${service.conversation('ada')}`);
     async function run() {
-      const stop = new AbortController();
-      const channel = await service.open(files);
-      const ended = runChannel({ client, name: type, channel, files, now: () => new Date() }, stop.signal);
-      const end = () => {
-        stop.abort();
-        return ended;
-      };
-      onTestFinished(end);
+      const end = begin(await service.open(files));
       await until(() => files.state()?.heard_at ?? undefined, 'that it hears');
       return end;
     }

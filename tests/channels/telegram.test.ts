@@ -2,12 +2,10 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openClient } from '../../src/client/index.ts';
-import { openChannelFiles } from '../../src/client/sessions/channel-files.ts';
-import { runChannel } from '../../src/frontends/channels/channel-runner.ts';
 import { openTelegram } from '../../src/frontends/channels/telegram.ts';
 import { ground, until } from '../support/daemon.ts';
 import { startFakeTelegram } from './fake-telegram.ts';
+import { pairedChannel } from './promises.ts';
 
 const SESSION = 'telegram=3a7';
 
@@ -18,23 +16,9 @@ async function chatting(answers: object[], settings: object = {}, role: 'send' |
   writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
   on.config({ channels: { telegram: { type: 'telegram', token_env: 'T', server: telegram.url } }, ...settings });
   await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-  const client = openClient(on.root);
-  const files = openChannelFiles(client.paths, 'telegram');
-  const code = await files.newCode({ id: '7', label: 'Ada' }, new Date());
-  await files.pair(code?.code ?? '', { name: 'ada', role }, new Date());
-
-  function run() {
-    const stop = new AbortController();
-    const channel = openTelegram({ token: '1:x', server: telegram.url });
-    const ended = runChannel({ client, name: 'telegram', channel, files, now: () => new Date() }, stop.signal);
-    const end = () => {
-      stop.abort();
-      return ended;
-    };
-    onTestFinished(end);
-    return end;
-  }
-  return { telegram, on, client, files, run };
+  const { files, run: begin } = await pairedChannel(on.root, 'telegram', '7', role);
+  const run = () => begin(openTelegram({ token: '1:x', server: telegram.url }));
+  return { telegram, on, files, run };
 }
 
 test('a stranger is told a code once, in private chats alone, and nothing of theirs is taken; once paired, they are a sender', async () => {
@@ -160,17 +144,12 @@ test('a long reply comes in parts after the pauses that were asked for, and file
 });
 
 test('a channel that hears nothing says why, is tried again, and is owed; a second process is refused', async () => {
-  const { telegram, on, client, files, run } = await chatting([{ text: 'Here.' }]);
+  const { telegram, on, files, run } = await chatting([{ text: 'Here.' }]);
   telegram.state.conflict = true;
   const end = run();
   await until(() => files.state()?.fault?.includes('409'), 'the fault');
   expect(await on.ctl('channel', 'status', 'telegram')).toContain('another program reads the messages of this bot');
-  const channel = openTelegram({ token: '1:x', server: telegram.url });
-  const second = runChannel(
-    { client, name: 'telegram', channel, files, now: () => new Date() },
-    new AbortController().signal,
-  );
-  await expect(second).rejects.toThrow('run by another process');
+  expect(() => files.lock()).toThrow('run by another process');
   telegram.write('are you there?');
   telegram.state.conflict = false;
   await until(() => telegram.texts().includes('Here.'), 'the reply');

@@ -123,7 +123,7 @@ test('top puts what needs you first, opens chat and comes back, and prints one f
   const { code, out } = await at.ctl(['top']);
   expect(code).toBe(0);
   expect(out).toMatch(/^agentd · 2 sessions · 1 waiting for you\n {2}SESSION/);
-  expect(out).toMatch(/\n! \S+ +waiting .* allow\? shell echo hi # \\u001b\[2J\\u202e\n/);
+  expect(out).toMatch(/\n! \S+ +waiting .* approval of shell echo hi # \\u001b\[2J\\u202e\n/);
   expect(JSON.parse((await at.here(['top', '--json'])).out)).toHaveLength(2);
   for (const columns of [40, 80, 200]) {
     const screen = openScreen(columns, 8);

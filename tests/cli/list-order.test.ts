@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { getOwn } from '../../src/base/collections.ts';
 import type { SessionDetails, SessionOverview } from '../../src/client/index.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
-import { type Surroundings, waitingFor } from '../../src/core/session/waiting-for.ts';
+import { ownWait, type Surroundings, waitingFor } from '../../src/core/session/waiting-for.ts';
 import { formatSessions, sortByUrgency } from '../../src/frontends/cli/commands/list.ts';
 import { nextCommands } from '../../src/frontends/cli/commands/show.ts';
 import { formatStatusLine } from '../../src/frontends/cli/commands/watch-run.ts';
@@ -149,7 +149,7 @@ test('list, status, show, watch, top and chat say the same of a session; no step
       }
     expect(shown.standing, key).toBe(standing);
     for (const line of summary) expect(shown.summary, key).toMatch(line);
-    const { state, count, doing } = topRow({ name, ...shown }, true, words);
+    const { state, count, doing } = topRow(served({ name, ...shown }), words);
     expect([state, count], key).toEqual([standing, steps]);
     if (standing === 'paused') expect(doing, key).toMatch(/(^| · )reopened · /);
     // The run waits for the step that is blocked, not for the one behind it.
@@ -166,12 +166,16 @@ test('list, status, show, watch, top and chat say the same of a session; no step
   );
 });
 
+/** As if a daemon were running. */
+const served = (shown: SessionDetails): SessionDetails => ({ ...shown, waits: ownWait(shown.session) });
+
 const CALL = { session: 'demo~1', id: 2, tool: 'shell', display: 'ls', why: 'it runs', always: null };
 
 function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Partial<Session> }): SessionDetails {
   const session = { ...emptySession('demo'), ...more.session };
   const rest = {
     title: null,
+    givenTitle: null,
     summary: '',
     planProblem: null,
     settingsProblem: null,
@@ -262,8 +266,8 @@ test('what a session waits for is said with the words and the command that answe
 });
 
 test('a session that is not served says why in top, and comes first there', () => {
-  const words = liveWording({});
-  const row = topRow(details({ unserved: 'inbox: permission denied' }), true, words);
+  const [words, why] = [liveWording({}), 'inbox: permission denied'];
+  const row = topRow(details({ unserved: why, waits: waits({}, { unserved: why }) }), words);
   expect(row).toMatchObject({ doing: 'inbox: permission denied', needsYou: true });
 });
 
@@ -278,7 +282,7 @@ test('a plan.json that cannot be read is named in top at every width while the r
   await record(at.session('edited'), [{ type: 'plan.edited', by: 'person', ...ignored }]);
   for (const name of ['busy', 'over']) fs.writeFileSync(at.session(name).plan, '{ "steps": [');
   const rows = await Promise.all(
-    at.client.sessions().map(async (name) => topRow(await at.client.show(name), true, words)),
+    at.client.sessions().map(async (name) => topRow(served(await at.client.show(name)), words)),
   );
   const fault = expect.stringMatching(/^plan\.json does not parse: line 1, column 13.* · \+1 in the inbox$/);
   expect(rows.map(({ name, doing, needsYou }) => [name, doing, needsYou])).toEqual([
@@ -299,7 +303,7 @@ test('a plan.json that cannot be read is named in top at every width while the r
     standing: 'running',
     children: [{ step: '1', child: 'demo~1', standing: 'paused', shown: child }],
   });
-  expect(topRow(parent, true, words)).toMatchObject({
+  expect(topRow(parent, words)).toMatchObject({
     doing: 'demo~1: plan.json does not parse: line 2',
     needsYou: true,
   });

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
+import type { SessionOverview } from '../../src/client/index.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { OwedFile } from '../../src/protocol/workspace/owed-file.ts';
 import { sessionPaths } from '../../src/store/layout/layout.ts';
@@ -22,13 +23,8 @@ test('status lists what is owed and not happening, with the command that helps, 
   for (const name of ['limited', 'asks']) fs.rmSync(paths(name).inbox, { recursive: true });
   const run = [opened, received('1.md'), started('1.md')];
   await record(paths('limited'), [...run, limited]);
-  const ended = {
-    message: '1.md',
-    status: 'waiting',
-    reason: 'question',
-    text: 'Which one?',
-    spent: { iterations: 1, tokens: 1, cost: null },
-  };
+  const spent = { iterations: 1, tokens: 1, cost: null };
+  const ended = { message: '1.md', status: 'waiting', reason: 'question', text: 'Which one?', spent };
   await record(paths('asks'), [...run, { type: 'run.ended', ...ended } as EventBody]);
   const due = '2026-11-28T07:00:00.000Z';
   at.write('schedules/news.json', JSON.stringify({ version: 1, every: '1h', session: 'news', text: 'x' }));
@@ -64,5 +60,48 @@ test('the daemon keeps owed.json, says what MCP servers are gone, and health che
     help: expect.stringContaining('continue'),
   });
   expect(await on.ctl('status', '--check')).toMatch(/^repair: demo: the MCP server gone is not connected/);
+  await server.close();
+}, 60_000);
+
+/** What each of these sessions is asked to do, and what it then waits for. */
+const WAITING = { ask: 'approval', choose: 'question', walk: 'limit', hang: 'model', late: 'disk' } as const;
+
+test('list, show, why, top and /status say the same of an approval, a question, a limit, a model that is away and a full disk', async () => {
+  const calls = {
+    ask: ['shell', { command: 'date' }],
+    choose: ['ask_user', { question: 'Which one?', choices: ['red'] }],
+  };
+  const server = await startOpenAI(({ userText }) => {
+    if (userText.includes('hang')) return { status: 503, body: 'overloaded' };
+    const [name, args] = Object.entries(calls).find(([word]) => userText.includes(word))?.[1] ?? ['list_files', {}];
+    return { text: '', calls: [{ name: `${name}`, args: JSON.stringify(args) }] };
+  });
+  const on = ground();
+  const rules = { permissions: [{ ask: 'shell' }], limits: { iterations: 1 } };
+  on.config(rules);
+  await on.serve(['--base-url', server.url, '--model', 'm']);
+  const listed = async (name: string): Promise<SessionOverview | undefined> =>
+    JSON.parse(await on.ctl('list', '--json')).find((one: SessionOverview) => one.name === name);
+  for (const [name, what] of Object.entries(WAITING)) {
+    if (what === 'disk') {
+      on.config({ ...rules, disk: { min_free_mb: 100_000_000 } });
+      await until(() => on.status()?.disk.space !== 'ok', 'a disk that is too small', 50_000);
+    }
+    await on.ctl('send', name, name);
+    while ((await listed(name))?.waits?.what !== what) await new Promise((done) => setTimeout(done, 50));
+    const { why = '', say = [], commands = [] } = (await listed(name))?.waits ?? {};
+    const shown = JSON.parse(await on.ctl('show', name, '--json'));
+    expect(shown.waits, name).toEqual((await listed(name))?.waits);
+    const [first = []] = commands;
+    expect(await on.ctl('show', name), name).toMatch(new RegExp(`^Next: agentctl ${first.join('.* ')}`, 'm'));
+    expect(await on.ctl('top'), name).toContain(what === 'limit' ? ' limit' : why.slice(0, 30));
+    if (what === 'disk') continue;
+    const status = await on.ctl('send', name, '/status', '--wait');
+    for (const words of what === 'model' ? commands.map((line) => `agentctl ${line.join(' ')}`) : say)
+      expect(status, name).toMatch(new RegExp(`"${words}"|^1\\. ${words}$|${words}`, 'm'));
+    expect(status, name).toContain(what === 'approval' ? 'date' : (/(?:: )?([^:]*)$/.exec(why)?.[1] ?? why));
+    // The reply of the run.
+    if (what !== 'model') for (const words of say) expect(shown.run_end.text, name).toContain(words);
+  }
   await server.close();
 }, 60_000);

@@ -3,11 +3,11 @@
  * Dovecot and OpenSMTPD of Debian; docs/testing.md says how to install them.
  */
 import { ImapFlow } from 'imapflow';
-import { simpleParser } from 'mailparser';
+import { type ParsedMail, simpleParser } from 'mailparser';
 import nodemailer from 'nodemailer';
 import { expect, onTestFinished } from 'vitest';
 import { startFakeTelegram } from '../channels/fake-telegram.ts';
-import { storm } from './channel-storm.ts';
+import { plain, storm } from './channel-storm.ts';
 import { startMailServers, startSynapse } from './chat-servers.ts';
 import { foreign, LIMIT_MS, needPython } from './foreign-programs.ts';
 
@@ -29,7 +29,7 @@ foreign(
 );
 
 foreign(
-  'e-mail: 200 mails through OpenSMTPD and Dovecot are answered once each, whatever is killed',
+  'e-mail: 200 mails through OpenSMTPD and Dovecot are read in the order of the server and answered once each, whatever is killed',
   async (context) => {
     const servers = await startMailServers(context);
     const { imap, smtp } = servers;
@@ -45,24 +45,54 @@ foreign(
         text: `${text}\n\nOn Monday, agentd <${address}> wrote:\n> Hello.\n> message 999`,
       });
     };
-    const answers = async () => {
+    /** The mails of a box in the order in which the server numbered them, each Message-ID once, as mail programs show them. */
+    const mailsOf = async (user: string): Promise<ParsedMail[]> => {
       const box = new ImapFlow({
-        ...{ host: '127.0.0.1', port: imap, secure: false, doSTARTTLS: false, logger: false },
-        auth: { user: 'ada@here.example', pass: 'pw' },
+        ...{
+          host: '127.0.0.1',
+          port: imap,
+          secure: false,
+          doSTARTTLS: false,
+          logger: false,
+          auth: { user, pass: 'pw' },
+        },
       });
       await box.connect();
       const { exists } = await box.mailboxOpen('INBOX');
-      const seen = new Map<string, string>();
+      const seen = new Map<string, ParsedMail>();
       if (exists > 0)
         for await (const { source } of box.fetch('1:*', { source: true })) {
           const mail = await simpleParser(source ?? '');
-          expect.soft(mail.inReplyTo).toBeDefined();
-          expect.soft(mail.headers.get('auto-submitted')).toBe('auto-replied');
-          // Mail programs show one of those with the same Message-ID.
-          seen.set(mail.messageId ?? '', mail.text?.trim() ?? '');
+          if (!seen.has(mail.messageId ?? '')) seen.set(mail.messageId ?? '', mail);
         }
       await box.logout();
       return [...seen.values()];
+    };
+    const textOf = ({ text }: ParsedMail) => plain(text ?? '');
+    const answers = async () => {
+      const mails = await mailsOf('ada@here.example');
+      for (const { inReplyTo, headers: lines } of mails) {
+        expect.soft(inReplyTo).toBeDefined();
+        expect.soft(lines.get('auto-submitted')).toBe('auto-replied');
+      }
+      return mails.map(textOf);
+    };
+    // A mail server delivers in parallel, and again after a failure. So mails are read by their numbers, and replies are
+    // handed over one after another: by the second of their dates they are in order.
+    const checkOrder = async (read: string[], made: string[]) => {
+      const came = (await mailsOf(address)).map((mail) => /message \d+/.exec(textOf(mail))?.[0]);
+      expect(read).toEqual(came);
+      const mails = (await mailsOf('ada@here.example')).map((mail) => ({
+        at: mail.date?.getTime() ?? 0,
+        text: textOf(mail),
+      }));
+      const seconds = [...new Set(mails.map(({ at }) => at))].toSorted((one, other) => one - other);
+      let place = 0;
+      for (const second of seconds) {
+        const texts = mails.filter(({ at }) => at === second).map(({ text }) => text);
+        expect(texts.toSorted()).toEqual(made.slice(place, place + texts.length).toSorted());
+        place += texts.length;
+      }
     };
     const settings = {
       ...{ type: 'email', imap: `imap://127.0.0.1:${imap}`, smtp: `smtp://127.0.0.1:${smtp}`, address },
@@ -70,7 +100,7 @@ foreign(
     };
     await storm({
       ...{ type: 'email', settings, secret: 'pw', account: 'ada@here.example', say, answers },
-      ...{ killServer: servers.kill, hasKeys: true },
+      ...{ killServer: servers.kill, hasKeys: true, checkOrder },
     });
   },
   2 * LIMIT_MS,

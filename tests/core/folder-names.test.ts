@@ -1,7 +1,5 @@
-import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { sha256 } from '../../src/base/sha256.ts';
 import { isSessionFolder, readableName, sessionFolder } from '../../src/protocol/workspace/session-names.ts';
 import fc, { anyCharacter } from '../support/property.ts';
 import { casesOf } from './case-file.ts';
@@ -87,15 +85,6 @@ test('people may name a folder almost as they like; what hides, escapes, or belo
     'lost+found',
   ])
     expect(isSessionFolder(name), name).toBe(false);
-});
-
-test("the hash for long keys is Node's SHA-256", () => {
-  fc.assert(
-    fc.property(fc.string({ unit: 'grapheme', maxLength: 300 }), (text) => {
-      expect(sha256(text)).toBe(createHash('sha256').update(text).digest('hex'));
-    }),
-    { numRuns: 300 },
-  );
 });
 
 test('two code points for one Chinese character are two sessions', () => {

@@ -15,6 +15,7 @@ async function pauseAfter(count: number, ms: number, local = true): Promise<numb
   for (const name of names) fs.mkdirSync(join(root, '.sessions', name), { recursive: true });
   let time = 0;
   const sessions: SessionWatches = {
+    awaitCopies: () => undefined,
     check: () => {
       time += ms;
     },
@@ -36,7 +37,7 @@ async function pauseAfter(count: number, ms: number, local = true): Promise<numb
     paths: workspacePaths(root),
     sessions,
     watches,
-    statFolder: () => ({ id: 'root', mtime: 0n, isRecent: false }),
+    statFolder: () => ({ id: 'root', mtime: 0n, isRecent: false, born: 0 }),
     local,
     clock: { now: () => new Date(time), elapsed: () => time, after: () => () => {} },
     open: () => [],

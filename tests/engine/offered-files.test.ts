@@ -1,5 +1,9 @@
 import { expect, test } from 'vitest';
+import { decide } from '../../src/core/decide/decide.ts';
 import { filesNamedIn } from '../../src/core/messages/replies.ts';
+import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
+import { emptySession } from '../../src/core/session/session-state.ts';
+import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
 import { moves, rig, shell } from '../support/rig.ts';
 
 const attachments = (reply: string | undefined) => JSON.parse(reply ?? '{}').attachments;
@@ -71,4 +75,31 @@ test('a reply brings along twenty files at most, and a later run not those of an
   it.drop('2.json', '{"text":"continue"}');
   await it.settle();
   expect(JSON.parse(it.reply('2.json') ?? '')).toMatchObject({ status: 'done', attachments: [] });
+});
+
+test('the end of a run, of its plan and the reply are one append, and a log that lacks the last two gets them', async () => {
+  const appends: string[][] = [];
+  const it = await rig({
+    script: moves({ text: '[Step] Write', calls: [shell()] }, { text: 'See `a.txt`. [Done]' }),
+    around: (world) => {
+      const { eventLog } = world.store;
+      const append: typeof eventLog.append = (bodies) => {
+        appends.push(bodies.map(({ type }) => type));
+        return eventLog.append(bodies);
+      };
+      return { ...world, store: { ...world.store, eventLog: { ...eventLog, append } } };
+    },
+  });
+  it.store.hands.make('work/a.txt');
+  it.drop('1.json', '{"text":"write"}');
+  await it.settle();
+  expect(appends).toContainEqual(['run.ended', 'plan.ended', 'reply.committed']);
+  const all = it.events();
+  const end = all.findIndex(({ type }) => type === 'run.ended');
+  const ended = all.slice(0, end + 1).reduce(reduceEvent, emptySession('demo'));
+  const bodyOf = ({ v: _, seq: __, epoch: ___, at: ____, ...body }: (typeof all)[number]) => body;
+  const [planEnd, reply] = all.slice(end + 1, end + 3);
+  if (!planEnd || !reply) throw new Error('the log lacks them');
+  expect(decide(ended, resolveRules())).toEqual({ do: 'record', events: [bodyOf(planEnd)] });
+  expect(decide(reduceEvent(ended, planEnd), resolveRules())).toEqual({ do: 'record', events: [bodyOf(reply)] });
 });

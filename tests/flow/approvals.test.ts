@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
+import { type Ground, ground, until } from '../support/daemon.ts';
 
 const WRITE = (text: string) => ({ calls: [{ name: 'shell', args: { command: `echo ${text} >> ran` } }] });
 
@@ -26,18 +26,6 @@ const ran = (on: Ground): string => {
   const path = join(on.session('demo'), 'work', 'ran');
   return existsSync(path) ? readFileSync(path, 'utf8') : '';
 };
-
-test('a call waits in a file; the answer saved there is taken, and what came of it is replied', async () => {
-  const on = askingGround([WRITE('a'), { text: 'Written.' }]);
-  await on.serve(on.flags);
-  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('waiting');
-  expect(ran(on)).toBe('');
-  decide(on, 'allow');
-  expect(await on.file('demo', 'outbox/approval-1.md')).toContain('Written.');
-  expect(ran(on)).toBe('a\n');
-  expect(existsSync(file(on))).toBe(false);
-  expect(await on.file('demo', 'approvals/answered/1.json')).toContain('"by": "file"');
-});
 
 test('an answer saved at the moment the file appears counts, and its result is reported once', async () => {
   const on = askingGround([WRITE('a'), { text: 'Written.' }]);
@@ -83,26 +71,4 @@ test('a daemon that was killed again and again while answers come runs each call
       .filter((line) => line !== '').length,
   ).toBeLessThanOrEqual(allowed.length);
   expect(new Set(ran(on).trim().split('\n')).size).toBe(ran(on).trim().split('\n').length);
-});
-
-test('nobody answers: the model is told, and the run goes on by itself, also where the session was let go and the daemon is new', async () => {
-  const on = askingGround([WRITE('a'), { text: 'Then not.' }], { limits: { approval_minutes: 0.05 } });
-  const first = await on.start(on.flags);
-  await asked(on);
-  first.process.kill('SIGKILL');
-  await first.ended;
-  await on.serve(on.flags);
-  expect(await on.file('demo', 'outbox/approval-1.md')).toContain('Then not.');
-  expect(ran(on)).toBe('');
-  expect(on.events('demo')).toContainEqual(expect.objectContaining({ type: 'approval.answered', by: 'nobody' }));
-});
-
-test('a rule of the workspace that denies holds against session.json, and against an answer that comes after it', async () => {
-  const on = askingGround([WRITE('a'), { text: 'No.' }]);
-  on.sh('demo', `echo '{ "permissions": [{ "allow": "shell" }] }' > session.json`);
-  on.config({ permissions: [{ deny: 'shell(echo *)' }] });
-  await on.serve(on.flags);
-  expect(await on.file('demo', 'outbox/1.md')).toContain('No.');
-  expect(ran(on)).toBe('');
-  expect(readdirSync(on.session('demo'))).not.toContain('approvals');
 });

@@ -64,3 +64,25 @@ test('a run that waits for its budget goes on at once when a person raises it an
   await until(() => asked() > 1, 'the next call');
   expect(await on.file('demo', 'outbox/2.md')).toContain('status: joined');
 }, 60_000);
+
+test('80 % of a budget, and all of it, are told once each, also over a restart', async () => {
+  const { on, flags, asked } = await withPaidModel({ day: { cost: 100 } });
+  const told = join(on.root, 'told');
+  const lines = () => (fs.existsSync(told) ? fs.readFileSync(told, 'utf8').trim().split('\n') : []);
+  const command = ['sh', '-c', `printf '%s|%s\\n' "$AGENTD_TITLE" "$(echo "$AGENTD_TEXT" | head -1)" >> '${told}'`];
+  const settings = { model: { prices: PRICES }, limits: { repeats: 0, iterations: 1 }, language: 'zh' };
+  on.config({ ...settings, notify: [{ command, for: ['owed'] }] });
+  on.sh('demo', `echo '{"budgets":{"day":{"cost":1.2}}}' > session.json; mkdir inbox; echo "look around" > inbox/1.md`);
+  const first = await on.start(flags);
+  const near = '需要注意: demo|session.json: budgets.day.cost of demo 已用去 80%';
+  await until(() => lines().join() === near, 'the notice', 50_000);
+  first.process.kill('SIGKILL');
+  await first.ended;
+  await on.serve(flags);
+  const owed = () => JSON.parse(fs.readFileSync(join(on.root, '.agentd/owed.json'), 'utf8'));
+  await until(() => owed().pid !== first.process.pid, 'that the new daemon has looked', 50_000);
+  on.sh('demo', 'echo /continue > inbox/2.md');
+  await until(() => lines().length > 1, 'the next notice', 50_000);
+  expect(lines()).toEqual([near, '需要注意: demo|session.json: budgets.day.cost of demo 已用完，运行暂停等待']);
+  expect(asked()).toBe(2);
+}, 120_000);

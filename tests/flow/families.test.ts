@@ -107,20 +107,6 @@ test('a child whose record cannot be trusted has failed, and the parent says so'
   await server.close();
 });
 
-test('cancel reaches down to the child', async () => {
-  const { server, on, flags } = await family(() => ({ hang: 'before' }));
-  await on.serve(flags);
-  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
-  await server.arrived(2);
-  on.sh('demo', 'echo "/cancel" > inbox/2.md');
-  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('cancelled');
-  await until(
-    () => on.events('demo~step_1').some((event) => event.type === 'run.ended' && event.status === 'cancelled'),
-    'the child was cancelled',
-  );
-  await server.close();
-});
-
 test('a session is renamed, archived and removed with its children, and goes on under its new name', async () => {
   const { server, on, flags } = await family((task) => ({ text: `done: ${task}` }));
   await on.serve(flags);
@@ -231,43 +217,6 @@ test('a child asks the endpoint of its root’s session.json, and goes by its sa
   await Promise.all([server.close(), cloud.close()]);
 });
 
-test.each(['linear', 'plan-act'])(
-  'a %s family whose child spends its budget pauses, and goes on with "continue"',
-  async (mode) => {
-    let steps = 0;
-    const server = await startOpenAI(({ body }) => {
-      const isBeside = (body.tools ?? []).length === 0;
-      const isAsked = (words: string) => body.messages.some((one) => one.content?.includes(words));
-      const last = body.messages.findLast((one) => one.role !== 'user');
-      const isChild = body.messages.some((one) => one.content?.includes('Do this one step'));
-      if (isChild && steps >= 4) return { text: 'x is 42. [Done]' };
-      if (isChild)
-        return { text: '', calls: [{ name: 'shell', args: JSON.stringify({ command: `echo ${++steps}` }) }] };
-      if (isBeside && isAsked('Make the plan')) return { text: '{"steps": ["find x"]}' };
-      if (isBeside) return { text: 'All of it is done: x is 42.' };
-      if (isAsked('x is 42')) return { text: 'So x is 42. [Done]' };
-      if (last?.role === 'tool') return { text: 'I wait for it.' };
-      return { text: 'I give it away.', calls: [{ name: 'spawn', args: '{"task": "find x"}' }] };
-    });
-    const on = ground();
-    on.config({ mode, limits: { iterations: 3 } });
-    await on.serve(['--base-url', server.url, '--model', 'family']);
-    on.sh('demo', 'mkdir inbox && echo "What is x?" > inbox/1.md');
-    const paused = await on.file('demo', 'outbox/1.md');
-    expect(statusOf(paused)).toBe('paused');
-    expect(paused).toContain('limits.iterations = 3');
-    expect(paused).toContain('"iterations":3');
-    let text = paused;
-    for (let n = 2; n < 8 && statusOf(text) === 'paused'; n++) {
-      on.sh('demo', `echo continue > inbox/${n}.md`);
-      text = await on.file('demo', `outbox/${n}.md`);
-    }
-    expect(statusOf(text)).toBe('done');
-    expect(text).toContain('x is 42');
-    await server.close();
-  },
-);
-
 test('a child whose folder a person created again has lost its task, and the parent says so', async () => {
   const { server, on, flags } = await family(() => ({ hang: 'before' }));
   await on.serve(flags);
@@ -277,36 +226,6 @@ test('a child whose folder a person created again has lost its task, and the par
   on.sh('demo~step_1', 'mkdir inbox');
   on.sh('demo', 'echo /status > inbox/2.md');
   expect(await on.file('demo', 'outbox/1.md')).toMatch(/demo~step_1 (?:never got|is gone)/);
-  await server.close();
-});
-
-test('a pause lets the command of a child end, and a stop after it aborts the next one', async () => {
-  let asked = 0;
-  const { server, on, flags } = await family(() => {
-    const command = `touch began-${++asked}; while [ ! -e go-${asked} ]; do sleep 0.05; done; touch ended-${asked}`;
-    return { text: '', calls: [{ name: 'shell', args: JSON.stringify({ command }) }] };
-  });
-  await on.serve(flags);
-  const isThere = (name: string) => existsSync(`${on.session('demo')}/work/${name}`);
-  const countRunEnds = () => on.events('demo~step_1').filter((event) => event.type === 'run.ended').length;
-  on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
-  await until(() => isThere('began-1'), 'the command began');
-  on.sh('demo', 'echo /pause > inbox/2.md');
-  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('paused');
-  await until(
-    () => on.events('demo').some((it) => it.type === 'child.sent' && it.command === 'pause'),
-    'the child is told',
-  );
-  on.sh('demo', 'touch work/go-1');
-  await until(() => countRunEnds() === 1, "the end of the child's run");
-  expect(isThere('ended-1')).toBe(true);
-  on.sh('demo', 'echo continue > inbox/3.md');
-  await until(() => isThere('began-2'), 'the next command began');
-  on.sh('demo', 'echo /pause > inbox/4.md');
-  await on.file('demo', 'outbox/4.md');
-  on.sh('demo', 'echo /stop > inbox/5.md');
-  await until(() => countRunEnds() === 2, "the second end of the child's run");
-  expect(isThere('ended-2')).toBe(false);
   await server.close();
 });
 

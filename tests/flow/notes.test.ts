@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { isDaemonBlock, unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
-import { ground, until } from '../support/daemon.ts';
+import { ground } from '../support/daemon.ts';
 import { type Answer, startOpenAI } from '../support/openai-server.ts';
 
 type Calls = Record<string, { name: string; args: unknown }>;
@@ -59,36 +59,6 @@ test('what one session remembers for all, the next run of another has in its sys
   expect(asked('hello again').system).toContain('- The printer is on floor 3');
   expect(asked('hello again').system).toContain('<memory of="session">\n- Ada likes tables');
   expect(readFileSync(join(on.root, 'MEMORY.md'), 'utf8')).toMatch(/^- The printer is on floor 3 \(.*\)\n$/);
-  await server.close();
-});
-
-test('a Chinese reply of another session is recalled, and with "session" it is not', async () => {
-  const { server, on, say } = await obedient({ 找: { name: 'recall', args: { query: '增值税申报' } } });
-  await on.serve();
-  on.sh('tax', 'mkdir -p outbox/read');
-  on.sh('tax', `printf -- '---\\nstatus: done\\nplan: null\\n---\\n\\n增值税申报表放在抽屉里。\\n' > outbox/read/1.md`);
-  expect(await say('ann', '1.md', '请帮我找')).toMatch(
-    /It said: Quotes.*\n1\. tax, \d{4}-\d\d-\d\d\n {3}> 增值税申报表放在抽屉里。/,
-  );
-  on.sh('bob', `echo '{ "recall": "session" }' > session.json`);
-  expect(await say('bob', '1.md', '请帮我找')).toContain('It said: Nothing was found');
-  await server.close();
-});
-
-test('a skill is offered where there is one, its body is read on demand, and the file tools read its files', async () => {
-  const { server, on, put, say, asked } = await obedient({ report: { name: 'skill', args: { name: 'report' } } });
-  const daemon = await on.serve();
-  await say('ann', '1.md', 'hello');
-  expect(asked('hello').tools).toContain('more_tools');
-  expect(asked('hello').tools).not.toContain('skill');
-  expect(asked('hello').system).not.toContain('Skills');
-  put('skills/report/SKILL.md', '---\nname: report\ndescription: Quarterly reports\n---\n\nFirst ask Ada.\n');
-  put('skills/broken/SKILL.md', 'no head');
-  expect(await say('ann', '2.md', 'write the report')).toContain('It said: First ask Ada.');
-  expect(asked('the report').system).toContain('- report: Quarterly reports');
-  expect(asked('the report').system).not.toContain('First ask Ada.');
-  expect(asked('the report').tools).toContain('skill');
-  await until(() => daemon.stderr().includes('skills/broken is left out'), 'the broken skill in the log');
   await server.close();
 });
 

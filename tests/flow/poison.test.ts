@@ -74,25 +74,3 @@ test.each([
   },
   60_000,
 );
-
-test('a stop that is dropped between two daemons takes effect before the killed call is made again', async () => {
-  const server = await startOpenAI([{ hang: 'before' }, { text: 'never to be said' }]);
-  const on = ground();
-  const flags = ['--base-url', server.url, '--model', 'm'];
-  const first = await on.start(flags);
-  on.sh('demo', 'mkdir inbox && echo "think about it" > inbox/1.md');
-  await until(() => server.requests.length === 1, 'the first request');
-  first.process.kill('SIGKILL');
-  await first.ended;
-  on.sh('demo', 'echo /stop > inbox/stop.md');
-  const second = await on.start(flags);
-  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('paused');
-  await on.file('demo', 'outbox/stop.md');
-  second.process.kill('SIGTERM');
-  await second.ended;
-  await on.serve(flags);
-  on.sh('demo', 'echo /status > inbox/status.md');
-  expect(await on.file('demo', 'outbox/status.md')).toContain('paused');
-  expect(server.requests).toHaveLength(1);
-  await server.close();
-});

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { pack } from 'tar-stream';
 import { expect, test } from 'vitest';
-import { sha256Hex } from '../../src/store/fs/file-reads.ts';
+import { sha256 } from '../../src/base/sha256.ts';
 import { type Setup, setup } from '../support/agentctl.ts';
 import { until } from '../support/daemon.ts';
 
@@ -99,7 +99,7 @@ async function tarOf(path: string, entries: Entry[], header?: object): Promise<s
   const files = entries.map(({ name, content = '', type, linkname }) =>
     type === 'symlink'
       ? { path: name, kind: 'link', target: linkname }
-      : { path: name, kind: 'file', mode: 0o600, size: content.length, sha256: sha256Hex(content) },
+      : { path: name, kind: 'file', mode: 0o600, size: content.length, sha256: sha256(content) },
   );
   const all = { format: 1, at: '2026-01-01T00:00:00.000Z', sessions: [{ name: 's', seq: 0 }], files, ...header };
   tar.entry({ name: 'agentd-export.json' }, JSON.stringify(all));
@@ -125,7 +125,7 @@ test('a file that leads out, is damaged or is of a newer version is refused, and
   for (const linkname of ['/etc/passwd', '../x', 'a/../../x', '../../x'])
     expect(await said([good, { name: 's/work/l', type: 'symlink', linkname }])).toContain('leads out of work/');
   expect(await said([{ name: 's/work/p', type: 'fifo' }])).toContain('is a fifo, expected a file');
-  const wrong = { files: [{ path: 's/work/a', kind: 'file', mode: 0o600, size: 1, sha256: sha256Hex('b') }] };
+  const wrong = { files: [{ path: 's/work/a', kind: 'file', mode: 0o600, size: 1, sha256: sha256('b') }] };
   expect(await said([good], wrong)).toContain('is damaged');
   expect(await said([good], { files: [] })).toContain('is not among the files');
   expect(await said([], wrong)).toContain('The file is incomplete: s/work/a');

@@ -125,7 +125,7 @@ describe.each(oftenOnly(modes, [modes.at(-1) ?? 'none']))('with the sandbox on %
     expect(end?.output).toEqual({
       text:
         'exit 0\nbegun\nsaid\n' +
-        '[the daemon was restarted while this ran; what it said at that moment may be missing from its output]',
+        '[the daemon was restarted while this ran, or this session was moved; what it said at that moment may be missing from its output]',
     });
     expect(it.reported(1)).toContain('the daemon was restarted');
     expect(eventsOf(it.on, 'tool.interrupted')).toEqual([]);

@@ -36,23 +36,6 @@ test('a template that is dropped as a message is worked through by the runbook m
   expect(await at.file('demo', 'work/report.md')).toBe('# The week in New York\n\n2 days on record.\n');
 });
 
-test('a value that would be a command in a shell is none', async () => {
-  const at = setup();
-  writeFileSync(
-    join(at.root, 'templates', 'say.md'),
-    '---\nparameters: {word: }\n---\n1. Say {{word}}: `printf %s "$word" > said.txt`\n',
-  );
-  await at.serve();
-  const evil = `'; touch hacked; echo \`touch hacked\` $(touch hacked) "`;
-  writeFileSync(
-    join(at.session('demo'), 'inbox', '1.msg.json'),
-    JSON.stringify({ command: 'run', text: `say word=${JSON.stringify(evil)}` }),
-  );
-  expect(statusOf(await at.file('demo', 'outbox/1.msg.json'))).toBe('done');
-  expect(await at.file('demo', 'work/said.txt')).toBe(evil);
-  expect(at.sh('demo', 'find . -name hacked')).toBe('');
-});
-
 test('a check that fails stops the runbook model at that step, and "continue" tries it again', async () => {
   const at = setup();
   writeFileSync(
@@ -66,23 +49,4 @@ test('a check that fails stops the runbook model at that step, and "continue" tr
   at.sh('demo', 'echo "Rome,Mo,9" >> work/weather.csv; echo continue > inbox/2.md');
   expect(statusOf(await at.file('demo', 'outbox/2.md'))).toBe('done');
   expect(at.plan('demo')).toMatchObject({ status: 'completed' });
-});
-
-test('a template that is edited while it runs, and a daemon that is killed then, change nothing of the run', async () => {
-  const at = setup();
-  const path = join(at.root, 'templates', 'slow.md');
-  writeFileSync(
-    path,
-    '1. One: `touch began; while [ ! -e go ]; do sleep 0.05; done; echo one >> out.txt`\n2. Two: `echo two >> out.txt`\n',
-  );
-  const first = await at.start();
-  at.sh('demo', 'echo "/run slow" > inbox/1.md');
-  await at.file('demo', 'work/began');
-  writeFileSync(path, '1. Wipe: `echo wiped >> out.txt`\n');
-  first.process.kill('SIGKILL');
-  await first.ended;
-  await at.serve();
-  at.sh('demo', 'touch work/go');
-  expect(statusOf(await at.file('demo', 'outbox/1.md'))).toBe('done');
-  expect(await at.file('demo', 'work/out.txt')).toBe('one\ntwo\n');
 });

@@ -150,6 +150,15 @@ test('with 128 open files a daemon serves 140 sessions at once', async () => {
     expect(on.events(name).filter((event) => event.type === 'message.received')).toHaveLength(1);
 }, 180_000);
 
+test('limits on open files and on the size of a file are named where they bite, and end nothing', async () => {
+  const on = ground();
+  on.wrap.push('bash', '-c', 'ulimit -f 200; exec 70>/dev/null; ulimit -n 64 && exec "$@"', 'bash');
+  const daemon = await on.start(['--model', 'runbook']);
+  on.sh('demo', "mkdir inbox && echo '1. Look: `date`' > inbox/1.md");
+  expect(await on.file('demo', 'outbox/1.md')).toContain('the limit on open files is too low. Raise it (ulimit -n)');
+  expect(daemon.stderr()).toMatch(/disk reserve.*EFBIG/);
+});
+
 /** A number that has been the same for three looks. */
 async function steadyCount(count: () => number): Promise<number> {
   for (let seen = [count()]; ; seen = [...seen, count()].slice(-3)) {

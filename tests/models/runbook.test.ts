@@ -90,7 +90,7 @@ describe('a list of commands', () => {
     expect(new Set(answers.flatMap((answer) => answer.calls.map((call) => call.id))).size).toBe(3);
     expect(answers[1]?.text).toBe('[Done: Count the lines] `no output`');
     const remarks =
-      '[the daemon was restarted while this ran; some output may be missing]\n[left behind: processes were ended]';
+      '[the daemon was restarted while this ran, or this session was moved; some output may be missing]\n[left behind: processes were ended]';
     const [, quiet] = await play([user(LIST)], [`exit 0\n(no output)\n${remarks}`]);
     expect(quiet?.text).toBe('[Done: Count the lines] `no output`');
   });

@@ -18,7 +18,7 @@ export function setup(config: Config = {}) {
   const workspace = openWorkspace(root, { now: clock.now });
   const skills = openSkillStore(workspace.paths.skills);
   const complaints: string[] = [];
-  const complain = logEachOnce((text) => complaints.push(text));
+  const warnOnce = logEachOnce((text) => complaints.push(text));
 
   const settings = openLiveSettings({
     ...{ workspace, flags: {}, env: {}, log: () => {}, learn: () => {}, wake: () => {}, clock },
@@ -37,7 +37,7 @@ export function setup(config: Config = {}) {
   const session = (name: string) => {
     mkdirSync(join(root, '.sessions', name, 'work'), { recursive: true });
     const notes = openSessionNotes(name, {
-      ...{ workspace, skills, clock, complain },
+      ...{ workspace, skills, clock, warnOnce },
       config: settings.config,
       effective: settings.forSession(name),
     });

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { sha256 } from '../../src/base/sha256.ts';
 import { rebuildFiles } from '../../src/client/actions/session-admin.ts';
 import { formatReplyFile } from '../../src/core/messages/replies.ts';
 import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
@@ -9,7 +10,6 @@ import { emptySession, type Session } from '../../src/core/session/session-state
 import type { Event, EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { Plan } from '../../src/protocol/session/plan.ts';
 import { listCheckpoints, readManifest } from '../../src/store/checkpoints/manifest-file.ts';
-import { sha256Hex } from '../../src/store/fs/file-reads.ts';
 import { openWorkspace, type SessionPaths, sessionPaths } from '../../src/store/index.ts';
 import { changedEnds } from './ended-steps.ts';
 
@@ -156,7 +156,7 @@ function blobs({ blobs }: SessionPaths, events: readonly Event[]): string[] {
   return hashes.flatMap((hash) => {
     const path = join(blobs, hash);
     if (!fs.existsSync(path)) return ['a blob of the event log is missing'];
-    return sha256Hex(fs.readFileSync(path)) === hash ? [] : ['a blob of the event log is damaged'];
+    return sha256(fs.readFileSync(path)) === hash ? [] : ['a blob of the event log is damaged'];
   });
 }
 
@@ -166,7 +166,7 @@ async function checkpoints(paths: SessionPaths): Promise<string[]> {
     for (const entry of (await readManifest(paths, number)).state.entries.values())
       if (
         entry.kind === 'file' &&
-        sha256Hex(fs.readFileSync(join(paths.checkpointContents, entry.sha256))) !== entry.sha256
+        sha256(fs.readFileSync(join(paths.checkpointContents, entry.sha256))) !== entry.sha256
       )
         wrong.push(`checkpoint ${number}: the content of ${entry.path}`);
   return wrong;

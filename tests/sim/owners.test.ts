@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { withFencingToken } from '../../src/daemon/host/session-host.ts';
+import { openSessionLog } from '../../src/engine/state/session-log.ts';
 import type { Event } from '../../src/protocol/session/event.ts';
 import { readLastEvent } from '../../src/store/event-log/log-reader.ts';
 import { FencedError } from '../../src/store/fs/store-errors.ts';
@@ -68,25 +68,26 @@ function world(folder: string, late: number, chance: Chance) {
       sync: async (file: number) => fs.fsyncSync(file),
     };
     const rig = diskRig(folder, { epoch, now: clock, disk, segmentBytes: 1500, own: { owner, check } });
-    const store = withFencingToken(rig.store, { check });
     try {
       yield;
-      const known = await eventsOf(store);
+      const known = await eventsOf(rig.store);
       reads.push({ epoch, at: now(), known: new Map(known.map((event) => [event.seq, numberOf(event)])) });
+      const { eventLog, snapshots } = rig.store;
+      const log = await openSessionLog('session', eventLog, snapshots, () => 'nonce', undefined, check);
       for (;;) {
         yield;
         const number = ++lines;
         isStale = true;
         isFull = !isWell && chance.oneIn(20);
-        const [event] = await store.eventLog.append([progressed(number)]);
+        const seq = await log.record([progressed(number)]);
         isStale = false;
         const written = now();
         yield;
-        await store.eventLog.sync();
-        deeds.push({ number, epoch, seq: event?.seq ?? 0, written });
+        await log.sync();
+        deeds.push({ number, epoch, seq, written });
       }
     } finally {
-      await store.close();
+      await rig.store.close();
     }
   }
   const tick = () => claims.push(Math.max(newestClaim(), claims.at(-1) ?? 0));

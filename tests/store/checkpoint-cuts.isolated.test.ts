@@ -2,11 +2,11 @@ import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
+import { sha256 } from '../../src/base/sha256.ts';
 import type { SaveOrder } from '../../src/engine/ports/store-ports.ts';
 import { resolveCheckpoints } from '../../src/protocol/settings/checkpoint-limits.ts';
 import { openCheckpoints } from '../../src/store/checkpoints/checkpoint-store.ts';
 import { listCheckpoints, readManifest } from '../../src/store/checkpoints/manifest-file.ts';
-import { sha256Hex } from '../../src/store/fs/file-reads.ts';
 import { sessionPaths } from '../../src/store/layout/layout.ts';
 import { dieAt, picture, revive } from '../support/dying-disk.ts';
 
@@ -61,7 +61,7 @@ async function expectWhole(folder: string): Promise<void> {
     const { state } = await readManifest(paths, number);
     for (const entry of state.entries.values())
       if (entry.kind === 'file')
-        expect(sha256Hex(fs.readFileSync(join(paths.checkpointContents, entry.sha256)))).toBe(entry.sha256);
+        expect(sha256(fs.readFileSync(join(paths.checkpointContents, entry.sha256)))).toBe(entry.sha256);
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { findJsonSyntaxError, positionOfJsonPath } from '../../src/base/json-position.ts';
+import { findJsonSyntaxError, positionOfJsonPath } from '../../src/base/json.ts';
 import { errorText } from '../../src/base/user-error.ts';
 import { modelSettingsFromFlags } from '../../src/frontends/command-line.ts';
 import { Config, Settings } from '../../src/protocol/settings/config.ts';

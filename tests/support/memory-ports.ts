@@ -1,4 +1,5 @@
 import { detectFileKind } from '../../src/base/file-kind.ts';
+import { sha256 } from '../../src/base/sha256.ts';
 import { UserError } from '../../src/base/user-error.ts';
 import type { DroppedFile, PlanFileState, SessionStore } from '../../src/engine/ports/store-ports.ts';
 import type { Event } from '../../src/protocol/session/event.ts';
@@ -7,7 +8,6 @@ import type { Attachment } from '../../src/protocol/session/message.ts';
 import { isReservedOutboxName } from '../../src/protocol/workspace/session-names.ts';
 import { type DecodedLine, decodeEventLine, stampEvents } from '../../src/store/event-log/event-codec.ts';
 import { crcOfLine } from '../../src/store/event-log/log-lines.ts';
-import { sha256Hex } from '../../src/store/fs/file-reads.ts';
 import { MAX_MESSAGE_BYTES, parseMessage } from '../../src/store/inbox/dropped-file.ts';
 import {
   assertReplyName,
@@ -173,12 +173,12 @@ export function memoryInbox(contents: Contents): SessionStore['inbox'] {
 
 function factsOf(content: Buffer): Omit<Attachment, 'path'> {
   const known = detectFileKind(content);
-  const image = known?.image && { type: known.image, sha256: sha256Hex(content) };
+  const image = known?.image && { type: known.image, sha256: sha256(content) };
   return { bytes: content.length, kind: known?.kind ?? 'text', ...(image && { image }) };
 }
 
 function toDrop(file: string, { bytes, ino, mtimeNs, changed }: File): DroppedFile {
-  const identity = { ino, mtime_ns: String(mtimeNs), sha256: sha256Hex(bytes), ctime_ns: String(changed) };
+  const identity = { ino, mtime_ns: String(mtimeNs), sha256: sha256(bytes), ctime_ns: String(changed) };
   const parsed =
     bytes.length > MAX_MESSAGE_BYTES
       ? ({ ok: false, why: `too large: ${bytes.length} bytes` } as const)
@@ -198,7 +198,7 @@ export function memoryPlan(contents: Contents): SessionStore['plan'] {
   return {
     detectEdits: async () => look(),
     sync: async () => {},
-    sha256: sha256Hex,
+    sha256,
     markSeen: (bytes) => {
       const isLate = contents.late.includes(bytes);
       contents.late = contents.late.filter((late) => late !== bytes);
@@ -237,7 +237,7 @@ export function memoryPlan(contents: Contents): SessionStore['plan'] {
 export function memoryBlobs(contents: Contents): SessionStore['blobs'] {
   return {
     async put(text) {
-      const hash = sha256Hex(text);
+      const hash = sha256(text);
       contents.blobs.set(hash, Buffer.from(text).toString());
       return hash;
     },

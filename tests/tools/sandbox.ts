@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
 import { openSandbox } from '../../src/tools/index.ts';
 
-const hold = openSandbox({ env: process.env, hidden: [] }).statusFor({ mode: 'auto', network: false });
+const hold = openSandbox({ env: process.env, hidden: [] }).statusFor({
+  mode: process.platform === 'darwin' ? 'auto' : 'bwrap',
+});
 
 /** Whether commands can be sandboxed here; with AGENTD_TEST_SANDBOX, as in CI, they must be. */
 export const hasSandbox = hold.isSandboxed;

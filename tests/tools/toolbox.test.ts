@@ -1,18 +1,10 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import { findJsonFault } from '../../src/base/json.ts';
 import type { Permissions } from '../../src/protocol/settings/permissions.ts';
-import {
-  ASK_USER_TOOL,
-  PLAN_TOOL,
-  PlanToolArgs,
-  parseOwnArgs,
-  SPAWN_TOOL,
-} from '../../src/protocol/tool-calls/own-tools.ts';
-import { findJsonFault } from '../../src/protocol/tool-calls/tool-args.ts';
-import { TOOL_NAMES } from '../../src/protocol/tool-calls/tool-names.ts';
-import { openSkillStore } from '../../src/store/index.ts';
+import { PLAN_TOOL, PlanToolArgs, parseOwnArgs } from '../../src/protocol/tool-calls/own-tools.ts';
 import type { DynamicTools } from '../../src/tools/common/define-tool.ts';
-import { builtinTools, createToolbox, defineTool, openJobStore, optional } from '../../src/tools/index.ts';
+import { builtinTools, createToolbox, defineTool, optional } from '../../src/tools/index.ts';
 import fc from '../support/property.ts';
 import { setup } from './tool-setup.ts';
 
@@ -239,20 +231,6 @@ test('the fault of a text that is not JSON is within the text', () => {
       expect(at).toBeLessThanOrEqual(text.length);
     }),
   );
-});
-
-test('the names that settings may use are those of all tools', () => {
-  const notes = {
-    remember: async () => ({ line: '', known: false }),
-    recall: async () => ({ found: [], sessions: 0, read: 0, whole: true }),
-    skills: openSkillStore([]),
-  };
-  const schedules = { list: () => [], add: async () => '', remove: async () => {} };
-  const all = builtinTools({ readAlso: [], notes, jobs: openJobStore('/nowhere'), schedules }).map(
-    (tool) => tool.spec.name,
-  );
-  const own = [PLAN_TOOL, ASK_USER_TOOL, SPAWN_TOOL].map(({ name }) => name);
-  expect([...TOOL_NAMES].sort()).toEqual([...all, 'browser', ...own].sort());
 });
 
 const CONTEXT = { work: '/ws/work', folder: '/ws/call', blob: async () => undefined };

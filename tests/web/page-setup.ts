@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { type HttpServer, serveHttp } from '../../src/frontends/http/index.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
+import { sessionFolder } from '../../src/protocol/workspace/session-names.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { findBrowser } from '../../src/tools/browser/find-browser.ts';
 import { WITHOUT_FEATURES } from '../../src/tools/browser/launch-browser.ts';
@@ -113,10 +114,10 @@ function watchFaults(context: BrowserContext, url: string): void {
   context.on('request', (request) => expect.soft(request.url().startsWith(`${url}/`), request.url()).toBe(true));
 }
 
-/** A session with these events, named demo; the message that creates it stays in the inbox. */
-export async function openSession({ on, url, token }: PageSetup, events: EventBody[]): Promise<void> {
-  await ask(url, token, 'POST', '/api/sessions/demo/messages', { body: { text: 'x' } });
-  await record(sessionPaths(on.session('demo')), events);
+/** A session with these events; the message that creates it stays in the inbox. */
+export async function openSession({ on, url, token }: PageSetup, events: EventBody[], name = 'demo'): Promise<void> {
+  await ask(url, token, 'POST', `/api/sessions/${encodeURIComponent(name)}/messages`, { body: { text: 'x' } });
+  await record(sessionPaths(on.session(sessionFolder(name))), events);
 }
 
 /** Names the session to create. */
@@ -139,12 +140,12 @@ export async function showAllEntries(page: Page): Promise<void> {
 export const eventually = <T>(look: () => T) => expect.poll(look, { timeout: 30_000 });
 
 /**
- * Checks the page with axe-core, on a phone and a desktop, light and dark; that it fits both widths; and that nothing
- * is cut off with text of twice the size.
+ * Checks the page with axe-core, from a phone to a wide desktop, light and dark; that it fits each width; and that
+ * nothing is cut off with text of twice the size.
  */
-export async function expectAccessible(page: Page, looks: readonly Look[] = SOME_LOOKS): Promise<void> {
+export async function expectAccessible(page: Page): Promise<void> {
   await page.evaluate(axe.source);
-  for (const [width, colorScheme] of looks) {
+  for (const [width, colorScheme] of LOOKS) {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });
     const found: AxeViolation[] = await page.evaluate(
@@ -176,11 +177,6 @@ const CUT_OFF = `[...document.querySelectorAll('body *')].flatMap((one) => {
   return isWider || isHigher || isOutside || isSmall ? [one.outerHTML.slice(0, 200)] : [];
 })`;
 
-type Look = readonly [width: number, colorScheme: 'light' | 'dark'];
-const SOME_LOOKS: readonly Look[] = [
-  [390, 'dark'],
-  [1280, 'light'],
-];
-export const ALL_LOOKS: readonly Look[] = [...SOME_LOOKS, [390, 'light'], [1280, 'dark']];
+const LOOKS = [390, 768, 1280, 1920].flatMap((width) => (['light', 'dark'] as const).map((it) => [width, it] as const));
 
 type AxeViolation = { id: string; nodes: Array<{ html: string }> };

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { ask } from '../http/serving.ts';
-import { ALL_LOOKS, eventually, expectAccessible, nameSession, useBrowser } from './page-setup.ts';
+import { eventually, expectAccessible, nameSession, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
@@ -253,6 +253,7 @@ webTest(
     await setup.startDaemon();
     const page = await setup.open({ hash: '#/s/demo' });
     await page.getByText('does not exist, or was removed').waitFor();
+    await expectAccessible(page);
     const notifications = await useNotifications(page);
     await page.goto(`${setup.url}/#/`);
     await page.getByRole('button', { name: 'Notifications' }).waitFor();
@@ -291,7 +292,7 @@ webTest(
     expect(await answered.getByText('done').count()).toBe(1);
     expect(await approval.locator('pre').textContent()).toContain('printf "%s" "<b>$HOME</b>" > out.json');
     expect(await page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
-    await expectAccessible(page, ALL_LOOKS);
+    await expectAccessible(page);
     expect(await page.evaluate(BLUE_ELSEWHERE)).toEqual([]);
     await approval.getByRole('button', { name: 'Allow', exact: true }).press('Enter');
     await page.getByText('Written.').first().waitFor();

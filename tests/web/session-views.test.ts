@@ -216,6 +216,7 @@ webTest(
     const alerts = page.getByRole('main').getByRole('alert');
     await alerts.getByText('plan.json does not parse: line 1, column 2').waitFor();
     await alerts.getByText('agentd.json is not JSON').waitFor();
+    await expectAccessible(page);
 
     const devtools = await page.context().newCDPSession(page);
     expect((await devtools.send('Page.getAppManifest')).errors).toEqual([]);

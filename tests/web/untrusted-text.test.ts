@@ -1,9 +1,11 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { EventBody } from '../../src/protocol/session/event.ts';
-import { opened, planned, received, started } from '../client/rig.ts';
-import { eventually, openSession, showAllEntries, useBrowser } from './page-setup.ts';
+import { sessionFolder } from '../../src/protocol/workspace/session-names.ts';
+import { sessionPaths } from '../../src/store/index.ts';
+import { opened, planned, received, record, started } from '../client/rig.ts';
+import { eventually, expectAccessible, openSession, showAllEntries, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
@@ -187,5 +189,76 @@ webTest(
         .filter((name) => name.endsWith('.json'))
         .map((name) => JSON.parse(readFileSync(join(inbox, name), 'utf8')).text);
     await eventually(sent).toContain(MISLEADING);
+  },
+);
+
+webTest(
+  'long titles, names in any script, hostile marks in steps and 200 questions at once stay readable; a session removed while open says so',
+  [],
+  async (setup) => {
+    const names = ['季度报告', 'تقرير الربع', 'รายงาน', 'Отчёт №3', '🦊 & <b>', `long-${'x'.repeat(200)}`];
+    const limits = { iterations: 9, step_iterations: 5 };
+    const marks = [
+      '\u202etxt.exe',
+      'Z\u0300\u0301\u0302'.repeat(90),
+      '\u001b[31mred',
+      'a\u200bb',
+      `${'W'.repeat(3000)}`,
+    ];
+    const steps = marks.map((description, place) => ({ id: `s${place}`, description, status: 'pending' as const }));
+    for (const name of names)
+      await openSession(
+        setup,
+        [
+          ...[opened, received('1.md', name), started('1.md')],
+          { type: 'plan.started', id: 'p', goal: name, mode: 'linear', limits, steps },
+        ],
+        name,
+      );
+    const title = 'Reconcile every receipt of the quarter; '.repeat(8).slice(0, 300);
+    writeFileSync(join(setup.on.session('季度报告'), 'session.json'), JSON.stringify({ title }));
+    const asks = (place: number): EventBody => ({
+      ...{ type: 'run.ended', message: '1.md', status: 'waiting', reason: 'question', text: 'x', spent },
+      question: { call: '5.0', text: `Question ${place}?`, choices: ['yes', 'no'] },
+    });
+    for (let place = 0; place < 200; place++) {
+      const { folder } = sessionPaths(setup.on.session(`q-${place}`));
+      mkdirSync(join(folder, 'inbox'), { recursive: true });
+      await record(sessionPaths(folder), [opened, received('1.md'), started('1.md'), asks(place)]);
+    }
+
+    const page = await setup.open();
+    const list = page.getByRole('navigation', { name: 'Sessions' });
+    const needy = list.getByRole('region', { name: 'Needs you' }).getByRole('link');
+    await eventually(() => needy.count()).toBe(100);
+    await expectAccessible(page);
+    await list.getByRole('button', { name: /^Show \d+ more$/ }).press('Enter');
+    await list.getByRole('button', { name: /^Show \d+ more$/ }).press('Enter');
+    await eventually(() => list.locator('.entry .about', { hasText: /Question \d+\?/ }).count()).toBe(200);
+    await list.getByRole('searchbox').fill('Question 137');
+    await eventually(() => needy.count()).toBe(1);
+    await needy.first().press('Enter');
+    await page.getByRole('region', { name: 'The agent asks you' }).getByText('Question 137?').waitFor();
+    await list.getByRole('searchbox').fill('');
+
+    for (const name of names) {
+      await page.goto(`${setup.url}/#/s/${encodeURIComponent(sessionFolder(name))}`);
+      const heading = page.getByRole('main').getByRole('heading', { level: 1 });
+      await eventually(() => heading.textContent()).toContain(name === '季度报告' ? title : name);
+      const plan = page.getByRole('region', { name: 'Plan' });
+      await plan.locator('.description', { hasText: '\\u202etxt.exe' }).waitFor();
+      expect(await plan.textContent()).not.toMatch(/[\u202e\u001b\u200b]/);
+    }
+    await page.goto(`${setup.url}/#/s/${encodeURIComponent('季度报告')}`);
+    for (const step of await page.locator('.step > summary').all()) await step.press('Enter');
+    await expectAccessible(page);
+
+    const folder = setup.on.session('季度报告');
+    rmSync(folder, { recursive: true });
+    await page.evaluate("dispatchEvent(new Event('focus'))");
+    await page.getByRole('alert').getByText('does not exist, or was removed').waitFor();
+    await page.getByRole('alert').getByRole('link', { name: 'All sessions' }).press('Enter');
+    await eventually(() => page.url()).toBe(`${setup.url}/#/`);
+    await list.getByText(title.slice(0, 40)).waitFor({ state: 'detached' });
   },
 );

@@ -1,17 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
+import { parseJsonOrWhy } from '../../base/json.ts';
+import { sha256 } from '../../base/sha256.ts';
 import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import { parseCommand } from '../../core/messages/commands.ts';
 import { commandInfo } from '../../core/messages/message-table.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { AccessToken, TokenFile } from '../../protocol/workspace/daemon-files.ts';
 import { placeNewFile, stagingName } from '../../store/fs/durable-write.ts';
-import { cachedRead, readTextFile, sha256Hex, statIfExists } from '../../store/fs/file-reads.ts';
+import { cachedRead, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
 import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
-import { parseJson } from '../../store/settings/schema-errors.ts';
 import { DaemonState } from '../sessions/client-errors.ts';
 
 const TOKEN_BYTES = 32;
@@ -64,7 +65,7 @@ export function openAccessTokens({ tokens: path }: WorkspacePaths): AccessTokens
           `There is already a token for ${given.name}. Remove it first: agentctl token remove ${given.name}`,
         );
       const token = newToken();
-      const entry = { ...given, sha256: sha256Hex(token), created_at: clocks.now().toISOString() };
+      const entry = { ...given, sha256: sha256(token), created_at: clocks.now().toISOString() };
       const checked = AccessToken.safeParse(entry);
       if (!checked.success) throw new InvalidArgument(`No token was added: ${describeIssue(checked.error)}.`);
       await save([...known, checked.data]);
@@ -78,7 +79,7 @@ export function openAccessTokens({ tokens: path }: WorkspacePaths): AccessTokens
       await save(rest);
     },
     find(token) {
-      const hash = sha256Hex(token);
+      const hash = sha256(token);
       return read().find(({ sha256 }) => sha256 === hash);
     },
   };
@@ -88,7 +89,7 @@ function readTokens(path: string): AccessToken[] {
   const text = readTextFile(path);
   if (text === undefined) return [];
   assertPrivate(path);
-  const parsed = parseJson(text);
+  const parsed = parseJsonOrWhy(text);
   if (!parsed.ok) throw new UserError(`${path} is not JSON: ${parsed.why}. ${HOW_TO_FIX}`);
   const checked = TokenFile.safeParse(parsed.value);
   if (checked.success) return checked.data.tokens;

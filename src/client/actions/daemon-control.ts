@@ -4,11 +4,10 @@ import { hostname } from 'node:os';
 import { formatLocalTime } from '../../base/strings.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import { StartedWith } from '../../protocol/workspace/daemon-files.ts';
-import { readTextFile } from '../../store/fs/file-reads.ts';
+import { readJsonFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
 import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
-import { parseJson } from '../../store/settings/schema-errors.ts';
 import {
   isLockFree,
   isProcessAlive,
@@ -32,8 +31,7 @@ export type DaemonLaunch = { program: string; args: string[]; variables?: string
 
 /** What the daemon was last started with; undefined where that is not known, or its file cannot be read. */
 export function readLastStart({ started }: WorkspacePaths): StartedWith | undefined {
-  const parsed = parseJson(readTextFile(started) ?? '');
-  return parsed.ok ? StartedWith.safeParse(parsed.value).data : undefined;
+  return readJsonFile(started, StartedWith);
 }
 
 /**

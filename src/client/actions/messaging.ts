@@ -1,5 +1,7 @@
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
+import { parseWrittenFrontMatter } from '../../base/front-matter.ts';
+import { parseJson } from '../../base/json.ts';
 import { isDiskFull, UserError } from '../../base/user-error.ts';
 import { MessageFile, type MessageOptions } from '../../protocol/session/message.ts';
 import { Reply } from '../../protocol/session/reply.ts';
@@ -11,7 +13,6 @@ import { ifExists, wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import { MAX_MESSAGE_BYTES } from '../../store/inbox/dropped-file.ts';
 import { assertAttachable, attachBytes, attachFile, dropMessage } from '../../store/inbox/sender.ts';
 import { type SessionPaths, sessionPaths, workspacePaths } from '../../store/layout/layout.ts';
-import { parseJson } from '../../store/settings/schema-errors.ts';
 import type { ApprovalRequest } from '../inspect/approval-requests.ts';
 import { FileTooLarge, NoSuchApproval, WaitedTooLong } from '../sessions/client-errors.ts';
 
@@ -130,7 +131,7 @@ export function withdrawFromInbox(folder: string, name: string): boolean {
   const text = ifExists(() => fs.readFileSync(join(inbox, name), 'utf8'));
   if (text === undefined) return false;
   fs.rmSync(join(inbox, name), { force: true });
-  const message = MessageFile.safeParse(parseJsonOrUndefined(text));
+  const message = MessageFile.safeParse(parseJson(text));
   for (const path of message.data?.attachments ?? []) fs.rmSync(join(inbox, path), { force: true });
   return true;
 }
@@ -165,7 +166,7 @@ function readReply(paths: SessionPaths, name: string): Reply | undefined {
     const path = join(folder, name);
     const text = wrapDiskErrors('read', path, () => ifExists(() => fs.readFileSync(path, 'utf8')));
     if (text === undefined) continue;
-    const reply = Reply.safeParse(/\.json$/i.test(name) ? parseJsonOrUndefined(text) : parseMarkdownReply(text));
+    const reply = Reply.safeParse(/\.json$/i.test(name) ? parseJson(text) : parseWrittenFrontMatter(text));
     if (reply.success) return reply.data;
     throw new UserError(`${path} is not a reply written by agentd: ${reply.error.issues[0]?.message}. Was it edited?`);
   }
@@ -199,20 +200,3 @@ const REPLY_COMES_LATER = 'The message is not lost; its reply will appear in out
 
 const anySignal = (...signals: Array<AbortSignal | undefined>) =>
   AbortSignal.any(signals.filter((one) => one !== undefined));
-
-function parseJsonOrUndefined(text: string): unknown {
-  const parsed = parseJson(text);
-  return parsed.ok ? parsed.value : undefined;
-}
-
-/** The front matter of a Markdown reply: each value is a word or JSON. */
-function parseMarkdownReply(file: string): unknown {
-  const [, head, text] = /^---\n([\s\S]*?)\n---\n\n([\s\S]*)\n$/.exec(file) ?? [];
-  if (head === undefined) return undefined;
-  const facts = head.split('\n').map((line): [string, unknown] => {
-    const [, key = '', value = ''] = /^(\w+): (.*)$/.exec(line) ?? [];
-    const parsed = parseJson(value);
-    return [key, parsed.ok ? parsed.value : value];
-  });
-  return { ...Object.fromEntries(facts), text };
-}

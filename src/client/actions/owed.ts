@@ -3,6 +3,7 @@ import { getOwn } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { SessionWait } from '../../core/session/waiting-for.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
+import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { OwedFile, type OwedItem } from '../../protocol/workspace/owed-file.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { statIfExists } from '../../store/fs/file-reads.ts';
@@ -173,16 +174,26 @@ async function ofSchedules(paths: WorkspacePaths, now: Date): Promise<Item[]> {
     });
 }
 
+/** Without amounts, since these change with each call. */
+const BUDGET_WORDS: Record<Language, (budget: string, isUsedUp: boolean) => string> = {
+  en: (budget, isUsedUp) => (isUsedUp ? `${budget} is used up; runs wait` : `80 % of ${budget} is spent`),
+  zh: (budget, isUsedUp) => (isUsedUp ? `${budget} 已用完，运行暂停等待` : `${budget} 已用去 80%`),
+};
+
 async function ofBudgets(paths: WorkspacePaths, now: Date, configFile: string | undefined): Promise<Item[]> {
   if (!fs.existsSync(paths.usage)) return [];
-  const { reportBudgets } = await import('../inspect/budget-report.ts');
+  const [{ reportBudgets }, { WARN_SHARE }] = await Promise.all([
+    import('../inspect/budget-report.ts'),
+    import('../../store/usage/budget-state.ts'),
+  ]);
   try {
-    return reportBudgets(paths, now, configFile)
-      .budgets.filter(({ spent, limit }) => spent >= limit)
-      .map(({ setting, of, until }) => ({
-        ...{ kind: 'budget', needs: 'time', session: null, until },
-        why: `${setting}${of === null ? '' : ` of ${of}`} is used up`,
-        help: ['usage'],
+    const { budgets, language = 'en' } = reportBudgets(paths, now, configFile);
+    return budgets
+      .filter(({ spent, limit }) => spent >= limit * WARN_SHARE)
+      .map(({ setting, of, until, spent, limit }) => ({
+        ...{ kind: 'budget', needs: 'time', until, help: ['usage'] },
+        session: setting.startsWith('budgets.per_sender') ? null : of,
+        why: BUDGET_WORDS[language](`${setting}${of === null ? '' : ` of ${of}`}`, spent >= limit),
       }));
   } catch (error) {
     // What invalid settings say is not known; that they are invalid is said elsewhere.

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseJson } from '../../base/json.ts';
 import { formatLocalTime } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { Plan, type Step } from '../../protocol/session/plan.ts';
@@ -75,11 +76,7 @@ export async function openPlanWorkingCopy(folder: string, now: Date): Promise<Pl
 
 /** The steps in a `plan.json` as the daemon wrote it; none if somebody else wrote it. */
 function stepsIn(text: string): Step[] {
-  try {
-    return Plan.safeParse(JSON.parse(text)).data?.steps ?? [];
-  } catch {
-    return [];
-  }
+  return Plan.safeParse(parseJson(text)).data?.steps ?? [];
 }
 
 /**

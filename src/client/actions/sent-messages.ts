@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { mapEntries, mapGet } from '../../base/collections.ts';
-import { sha256Hex } from '../../store/fs/file-reads.ts';
+import { sha256 } from '../../base/sha256.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { MessageConflict } from '../sessions/client-errors.ts';
@@ -42,7 +42,7 @@ async function findSent(paths: NamedSession, id: string, content: string): Promi
   if (before && !mapGet(before.messages, id) && !mapGet(before.replyNames, name)) return undefined;
   const { messages, replyNames } = await readSession(paths);
   const known = mapGet(messages, id);
-  const isOther = known ? known.sha256 !== sha256Hex(content) : waiting !== undefined && waiting !== content;
+  const isOther = known ? known.sha256 !== sha256(content) : waiting !== undefined && waiting !== content;
   if (isOther)
     throw new MessageConflict(`The id ${JSON.stringify(id)} was already used for another message. Use a new id.`);
   if (!known && waiting === undefined && mapGet(replyNames, name))

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { join, relative } from 'node:path';
 import { getOwn, propertyOf } from '../../base/collections.ts';
+import { parseJson } from '../../base/json.ts';
 import { UserError } from '../../base/user-error.ts';
 import { formatReplyFile } from '../../core/messages/replies.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
@@ -24,7 +25,6 @@ import { openPlanFile } from '../../store/plan/plan-file.ts';
 import { openOutbox } from '../../store/session/outbox.ts';
 import { filesRemovedBefore } from '../../store/session/retention.ts';
 import { foldersOfSession } from '../../store/session/session-folder.ts';
-import { parseJson } from '../../store/settings/schema-errors.ts';
 import { checkConfig } from '../../store/settings/settings-check.ts';
 import { readRunningOwner } from '../../store/workspace/owner-file.ts';
 import { openWorkspace, type Workspace } from '../../store/workspace/workspace.ts';
@@ -273,9 +273,7 @@ export async function createForEditor({ root, session }: WorkspacePaths, name: s
 
 /** The project an editor created the session for; undefined if none did, or the file cannot be read. */
 export function readEditorProject(folder: string): string | undefined {
-  const text = readTextFile(sessionPaths(folder).editor);
-  const note = text === undefined ? undefined : parseJson(text);
-  const cwd = note?.ok ? propertyOf(note.value, 'cwd') : undefined;
+  const cwd = propertyOf(parseJson(readTextFile(sessionPaths(folder).editor) ?? ''), 'cwd');
   return typeof cwd === 'string' ? cwd : undefined;
 }
 

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { parseJsonOrWhy } from '../../base/json.ts';
 import { UserError } from '../../base/user-error.ts';
 import { resolveSettings } from '../../protocol/settings/effective-settings.ts';
 import { maskKeys } from '../../protocol/settings/env-variable.ts';
@@ -8,7 +9,6 @@ import { readTextFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
 import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
-import { parseJson } from '../../store/settings/schema-errors.ts';
 import { type CheckedSettings, checkConfig, checkSettings } from '../../store/settings/settings-check.ts';
 import { readDaemonStatus } from '../inspect/session-overview.ts';
 
@@ -82,7 +82,7 @@ export async function writeSetting(file: SettingsFile, key: string, value: unkno
 
 /** Takes the text of an argument as JSON if that gives valid settings, else as a string. */
 export async function writeSettingFromText(file: SettingsFile, key: string, text: string): Promise<string[]> {
-  const parsed = parseJson(text);
+  const parsed = parseJsonOrWhy(text);
   if (!parsed.ok) return writeSetting(file, key, text);
   try {
     return await writeSetting(file, key, parsed.value);
@@ -107,7 +107,7 @@ function readSettingsText({ path }: SettingsFile): string | undefined {
 type JsonObject = Record<string, unknown>;
 
 function parseSettings({ label }: SettingsFile, text = '{}'): JsonObject {
-  const parsed = parseJson(text);
+  const parsed = parseJsonOrWhy(text);
   if (!parsed.ok) throw new UserError(`${label} is not JSON: ${parsed.why}.`);
   if (!isObject(parsed.value)) throw new UserError(`${label}: expected an object.`);
   return parsed.value;

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { finished, pipeline } from 'node:stream/promises';
 import { type Pack, pack } from 'tar-stream';
+import { sha256 } from '../../base/sha256.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { CheckpointEntry } from '../../protocol/session/checkpoint.ts';
 import {
@@ -14,7 +15,7 @@ import { listCheckpoints } from '../../store/checkpoints/manifest-file.ts';
 import { scanWork, wayTo } from '../../store/checkpoints/scan-work.ts';
 import { openSegments } from '../../store/event-log/segments.ts';
 import { ensureFolder } from '../../store/fs/durable-write.ts';
-import { listNames, readFileBytes, sha256Hex, statIfExists } from '../../store/fs/file-reads.ts';
+import { listNames, readFileBytes, statIfExists } from '../../store/fs/file-reads.ts';
 import { replayLog } from '../sessions/replay.ts';
 import type { SessionFolders } from '../sessions/session-folders.ts';
 
@@ -77,7 +78,7 @@ async function collectLog(session: KnownSession, entries: Entry[]): Promise<numb
       entries.push(await plainFile(session, session.segment(number)));
     const bytes = Buffer.alloc(mark.offset);
     fs.readSync(segments.open(mark.segment).file, bytes, 0, bytes.length, 0);
-    const last = { size: bytes.length, sha256: sha256Hex(bytes), source: { bytes } };
+    const last = { size: bytes.length, sha256: sha256(bytes), source: { bytes } };
     entries.push({ ...fileOf(session, session.events), ...last });
     if (statIfExists(session.base)?.isFile()) entries.push(await plainFile(session, session.base));
   } finally {

@@ -4,12 +4,12 @@ import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { extract, type Header } from 'tar-stream';
+import { parseJson } from '../../base/json.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import { EXPORT_HEADER, type ExportedFile, ExportHeader, whyUnsafe } from '../../protocol/workspace/export-file.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { ensureFolder, stagingName, syncFolder, writeAll } from '../../store/fs/durable-write.ts';
 import { sessionPaths } from '../../store/layout/layout.ts';
-import { parseJson } from '../../store/settings/schema-errors.ts';
 import type { Workspace } from '../../store/workspace/workspace.ts';
 import type { SessionFolders } from '../sessions/session-folders.ts';
 import { sealCopy } from './fork-session.ts';
@@ -116,8 +116,7 @@ async function readHeader({ name, size = 0 }: Header, content: AsyncIterable<Uin
   if (name !== EXPORT_HEADER || size > MAX_HEADER_BYTES) throw notAnExport();
   const pieces: Uint8Array[] = [];
   for await (const piece of content) pieces.push(piece);
-  const json = parseJson(Buffer.concat(pieces).toString());
-  const value: unknown = json.ok ? json.value : undefined;
+  const value = parseJson(Buffer.concat(pieces).toString());
   const format = typeof value === 'object' && value !== null && 'format' in value ? value.format : undefined;
   if (typeof format === 'number' && format > 1)
     throw new UserError(`The file has format ${format}, and this agentd reads format 1. Update agentd.`);

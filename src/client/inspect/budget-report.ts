@@ -1,7 +1,10 @@
+import { UserError } from '../../base/user-error.ts';
+import type { PeriodBudgets } from '../../protocol/settings/budgets.ts';
+import type { Language } from '../../protocol/settings/effective-settings.ts';
 import type { CallSource, UsageFile } from '../../protocol/workspace/usage-file.ts';
-import { readTextOrThrow } from '../../store/fs/file-reads.ts';
-import type { WorkspacePaths } from '../../store/layout/layout.ts';
-import { checkConfig } from '../../store/settings/settings-check.ts';
+import { readTextFile, readTextOrThrow } from '../../store/fs/file-reads.ts';
+import { sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
+import { checkConfig, checkSettings } from '../../store/settings/settings-check.ts';
 import { allBudgets, type BudgetState, formatBudget, WARN_SHARE } from '../../store/usage/budget-state.ts';
 import { listUsageDays, localDay, readUsageDay } from '../../store/usage/usage-files.ts';
 
@@ -42,20 +45,24 @@ export type NamedTotal = UsageTotal & { name: string | null };
 /** The budgets of a workspace, and calls added up as `usage/` has them: also those of sessions that are gone. */
 export type BudgetReport = {
   budgets: BudgetState[];
+  /** In which the settings want replies. */
+  language: Language | undefined;
   /** The budgets of which more than four fifths are spent, in words. */
   warnings: string[];
   by: Record<UsageKey, NamedTotal[]>;
 };
 
 /** What is spent of each budget at a time. `configFile`: what the daemon reads in place of `agentd.json`. */
-export function reportBudgets({ usage, config }: WorkspacePaths, now: Date, configFile = config): BudgetReport {
+export function reportBudgets(paths: WorkspacePaths, now: Date, configFile = paths.config): BudgetReport {
+  const { usage } = paths;
   const days = listUsageDays(usage).flatMap((day) => readableDay(usage, day));
   const text = readTextOrThrow(configFile, 'settings as JSON', 'follow');
   const month = days.filter(({ day }) => day.startsWith(localDay(now).slice(0, 7)));
-  const budgets = allBudgets(checkConfig(text, configFile).value.budgets, month, now);
+  const { budgets: ofWorkspace, language } = checkConfig(text, configFile).value;
+  const budgets = allBudgets(ofWorkspace, month, now, (session) => ownBudgets(paths.session(session)));
   const by = (key: (source: CallSource, day: string) => string | undefined) => addUp(days, key);
   return {
-    budgets,
+    ...{ budgets, language },
     warnings: budgets.filter(({ spent, limit }) => spent >= limit * WARN_SHARE).map(describeWarning),
     by: {
       month: by((_, day) => day.slice(0, 7)),
@@ -68,6 +75,17 @@ export function reportBudgets({ usage, config }: WorkspacePaths, now: Date, conf
 
 const describeWarning = (state: BudgetState): string =>
   `${formatBudget(state)} is spent${state.spent >= state.limit ? '; runs wait' : ''} until ${state.until}`;
+
+/** What is wrong with a file of settings is said elsewhere. */
+function ownBudgets(folder: string): PeriodBudgets | undefined {
+  const file = sessionPaths(folder).settings;
+  try {
+    return checkSettings(readTextFile(file), file).value.budgets;
+  } catch (error) {
+    if (error instanceof UserError) return undefined;
+    throw error;
+  }
+}
 
 /** The daemon says which files cannot be understood, and puts them aside. */
 function readableDay(folder: string, day: string): UsageFile[] {

@@ -37,6 +37,8 @@ type NamedSession = SessionPaths & { name: string };
 export type SessionDetails = {
   name: string;
   title: string | null;
+  /** The title that a person gave it. */
+  givenTitle: string | null;
   standing: Standing;
   session: Session;
   /** Its state, as text. */
@@ -94,6 +96,7 @@ export async function readSessionDetails(
   return {
     name: paths.name,
     title: settings.title ?? session.title,
+    givenTitle: settings.title ?? null,
     standing: sessionStanding(session),
     session,
     summary: formatStatus(session, 'en'),
@@ -170,40 +173,23 @@ async function readChildren(
 }
 
 /** A session as JSON for programs. */
-export function detailsAsJson({
-  name,
-  title,
-  standing,
-  session,
-  planProblem,
-  settingsProblem,
-  workspaceProblem,
-  logCuts,
-  unserved,
-  folderProblems,
-  inbox,
-  waiting,
-  ignored,
-  rejected,
-  isBrowserOpen,
-  asked,
-  children,
-  waits,
-}: SessionDetails): object {
+export function detailsAsJson(shown: SessionDetails): object {
+  const { session, name, title, standing, unserved, inbox, waiting, ignored, rejected, waits } = shown;
   const { plan, runEnd, run, unanswered, shelvedPlans, question } = session;
   return {
     name,
     label: readableName(name),
     title,
+    given_title: shown.givenTitle,
     standing,
     changed: session.at || null,
     plan,
-    plan_problem: planProblem,
-    settings_problem: settingsProblem,
-    workspace_problem: workspaceProblem,
-    log_cuts: logCuts,
+    plan_problem: shown.planProblem,
+    settings_problem: shown.settingsProblem,
+    workspace_problem: shown.workspaceProblem,
+    log_cuts: shown.logCuts,
     unserved,
-    folder_problems: folderProblems,
+    folder_problems: shown.folderProblems,
     shelved_plans: Object.keys(shelvedPlans),
     run: run && {
       message: run.message,
@@ -222,20 +208,20 @@ export function detailsAsJson({
       spent: runEnd.spent,
     },
     question: question && { text: question.text, choices: question.choices },
-    browser: { open: isBrowserOpen, taken: session.browserHold },
+    browser: { open: shown.isBrowserOpen, taken: session.browserHold },
     work: {
       last: session.work.last,
       restored_for: session.work.restored?.message ?? null,
       steps: session.stepCheckpoints,
     },
-    approval: asked,
+    approval: shown.asked,
     waits,
     unanswered,
     inbox,
     waiting,
     ignored,
     rejected,
-    children: children.map((one) => ({
+    children: shown.children.map((one) => ({
       step: one.step,
       child: one.child,
       standing: one.standing,

@@ -1,12 +1,11 @@
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
-import { escapeInvisible } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import { countCompletedSteps } from '../../core/plan/step-graph.ts';
 import { runWait, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
-import { type SessionWait, type Surroundings, waitingFor } from '../../core/session/waiting-for.ts';
+import { ownCalls, type SessionWait, type Surroundings, waitingFor } from '../../core/session/waiting-for.ts';
 import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { SessionStanding, UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
@@ -162,10 +161,6 @@ const unreadable = (name: string, why: string): SessionWait => ({
   ...{ what: 'session', needs: 'repair', why, until: null, say: [], commands: [['show', readableName(name)]] },
 });
 
-/** The call of this session that can be answered now: not before its run has stopped. */
-const ownCalls = ({ name, run, approvals: { open } }: Session): Surroundings['calls'] =>
-  open && !run ? [{ session: name, id: open.id, tool: open.name, display: escapeInvisible(open.display) }] : [];
-
 const NOTHING = { plan: null, asks: null, waits_for: null, waits_until: null, changed: null };
 const UNREADABLE = { ...NOTHING, settings: null, plan_problem: null, unserved: null };
 
@@ -271,6 +266,7 @@ async function checkSettingsFile(
   }
 }
 
+export { ownWait, type SessionWait } from '../../core/session/waiting-for.ts';
 export { describeLock } from '../../store/workspace/owner-file.ts';
 
 /** The status of the running daemon; undefined if none is running, or if it has not written one yet. */

@@ -1,6 +1,7 @@
-import { createHash, randomInt } from 'node:crypto';
+import { randomInt } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { sha256 } from '../../base/sha256.ts';
 import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import {
   ChannelConversation,
@@ -13,10 +14,9 @@ import {
   PairingCodes,
 } from '../../protocol/settings/channels.ts';
 import { ensureFolderDurably } from '../../store/fs/durable-write.ts';
-import { listNames, readTextFile } from '../../store/fs/file-reads.ts';
+import { listNames, readJsonFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
-import { parseJson } from '../../store/settings/schema-errors.ts';
 import { currentProcess, isProcessAlive, openLockFile, tryLockFile } from '../../store/workspace/owner-file.ts';
 
 /** Without letters and digits that look alike. */
@@ -64,17 +64,17 @@ export function openChannelFiles(paths: WorkspacePaths, name: string): ChannelFi
     ensureFolderDurably(into);
     await replaceFile(join(into, file), `${JSON.stringify(content, null, 1)}\n`, { durable });
   };
-  const people = () => readJson(ChannelPeople, at('people.json'))?.people ?? [];
+  const people = () => readJsonFile(at('people.json'), ChannelPeople)?.people ?? [];
   const savePeople = (all: ChannelPerson[]) => save(folder, 'people.json', { version: 1, people: all });
   const codes = (now: Date) => {
     const paired = new Set(people().map(({ id }) => id));
-    const all = readJson(PairingCodes, at('codes.json'))?.codes ?? [];
+    const all = readJsonFile(at('codes.json'), PairingCodes)?.codes ?? [];
     return all.filter(({ id, until }) => Date.parse(until) > now.getTime() && !paired.has(id));
   };
   return {
-    state: () => readJson(ChannelState, at('state.json')),
+    state: () => readJsonFile(at('state.json'), ChannelState),
     writeState: (state) => save(folder, 'state.json', state, false),
-    readMark: () => readJson(ChannelMark, at('mark.json'))?.mark,
+    readMark: () => readJsonFile(at('mark.json'), ChannelMark)?.mark,
     writeMark: (mark) => save(folder, 'mark.json', { version: 1, mark }),
     people,
     async pair(code, { name: wanted, role }, now) {
@@ -114,10 +114,10 @@ export function openChannelFiles(paths: WorkspacePaths, name: string): ChannelFi
     },
     conversations: () =>
       listNames(at('conversations')).flatMap(
-        (file) => (file.endsWith('.json') && readJson(ChannelConversation, at('conversations', file))) || [],
+        (file) => (file.endsWith('.json') && readJsonFile(at('conversations', file), ChannelConversation)) || [],
       ),
     writeConversation: (one) => save(at('conversations'), `${fileNameOf(one.session)}.json`, one),
-    readRecord: (key) => readJson(ChannelMark.shape.mark, at('records', `${fileNameOf(key)}.json`)),
+    readRecord: (key) => readJsonFile(at('records', `${fileNameOf(key)}.json`), ChannelMark.shape.mark),
     writeRecord: (key, content) => save(at('records'), `${fileNameOf(key)}.json`, content),
     async bury(letter, now) {
       const file = `${now.toISOString().replace(/\D/g, '')}-${fileNameOf(letter.id)}.json`;
@@ -138,20 +138,15 @@ function lockChannel(paths: WorkspacePaths, name: string, folder: string): () =>
   const fd = openLockFile({ ...paths, lock: join(folder, 'lock') });
   if (tryLockFile(fd).is !== 'held') return () => fs.closeSync(fd);
   fs.closeSync(fd);
-  const pid = readJson(ChannelState, join(folder, 'state.json'))?.pid;
+  const pid = readJsonFile(join(folder, 'state.json'), ChannelState)?.pid;
   throw new UserError(`The channel ${name} is run by another process already${pid ? `: ${pid}` : ''}.`);
 }
 
 /** Two texts never share a name: one that is long, or has other signs, ends in a hash. */
 function fileNameOf(text: string): string {
   const plain = text.replace(/[^\p{L}\p{N}._=~-]/gu, '_');
-  const hash = () => createHash('sha256').update(text).digest('hex').slice(0, 16);
+  const hash = () => sha256(text).slice(0, 16);
   return plain === text && text.length <= 80 ? text : `${plain.slice(0, 60)}-${hash()}`;
-}
-
-function readJson<T>(schema: { safeParse(value: unknown): { data?: T | undefined } }, path: string): T | undefined {
-  const parsed = parseJson(readTextFile(path) ?? '');
-  return parsed.ok ? schema.safeParse(parsed.value).data : undefined;
 }
 
 /** The state of a channel that begins to run in this process. */

@@ -1,10 +1,9 @@
 import { lstatSync, readFileSync } from 'node:fs';
 import { truncate } from '../../base/strings.ts';
 import { RejectionReason } from '../../protocol/session/message.ts';
-import { listNames, readTextFile, statIfExists } from '../../store/fs/file-reads.ts';
+import { listNames, readJsonFile, statIfExists } from '../../store/fs/file-reads.ts';
 import { parseMessage } from '../../store/inbox/dropped-file.ts';
 import { isIgnoredName, type SessionPaths } from '../../store/layout/layout.ts';
-import { parseJson } from '../../store/settings/schema-errors.ts';
 import { folderProblem } from './session-folders.ts';
 
 /** `file`: its name in `rejected/`. */
@@ -52,8 +51,7 @@ export function readRejectedFiles(folder: string): { total: number; newest: Reje
     .sort((one, other) => (changed.get(other) ?? 0) - (changed.get(one) ?? 0))
     .slice(0, MAX_REJECTED_SHOWN)
     .flatMap((file): RejectedFile[] => {
-      const json = parseJson(readTextFile(`${folder}/${file}${REASON_ENDING}`) ?? '');
-      const { data } = RejectionReason.safeParse(json.ok ? json.value : undefined);
+      const data = readJsonFile(`${folder}/${file}${REASON_ENDING}`, RejectionReason);
       return data ? [{ ...data, file }] : [];
     })
     // Files that arrived within a few milliseconds may have the same timestamp.

@@ -1,13 +1,13 @@
-import { createHash, generateKeyPairSync } from 'node:crypto';
+import { generateKeyPairSync } from 'node:crypto';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { sha256 } from '../../base/sha256.ts';
 import { UserError } from '../../base/user-error.ts';
 import { NoticeFile, PushFile, PushKeyFile, type PushSubscription } from '../../protocol/session/notice-file.ts';
 import { ensureFolderDurably } from '../../store/fs/durable-write.ts';
-import { listNames, readTextFile } from '../../store/fs/file-reads.ts';
+import { listNames, readJsonFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
-import { parseJson } from '../../store/settings/schema-errors.ts';
 
 const KEYS = 'keys.json';
 /** For so long it is said that a browser takes nothing any more, in ms. */
@@ -30,8 +30,7 @@ export type PushFiles = {
 
 /** Nothing is created before something is written. */
 export function openPushFiles({ push: folder }: WorkspacePaths): PushFiles {
-  const pathOf = (endpoint: string) =>
-    join(folder, `${createHash('sha256').update(endpoint).digest('hex').slice(0, 24)}.json`);
+  const pathOf = (endpoint: string) => join(folder, `${sha256(endpoint).slice(0, 24)}.json`);
   const save = async (path: string, content: object): Promise<void> => {
     ensureFolderDurably(folder);
     await replaceFile(path, `${JSON.stringify(content, null, 1)}\n`, { durable: true });
@@ -39,10 +38,10 @@ export function openPushFiles({ push: folder }: WorkspacePaths): PushFiles {
   const all = () =>
     listNames(folder)
       .filter((name) => name.endsWith('.json') && name !== KEYS)
-      .flatMap((name) => readJson(PushFile, join(folder, name)) ?? []);
+      .flatMap((name) => readJsonFile(join(folder, name), PushFile) ?? []);
   return {
     async keys() {
-      const known = readJson(PushKeyFile, join(folder, KEYS));
+      const known = readJsonFile(join(folder, KEYS), PushKeyFile);
       if (known) return known;
       const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
       const jwk = privateKey.export({ format: 'jwk' });
@@ -65,7 +64,7 @@ export function openPushFiles({ push: folder }: WorkspacePaths): PushFiles {
     },
     remove: (endpoint) => fs.rmSync(pathOf(endpoint), { force: true }),
     async retire(endpoint, now) {
-      const known = readJson(PushFile, pathOf(endpoint));
+      const known = readJsonFile(pathOf(endpoint), PushFile);
       if (known) await save(pathOf(endpoint), { ...known, gone_at: now.toISOString() });
     },
     retired: (now) =>
@@ -98,9 +97,4 @@ export function noticeFaults(paths: WorkspacePaths, now: Date): Array<{ since: s
 const readNotices = (folder: string): NoticeFile[] =>
   listNames(folder)
     .sort()
-    .flatMap((name) => (name.endsWith('.json') && readJson(NoticeFile, join(folder, name))) || []);
-
-function readJson<T>(schema: { safeParse(value: unknown): { data?: T } }, path: string): T | undefined {
-  const parsed = parseJson(readTextFile(path) ?? '');
-  return parsed.ok ? schema.safeParse(parsed.value).data : undefined;
-}
+    .flatMap((name) => (name.endsWith('.json') && readJsonFile(join(folder, name), NoticeFile)) || []);

@@ -18,12 +18,9 @@ import {
   type UrgentMessage,
 } from '../messages/message-actions.ts';
 import { answerQuestionEvents, isBareContinue } from '../messages/questions.ts';
-import { replyEvent } from '../messages/replies.ts';
-import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
 import { assertLegalTransitions } from '../plan/step-moves.ts';
 import { compactionEvent } from '../prompt/context-window.ts';
-import { restingRun } from '../reducers/reduce-approval.ts';
 import type { Decision } from '../runs/decision.ts';
 import {
   checkFinished,
@@ -32,14 +29,13 @@ import {
   checkOutage,
   checkRepeatedCalls,
   endRunEvents,
-  planEndEvent,
 } from '../runs/end-run.ts';
 import { crashRunEnd, deadLetterEvents, resumeAfterSettings, settingsRunEnd } from '../runs/run-lifecycle.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { isAskUserCall, isPlanCall, isSpawnCall } from '../session/internal-calls.ts';
 import type { StepClaim, TurnCall } from '../session/run-state.ts';
 import type { Message } from '../session/session-messages.ts';
-import { activePlan, runWait, sessionLanguage } from '../session/session-queries.ts';
+import { activePlan, runWait } from '../session/session-queries.ts';
 import { CRASH_LIMIT, type RunEndReason, type Session } from '../session/session-state.ts';
 import {
   approvalTimeout,
@@ -50,13 +46,8 @@ import {
 } from './approval-decisions.ts';
 import { dueCheckpoint, restoreDecision } from './checkpoint-decisions.ts';
 import { decideChildCallAnswer } from './child-call-answers.ts';
-import {
-  askUserEvents,
-  browserLostEvents,
-  doubtQuestion,
-  outdatedBrowserCallEvents,
-  waitsForBrowser,
-} from './human-in-the-loop.ts';
+import { joinedReply, owedReplyEvents, planEndEvent, withRunClosed } from './close-run.ts';
+import { askUserEvents, browserLostEvents, outdatedBrowserCallEvents, waitsForBrowser } from './human-in-the-loop.ts';
 import { judgeAnswer } from './judge-answer.ts';
 import { planCallEvents } from './plan-tool-calls.ts';
 import { respondToMessage } from './respond.ts';
@@ -68,7 +59,7 @@ import { askBeforeShelving, chooseStepEvents, openClaim, planEventsOf, settleTur
  * continues.
  */
 export function decide(session: Session, rules: Rules = resolveRules()): Decision {
-  const decision = nextDecision(session, rules);
+  const decision = withRunClosed(session, nextDecision(session, rules), rules);
   if (decision.do === 'record') assertLegalTransitions(session.plan, decision.events);
   return decision;
 }
@@ -169,55 +160,6 @@ function heardDeadLetter(session: Session, rules: Rules): EventBody[] | null {
 function endHeardRun(session: Session, rules: Rules, why: RunEndReason): EventBody[] {
   const { events, after } = settleTurn(session, rules, why.whyInterrupted);
   return after.run ? [...events, ...endRunEvents(after, rules, why)] : events;
-}
-
-/** The end of a run owes its message a reply; a model call owes one to each message that joined it. */
-function owedReplyEvents(session: Session, rules: Rules): EventBody[] {
-  const language = sessionLanguage(session, rules);
-  const { runEnd } = session;
-  const message = runEnd && mapGet(session.messages, runEnd.message);
-  if (runEnd && message && !message.isReplied && !isWaitingSilently(session)) {
-    const usage = runEnd.spent;
-    // Its words are in doubt: the run beside the plan has ended, and the plan waits for what they mean.
-    const isAsked = session.doubt?.id === message.id && runEnd.reason === RUN_END.unclear;
-    return [
-      replyEvent(
-        session,
-        message.id,
-        {
-          status: isAsked ? 'waiting' : runEnd.status,
-          ...(isAsked && { question: doubtQuestion(runEnd.text, language) }),
-          text: runEnd.text,
-          reason: runEnd.reason,
-          usage,
-          ...(runEnd.wasBeside && { plan: null }),
-          ...(session.question && { question: session.question }),
-          attachments: [...(runEnd.files ?? [])],
-          ...(session.approvals.open && { approval: session.approvals.open.id }),
-          ...(sessionDepth(session.name) > 0 && runEnd.exitStatus !== null && { exit: runEnd.exitStatus }),
-        },
-        language,
-      ),
-    ];
-  }
-  const dealtWith = new Set([
-    ...session.queue,
-    ...session.undelivered,
-    session.run?.message,
-    restingRun(session)?.message,
-  ]);
-  const joined = session.unanswered.find((id) => !dealtWith.has(id));
-  return joined !== undefined ? [joinedReply(session, joined, rules)] : [];
-}
-
-/** A child session replies once, when it is done: until then its parent keeps waiting. */
-const isWaitingSilently = ({ name, approvals }: Session): boolean => approvals.open !== null && sessionDepth(name) > 0;
-
-function joinedReply(session: Session, message: string, rules: Rules): EventBody {
-  const language = sessionLanguage(session, rules);
-  const { joined, notHeard } = REPLY_WORDING[language];
-  const text = currentPolicy(session).runsInParallel ? `${joined} ${notHeard}` : joined;
-  return replyEvent(session, message, { status: 'joined', text }, language);
 }
 
 const nextMessage = (session: Session): Message | undefined =>

@@ -186,36 +186,3 @@ export function answerForPeople({ text, isTruncated }: Pick<Turn, 'text' | 'isTr
   const said = withoutDoneMarkers(text);
   return isTruncated ? `${said}\n\n${REPLY_WORDING[language].truncated}` : said;
 }
-
-/** Longest answer that is searched for JSON. */
-const MAX_SEARCHED_CHARS = 200_000;
-
-/** The first complete JSON object in a text that may have prose or a fence around it; undefined if there is none. */
-export function firstJsonObject(text: string): unknown {
-  const within = text.slice(0, MAX_SEARCHED_CHARS);
-  for (let from = within.indexOf('{'); from >= 0; from = within.indexOf('{', from + 1)) {
-    const to = objectEnd(within, from);
-    if (to < 0) return undefined;
-    try {
-      return JSON.parse(within.slice(from, to));
-    } catch {
-      // Not this brace: prose may contain braces of its own.
-    }
-  }
-  return undefined;
-}
-
-/** Where the object that starts at `from` ends; -1 if it does not. Braces inside strings do not count. */
-function objectEnd(text: string, from: number): number {
-  let [depth, quoted] = [0, false];
-  for (let at = from; at < text.length; at++) {
-    const char = text[at];
-    if (quoted) {
-      if (char === '\\') at += 1;
-      else if (char === '"') quoted = false;
-    } else if (char === '"') quoted = true;
-    else if (char === '{') depth += 1;
-    else if (char === '}' && --depth === 0) return at + 1;
-  }
-  return -1;
-}

@@ -1,4 +1,6 @@
+import { parseJson } from '../../base/json.ts';
 import { escapeInvisible } from '../../base/strings.ts';
+import { firstIssue } from '../../base/user-error.ts';
 import { ApprovalFile } from '../../protocol/settings/permissions.ts';
 import { classifyIntent } from '../intent/intent.ts';
 import type { PendingApproval } from '../session/run-state.ts';
@@ -15,10 +17,7 @@ export function parseApprovalFile(
   const value = parseJson(text.replace(/^\uFEFF/, ''));
   if (value === undefined) return { fault: 'it does not parse as JSON' };
   const file = ApprovalFile.pick({ id: true, decision: true, always: true, call: true, hash: true }).safeParse(value);
-  if (!file.success) {
-    const issue = file.error.issues[0];
-    return { fault: `at ${issue?.path.join('.') || 'the top'}: ${issue?.message}` };
-  }
+  if (!file.success) return { fault: `at ${firstIssue(file.error, 'the top')}` };
   const { call, decision, always } = file.data;
   const same = file.data.id === id && file.data.hash === hash && call.tool === name && call.args === args;
   if (!same && decision !== 'deny')
@@ -26,14 +25,6 @@ export function parseApprovalFile(
       fault: 'it is about another call than the one that waits. To have another call, deny this one and say so',
     };
   return { decision, always };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** The file of a call that waits, or that was decided. */

@@ -55,7 +55,8 @@ export const ENGLISH_REPLIES = {
     `Paused: the model was unreachable for ${minutes} minutes (limits.outage_minutes). Last error: ${why}`,
   failed: (why: string) => `The model gave no answer: ${why}`,
   again: 'Say "continue" to try again.',
-  onceRepaired: 'Once that is repaired, say "continue".',
+  helps: (commands: readonly string[]) => `What helps: ${commands.join(', or ')}.`,
+  onceRepaired: (helps: string) => `${helps} Then say "continue".`,
   whenSupplied: 'To go on: send what is missing, or say "continue" once the obstacle is gone. To end it: /cancel',
   yourAnswer: (step: string | null) =>
     `To go on: send your answer, or say "continue".${step === null ? '' : ` If the step is done: /plan done ${step}`}`,

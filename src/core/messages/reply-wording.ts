@@ -52,7 +52,8 @@ const CHINESE_REPLIES: ReplyWording = {
   outage: (minutes, why) => `已暂停：模型连续 ${minutes} 分钟无法连接（limits.outage_minutes）。最后的错误：${why}`,
   failed: (why) => `模型没有回答：${why}`,
   again: '回复“继续”（continue）可以重试。',
-  onceRepaired: '修好之后，回复“继续”（continue）。',
+  helps: (commands) => `可以这样做：${commands.join('，或 ')}。`,
+  onceRepaired: (helps) => `${helps}修好之后，回复“继续”（continue）。`,
   whenSupplied: '要继续：请发来所缺的内容，或在障碍消除后回复“继续”。要结束：/cancel',
   yourAnswer: (step) => `要继续：请回答，或回复“继续”。${step === null ? '' : `如果这一步已完成：/plan done ${step}`}`,
   repeats: (call, times, output) =>

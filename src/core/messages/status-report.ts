@@ -1,5 +1,5 @@
 import { mapGet } from '../../base/collections.ts';
-import { firstFew, truncate } from '../../base/strings.ts';
+import { firstFew, oneLine, truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { isByHand } from '../../protocol/session/plan.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
@@ -11,8 +11,10 @@ import { describeBrokenNeeds, skipCauseOf } from '../plan/step-readiness.ts';
 import type { StepCheckpoints } from '../session/run-state.ts';
 import { sessionStanding } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
+import { ownWait, remediesOf } from '../session/waiting-for.ts';
 import { formatQuestion } from './questions.ts';
 import { REPLY_WORDING } from './reply-wording.ts';
+import type { ReplyWording } from './reply-wording-english.ts';
 
 /** One mark for each status of a step. */
 export const STATUS_MARKS: Readonly<Record<Step['status'], string>> = {
@@ -139,10 +141,6 @@ function shortFirstLine(text: string): string {
   return truncate(line, 300) + (rest.length > 0 ? ' …' : '');
 }
 
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, ' ').trim();
-}
-
 /** The text of `/status`: what is running or why the run stopped, what was spent, and the status of the plan. */
 export function formatStatus(session: Session, language: Language): string {
   const words = REPLY_WORDING[language];
@@ -151,7 +149,28 @@ export function formatStatus(session: Session, language: Language): string {
     ...(session.run ? runningLines(session, language) : restingLines(session, language)),
     ...(hold ? [words.browser.heldBy(hold.from, hold.since)] : []),
     session.plan ? `\n${formatPlanSummary(session.plan, language)}` : words.noPlan,
+    ...waysOn(session, words),
   ].join('\n');
+}
+
+/** What resumes a run that was paused or failed, and what comes before it, in its reply and after it. */
+export function resumingWords(status: 'paused' | 'failed', reason: string, words: ReplyWording): string[] {
+  if (reason === RUN_END.ceiling) return [];
+  const commands = asCommands(remediesOf(reason));
+  if (commands.length > 0) return [words.onceRepaired(words.helps(commands))];
+  return [status === 'paused' ? words.goOn : words.again];
+}
+
+const asCommands = (commands: readonly string[][]): string[] => commands.map((one) => `agentctl ${one.join(' ')}`);
+
+/** What a person can say or do now; the text of a run that waits says it itself. */
+function waysOn(session: Session, words: ReplyWording): string[] {
+  const wait = ownWait(session);
+  const standing = sessionStanding(session);
+  if (wait?.needs === 'time') return [`\n${words.helps(asCommands(wait.commands))}`];
+  if (!wait || (standing !== 'paused' && standing !== 'failed')) return [];
+  const why = wait.why === wait.what ? [] : [wait.why];
+  return [`\n${[...why, ...resumingWords(standing, wait.what, words)].join('\n')}`];
 }
 
 function runningLines(session: Session, language: Language): string[] {
@@ -181,12 +200,12 @@ function restingLines(session: Session, language: Language): string[] {
     words.idle,
     ...(runEnd && !isOver ? [words.lastRun(runEnd.status, runEnd.reason)] : []),
     ...(plan && !isOfRun ? [words.planIs(plan.status, plan.reason ?? '')] : []),
-    ...(standing === 'waiting' ? waitingFor(session) : []),
+    ...(standing === 'waiting' ? waitingText(session) : []),
   ];
 }
 
 /** What a session waits for and what answers it, as its reply said. */
-function waitingFor({ question, runEnd, doubt }: Session): string[] {
+function waitingText({ question, runEnd, doubt }: Session): string[] {
   if (question) return [`\n${formatQuestion(question.text, question.choices)}`];
   // What is wrong with settings is said where it is checked again.
   const isSaid = runEnd?.status === 'waiting' && runEnd.reason !== RUN_END.settings && doubt === null;

@@ -66,6 +66,10 @@ const DAG_FIRST_PLAN: FirstPlanRules = { ...DEFAULT_FIRST_PLAN, fallback: (langu
  */
 export const dag: ModePolicy = {
   ...linear,
+  about: {
+    use: 'parallel parts, branches, steps to undo after a failure',
+    workers: 'child sessions, all that are ready at once',
+  },
   startsWithWork: false,
   runsInParallel: true,
   declaredSteps: () => [],

@@ -69,6 +69,7 @@ const MIN_BATCH_CHARS = 2500;
  */
 export const mapReduce: ModePolicy = {
   ...linear,
+  about: { use: 'the same work on many parts', workers: 'child sessions for the parts, the session for the rest' },
   startsWithWork: false,
   requiresToolUse: true,
   runsInParallel: true,

@@ -1,6 +1,6 @@
+import { firstJsonObject } from '../../base/json.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { Mode } from '../../protocol/settings/run-options.ts';
-import { firstJsonObject } from '../detect/answer-reading.ts';
 import { parseModeCommand, textWithoutCommand } from '../messages/commands.ts';
 import type { Message } from '../session/session-messages.ts';
 import { activePlan } from '../session/session-queries.ts';
@@ -27,6 +27,7 @@ const MODE_OF_WORK = {
  */
 export const auto: ModePolicy = {
   ...linear,
+  about: { use: 'letting agentd choose', workers: 'as the mode it chooses' },
   startsWithWork: false,
   declaredSteps: () => [],
   nextAction({ run }) {

@@ -10,6 +10,8 @@ import type { Session } from '../session/session-state.ts';
 
 /** A planning mode: pure functions that say where the steps come from, what is worked on next, and by whom. */
 export type ModePolicy = {
+  /** For the table in docs/modes.md: what tasks it is for, and who works on the steps. */
+  readonly about: { use: string; workers: string };
   /** The plan starts with the first call or declared step of the work itself; otherwise `nextAction` starts it. */
   readonly startsWithWork: boolean;
   /** A step counts as done only if a tool was used in it. */
@@ -51,6 +53,7 @@ export type ModePolicy = {
  * model only for the work itself.
  */
 export const linear: ModePolicy = {
+  about: { use: 'most tasks; the default', workers: 'the session, one after the other' },
   startsWithWork: true,
   requiresToolUse: false,
   runsInParallel: false,

@@ -17,6 +17,10 @@ import { linear } from './mode-policy.ts';
  */
 export const planAct: ModePolicy = {
   ...linear,
+  about: {
+    use: 'a task whose steps can be named beforehand',
+    workers: 'the session; steps with an agent, [child sessions](child-sessions.md)',
+  },
   startsWithWork: false,
   requiresToolUse: true,
   maxAttempts: 3,

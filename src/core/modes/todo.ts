@@ -58,6 +58,7 @@ const MERGE_HINT_SHARE = 0.8;
  */
 export const todo: ModePolicy = {
   ...linear,
+  about: { use: 'a task whose steps are discovered during the work', workers: 'as above' },
   startsWithWork: false,
   maxAttempts: 3,
   maxOpenSteps: MAX_OPEN_ITEMS,

@@ -1,5 +1,5 @@
 import { propertyOf } from '../../base/collections.ts';
-import { findJsonSyntaxError, positionAt, positionOfJsonPath } from '../../base/json-position.ts';
+import { findJsonSyntaxError, positionAt, positionOfJsonPath } from '../../base/json.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/plan-edit.ts';
 import { readForeignPlan } from './foreign-plan.ts';

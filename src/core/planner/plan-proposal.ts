@@ -1,7 +1,7 @@
+import { firstJsonObject } from '../../base/json.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import { PlanProposal, type ProposedStep } from '../../protocol/session/plan-edit.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
-import { firstJsonObject } from '../detect/answer-reading.ts';
 import { findAgentName } from '../plan/plan-steps.ts';
 import { dependencyNodes, findCycle, stepReferences } from '../plan/step-graph.ts';
 

@@ -1,8 +1,8 @@
+import { firstJsonObject } from '../../base/json.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { type PlanChange, PlanRevision } from '../../protocol/session/plan-edit.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import { firstJsonObject } from '../detect/answer-reading.ts';
 import { isSameJson } from '../plan/edited-plan.ts';
 import { applyPlanChanges } from '../plan/plan-changes.ts';
 import { findAgentName } from '../plan/plan-steps.ts';

@@ -1,4 +1,4 @@
-import { truncate } from '../../base/strings.ts';
+import { oneLine, truncate } from '../../base/strings.ts';
 import { isDaemonBlock, parseUserMessage } from '../../protocol/session/prompt-tags.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { countCompletedSteps } from '../plan/step-graph.ts';
@@ -124,5 +124,3 @@ function standingFacts(session: Session): string[] {
   );
   return [...notes, ...limits, ...plans.slice(-5)];
 }
-
-const oneLine = (text: string): string => text.replace(/\s+/g, ' ').trim();

@@ -1,5 +1,5 @@
 import { getOwn, listItems, mapGet } from '../../base/collections.ts';
-import { truncate } from '../../base/strings.ts';
+import { oneLine, truncate } from '../../base/strings.ts';
 import type { PlannerQuery } from '../../protocol/session/event.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
@@ -172,8 +172,6 @@ export function skillsSection(
     ...(left > 0 ? [words.more(left)] : []),
   ].join('\n');
 }
-
-const oneLine = (text: string): string => text.replace(/[\s\p{Cc}]+/gu, ' ').trim();
 
 /** Nothing in a note may look like the end of the notes. */
 function sanitizeNotes(text: string): string {

@@ -1,4 +1,5 @@
 import { getOwn } from '../../base/collections.ts';
+import { parseJson } from '../../base/json.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
@@ -212,11 +213,7 @@ function nextPage(fanOut: FanOut, { parts, group, more, left_out }: PartsPage): 
 }
 
 function parseListing(text: string): PartsPage | undefined {
-  try {
-    return PartsPage.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
+  return PartsPage.safeParse(parseJson(text)).data;
 }
 
 /** A step joins the plan: if it is a listed item, one fewer remains to be added. */

@@ -7,6 +7,8 @@ import type { TurnCall } from '../session/run-state.ts';
 export type Decision =
   /** log these events and decide again */
   | { do: 'record'; events: EventBody[] }
+  /** find out which of these files exist, and decide again: the end of a run attaches them to its reply */
+  | { do: 'look'; files: string[] }
   /** put the committed reply to this message into the outbox */
   | { do: 'publish'; message: string }
   /**

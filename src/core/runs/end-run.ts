@@ -2,14 +2,20 @@ import { mapGet } from '../../base/collections.ts';
 import { firstFew, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
-import { EXTEND_FACTOR, type Rules } from '../../protocol/settings/effective-settings.ts';
+import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerForPeople, textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
 import { grantedLimits } from '../messages/message-meaning.ts';
 import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import type { ReplyWording } from '../messages/reply-wording-english.ts';
-import { formatPlanSummary, MAX_NAMED_CHARS, planNotes, stepsBlockedByPerson } from '../messages/status-report.ts';
+import {
+  formatPlanSummary,
+  MAX_NAMED_CHARS,
+  planNotes,
+  resumingWords,
+  stepsBlockedByPerson,
+} from '../messages/status-report.ts';
 import { openSteps, runningStep, unreachedStepIds } from '../plan/plan-steps.ts';
 import { explainNothingReady } from '../plan/step-readiness.ts';
 import { sessionDepth } from '../session/child-session.ts';
@@ -17,9 +23,11 @@ import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../ses
 import type { Run, Turn, TurnCall } from '../session/run-state.ts';
 import { activePlan, endsBackgroundJobs, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
-import { needsRepair } from '../session/waiting-for.ts';
 
 const MINUTE_MS = 60_000;
+
+/** How many times its limit a run may go where limits are extended. */
+export const EXTEND_FACTOR = 5;
 
 /** Ends a run: open calls are closed, and its plan ends with it if the end is final. */
 export function endRunEvents(session: Session, rules: Rules, why: RunEndReason): EventBody[] {
@@ -142,9 +150,7 @@ function runEndText(session: Session, rules: Rules, run: Run, why: RunEndReason)
 
 /** What a person can say or do next; none where the text of the end says it. */
 function waysOn(session: Session, { status, reason, question }: RunEndReason, words: ReplyWording): string[] {
-  if (status === 'paused') return [words.goOn];
-  if (status === 'failed')
-    return reason === RUN_END.ceiling ? [] : [needsRepair(reason) ? words.onceRepaired : words.again];
+  if (status === 'paused' || status === 'failed') return resumingWords(status, reason, words);
   // A parent reads the replies of its children, and asks for them.
   if (status !== 'waiting' || question || sessionDepth(session.name) > 0) return [];
   if (reason === RUN_END.blocked) return [words.whenSupplied];
@@ -270,24 +276,6 @@ function textWithRefusal(session: Session, rules: Rules): string {
   const { veto, evidence } = turn.refusedClaim;
   // For a claim without any work, the evidence is the text above.
   return `${said}\n\n${words.refused(step.description, veto === 'no_work' ? words.noWork : evidence)}`;
-}
-
-/** The end of a plan when its run is done, computed from its steps alone. */
-export function planEndEvent(session: Session): EventBody | null {
-  const { plan, runEnd, run } = session;
-  if (run || !plan || plan.status !== 'running' || !runEnd) return null;
-  // A power cut came between the end of the run and the end of the plan.
-  if ((runEnd.status === 'failed' || runEnd.status === 'cancelled') && runEnd.plan === plan.id)
-    return { type: 'plan.ended', plan: plan.id, status: runEnd.status, reason: runEnd.reason };
-  if (runEnd.status !== 'done') return null;
-  const failed = unreachedStepIds(plan, session.replacedSteps);
-  if (failed.length > 0)
-    return { type: 'plan.ended', plan: plan.id, status: 'failed', reason: `not reached: ${failed.join(', ')}` };
-  if (plan.steps.length === 0)
-    return { type: 'plan.ended', plan: plan.id, status: 'completed', reason: RUN_END.answered };
-  // A person did without all of its steps.
-  const status = plan.steps.some((step) => step.status === 'completed') ? 'completed' : 'cancelled';
-  return { type: 'plan.ended', plan: plan.id, status, reason: 'all steps are closed' };
 }
 
 /** Whether a limit is extended instead of pausing the run. Only the parent may extend the budget of a child. */

@@ -137,7 +137,7 @@ function personCheckEvents(session: Session, message: Message): EventBody[] {
   ];
 }
 
-const DAEMON_LOST = 'the daemon ended while it ran';
+const DAEMON_LOST = 'the daemon ended while it ran, or this session was moved or copied';
 /**
  * What becomes a dead letter after too many crashes: the run, else the message that is owed a reply or is next. The
  * session and the daemon continue with the others; "continue" tries the run again.

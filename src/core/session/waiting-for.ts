@@ -1,6 +1,5 @@
 import { getOwn } from '../../base/collections.ts';
-import { truncate } from '../../base/strings.ts';
-import { ModelFailureKind } from '../../protocol/session/log-entry.ts';
+import { escapeInvisible, truncate } from '../../base/strings.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { runWait, sessionStanding } from './session-queries.ts';
@@ -92,21 +91,28 @@ const OTHER_MODEL = ['restart', '--base-url', 'http://127.0.0.1:11434/v1', '--mo
 /** Against a model that does not answer: find out why, then start the daemon with another one. */
 const MODEL_REMEDY = [['doctor', '--ask'], OTHER_MODEL];
 
-/** How to repair what made a model's call fail for good; none for what is no fault of the model's settings. */
+/** How to repair what made a run end over its model; none where "continue" alone may help. */
 const REMEDIES: Readonly<Record<string, string[][]>> = {
   unconfigured: [OTHER_MODEL],
   // The daemon reads keys where it is started.
   rejected: [['doctor', '--ask'], ['restart']],
   unreachable: MODEL_REMEDY,
+  [RUN_END.outage]: MODEL_REMEDY,
 };
 
-/** Whether a run failed over its model in a way that "continue" alone does not help. */
-export const needsRepair = (reason: string | undefined): boolean => remedyOf(reason).length > 0;
+/** The commands that come before "continue" after a run that ended for this reason. */
+export const remediesOf = (reason: string | undefined): string[][] => getOwn(REMEDIES, reason ?? '') ?? [];
 
-function remedyOf(reason: string | undefined): string[][] {
-  const kind = ModelFailureKind.safeParse(reason).data;
-  return (kind && getOwn(REMEDIES, kind)) ?? [];
-}
+/** What a session waits for as far as its own state shows it, while all is well around it. */
+export const ownWait = (session: Session): SessionWait | null =>
+  waitingFor(session, {
+    ...{ isServed: true, unserved: null, disk: null, settings: null, workspaceSettings: null, inbox: 0 },
+    calls: ownCalls(session),
+  });
+
+/** The call of this session that can be answered now: not before its run has stopped. */
+export const ownCalls = ({ name, run, approvals: { open } }: Session): Surroundings['calls'] =>
+  open && !run ? [{ session: name, id: open.id, tool: open.name, display: escapeInvisible(open.display) }] : [];
 
 function waitAtRest(session: Session, name: string): SessionWait | null {
   const { runEnd, plan, question, doubt } = session;
@@ -138,9 +144,9 @@ function waitAtRest(session: Session, name: string): SessionWait | null {
         ],
       );
     case 'paused':
-      return person(reason, text, ['continue'], reason === RUN_END.outage ? [...MODEL_REMEDY, goOn] : [goOn]);
+      return person(reason, text, ['continue'], [...remediesOf(reason), goOn]);
     case 'failed':
-      return { ...person(reason, text, ['continue'], [...remedyOf(reason), goOn]), needs: 'repair' };
+      return { ...person(reason, text, ['continue'], [...remediesOf(reason), goOn]), needs: 'repair' };
     default:
       return null;
   }

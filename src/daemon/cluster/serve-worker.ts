@@ -64,7 +64,7 @@ export async function serveWorker(
     runGuarded: guard.runGuarded,
     runInSession: crashHandler.runInSession,
   });
-  options.hands?.({
+  options.hooks?.({
     wake: sessions.wake,
     quarantineReason: sessions.quarantineReason,
     // Every open session is checked anyway.

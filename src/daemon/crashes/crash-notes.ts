@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { errorText } from '../../base/user-error.ts';
 import { CrashNote, CrashRecord } from '../../protocol/workspace/daemon-files.ts';
+import { readJsonFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/index.ts';
 import type { PreviousEnd } from '../host/ownership.ts';
 
@@ -165,7 +166,7 @@ export function assessBlame(before: CrashRecord, ended: PreviousEnd, note: Crash
 
 /** An unreadable file counts as none: nobody is blamed. */
 export function readCrashes(path: string): CrashRecord {
-  return CrashRecord.safeParse(readJsonOrUndefined(path)).data ?? NO_CRASHES;
+  return readJsonFile(path, CrashRecord) ?? NO_CRASHES;
 }
 
 /** Writes the crashes to the file at `path`, atomically. */
@@ -174,14 +175,6 @@ export const writeCrashes = (path: string, crashes: CrashRecord): Promise<void> 
 
 /** The note about that owner's end; undefined if it left none. */
 export function readCrashNote(path: string, ownerSince: string | undefined): CrashNote | undefined {
-  const note = CrashNote.safeParse(readJsonOrUndefined(path)).data;
+  const note = readJsonFile(path, CrashNote);
   return note && note.owner_since === ownerSince ? note : undefined;
-}
-
-function readJsonOrUndefined(path: string): unknown {
-  try {
-    return JSON.parse(fs.readFileSync(path, 'utf8'));
-  } catch {
-    return undefined;
-  }
 }

@@ -1,5 +1,4 @@
 import type { Clock, OwnerCheck } from '../../engine/ports/session-ports.ts';
-import type { SessionStore } from '../../engine/ports/store-ports.ts';
 import type { PreviousEnd } from './ownership.ts';
 
 /** The right to work on one session. It is lost once `check` throws: nothing may be done or written any more. */
@@ -11,30 +10,6 @@ export type SessionLease = OwnerCheck & {
   /** If several processes write to the session's log: who this one is. Its segments are then its own. */
   readonly segmentsOf?: string;
 };
-
-/**
- * A line that readers would void must be neither written nor acted upon: files would be moved and replies sent. The
- * next owner claims the session before it reads the log. So if there is no claim once a line is on disk, it reads it.
- */
-export function withFencingToken(store: SessionStore, { check }: OwnerCheck): SessionStore {
-  const checked =
-    <Given extends unknown[], Result>(act: (...given: Given) => Promise<Result>) =>
-    async (...given: Given): Promise<Result> => {
-      check();
-      return act(...given);
-    };
-  const { eventLog, snapshots, plan } = store;
-  const sync = async (): Promise<void> => {
-    await eventLog.sync();
-    check();
-  };
-  return {
-    ...store,
-    eventLog: { ...eventLog, append: checked(eventLog.append), sync },
-    snapshots: { ...snapshots, save: checked(snapshots.save) },
-    plan: { ...plan, write: checked(plan.write), archive: checked(plan.archive) },
-  };
-}
 
 /**
  * Runs a session in this process under that lease; one that already runs here is woken. Resolves when the session is

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { sha256 } from '../../base/sha256.ts';
 import { errorText } from '../../base/user-error.ts';
 import type { Clock } from '../../engine/ports/session-ports.ts';
 import type { NoticeBody, NoticeFile, PushSubscription } from '../../protocol/session/notice-file.ts';
@@ -22,7 +22,7 @@ export function receiversOf(
   const receivers: Receiver[] = [];
   const faults: string[] = [];
   const add = (address: string, receiver: Omit<Receiver, 'id'>): void => {
-    receivers.push({ id: createHash('sha256').update(address).digest('hex').slice(0, 16), ...receiver });
+    receivers.push({ id: sha256(address).slice(0, 16), ...receiver });
   };
   for (const target of targets) {
     const { webhook, url_env: name = '', secret_env, email } = target;

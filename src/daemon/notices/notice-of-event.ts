@@ -1,8 +1,9 @@
-import { createHash } from 'node:crypto';
+import { sha256 } from '../../base/sha256.ts';
 import { escapeInvisible, truncate } from '../../base/strings.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import type { NoticeBody } from '../../protocol/session/notice-file.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
+import type { Language } from '../../protocol/settings/effective-settings.ts';
 import type { NoticeKind } from '../../protocol/settings/notify.ts';
 import type { OwedItem } from '../../protocol/workspace/owed-file.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
@@ -17,20 +18,20 @@ const ASKED_FOR: ReadonlySet<string> = new Set<string>([RUN_END.asked, RUN_END.s
  * The notice of an event, if it is one that people are notified of. A child session reports only its calls that wait:
  * the end of its runs is its parent's matter.
  */
-export function noticeOf(session: string, isChild: boolean, event: Event): NoticeBody | undefined {
-  if (event.type === 'approval.asked') return ofApproval(session, event);
+export function noticeOf(session: string, isChild: boolean, event: Event, language: Language): NoticeBody | undefined {
+  if (event.type === 'approval.asked') return ofApproval(session, event, language);
   if (event.type !== 'run.ended' || isChild || event.reason === RUN_END.approval) return undefined;
   if (ASKED_FOR.has(event.reason) || event.status === 'cancelled') return undefined;
   const asked = event.question ? `${event.question.text}${listChoices(event.question.choices)}` : event.text;
   return { ...head(session, event, event.status), text: toText(asked) };
 }
 
-function ofApproval(session: string, event: EventOf<'approval.asked'>): NoticeBody {
+function ofApproval(session: string, event: EventOf<'approval.asked'>, language: Language): NoticeBody {
   const { id, name: tool, display, hash, expires_at } = event;
   const shown = truncate(escapeInvisible(display), MAX_CALL_CHARS);
   return {
     ...head(session, event, 'waiting'),
-    text: toText(`Allow this call? ${shown}\n${event.why}`),
+    text: toText(`${language === 'zh' ? '允许这个调用吗？' : 'Allow this call?'} ${shown}\n${event.why}`),
     call: { id, tool, display: shown, hash, expires_at },
   };
 }
@@ -52,7 +53,9 @@ export function noticeOfOwed(item: OwedItem, now: Date): NoticeBody {
   };
 }
 
-export const owedId = ({ kind, session, why, since }: OwedItem): string => hashOf([kind, session, why, since]);
+/** A budget is another one in the next period. */
+export const owedId = ({ kind, session, why, since, until }: OwedItem): string =>
+  hashOf([kind, session, why, since, ...(kind === 'budget' ? [until] : [])]);
 
 const head = (session: string, { seq, at }: Event, kind: NoticeKind) =>
   ({ version: 1, id: hashOf([session, seq, at]), at, kind, session: readableName(session) }) as const;
@@ -62,5 +65,4 @@ const toText = (text: string): string => truncate(escapeInvisible(text), MAX_TEX
 const listChoices = (choices: readonly string[]): string =>
   choices.map((choice, place) => `\n${place + 1}. ${choice}`).join('');
 
-const hashOf = (parts: readonly unknown[]): string =>
-  createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 24);
+const hashOf = (parts: readonly unknown[]): string => sha256(JSON.stringify(parts)).slice(0, 24);

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { NoticeFile, NoticesRead } from '../../protocol/session/notice-file.ts';
 import { ensureFolderDurably } from '../../store/fs/durable-write.ts';
-import { listNames, readTextFile } from '../../store/fs/file-reads.ts';
+import { listNames, readJsonFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/fs/replace-file.ts';
 
 const READ = 'read.json';
@@ -33,12 +33,12 @@ export function openNoticeQueue(folder: string): NoticeQueue {
     await replaceFile(join(into, name), `${JSON.stringify(content, null, 1)}\n`, { durable: true });
   };
   return {
-    readMarks: () => parse(NoticesRead, readTextFile(join(folder, READ))),
+    readMarks: () => readJsonFile(join(folder, READ), NoticesRead),
     writeMarks: (marks) => save(folder, READ, marks),
     list: () =>
       listNames(folder)
         .filter((name) => name.endsWith('.json') && name !== READ)
-        .flatMap((name) => parse(NoticeFile, readTextFile(join(folder, name))) ?? [])
+        .flatMap((name) => readJsonFile(join(folder, name), NoticeFile) ?? [])
         .sort((one, other) => (one.notice.at < other.notice.at ? -1 : 1)),
     has: (id) => fs.existsSync(pathOf(id)),
     write: (file) => save(folder, `${file.notice.id}.json`, file),
@@ -49,13 +49,4 @@ export function openNoticeQueue(folder: string): NoticeQueue {
       for (const name of listNames(dead).sort().slice(0, -MAX_DEAD)) fs.rmSync(join(dead, name), { force: true });
     },
   };
-}
-
-function parse<T>(schema: { safeParse(value: unknown): { data?: T } }, text: string | undefined): T | undefined {
-  if (text === undefined) return undefined;
-  try {
-    return schema.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
 }

@@ -1,6 +1,7 @@
 import { errorText } from '../../base/user-error.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import type { NoticeBody, NoticesRead, PushSubscription } from '../../protocol/session/notice-file.ts';
+import type { Language } from '../../protocol/settings/effective-settings.ts';
 import type { NotifyTarget } from '../../protocol/settings/notify.ts';
 import type { OwedItem } from '../../protocol/workspace/owed-file.ts';
 import { readEventLog } from '../../store/event-log/log-reader.ts';
@@ -33,7 +34,7 @@ export type NoticeOptions = {
 
 /** The notices of a workspace, made from its event logs. */
 export type NoticeService = {
-  /** What is owed now: what needs a repair, a missed schedule, and a budget that is used up, are reported once. */
+  /** What is owed now. What needs a repair, a missed schedule, and budgets from 80 % on, are reported once. */
   takeOwed(items: readonly OwedItem[]): void;
   stop(): Promise<void>;
 };
@@ -116,7 +117,7 @@ function openNoticeReader(options: NoticeOptions, queue: NoticeQueue) {
     const stat = statIfExists(paths.events);
     const size = `${stat?.ino} ${stat?.size}`;
     if (!stat || sizes.get(name) === size) return false;
-    const { notices, over, mark } = await newNotices(name, paths, read);
+    const { notices, over, mark } = await newNotices(name, paths, read, options.ways.language());
     for (const notice of notices) await enqueue(name, notice);
     settled.push(...over);
     sizes.set(name, size);
@@ -163,7 +164,12 @@ function openNoticeReader(options: NoticeOptions, queue: NoticeQueue) {
 }
 
 /** The notices of what came since the last time, and up to where the log was read. */
-async function newNotices(name: string, paths: ReturnType<typeof sessionPaths>, { since, sessions }: NoticesRead) {
+async function newNotices(
+  name: string,
+  paths: ReturnType<typeof sessionPaths>,
+  { since, sessions }: NoticesRead,
+  language: Language,
+) {
   const known = Object.hasOwn(sessions, name) ? sessions[name] : undefined;
   const notices: NoticeBody[] = [];
   const over: Settled[] = [];
@@ -173,7 +179,7 @@ async function newNotices(name: string, paths: ReturnType<typeof sessionPaths>, 
   const take = (event: Parameters<typeof noticeOf>[2]): void => {
     if (!isNew(event.at)) return;
     at = event.at;
-    const notice = noticeOf(name, parentSessionOf(name) !== undefined, event);
+    const notice = noticeOf(name, parentSessionOf(name) !== undefined, event, language);
     if (notice) notices.push(notice);
     over.push(...settledBy(name, event));
   };

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { truncate } from '../../base/strings.ts';
 import type { NoticeBody, PushKeyFile, PushSubscription } from '../../protocol/session/notice-file.ts';
+import type { Language } from '../../protocol/settings/effective-settings.ts';
 import type { NotifyEmail, NotifyTarget } from '../../protocol/settings/notify.ts';
 import { sessionFolder } from '../../protocol/workspace/session-names.ts';
 import { MAX_PUSH_BYTES, pushRequest } from './web-push.ts';
@@ -9,17 +10,15 @@ import { MAX_PUSH_BYTES, pushRequest } from './web-push.ts';
 /** How long a server or a command may take, in ms. */
 const PATIENCE_MS = 10_000;
 const COMMAND_MS = 30_000;
-/** What Discord accepts. */
-const DISCORD_CHARS = 1900;
+/** What Discord accepts, and what Slack shows as one message. */
+const DISCORD_CHARS = 2000;
+const SLACK_CHARS = 4000;
 /** What is longer, ntfy makes a file of. */
 const NTFY_BYTES = 4000;
 
-const TITLES: Record<NoticeBody['kind'], string> = {
-  done: 'Done',
-  failed: 'Failed',
-  paused: 'Paused',
-  waiting: 'Waits for you',
-  owed: 'Needs attention',
+const TITLES: Record<Language, Record<NoticeBody['kind'], string>> = {
+  en: { done: 'Done', failed: 'Failed', paused: 'Paused', waiting: 'Waits for you', owed: 'Needs attention' },
+  zh: { done: '已完成', failed: '失败', paused: '已暂停', waiting: '等待您答复', owed: '需要注意' },
 };
 
 /** A target with its address and key looked up; or a browser. */
@@ -34,6 +33,8 @@ export type Receiver = {
 /** What a notice can go out by, beside HTTP. */
 export type WaysOut = {
   env: NodeJS.ProcessEnv;
+  /** In which its own words are. */
+  language(): Language;
   /** Sends an e-mail; throws what the server says. */
   sendMail(
     to: NotifyEmail,
@@ -53,18 +54,20 @@ export class ReceiverGone extends Error {}
 /** Sends a notice once. Throws if it is not accepted; the message has no part of the address. */
 export async function deliverNotice(notice: NoticeBody, to: Receiver, now: Date, ways: WaysOut): Promise<void> {
   const { target, browser } = to;
-  const subject = titleOf(notice);
-  if (target.command) return runCommand(target.command, notice, ways.env);
+  const language = ways.language();
+  const subject = titleOf(notice, language);
+  if (target.command) return runCommand(target.command, notice, ways);
   if (target.email) return ways.sendMail(target.email, to.secret, { id: notice.id, subject, text: textOf(notice) });
   if (browser) return push(notice, browser, now, ways);
-  return post(notice, to);
+  return post(notice, to, language);
 }
 
-const titleOf = ({ kind, session }: NoticeBody): string => `${TITLES[kind]}${session === null ? '' : `: ${session}`}`;
+const titleOf = ({ kind, session }: NoticeBody, language: Language): string =>
+  `${TITLES[language][kind]}${session === null ? '' : `: ${session}`}`;
 const textOf = ({ text, link }: NoticeBody): string => (link === undefined ? text : `${text}\n${link}`);
 
-async function post(notice: NoticeBody, { url, secret, target }: Receiver): Promise<void> {
-  const [address, content] = requestOf(notice, url, target.as ?? 'json');
+async function post(notice: NoticeBody, { url, secret, target }: Receiver, language: Language): Promise<void> {
+  const [address, content] = requestOf(notice, url, target.as ?? 'json', language);
   const body = JSON.stringify(content);
   const signature = secret === undefined ? undefined : createHmac('sha256', secret).update(body).digest('hex');
   const headers = {
@@ -96,9 +99,9 @@ async function push(notice: NoticeBody, browser: PushSubscription, now: Date, wa
   const { link, id, kind } = notice;
   // As the page names it.
   const session = notice.session?.split('~').map(sessionFolder).join('~') ?? null;
-  const shown = { id, kind, title: titleOf(notice), session, ...(link !== undefined && { link }) };
+  const shown = { id, kind, title: titleOf(notice, ways.language()), session, ...(link !== undefined && { link }) };
   const left = MAX_PUSH_BYTES - Buffer.byteLength(JSON.stringify(shown)) - 20;
-  const text = fitting(notice.text, left);
+  const text = shorten(notice.text, (one) => jsonBytes(one) <= left);
   const how = { contact: ways.contact(), isUrgent: kind === 'waiting' || kind === 'failed', now };
   const { headers, body } = pushRequest(JSON.stringify({ ...shown, text }), browser, await ways.pushKeys(), how);
   try {
@@ -109,16 +112,19 @@ async function push(notice: NoticeBody, browser: PushSubscription, now: Date, wa
   }
 }
 
-/** The beginning of a text that takes at most so many bytes in JSON, where a character may take six. */
-function fitting(text: string, most: number): string {
+/** The beginning of a text that is accepted. */
+function shorten(text: string, fits: (text: string) => boolean): string {
   let short = text;
-  while (Buffer.byteLength(JSON.stringify(short)) > most) short = truncate(short, Math.floor(short.length * 0.8));
+  while (short.length > 1 && !fits(short)) short = truncate(short, Math.floor(short.length * 0.8));
   return short;
 }
 
-function runCommand([program = '', ...words]: readonly string[], notice: NoticeBody, env: NodeJS.ProcessEnv) {
+/** In JSON a character may take six bytes. */
+const jsonBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text));
+
+function runCommand([program = '', ...words]: readonly string[], notice: NoticeBody, { env, language }: WaysOut) {
   return new Promise<void>((done, fail) => {
-    const own = { ...env, AGENTD_TITLE: titleOf(notice), AGENTD_TEXT: textOf(notice) };
+    const own = { ...env, AGENTD_TITLE: titleOf(notice, language()), AGENTD_TEXT: textOf(notice) };
     const child = spawn(program, words, { env: own, stdio: ['pipe', 'ignore', 'ignore'], timeout: COMMAND_MS });
     child.on('error', ({ message }) => fail(new Error(`the command could not be run: ${message}`)));
     child.on('exit', (code, signal) =>
@@ -135,21 +141,31 @@ export function requestOf(
   notice: NoticeBody,
   url: string,
   as: NonNullable<NotifyTarget['as']>,
+  language: Language,
 ): [address: string, body: object] {
-  const title = titleOf(notice);
+  const title = titleOf(notice, language);
   const { text, link } = notice;
-  const whole = [title, textOf(notice)].join('\n');
+  const click = link === undefined ? undefined : { url: link };
+  /** All of it, with the link behind a text that is shortened. */
+  const whole = (fits: (all: string) => boolean): string => {
+    const all = (one: string) => `${title}\n${textOf({ ...notice, text: one })}`;
+    return all(shorten(text, (one) => fits(all(one))));
+  };
   if (as === 'json') return [url, notice];
-  if (as === 'gotify') return [url, { title, message: textOf(notice), priority: priorityOf(notice) }];
-  if (as === 'slack') return [url, { text: escapeForSlack(whole) }];
-  if (as === 'discord') return [url, { content: truncate(whole, DISCORD_CHARS), allowed_mentions: { parse: [] } }];
+  if (as === 'gotify') {
+    const extras = click && { extras: { 'client::notification': { click } } };
+    return [url, { title, message: textOf(notice), priority: priorityOf(notice), ...extras }];
+  }
+  if (as === 'slack') return [url, { text: escapeForSlack(whole((all) => escapeForSlack(all).length <= SLACK_CHARS)) }];
+  if (as === 'discord')
+    return [url, { content: whole((all) => all.length <= DISCORD_CHARS), allowed_mentions: { parse: [] } }];
   // ntfy takes JSON at its root, with the topic beside the message.
   const { origin, pathname, search } = new URL(url);
+  const message = shorten(text, (one) => jsonBytes(one) <= NTFY_BYTES);
   const [topic = '', ...root] = pathname.split('/').reverse();
-  const click = link === undefined ? {} : { click: link };
   return [
     `${origin}${root.reverse().join('/')}/${search}`,
-    { topic, title, message: fitting(text, NTFY_BYTES), priority: notice.kind === 'waiting' ? 4 : 3, ...click },
+    { topic, title, message, priority: notice.kind === 'waiting' ? 4 : 3, ...(link !== undefined && { click: link }) },
   ];
 }
 

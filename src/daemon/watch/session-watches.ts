@@ -23,6 +23,8 @@ type WatchedSession = {
 export type SessionWatches = {
   /** Checks one session: reports a new or replaced one as new, and new messages in its inbox. */
   check(name: string): void;
+  /** From now on a folder that is still being copied here is reported once it is whole. */
+  awaitCopies(): void;
   has(name: string): boolean;
   names(): string[];
   count(): number;
@@ -46,14 +48,22 @@ type SessionWatchDeps = {
   statFolder: (path: string) => FolderState | undefined;
   handlers: SessionHandlers;
   clock: Clock;
+  /** Sessions that are open here. */
+  open: () => Iterable<string>;
 };
 
 /** What is known of each session, with one watch each as long as there are watches. */
 export function openSessionWatches(deps: SessionWatchDeps): SessionWatches {
-  const it: WatchState = { ...deps, sessions: new Map(), polled: new Set(), isClosed: false };
+  const it: WatchState = {
+    ...{ ...deps, sessions: new Map(), polled: new Set(), copies: new Map() },
+    ...{ isClosed: false, awaitsCopies: false },
+  };
   const { sessions, polled } = it;
   return {
     check: (name) => check(it, name),
+    awaitCopies() {
+      it.awaitsCopies = true;
+    },
     has: (name) => sessions.has(name),
     names: () => [...sessions.keys()],
     count: () => sessions.size,
@@ -68,6 +78,7 @@ export function openSessionWatches(deps: SessionWatchDeps): SessionWatches {
     close() {
       it.isClosed = true;
       for (const { watcher } of sessions.values()) watcher?.close();
+      for (const timer of it.copies.values()) clearTimeout(timer);
     },
   };
 }
@@ -75,7 +86,10 @@ export function openSessionWatches(deps: SessionWatchDeps): SessionWatches {
 type WatchState = SessionWatchDeps & {
   sessions: Map<string, WatchedSession>;
   polled: Set<string>;
+  /** Folders that are being copied here, with the timers that look again. */
+  copies: Map<string, NodeJS.Timeout>;
   isClosed: boolean;
+  awaitsCopies: boolean;
 };
 
 function startWatch(it: WatchState, name: string, known: WatchedSession, on: 'inbox' | 'folder'): void {
@@ -114,12 +128,49 @@ function check(it: WatchState, name: string): void {
     if (!folder) return;
     const now = sessions.get(name);
     if (now) checkInbox(it, name, now);
+    else if (isBeingCopied(it, name, folder)) checkLater(it, name);
     else addSession(it, name, folder.id);
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return;
     // A folder that cannot be read is not missing: opening the session reports why, and it is polled until then.
     pollUnreadable(it, name);
   }
+}
+
+/** A copy in which nothing has changed for this long is whole. */
+const COPY_QUIET_MS = 1000;
+/** Only a session that has worked has these; a new one has its inbox, and what a person puts beside it. */
+const OF_WORKED_SESSIONS = ['events.jsonl', 'snapshot.json', 'blobs', 'done', 'outbox', 'plans', 'tools'];
+
+/**
+ * Whether a session's folder was made a moment ago, is no new session and still grows. A copying program stops at
+ * folders that are suddenly there, so that none are made in it meanwhile.
+ */
+function isBeingCopied(it: WatchState, name: string, { born }: FolderState): boolean {
+  const isKnown = it.copies.has(name);
+  if (!it.awaitsCopies || (!isKnown && Date.now() - born > COPY_QUIET_MS)) return false;
+  if ([...it.open()].includes(name)) return false;
+  const folder = it.paths.session(name);
+  if (!isKnown && !OF_WORKED_SESSIONS.some((one) => isTaken(join(folder, one)))) return false;
+  return lastGrowth(folder) > Date.now() - COPY_QUIET_MS;
+}
+
+/** When a folder last changed, or what was made in it last. */
+function lastGrowth(path: string): number {
+  const stat = fs.lstatSync(path, { throwIfNoEntry: false });
+  if (!stat?.isDirectory()) return stat?.ctimeMs ?? 0;
+  const born = (name: string): number => fs.lstatSync(join(path, name), { throwIfNoEntry: false })?.birthtimeMs ?? 0;
+  const [newest] = fs.readdirSync(path).sort((one, other) => born(other) - born(one));
+  return Math.max(stat.ctimeMs, newest === undefined ? 0 : lastGrowth(join(path, newest)));
+}
+
+function checkLater(it: WatchState, name: string): void {
+  clearTimeout(it.copies.get(name));
+  const timer = setTimeout(() => {
+    check(it, name);
+    if (it.sessions.has(name) || !isTaken(it.paths.session(name))) it.copies.delete(name);
+  }, COPY_QUIET_MS / 4);
+  it.copies.set(name, timer);
 }
 
 function addSession(it: WatchState, name: string, folder: string): void {
@@ -211,6 +262,8 @@ export type FolderState = {
   /** Identifies it, as opposed to another folder of the same name. */
   id: string;
   mtime: bigint;
+  /** When it was made, in ms since 1970; 0 where the file system does not say. */
+  born: number;
   /** Its timestamp cannot show whether something arrived after this check. */
   isRecent: boolean;
 };
@@ -228,6 +281,7 @@ export function createFolderStat(used: string): (path: string) => FolderState | 
     return {
       id: idOf(stat),
       mtime: stat.mtimeNs,
+      born: Number(stat.birthtimeMs),
       isRecent: age < TIMESTAMP_UNSURE_MS && age > -TIMESTAMP_UNSURE_MS,
     };
   };

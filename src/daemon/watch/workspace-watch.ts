@@ -75,7 +75,7 @@ export async function watchWorkspace(
     onFailed: lostEvents.suspectLoss,
     say: warning.say,
   });
-  const sessions = openSessionWatches({ paths, watches, statFolder, handlers, clock });
+  const sessions = openSessionWatches({ paths, watches, statFolder, handlers, clock, open });
   const approvals = openApprovalPolls(paths, handlers.session);
   const rounds = openInboxSweep({
     ...{ paths, sessions, watches, statFolder, local, clock, open },
@@ -95,6 +95,7 @@ export async function watchWorkspace(
     );
   }
   await rounds.sweep();
+  sessions.awaitCopies();
   const timers = [
     setInterval(() => {
       handlers.settings();

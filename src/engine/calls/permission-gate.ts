@@ -1,4 +1,5 @@
 import { getOwn } from '../../base/collections.ts';
+import { parseJson } from '../../base/json.ts';
 import { truncate } from '../../base/strings.ts';
 import { approvalVerdictOn, DENIED_UNANSWERED, denyByRuleEvent } from '../../core/decide/approval-decisions.ts';
 import { findAgentName } from '../../core/plan/plan-steps.ts';
@@ -226,11 +227,7 @@ function requiredTool(session: Session, { key, name, args }: TurnCall): string |
 
 /** The check in the arguments of a call; undefined if it is not a check, which the tool itself reports. */
 function readCheck(args: string): StepCheck | undefined {
-  try {
-    return StepCheck.safeParse(JSON.parse(args)).data;
-  } catch {
-    return undefined;
-  }
+  return StepCheck.safeParse(parseJson(args)).data;
 }
 
 /** Whether a call is a check that somebody wrote into the plan who may approve calls. */

@@ -90,7 +90,14 @@ export async function runToolCall(
       ? tools.resume(call, context)
       : tools.run({ name: call.name, args: call.args }, context));
     if (!result)
-      return [{ type: 'tool.interrupted', call: call.key, outcome: 'unknown', why: 'the daemon ended while it ran' }];
+      return [
+        {
+          type: 'tool.interrupted',
+          call: call.key,
+          outcome: 'unknown',
+          why: 'the daemon ended while it ran, or this session was moved or copied',
+        },
+      ];
     const output = await storeOutput(result.text, store.blobs);
     const { ok, exit, sha256 } = result;
     const images = imagesFromRoot(folderOfWork, result.images);

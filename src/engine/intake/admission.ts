@@ -11,11 +11,18 @@ import type { Attachment } from '../../protocol/session/message.ts';
 import type { PlanEdit } from '../../protocol/session/plan-edit.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import type { SessionPorts } from '../ports/session-ports.ts';
 import type { DroppedFile, SessionStore } from '../ports/store-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { spillToBlob } from '../state/session-log.ts';
-import { editOrderEvent, planTimedOrder, resolveTemplate } from './message-orders.ts';
-import { dataFlagOf, isSenderKnown, optionsFault } from './sender-rules.ts';
+import {
+  dataFlagOf,
+  editOrderEvent,
+  isSenderKnown,
+  optionsFault,
+  planTimedOrder,
+  resolveTemplate,
+} from './message-orders.ts';
 
 /** Longest message kept inline in a log line, in code points. */
 const MAX_INLINE_CHARS = 64_000;
@@ -27,8 +34,7 @@ const MAX_UNANSWERED = 256;
 /** This many more may be commands and clear stops, which are handled first. */
 const MAX_URGENT = 64;
 
-/** The rules as they were last read, and a way to read them again. */
-type CurrentRules = { rules: Rules; readRules: () => Promise<Rules> };
+type AdmissionPorts = Pick<SessionPorts, 'store' | 'hooks'>;
 
 /**
  * Whether to check again soon: `pending`, something is not ready yet; `more`, more is ready than fits in one round;
@@ -50,16 +56,16 @@ const countUnanswered = ({ unanswered, unpublishedReplies }: Session): number =>
  * were saved before a message apply to it.
  */
 export async function admitMessages(
-  store: SessionStore,
+  ports: AdmissionPorts,
   sessionLog: SessionLog,
-  { isFull, room, ...settings }: { isFull: boolean; room: boolean } & CurrentRules,
+  { isFull, room, readRules }: { isFull: boolean; room: boolean; readRules: () => Promise<Rules> },
 ): Promise<AdmissionResult> {
   if (!room) {
-    const { pending } = await admitBatch(store, sessionLog, true, settings, stopsWork);
+    const { pending } = await admitBatch(ports, sessionLog, true, readRules, stopsWork);
     return { pending, more: false, isFull };
   }
   for (let full = isFull && !canAdmitBatch(sessionLog.session); ; ) {
-    const { pending, more, areSendersKnown } = await admitBatch(store, sessionLog, full, settings);
+    const { pending, more, areSendersKnown } = await admitBatch(ports, sessionLog, full, readRules);
     full ||= countUnanswered(sessionLog.session) > MAX_UNANSWERED - BATCH_SIZE;
     if (!areSendersKnown) return { pending, more: false, isFull };
     // Messages found together while no run is active are separate tasks: a run started in between would absorb them.
@@ -68,15 +74,15 @@ export async function admitMessages(
 }
 
 async function admitBatch(
-  store: SessionStore,
+  ports: AdmissionPorts,
   sessionLog: SessionLog,
   full: boolean,
-  { rules, readRules }: CurrentRules,
+  readRules: () => Promise<Rules>,
   goesAhead: typeof overtakesQueue = overtakesQueue,
 ): Promise<{ pending: boolean; more: boolean; areSendersKnown: boolean }> {
-  let current = rules;
+  let current = await readRules();
   const mayGoAhead = countUnanswered(sessionLog.session) < MAX_UNANSWERED + MAX_URGENT;
-  const { drops, pending, more } = await store.inbox.listReady({
+  const { drops, pending, more } = await ports.store.inbox.listReady({
     max: full ? 0 : BATCH_SIZE,
     ...(mayGoAhead && {
       ahead: ({ text = '', command, from }) =>
@@ -90,7 +96,7 @@ async function admitBatch(
   if (drops.length > 0) current = await readRules();
   const leave: Array<() => Promise<void>> = [];
   for (const drop of drops.filter((one) => isSenderKnown(sessionLog.session, one, current)))
-    leave.push(await admitFile(drop, store, sessionLog, current));
+    leave.push(await admitFile(drop, ports, sessionLog, current));
   if (leave.length > 0) await sessionLog.sync();
   for (const one of leave) await one();
   return { pending, more, areSendersKnown: current.settingsFault === null };
@@ -99,13 +105,14 @@ async function admitBatch(
 /** Logs one drop; the returned function takes its file out of the inbox once that is durable. */
 async function admitFile(
   drop: DroppedFile,
-  store: SessionStore,
+  ports: AdmissionPorts,
   sessionLog: SessionLog,
   rules: Rules,
 ): Promise<() => Promise<void>> {
+  const { store } = ports;
   const taken = mapGet(sessionLog.session.takenDrops, dropKey(drop.identity));
-  const is = taken ? classifyReappeared(taken, drop, sessionLog.session) : 'new';
-  if (taken && is === 'left over') return finishLeaving(drop, taken, store, sessionLog.session);
+  const origin = taken ? classifyReappeared(taken, drop, sessionLog.session) : 'new';
+  if (taken && origin === 'left over') return finishLeaving(drop, taken, store, sessionLog.session);
   if (!drop.ok) return rejectFile(drop, drop.why, store, sessionLog);
   const { id, edit } = drop.message;
   const earlier = id === undefined ? undefined : mapGet(sessionLog.session.messages, id);
@@ -113,17 +120,13 @@ async function admitFile(
     if (earlier.sha256 === drop.identity.sha256)
       return edit
         ? () => store.inbox.moveToDone(drop, sessionLog.session.seq, [])
-        : republishReply(drop, earlier.id, store, sessionLog);
-    return rejectFile(
-      drop,
-      `The id "${id}" was already used for another message. Use a new id, or send the same content.`,
-      store,
-      sessionLog,
-    );
+        : republishReply(drop, earlier.id, ports, sessionLog);
+    const why = `The id "${id}" was already used for another message. Use a new id, or send the same content.`;
+    return rejectFile(drop, why, store, sessionLog);
   }
-  if (taken && is === 'unclear' && drop.name !== nameOf(taken, sessionLog.session))
+  if (taken && origin === 'unclear' && drop.name !== nameOf(taken, sessionLog.session))
     return answerUnderOtherName(drop, taken, store, sessionLog);
-  if (taken && is === 'unclear')
+  if (taken && origin === 'unclear')
     return rejectFile(drop, describeTakenBefore(taken, sessionLog.session, edit !== undefined), store, sessionLog);
   if (edit) return takeEditOrder(drop, edit, store, sessionLog, rules);
   const beyond = optionsFault(drop.message, rules);
@@ -258,7 +261,7 @@ function finishLeaving(
 async function republishReply(
   drop: DroppedFile,
   id: string,
-  store: SessionStore,
+  { store, hooks }: AdmissionPorts,
   sessionLog: SessionLog,
 ): Promise<() => Promise<void>> {
   let reply: Reply | undefined;
@@ -267,15 +270,14 @@ async function republishReply(
   }, 'oldest');
   const message = mapGet(sessionLog.session.messages, id);
   if (!reply && message?.isReplied && !(await store.outbox.restore(message.name))) {
-    return rejectFile(
-      drop,
-      `The message "${id}" was already answered, and its reply has been removed. To run it again, use a new id.`,
-      store,
-      sessionLog,
-    );
+    const why = `The message "${id}" was already answered, and its reply has been removed. To run it again, use a new id.`;
+    return rejectFile(drop, why, store, sessionLog);
   }
   return async () => {
-    if (reply) await store.outbox.republish(reply.id, formatReplyFile(reply));
+    if (reply) {
+      await store.outbox.republish(reply.id, formatReplyFile(reply));
+      hooks?.onReply();
+    }
     await store.inbox.moveToDone(drop, sessionLog.session.seq, []);
   };
 }

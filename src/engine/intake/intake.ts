@@ -6,7 +6,6 @@ import type { Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
-import type { ApprovalFiles } from '../ports/store-ports.ts';
 import type { PlanSync } from '../state/plan-sync.ts';
 import type { SessionLog } from '../state/session-log.ts';
 import { admitMessages, canAdmitBatch } from './admission.ts';
@@ -24,7 +23,7 @@ export type Intake = {
    * Logs what is ready: messages, replies of child sessions, answers to approvals, edits of `plan.json`. Returns
    * whether something is not ready yet and should be checked again soon.
    */
-  take(rules: Rules, readRules: () => Promise<Rules>): Promise<{ isPending: boolean }>;
+  take(readRules: () => Promise<Rules>): Promise<{ isPending: boolean }>;
 };
 
 export function openIntake(
@@ -50,16 +49,13 @@ export function openIntake(
     get isCaughtUp() {
       return isCaughtUp;
     },
-    async take(rules, readRules) {
+    async take(readRules) {
       isDue = false;
       // Messages not taken now stay in the inbox; the daemon wakes every such session when there is room again.
       const room = ports.diskCapacity() === 'ok';
       const { plan } = sessionLog.session;
-      const { pending, more, ...admitted } = await admitMessages(ports.store, sessionLog, {
-        isFull: isInboxFull,
-        room,
-        ...{ rules, readRules },
-      });
+      const given = { isFull: isInboxFull, room, readRules };
+      const { pending, more, ...admitted } = await admitMessages(ports, sessionLog, given);
       isInboxFull = admitted.isFull;
       if (sessionLog.session.plan !== plan) planSync.scheduleWrite();
       await recordChildReplies(ports, sessionLog);
@@ -114,16 +110,13 @@ export type ApprovalSync = {
   saveAllowRules(events: EventBody[]): Promise<EventBody[]>;
 };
 
-export function openApprovalSync(
-  files: ApprovalFiles,
-  sessionLog: SessionLog,
-  log: (text: string) => void,
-): ApprovalSync {
+export function openApprovalSync({ store, hooks, log }: SessionPorts, sessionLog: SessionLog): ApprovalSync {
+  const files = store.approvals;
   let writtenState: Session['approvals'] | null = null;
   let lastLogged = '';
 
   const logOnce = (text: string): void => {
-    if (text !== lastLogged) log(text);
+    if (text !== lastLogged) log('warn', text);
     lastLogged = text;
   };
 
@@ -135,22 +128,31 @@ export function openApprovalSync(
         const { always, ...rest } = event;
         const why = await files.addAllowRule(always);
         if (why !== null)
-          log(`the rule { "allow": ${JSON.stringify(always)} } was not added: ${why}. The call runs once`);
+          log('warn', `the rule { "allow": ${JSON.stringify(always)} } was not added: ${why}. The call runs once`);
         ready.push(why === null ? event : rest);
       }
     }
     return ready;
   };
 
+  const archive = async (id: number, content: string | undefined): Promise<void> => {
+    await files.archive(id, content);
+    hooks?.onApprovalsChanged();
+  };
+
   const bringUpToDate = async (): Promise<void> => {
     const { open, lastDecided } = sessionLog.session.approvals;
     const there = await files.list();
-    for (const id of there) if (id !== open?.id && id !== lastDecided?.id) await files.archive(id, undefined);
+    if (there.length > 0) hooks?.onApprovalAsked();
+    for (const id of there) if (id !== open?.id && id !== lastDecided?.id) await archive(id, undefined);
     // If nobody could be asked, there never was a file.
     const isNewDecision = writtenState !== null && writtenState.lastDecided !== lastDecided;
     if (lastDecided && lastDecided.id > 0 && (isNewDecision || there.includes(lastDecided.id)))
-      await files.archive(lastDecided.id, formatApprovalFile(lastDecided));
-    if (open && (await files.read(open.id)) === undefined) await files.write(open.id, formatApprovalFile(open));
+      await archive(lastDecided.id, formatApprovalFile(lastDecided));
+    if (!open || (await files.read(open.id)) !== undefined) return;
+    await files.write(open.id, formatApprovalFile(open));
+    hooks?.onApprovalAsked();
+    hooks?.onApprovalsChanged();
   };
 
   return {

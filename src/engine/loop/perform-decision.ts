@@ -178,7 +178,8 @@ async function writePlanIfDue({ planSync, ports }: SessionLoop): Promise<void> {
 /** Takes in what is ready and answers what can be answered during a call. */
 async function answerDuringCall(loop: SessionLoop): Promise<void> {
   const { sessionLog } = loop;
-  const rules = await takeIn(loop, await loop.readRules());
+  await takeIn(loop);
+  const rules = await loop.readRules();
   const next = () => sessionLog.runGuarded('deciding', () => decideDuringCall(sessionLog.session, rules));
   for (let decision = next(); decision; decision = next()) {
     if (decision.do === 'record') {
@@ -218,6 +219,7 @@ export async function publishReply(loop: SessionLoop, message: string, rules: Ru
   await loop.approvalSync.writeFiles();
   await sessionLog.sync();
   await ports.store.outbox.publish(reply.id, formatReplyFile(reply));
+  ports.hooks?.onReply();
   const idle = willBeIdle(loop, message, rules);
   const planBehind = loop.planSync.isBehind() && { plan_behind: true as const };
   await sessionLog.record([{ type: 'reply.published', message, idle, ...planBehind }]);

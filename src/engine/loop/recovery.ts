@@ -67,7 +67,7 @@ export async function endDroppedChecks(
   recorded: readonly EventBody[] = [],
 ): Promise<void> {
   if (!claim || sessionLog.session.claim?.step === claim.step) return;
-  const why = 'the daemon ended while it ran';
+  const why = 'the daemon ended while it ran, or this session was moved or copied';
   const isEnded = (key: string) => recorded.some((event) => event.type === 'tool.interrupted' && event.call === key);
   const open = claim.checks.flatMap((check, n) => (check?.state === 'started' ? [checkCallKey(claim, n)] : []));
   const events = open

@@ -1,16 +1,17 @@
 import { mapGet } from '../../base/collections.ts';
 import { errorText } from '../../base/user-error.ts';
+import { endStalledRun } from '../../core/decide/close-run.ts';
 import { decide } from '../../core/decide/decide.ts';
 import type { Decision } from '../../core/runs/decision.ts';
-import { deadLetterEvents, endStalledRunEvents, isStalled } from '../../core/runs/run-lifecycle.ts';
+import { deadLetterEvents, isStalled } from '../../core/runs/run-lifecycle.ts';
 import { CRASH_LIMIT, type Session } from '../../core/session/session-state.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
-import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { type Rules, resolveRules } from '../../protocol/settings/effective-settings.ts';
 import { checkCallsBegunBy } from '../calls/permission-gate.ts';
 import { cleanUpCalls } from '../calls/tool-call.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
-import { attachOfferedFiles } from '../state/session-log.ts';
+import type { SessionStore } from '../ports/store-ports.ts';
 import { restoreFiles, saveWork } from './perform-checkpoint.ts';
 import { performCall, publishReply, sendToChild } from './perform-decision.ts';
 import {
@@ -22,14 +23,8 @@ import {
   recordRecovery,
   recordShutdown,
 } from './recovery.ts';
-import {
-  clearIntakeTrouble,
-  handOverBrowser,
-  MAX_TIMER_MS,
-  openSessionLoop,
-  type SessionLoop,
-  takeIn,
-} from './session-loop.ts';
+import { clearIntakeTrouble, handOverBrowser, openSessionLoop, type SessionLoop, takeIn } from './session-loop.ts';
+import { MAX_TIMER_MS } from './waits.ts';
 
 const STOP_REASON = 'the daemon was stopped';
 
@@ -146,80 +141,56 @@ function abortCalls({ call, checkpoint, interpreting }: SessionLoop, why: Error)
 /** How often a run that waits for child sessions checks them, even if it is not woken. */
 const CHILDREN_POLL_MS = 30_000;
 
+type CallDecision = Decision & { do: 'think' | 'act' | 'interpret' };
+
 /** Takes in, decides, acts and records until nothing is left to do, a time is awaited, or the loop is stopped. */
 async function runUntilIdle(loop: SessionLoop): Promise<void> {
-  for (;;) {
+  const { sessionLog, intake } = loop;
+  for (let hasLastEdits = false; ; ) {
+    const { claim } = sessionLog.session;
+    loop.isShelvingFirst &&= isShelving(sessionLog.session);
+    if (!loop.isShelvingFirst && intake.isWorthwhile) await takeIn(loop);
     // Read each time: what a person has just forbidden applies to the next call.
-    const { claim } = loop.sessionLog.session;
-    const { decision, rules } = await iterate(loop, await loop.readRules());
-    await endDroppedChecks(loop.sessionLog, claim, decision.do === 'record' ? decision.events : []);
-    if (loop.sessionLog.sinceSnapshot === 'due') await takeSnapshot(loop);
-    if (!loop.intake.isDue) clearIntakeTrouble(loop);
-    if (loop.stopReason !== null || decision.do === 'idle') return;
-    if (decision.do !== 'think' && decision.do !== 'act' && decision.do !== 'interpret') continue;
-    if ((await performCall(loop, decision, rules)) === 'wait') return;
-    // What could not be read during the call stops the work here if it still cannot be read.
-    if (loop.hasIntakeFailed) await loop.readRules();
+    const rules = await loop.readRules();
+    const decision = await nextDecision(loop, rules);
+    hasLastEdits = !hasLastEdits && isLastWord(loop, decision) && (await takeInLastEdits(loop));
+    // A stop dropped while no daemon was running takes precedence over work that a recovery would resume.
+    const isOutdated = hasLastEdits || (isCall(decision) && !intake.isCaughtUp && intake.isDue);
+    if (!isOutdated) await carryOut(loop, decision, rules);
+    await endDroppedChecks(sessionLog, claim, !isOutdated && decision.do === 'record' ? decision.events : []);
+    if (sessionLog.sinceSnapshot === 'due') await takeSnapshot(loop);
+    if (!intake.isDue) clearIntakeTrouble(loop);
+    if (loop.stopReason !== null || (decision.do === 'idle' && !intake.isDue)) return;
+    if (!isOutdated && isCall(decision) && (await performCall(loop, decision, rules)) === 'wait') return;
   }
+}
+
+const isCall = (decision: Decision): decision is CallDecision =>
+  decision.do === 'think' || decision.do === 'act' || decision.do === 'interpret';
+
+/** Carries out a decision, unless it is a call, which the loop waits for afterwards. */
+async function carryOut(loop: SessionLoop, decision: Decision, rules: Rules): Promise<void> {
+  const { ports, sessionLog } = loop;
+  loop.filesThere = decision.do === 'look' ? await lookFor(decision.files, ports.store) : null;
+  if (decision.do === 'record') await recordDecision(loop, decision.events);
+  else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
+  else if (decision.do === 'send') await sendToChild(decision, ports, sessionLog);
+  else if (decision.do === 'save') await saveWork(loop, decision);
+  else if (decision.do === 'restore') await restoreFiles(loop, decision);
+  else if (decision.do === 'idle') await bringFilesUpToDate(loop);
+  if (!sessionLog.session.run) loop.runSlot.release();
 }
 
 /**
- * One decision, and carrying it out unless it is a call. `known`: the rules as last read. `areEditsIn`: the last edits
- * of the plan have just been taken in. Returns the rules by which it decided.
+ * The decision that can be carried out now: what is not due yet is awaited, what rules forbid is replaced by what says
+ * so, and a run that cannot go on ends.
  */
-async function iterate(
-  loop: SessionLoop,
-  known: Rules,
-  areEditsIn = false,
-): Promise<{ decision: Decision; rules: Rules }> {
-  const { sessionLog, intake } = loop;
-  loop.isShelvingFirst &&= isShelving(sessionLog.session, known);
-  const rules = !loop.isShelvingFirst && intake.isWorthwhile ? await takeIn(loop, known) : known;
-  const decision = nextDecision(loop, rules);
-  // A stop dropped while no daemon was running takes precedence over work that a recovery would resume.
-  if (
-    (decision.do === 'think' || decision.do === 'act' || decision.do === 'interpret') &&
-    !intake.isCaughtUp &&
-    intake.isDue
-  )
-    return iterate(loop, rules);
-  if (decision.do === 'record') {
-    const isLastWord = endsRun(decision) || (!sessionLog.session.run && replies(decision));
-    if (!areEditsIn && !loop.isShelvingFirst && isLastWord && (await takeInLastEdits(loop)))
-      return iterate(loop, rules, true);
-    await recordDecision(loop, decision.events, rules);
-  } else if (decision.do === 'publish') await publishReply(loop, decision.message, rules);
-  else if (decision.do === 'send') await sendToChild(decision, loop.ports, sessionLog);
-  else if (decision.do === 'save') await saveWork(loop, decision);
-  else if (decision.do === 'restore') await restoreFiles(loop, decision);
-  else if (decision.do === 'idle') {
-    await bringFilesUpToDate(loop);
-    if (intake.isDue) return iterate(loop, rules);
-  }
-  if (!sessionLog.session.run) loop.runSlot.release();
-  return { decision, rules };
-}
-
-const nextDecision = (loop: SessionLoop, rules: Rules): Decision => {
-  const { sessionLog } = loop;
-  const decision = sessionLog.runGuarded('deciding', () => decide(sessionLog.session, rules));
-  return waitIfNotDue(loop, endIfStalled(loop, decision, rules));
-};
-
-async function recordDecision(loop: SessionLoop, decided: EventBody[], rules: Rules): Promise<void> {
-  const { ports, sessionLog, approvalSync } = loop;
-  const events = await checkCallsBegunBy(decided, ports, sessionLog, rules);
-  const withFiles = await attachOfferedFiles(ports.store, sessionLog.session, events);
-  await sessionLog.record(await approvalSync.saveAllowRules(withFiles));
-  handOverBrowser(loop);
-  await approvalSync.writeFiles();
-}
-
-async function bringFilesUpToDate({ planSync, approvalSync, sessionLog, ports }: SessionLoop): Promise<void> {
-  await planSync.writePlan();
-  await approvalSync.writeFiles();
-  await sessionLog.sync();
-  await cleanUpCalls(ports, sessionLog);
+async function nextDecision(loop: SessionLoop, rules: Rules): Promise<Decision> {
+  const { ports, sessionLog } = loop;
+  const decided = sessionLog.runGuarded('deciding', () => decide(sessionLog.session, rules));
+  const decision = waitIfNotDue(loop, endIfStalled(loop, decided, rules));
+  if (decision.do !== 'record') return decision;
+  return { ...decision, events: await checkCallsBegunBy(decision.events, ports, sessionLog, rules) };
 }
 
 /** Ends a run that can never continue, and logs it. Child sessions it waits for are polled. */
@@ -233,7 +204,7 @@ function endIfStalled(loop: SessionLoop, decision: Decision, rules: Rules): Deci
     return decision;
   }
   loop.ports.log('error', `the run of ${session.run.message} has stalled at event ${session.seq}: it ends as failed`);
-  return { do: 'record', events: endStalledRunEvents(session, rules) };
+  return endStalledRun(session, rules);
 }
 
 /** Does not record a repeated decision once more: the run ends, or the session fails if there is no run. */
@@ -242,7 +213,7 @@ function endIfRepeating({ sessionLog: { session }, ports }: SessionLoop, decisio
   const what = `the loop repeats the same decision at event ${session.seq}: ${types}`;
   if (!session.run) throw new Error(what);
   ports.log('error', `${what}: the run of ${session.run.message} ends as failed`);
-  return { do: 'record', events: endStalledRunEvents(session, rules) };
+  return endStalledRun(session, rules);
 }
 
 /** Sets the alarm for a decision that is not due yet; logs what was waited for once its time has come. */
@@ -258,6 +229,36 @@ function waitIfNotDue({ pauses, deadlines, alarm, sessionLog }: SessionLoop, dec
   // Timers cannot be set many days ahead: this one is set again when it fires.
   alarm.wakeIn(Math.min(wait, MAX_TIMER_MS), sessionLog.session.run === null);
   return decision;
+}
+
+/** The most files attached to one reply. */
+const MAX_REPLY_FILES = 20;
+
+async function lookFor(paths: string[], store: SessionStore): Promise<ReadonlyMap<string, boolean>> {
+  const found = await store.files(paths, MAX_REPLY_FILES);
+  return new Map(paths.map((path) => [path, found.includes(path)]));
+}
+
+/** An answer that adds a rule is logged once the rule is in `session.json`; a file shows what has been logged. */
+async function recordDecision(loop: SessionLoop, events: EventBody[]): Promise<void> {
+  const { sessionLog, approvalSync } = loop;
+  await sessionLog.record(await approvalSync.saveAllowRules(events));
+  handOverBrowser(loop);
+  await approvalSync.writeFiles();
+}
+
+async function bringFilesUpToDate({ planSync, approvalSync, sessionLog, ports }: SessionLoop): Promise<void> {
+  await planSync.writePlan();
+  await approvalSync.writeFiles();
+  await sessionLog.sync();
+  await cleanUpCalls(ports, sessionLog);
+}
+
+/** Whether a decision ends a run, or answers a message while none runs: edits of the plan are read before it. */
+function isLastWord({ sessionLog, isShelvingFirst }: SessionLoop, decision: Decision): boolean {
+  if (decision.do !== 'record' || isShelvingFirst) return false;
+  const has = (type: EventBody['type']) => decision.events.some((event) => event.type === type);
+  return has('run.ended') || (!sessionLog.session.run && has('reply.committed'));
 }
 
 /** Saves made until now belong to this run, and their faults into its reply, or into one about the plan. */
@@ -278,16 +279,10 @@ async function takeSnapshot({ planSync, sessionLog, ports }: SessionLoop): Promi
 }
 
 /** Whether a message is about to become a dead letter, or its reply is still to be published. */
-function isShelving(session: Session, rules: Rules): boolean {
+function isShelving(session: Session): boolean {
   const { run, runEnd, unpublishedReplies } = session;
-  if (deadLetterEvents(session, rules).length > 0 || Object.keys(unpublishedReplies).length > 0) return true;
+  if (deadLetterEvents(session, resolveRules()).length > 0 || Object.keys(unpublishedReplies).length > 0) return true;
   return (
     run === null && runEnd?.reason === RUN_END.crashes && mapGet(session.messages, runEnd.message)?.isReplied === false
   );
 }
-
-const endsRun = (decision: Decision): boolean =>
-  decision.do === 'record' && decision.events.some((event) => event.type === 'run.ended');
-
-const replies = (decision: Decision): boolean =>
-  decision.do === 'record' && decision.events.some((event) => event.type === 'reply.committed');

@@ -20,6 +20,8 @@ export type SessionPorts = {
   clock: Clock;
   runSemaphore: RunSemaphore;
   owner: OwnerCheck;
+  /** What is called when something happens in this session. If left out, nothing is. */
+  hooks?: SessionHooks;
   /** Free disk space; asked before anything is taken in and before each call. */
   diskCapacity: () => DiskCapacity;
   /** Current notes for later runs; read when a run starts. If left out, there are none. Never throws. */
@@ -105,6 +107,22 @@ export type OwnerCheck = {
    * Throws if another daemon owns the workspace by now: nothing may be done or written any more. Costs one small read.
    */
   check(): void;
+};
+
+/** Called by the engine where it happens, once it is on disk. */
+export type SessionHooks = {
+  /**
+   * Before events or a snapshot are written, and after each sync. Throws once another daemon owns the session: the
+   * events of an overtaken owner have no effect, so nothing may follow from them. The next owner claims the session
+   * before it reads the log; so if there is no claim once an event is on disk, it reads it.
+   */
+  checkOwner(): void;
+  /** A reply is in the outbox. */
+  onReply(): void;
+  /** `approvals/` has files in which a person may answer, also when the daemon finds them at its start. */
+  onApprovalAsked(): void;
+  /** A call waits for a person, or one no longer does. */
+  onApprovalsChanged(): void;
 };
 
 /**

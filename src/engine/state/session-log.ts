@@ -1,6 +1,5 @@
 import { truncateMiddle } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
-import { findReplyAttachments } from '../../core/messages/replies.ts';
 import { reduceEvent } from '../../core/reducers/reduce-event.ts';
 import { pendingWorkOf } from '../../core/session/session-queries.ts';
 import { emptySession, type Session } from '../../core/session/session-state.ts';
@@ -9,7 +8,7 @@ import type { Event, EventBody } from '../../protocol/session/event.ts';
 import { LOG_START, type LogPosition, type StoredText } from '../../protocol/session/log-entry.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { RunGuarded, SessionPorts } from '../ports/session-ports.ts';
-import type { Blobs, EventLog, PendingWork, SessionStore, Snapshots } from '../ports/store-ports.ts';
+import type { Blobs, EventLog, PendingWork, Snapshots } from '../ports/store-ports.ts';
 
 /** Plan versions kept in memory, to know what a hand edit started from. */
 const MAX_PLAN_VERSIONS = 64;
@@ -57,35 +56,38 @@ function addNonce(body: EventBody, createNonce: SessionPorts['createNonce']): Ev
 
 export async function openSessionLog(
   name: string,
-  journal: EventLog,
+  eventLog: EventLog,
   snapshots: Snapshots,
   createNonce: SessionPorts['createNonce'],
-  step: RunGuarded = (_, run) => run(),
+  runGuarded: RunGuarded = (_, run) => run(),
+  checkOwner: () => void = () => {},
 ): Promise<SessionLog> {
   let session = emptySession(name);
   let lastLeft: Plan | null = null;
   let left: Plan[] = [];
-  let versions: Plan[] = [];
-  let replayedPlans: Plan[] = [];
+  const versions = keepPlanVersions();
   let snapshotAt = LOG_START;
   let sizeCheck = { seq: 0, bytes: 0 };
+  const sync = async (): Promise<void> => {
+    await eventLog.sync();
+    checkOwner();
+  };
   const startFrom = (state: ReducedState) => {
     ({ session, left: lastLeft, mark: snapshotAt } = state);
-    versions = session.plan ? [session.plan] : [];
+    versions.restart(session.plan);
   };
   const reduceNext = (event: Event) => {
     const before = session.plan;
-    session = step(`taking in ${event.type}, event ${event.seq}`, () => reduceEvent(session, event));
+    session = runGuarded(`taking in ${event.type}, event ${event.seq}`, () => reduceEvent(session, event));
     const { plan } = session;
     if (before && before.id !== plan?.id) {
       lastLeft = before;
       left.push(before);
     }
-    if (plan && plan !== before) versions.push(plan);
-    if (versions.length > 2 * MAX_PLAN_VERSIONS) versions.splice(0, MAX_PLAN_VERSIONS);
+    if (plan && plan !== before) versions.add(plan);
   };
-  await restoreState(name, journal, snapshots, startFrom, reduceNext, () => pendingWorkOf(session));
-  const newCuts = (await journal.listCuts()).filter((cut) => !session.cuts.includes(cut));
+  await restoreState(name, eventLog, snapshots, startFrom, reduceNext, () => pendingWorkOf(session));
+  const newCuts = (await eventLog.listCuts()).filter((cut) => !session.cuts.includes(cut));
   // Earlier plans were archived by the daemon that removed them; the last one may not have been.
   left = lastLeft ? [lastLeft] : [];
   return {
@@ -95,23 +97,18 @@ export async function openSessionLog(
     async record(bodies) {
       if (bodies.length === 0) return session.seq;
       const opening: EventBody[] = session.seq === 0 ? [{ type: 'session.opened', format: 1, key: name }] : [];
-      for (const event of await journal.append([...opening, ...bodies.map((body) => addNonce(body, createNonce))]))
+      checkOwner();
+      for (const event of await eventLog.append([...opening, ...bodies.map((body) => addNonce(body, createNonce))]))
         reduceNext(event);
       return session.seq;
     },
-    sync: () => journal.sync(),
+    sync,
     newCuts,
     async planAt(id, revision) {
       if (revision < 1 || (session.plan?.id === id && revision > session.plan.revision)) return undefined;
-      const is = (plan: Plan) => plan.id === id && plan.revision === revision;
-      const known = versions.findLast(is) ?? replayedPlans.find(is);
-      if (known) return known;
-      const found = await replayPlanAt(name, journal, id, revision, step);
-      // An editor that never rereads its file saves from the same version each time.
-      if (found) replayedPlans = [found];
-      return found;
+      return versions.find(id, revision, () => replayPlanAt(name, eventLog, id, revision, runGuarded));
     },
-    runGuarded: step,
+    runGuarded,
     takeRemovedPlans() {
       const gone = left;
       left = [];
@@ -120,18 +117,43 @@ export async function openSessionLog(
     get sinceSnapshot() {
       if (session.seq === snapshotAt.seq) return 'nothing';
       if (session.seq - sizeCheck.seq >= SIZE_CHECK_EVENTS)
-        sizeCheck = { seq: session.seq, bytes: bytesBetween(snapshotAt, journal.position()) };
+        sizeCheck = { seq: session.seq, bytes: bytesBetween(snapshotAt, eventLog.position()) };
       return session.seq - snapshotAt.seq >= SNAPSHOT_EVENTS || sizeCheck.bytes >= SNAPSHOT_BYTES ? 'due' : 'some';
     },
     async saveSnapshot() {
-      await journal.sync();
-      const mark = journal.position();
+      await sync();
+      const mark = eventLog.position();
       if (mark.seq !== session.seq) return;
       // Whether or not it can be written: after a failure the next attempt comes when the next one is due.
       snapshotAt = mark;
       sizeCheck = { seq: mark.seq, bytes: 0 };
-      const state = step('making a snapshot', () => snapshotFromState({ session, left: lastLeft }));
+      const state = runGuarded('making a snapshot', () => snapshotFromState({ session, left: lastLeft }));
+      checkOwner();
       await snapshots.save(mark, state);
+    },
+  };
+}
+
+/** The last versions of the plan, and the one that was last read from the log. */
+function keepPlanVersions() {
+  let versions: Plan[] = [];
+  let replayed: Plan[] = [];
+  return {
+    restart(plan: Plan | null): void {
+      versions = plan ? [plan] : [];
+    },
+    add(plan: Plan): void {
+      versions.push(plan);
+      if (versions.length > 2 * MAX_PLAN_VERSIONS) versions.splice(0, MAX_PLAN_VERSIONS);
+    },
+    async find(id: string, revision: number, replay: () => Promise<Plan | undefined>): Promise<Plan | undefined> {
+      const isWanted = (plan: Plan) => plan.id === id && plan.revision === revision;
+      const known = versions.findLast(isWanted) ?? replayed.find(isWanted);
+      if (known) return known;
+      const found = await replay();
+      // An editor that never rereads its file saves from the same version each time.
+      if (found) replayed = [found];
+      return found;
     },
   };
 }
@@ -147,7 +169,7 @@ function bytesBetween(from: LogPosition, to: LogPosition): number {
  */
 async function restoreState(
   name: string,
-  journal: EventLog,
+  eventLog: EventLog,
   snapshots: Snapshots,
   startFrom: (state: ReducedState) => void,
   reduceNext: (event: Event) => void,
@@ -159,7 +181,7 @@ async function restoreState(
     snapshot && meaning && meaning.session.seq === snapshot.mark.seq ? { ...meaning, mark: snapshot.mark } : undefined;
   if (restored?.current) {
     startFrom(restored);
-    if ((await journal.read(reduceNext, restored.mark, pending)) === 'read') return;
+    if ((await eventLog.read(reduceNext, restored.mark, pending)) === 'read') return;
     startFrom({ session: emptySession(name), left: null, mark: LOG_START });
     restored = undefined;
   }
@@ -168,14 +190,14 @@ async function restoreState(
     if (from === undefined) {
       from = 0;
       if (event.seq > 1) {
-        const replayedPlans = stateBefore(event.seq, restored);
-        startFrom(replayedPlans);
-        from = replayedPlans.mark.seq;
+        const before = stateBefore(event.seq, restored);
+        startFrom(before);
+        from = before.mark.seq;
       }
     }
     if (event.seq > from) reduceNext(event);
   };
-  await journal.read(takeIn, 'oldest', pending);
+  await eventLog.read(takeIn, 'oldest', pending);
 }
 
 /** The state before the oldest event that is kept. */
@@ -188,15 +210,15 @@ function stateBefore(seq: number, restored: ReducedState | undefined): ReducedSt
 
 async function replayPlanAt(
   name: string,
-  journal: EventLog,
+  eventLog: EventLog,
   id: string,
   revision: number,
-  step: RunGuarded,
+  runGuarded: RunGuarded,
 ): Promise<Plan | undefined> {
   let session = emptySession(name);
   let found: Plan | undefined;
-  await journal.read((event) => {
-    session = step('reading the event log again', () => reduceEvent(session, event));
+  await eventLog.read((event) => {
+    session = runGuarded('reading the event log again', () => reduceEvent(session, event));
     if (session.plan?.id === id && session.plan.revision === revision) found = session.plan;
   }, 'oldest');
   return found;
@@ -210,19 +232,4 @@ export async function spillToBlob(text: string, max: number, blobs: Blobs): Prom
   if (chars <= max) return { text };
   const blob = await blobs.put(text);
   return { blob, head: truncateMiddle(text, max, `read_file "blob:${blob}"`), chars };
-}
-
-/** The most files attached to one reply. */
-const MAX_REPLY_FILES = 20;
-
-/** Logs the end of a run with the files its reply offers, as they exist now: the reply is made from that alone. */
-export async function attachOfferedFiles(
-  store: SessionStore,
-  session: Session,
-  events: EventBody[],
-): Promise<EventBody[]> {
-  const runEnd = events.find((event) => event.type === 'run.ended');
-  if (!runEnd || !session.run) return events;
-  const files = await store.files(findReplyAttachments(session, runEnd.text), MAX_REPLY_FILES);
-  return files.length === 0 ? events : events.map((event) => (event === runEnd ? { ...runEnd, files } : event));
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { sha256 } from '../../base/sha256.ts';
+import { firstIssue } from '../../base/user-error.ts';
 import type { Client, MessageProgress } from '../../client/index.ts';
 import { isApprovalAnswer } from '../../client/inspect/approval-requests.ts';
 import { HttpProblem, problemOf, problemResponse } from '../http/common/http-problem.ts';
@@ -55,10 +56,7 @@ export const AG_UI_PROTOCOL: HttpProtocol = {
 /** Throws a problem if the request is invalid, or if it has neither answers nor a final user message. */
 function readRun(json: unknown): RunInput {
   const read = RunInput.safeParse(json);
-  if (!read.success) {
-    const [issue] = read.error.issues;
-    throw badInput('the input of a run, as AG-UI describes it', `${issue?.path.join('.')}: ${issue?.message}`);
-  }
+  if (!read.success) throw badInput('the input of a run, as AG-UI describes it', firstIssue(read.error));
   const last = read.data.messages.at(-1);
   const wanted = 'a last message of the user, with text and nothing else';
   if (last?.role !== 'user') {

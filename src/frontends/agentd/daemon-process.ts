@@ -149,6 +149,8 @@ function waitForStopSignal(): Promise<void> {
         resolve();
       });
     }
+    // A write beyond `ulimit -f` then fails with EFBIG, which is reported, and does not end the daemon.
+    process.on('SIGXFSZ', () => {});
     // Node resets what `nohup` ignores. A terminal that closes may send it more than once.
     process.on('SIGHUP', () => {
       if (asked) return;

@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import { sha256 } from '../../base/sha256.ts';
 import { errorText } from '../../base/user-error.ts';
 import type { Client } from '../../client/index.ts';
 import type { ChannelFiles } from '../../client/sessions/channel-files.ts';
@@ -130,8 +130,7 @@ export function splitText(text: string, max: number): string[] {
   return [...parts, rest];
 }
 
-export const keyOf = (...parts: string[]): string =>
-  createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32);
+export const keyOf = (...parts: string[]): string => sha256(JSON.stringify(parts)).slice(0, 32);
 
 /**
  * The id of a message of a channel: the same for the same message of the service. It has the form of an id that a

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import type { FetchMessageObject, ImapFlow, MailboxObject } from 'imapflow';
 import { z } from 'zod';
+import { sha256 } from '../../base/sha256.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import { mailServerAt } from '../../protocol/settings/channels.ts';
 import { type Channel, ChannelFault, type Incoming, type Outgoing, tooLarge } from './channel.ts';
@@ -45,7 +45,7 @@ export async function openEmail(options: EmailOptions): Promise<Channel> {
     const read = readMail(mail, options);
     if ('refused' in read) return [];
     const { from, label, id, root, subject, text } = read;
-    const conversation = `${from}/${createHash('sha256').update(root).digest('hex').slice(0, 12)}`;
+    const conversation = `${from}/${sha256(root).slice(0, 12)}`;
     await records.write(conversation, { to: from, subject, root, last: id } satisfies Thread);
     const files = mail.attachments.map(({ filename, size: bytes, content }, n) => ({
       ...{ name: filename ?? `attachment-${n + 1}`, bytes },

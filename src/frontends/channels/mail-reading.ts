@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
 import type { ParsedMail } from 'mailparser';
+import { sha256 } from '../../base/sha256.ts';
 
 /** What a mail is to the channel. `refused`: why it is not taken at all, and not answered. */
 export type MailReading =
@@ -32,7 +32,7 @@ export function readMail(mail: ParsedMail, { address, authserv }: MailSide): Mai
   return { ...{ from, label: senders[0]?.name || from, id, root, subject, text } };
 }
 
-const hashOf = (...parts: string[]) => createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32);
+const hashOf = (...parts: string[]) => sha256(JSON.stringify(parts)).slice(0, 32);
 
 /** The values of a header, from the first line to the last. */
 const headerLines = ({ headerLines: lines }: ParsedMail, name: string): string[] =>

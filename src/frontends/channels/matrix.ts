@@ -71,9 +71,9 @@ export function openMatrix({ token, server }: { token: string; server: string })
         .object({ user_id: z.string() })
         .parse(await home.call('GET', '/client/v3/account/whoami', undefined, signal));
       let since = Mark.safeParse(mark).data?.since;
-      while (!signal.aborted) {
-        // What was said before the channel first ran is not for it.
-        const query = new URLSearchParams({ filter: FILTER, timeout: since === undefined ? '0' : `${POLL_MS}` });
+      // The first answer shows at once that it hears; what was said before the channel first ran is not for it.
+      for (let timeout = 0; !signal.aborted; timeout = POLL_MS) {
+        const query = new URLSearchParams({ filter: FILTER, timeout: `${timeout}` });
         if (since !== undefined) query.set('since', since);
         const came = Sync.parse(await home.call('GET', `/client/v3/sync?${query}`, undefined, signal));
         heard();

@@ -64,9 +64,10 @@ export function openTelegram({
     async *receive(mark, heard, signal) {
       const { username } = Me.parse(await bot.call('getMe', {}, signal));
       let last = Mark.safeParse(mark).data;
-      while (!signal.aborted) {
+      // The first answer shows at once that it hears.
+      for (let timeout = 0; !signal.aborted; timeout = POLL_S) {
         const offset = last && Date.now() - last.at < OFFSET_LIFE_MS ? { offset: last.offset } : {};
-        const wanted = { ...offset, timeout: POLL_S, allowed_updates: ['message', 'edited_message', 'callback_query'] };
+        const wanted = { ...offset, timeout, allowed_updates: ['message', 'edited_message', 'callback_query'] };
         const came = z.array(z.unknown()).parse(await bot.call('getUpdates', wanted, signal));
         heard();
         if (came.length === 0) continue;
@@ -101,10 +102,8 @@ type Bot = ReturnType<typeof openBot>;
 /** Requests of a bot. Each throws `ChannelFault`. */
 function openBot(base: string, token: string) {
   async function call(method: string, params: object | FormData, signal: AbortSignal): Promise<unknown> {
-    const isForm = params instanceof FormData;
-    const init = isForm
-      ? { body: params }
-      : { body: JSON.stringify(params), headers: { 'content-type': 'application/json' } };
+    const json = { headers: { 'content-type': 'application/json' }, body: JSON.stringify(params) };
+    const init = params instanceof FormData ? { body: params } : json;
     const answer = await requestService(
       `${base}/bot${token}/${method}`,
       { method: 'POST', ...init, signal },

@@ -1,6 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { z } from 'zod';
+import { parseJson } from '../../base/json.ts';
 import { errorText } from '../../base/user-error.ts';
 import { type Channel, ChannelFault, type Incoming, openArrivals, requestService, tooLarge } from './channel.ts';
 
@@ -111,7 +112,7 @@ async function takeRequest(
   );
   if (given?.length !== wanted?.length || !given || !wanted || !timingSafeEqual(given, wanted))
     return reply(response, 401, 'expected X-Agentd-Signature: sha256= and the HMAC-SHA256 of the body in hex');
-  const parsed = Delivery.safeParse(parseOr(body.toString('utf8')));
+  const parsed = Delivery.safeParse(parseJson(body.toString('utf8')));
   if (!parsed.success) return reply(response, 400, z.prettifyError(parsed.error));
   return itemOf(parsed.data);
 }
@@ -130,15 +131,6 @@ function itemOf({ id, conversation, from, private: isPrivate, text, files, choic
       return { name, bytes: content.length, open };
     }),
   };
-}
-
-/** Undefined for what is no JSON, which no schema accepts. */
-function parseOr(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function reply(response: ServerResponse, status: number, why?: string): undefined {

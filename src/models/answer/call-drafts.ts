@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { jsonEnd, parseJson } from '../../base/json.ts';
 import type { ChatMessage } from '../../engine/ports/session-ports.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
 import { withCallFields } from './reasoning.ts';
@@ -72,29 +73,8 @@ function jsonRow(text: string): string[] {
   return rows;
 }
 
-/** The end of the JSON value that begins here, by its brackets; -1 if it does not end. */
-export function jsonEnd(text: string, from: number): number {
-  let depth = 0;
-  for (let at = from; at < text.length; at++) {
-    const char = text[at];
-    if (char === '"') {
-      for (at++; at < text.length && text[at] !== '"'; at++) if (text[at] === '\\') at++;
-    } else if (char === '{' || char === '[') depth++;
-    else if ((char === '}' || char === ']') && --depth === 0) return at + 1;
-  }
-  return -1;
-}
-
 /** Whether a text is a complete JSON object. */
-export function isJsonObject(text: string): boolean {
-  if (!text.trimStart().startsWith('{')) return false;
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
+const isJsonObject = (text: string): boolean => text.trimStart().startsWith('{') && parseJson(text) !== undefined;
 
 /**
  * The offered tool that a model means by a name: models add the namespace of their own format (`functions.shell`,

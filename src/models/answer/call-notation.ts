@@ -1,6 +1,7 @@
 import { getOwn } from '../../base/collections.ts';
+import { jsonEnd, parseJson } from '../../base/json.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
-import { jsonEnd, offeredToolName } from './call-drafts.ts';
+import { offeredToolName } from './call-drafts.ts';
 import { isRecord } from './endpoint-errors.ts';
 
 /**
@@ -71,11 +72,7 @@ const nextBracket = (text: string, from: number): number => {
 /** JSON, or the form of Gemma: bare keys, and texts between `<escape>` or `<|"|>`. */
 function parseLoose(text: string): unknown {
   const plain = text.includes('<escape>') || text.includes('<|"|>') ? fromGemma(text) : text;
-  try {
-    return JSON.parse(plain);
-  } catch {
-    return undefined;
-  }
+  return parseJson(plain);
 }
 
 const fromGemma = (text: string): string =>

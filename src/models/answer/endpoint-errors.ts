@@ -1,4 +1,5 @@
 import { getOwn } from '../../base/collections.ts';
+import { parseJson } from '../../base/json.ts';
 import { errorCode, errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
 import { isAboutLength, resetDelayMs, statedWindow } from './refusal-facts.ts';
@@ -47,14 +48,6 @@ export class ConnectionFault extends Error {
 /** Whether a value is an object with keys, not a list. */
 export const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-
-export function parseJsonOrNone(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
 
 /** Converts a thrown error to a fault; undefined for a bug of ours, which keeps its stack. */
 export function toModelFault(error: unknown, at: EndpointInfo): ModelError | undefined {
@@ -204,7 +197,7 @@ const MESSAGE_KEYS = ['message', 'detail', 'msg', 'error_msg', 'error_message', 
 function behindGateway(metadata: unknown): string[] {
   if (!isRecord(metadata)) return [];
   const { provider_name: provider, raw } = metadata;
-  const inner = typeof raw === 'string' ? (parseJsonOrNone(raw) ?? raw) : raw;
+  const inner = typeof raw === 'string' ? (parseJson(raw) ?? raw) : raw;
   const text = inner === undefined ? '' : bodyText(inner);
   return text === '' ? [] : [`(${typeof provider === 'string' ? `${provider}: ` : ''}${text})`];
 }

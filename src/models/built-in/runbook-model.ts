@@ -190,7 +190,7 @@ function codeFence(lines: string[]): string[] {
 }
 
 /** The tool's own remarks, apart from the command's output. */
-const TOOL_REMARK = /^(?:\(no output\)|\[left behind: .*\]|\[the daemon was restarted while this ran; .*\])$/;
+const TOOL_REMARK = /^(?:\(no output\)|\[left behind: .*\]|\[the daemon was restarted while this ran[,;] .*\])$/;
 
 /** Non-empty lines of output, without the terminal's colours. The first `skip` lines are the tool's headline. */
 function outputLines(result: string, skip: number): string[] {

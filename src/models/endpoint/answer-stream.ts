@@ -1,10 +1,11 @@
 import type { Readable } from 'node:stream';
 import { createParser } from 'eventsource-parser';
 import { z } from 'zod';
+import { parseJson } from '../../base/json.ts';
 import { errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
 import { malformedFault } from '../answer/completion-stream.ts';
-import { ConnectionFault, EndpointRefusal, parseJsonOrNone } from '../answer/endpoint-errors.ts';
+import { ConnectionFault, EndpointRefusal } from '../answer/endpoint-errors.ts';
 
 /** Observations about an answer as it passes. `done`: its stream was closed with `[DONE]`. */
 export type StreamNotes = { done: boolean };
@@ -93,7 +94,7 @@ const PlainAnswer = z.looseObject({
 /** An answer of an endpoint that ignores `stream`, as one piece. */
 function wholeAnswer(text: string): unknown {
   if (/^\s*</.test(text)) throw webPageFault();
-  const body = parseJsonOrNone(text);
+  const body = parseJson(text);
   if (body === undefined) throw malformedFault(`it is not JSON (${text.trim().slice(0, 100)})`);
   if (isResponse(body)) return { type: 'response.completed', response: body };
   const answer = PlainAnswer.safeParse(body);

@@ -1,7 +1,8 @@
 import { propertyOf } from '../../base/collections.ts';
+import { parseJson } from '../../base/json.ts';
 import { ModelError, type TokenPrices } from '../../engine/ports/session-ports.ts';
 import { DAEMON_AGENT } from '../../protocol/settings/model-settings.ts';
-import { ConnectionFault, type EndpointInfo, EndpointRefusal, parseJsonOrNone } from '../answer/endpoint-errors.ts';
+import { ConnectionFault, type EndpointInfo, EndpointRefusal } from '../answer/endpoint-errors.ts';
 import { type RawResponse, sendHttp } from './http-transport.ts';
 
 export type EndpointSettings = {
@@ -85,7 +86,7 @@ async function readRefusal({ status, headers, body }: RawResponse): Promise<Endp
   if (status < 400 || status > 599)
     return unreachable(`The endpoint answered with status ${status}, which comes without an answer.`);
   const text = Buffer.concat(pieces).toString('utf8');
-  return new EndpointRefusal(status, parseJsonOrNone(text) ?? text, headers);
+  return new EndpointRefusal(status, parseJson(text) ?? text, headers);
 }
 
 /** The address with a path behind its own, and its query at the end. */
@@ -116,7 +117,7 @@ export async function listedWindow(settings: EndpointSettings, model: string): P
     const { status, body } = await sendHttp(url, { method: 'GET', headers: requestHeaders(settings), signal });
     let text = '';
     for await (const piece of body.setEncoding('utf8')) text += piece;
-    return status === 200 ? (listedContextWindow(parseJsonOrNone(text), model) ?? null) : null;
+    return status === 200 ? (listedContextWindow(parseJson(text), model) ?? null) : null;
   } catch {
     // The window is then learned from refusals.
     return null;

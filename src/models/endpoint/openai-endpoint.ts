@@ -1,19 +1,27 @@
+import { truncate } from '../../base/strings.ts';
 import {
   type AskOptions,
   type ChatMessage,
   type Model,
+  type ModelAnswer,
   ModelError,
   type ModelRequest,
 } from '../../engine/ports/session-ports.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
-import { readCompletionStream } from '../answer/completion-stream.ts';
+import { finishCalls, offeredToolName } from '../answer/call-drafts.ts';
+import {
+  type CompletionDraft,
+  classifyFinish,
+  malformedFault,
+  readCompletionStream,
+  refuseEmptyAnswer,
+} from '../answer/completion-stream.ts';
 import { type EndpointInfo, EndpointRefusal, toModelFault } from '../answer/endpoint-errors.ts';
-import { toModelAnswer } from '../answer/model-answer.ts';
-import { findKnownPrices } from '../answer/token-usage.ts';
+import { readTextCalls } from '../answer/text-calls.ts';
+import { findKnownPrices, measureUsage, type UsedPrices } from '../answer/token-usage.ts';
 import { type EndpointProfile, type EndpointProfiles, unsavedProfiles } from '../request/endpoint-profiles.ts';
-import { trackImageSupport } from '../request/image-support.ts';
 import { withToolsInText } from '../request/offered-tools.ts';
-import { buildRequestBody, requestOptions } from '../request/request-body.ts';
+import { buildRequestBody, requestOptions, trackImageSupport } from '../request/request-body.ts';
 import { FIRST_STYLE, type RequestStyle } from '../request/request-style.ts';
 import { openStyleMemory } from '../request/style-memory.ts';
 import { serializeMessages } from '../request/wire-messages.ts';
@@ -144,4 +152,56 @@ async function askOnce(
     if (late?.aborted && !(error instanceof ModelError)) throw lateFault(settings);
     throw error;
   }
+}
+
+/** The request that is answered. */
+type AskedRequest = Pick<ModelRequest, 'messages' | 'tools'> & { model: string };
+
+/**
+ * Makes an answer of a finished draft. Throws `ModelError` (malformed) for one that is broken off, empty, or has a call
+ * that cannot be read. Calls that came as text are calls if that is certain.
+ */
+export function toModelAnswer(
+  draft: CompletionDraft,
+  isDone: boolean,
+  { model, messages, tools }: AskedRequest,
+  prices: UsedPrices,
+): ModelAnswer {
+  if (draft.finish === '' && !isDone && !draft.isCut) throw malformedFault('the stream ended before the answer did');
+  const finish = draft.isCut ? 'length' : classifyFinish(draft.finish);
+  if (finish === 'broken')
+    throw malformedFault(
+      `the endpoint broke off with finish_reason "${draft.finish}"`,
+      /call/i.test(draft.finish) ? 'call' : undefined,
+    );
+  refuseEmptyAnswer(draft);
+  const { text, calls } = draft.calls.length === 0 ? withTextCalls(draft.text, { messages, tools }) : draft;
+  if (finish === 'calls' && calls.length === 0 && tools.length > 0)
+    throw malformedFault(
+      `finish_reason "${draft.finish}" came without a call (text: ${truncate(text.trim(), 300)})`,
+      'call',
+    );
+  const names = new Set(tools.map(({ name }) => name));
+  const named = calls.map((call) => ({ ...call, name: offeredToolName(call.name, names) }));
+  return {
+    text,
+    calls: finishCalls(named, messages),
+    usage: measureUsage(draft, { messages, tools }, prices),
+    model: draft.model || model,
+    ...(calls.length > 0 && draft.providerFields && { provider_fields: draft.providerFields }),
+    // Truncated arguments are not JSON, and the tool reports that to the model.
+    ...(finish === 'length' && calls.length === 0 && { truncated: true }),
+    ...(finish === 'unfinished' && { unfinished: draft.finish }),
+  };
+}
+
+function withTextCalls(text: string, { messages, tools }: Pick<AskedRequest, 'messages' | 'tools'>) {
+  const read = readTextCalls(text, tools, messages);
+  if (read.is === 'unclear')
+    throw malformedFault(
+      `a tool call came as text (${truncate(read.what, 80)}); check the tool call parser of the endpoint`,
+      'call',
+    );
+  const calls = read.is === 'calls' ? read.calls.map((call) => ({ id: '', ...call })) : [];
+  return { text: read.is === 'calls' ? read.text : text, calls };
 }

@@ -261,6 +261,8 @@ export type Rules = {
   browser: BrowserState;
   /** Whether checkpoints of `work/` are taken. Filled in by the engine. */
   checkpoints: boolean;
+  /** Files a reply may attach, and whether they exist. Filled in by the engine when it was asked to look. */
+  filesThere?: ReadonlyMap<string, boolean>;
   /** Whose messages are orders; undefined: everybody's. */
   senders: readonly string[] | undefined;
   /** Why nothing may be done: a settings file is invalid, and no valid one was read before. Null: they are valid. */
@@ -272,7 +274,6 @@ export type Rules = {
 };
 
 export const DEFAULT_CONTEXT_WINDOW = 128_000;
-export const EXTEND_FACTOR = 5;
 
 /** The rules from settings, with every default filled in. `resolveSettings` merges the layers. */
 export function resolveRules(settings: Pick<Config & Settings, keyof typeof sharedSettings | 'models'> = {}): Rules {

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { parseJson } from '../../base/json.ts';
 import { nearestName } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import { Config, Settings } from './config.ts';
@@ -88,14 +89,6 @@ function readValue(name: string, text: string, schema: z.ZodType): unknown {
 
 const invalidValue = (name: string, message = 'it is not valid'): UserError =>
   new UserError(`${name}: ${message.replace(/\.$/, '')}. Correct it, or unset it (docs/settings.md).`);
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
 
 /** Limits of files with those of the environment, which may lower what a file sets, and replaces only defaults. */
 export function limitsWithEnvironment(files: Limits, environment: Limits = {}): Limits {

@@ -1,6 +1,9 @@
 import { z } from 'zod';
 
-/** The names of the planning modes, apart from their schema: a command line that names them need not load one. */
+/**
+ * The names of the planning modes, apart from their schema: a command line that names them need not load one.
+ * `npm run docs` writes this list.
+ */
 export const MODES = ['linear', 'plan-act', 'todo', 'dag', 'map-reduce', 'auto'] as const;
 
 export const Mode = z.enum(MODES);

@@ -1,3 +1,4 @@
+import { parseJson } from '../../base/json.ts';
 import { StepCheck, StepCondition } from '../session/plan.ts';
 import { PLAN_BOUNDS } from '../session/plan-edit.ts';
 import { type ItemNote, type ListItem, normalizeNoteKey, parseListItems } from './markdown-list.ts';
@@ -129,7 +130,7 @@ const CHECK_FORMS = 'file <path>, command <command>, url <address>, person <ques
 
 /** `file work/x.md`, `command npm test`, `url http://…`, `person Is it right?`, or the JSON of plan.json. */
 function parseCheck(value: string): Partial<TemplateStep> | string {
-  const json = value.startsWith('{') ? tryParseJson(value) : undefined;
+  const json = value.startsWith('{') ? parseJson(value) : undefined;
   const [, kind = '', rest = ''] = /^(file|command|url|person)\s*[:：]?\s+(.+)$/i.exec(value) ?? [];
   const given = value.startsWith('{') ? json : { [kind.toLowerCase()]: stripCodeSpan(rest) };
   const read = StepCheck.safeParse(given);
@@ -138,7 +139,7 @@ function parseCheck(value: string): Partial<TemplateStep> | string {
 
 /** `{ "step": 1, "status": "failed" }`: a condition of plan.json, with the step named by its position. */
 function parseCondition(value: string, own: number, count: number): Partial<TemplateStep> | string {
-  const json = tryParseJson(value);
+  const json = parseJson(value);
   const given = typeof json === 'object' && json !== null && 'step' in json ? json : undefined;
   const step = given && stepIdOf(String(given.step), own, count);
   const read = StepCondition.safeParse(given && { ...given, step });
@@ -147,17 +148,9 @@ function parseCondition(value: string, own: number, count: number): Partial<Temp
     : `when: expected JSON such as {"step": 1, "status": "failed"}, the step by its number; got ${JSON.stringify(value)}`;
 }
 
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** A text that is entirely a JSON string stands for its value, including line breaks. */
 function unquoteJsonString(text: string): string {
-  const json = /^".*"$/.test(text) ? tryParseJson(text) : undefined;
+  const json = /^".*"$/.test(text) ? parseJson(text) : undefined;
   return typeof json === 'string' ? json : text;
 }
 

@@ -1,4 +1,6 @@
 import type { z } from 'zod';
+import { valueAtPath } from '../../base/collections.ts';
+import { findJsonFault, positionAt } from '../../base/json.ts';
 import { sortBySimilarity, truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 
@@ -27,8 +29,7 @@ function parseJsonArgs(tool: string, schema: z.ZodObject, text: string): unknown
 function describeJsonFault(text: string): string {
   const at = findJsonFault(text);
   const before = text.slice(0, at);
-  const line = before.split('\n').length;
-  const column = at - before.lastIndexOf('\n');
+  const { line, column } = positionAt(text, at);
   const excerpt = [...before].slice(-40).join('');
   if (at >= text.length) return `they end too early, after \`${excerpt}\` (${text.length} characters).`;
   const got = String.fromCodePoint(text.codePointAt(at) ?? 0);
@@ -47,11 +48,9 @@ function describeExpectedArgs(schema: z.ZodObject): string {
 function describeIssue(issue: z.core.$ZodIssue, args: unknown, schema: z.ZodObject): string {
   if (issue.code === 'unrecognized_keys') {
     const at = issue.path.length === 0 ? '' : `\`${issue.path.join('.')}\`: `;
-    return issue.keys
-      .map(
-        (key) => `${at}there is no key \`${key}\`${nearestKey(key, at === '' ? Object.keys(schema.shape) : undefined)}`,
-      )
-      .join('; ');
+    const nearest = (key: string) =>
+      at === '' ? `, the nearest is ${sortBySimilarity(key, Object.keys(schema.shape))[0] ?? 'none'}` : '';
+    return issue.keys.map((key) => `${at}there is no key \`${key}\`${nearest(key)}`).join('; ');
   }
   if (issue.code === 'invalid_union') {
     const choices = fittingChoices(issue.errors);
@@ -63,10 +62,6 @@ function describeIssue(issue: z.core.$ZodIssue, args: unknown, schema: z.ZodObje
   const got = truncate(JSON.stringify(value), 60);
   if (issue.code === 'invalid_type') return `${key}: expected ${issue.expected}, got ${got}`;
   return `${key}: ${issue.message}, got ${got}`;
-}
-
-function nearestKey(key: string, known: readonly string[] | undefined): string {
-  return known === undefined ? '' : `, the nearest is ${sortBySimilarity(key, known)[0] ?? 'none'}`;
 }
 
 /** The choices of a union that are of the value's own type and that it misses by least; none if there is no such. */
@@ -93,92 +88,4 @@ function describeChoices(
     ),
   );
   return [own.filter(Boolean).join(', or '), unknown[0]].filter(Boolean).join('; ');
-}
-
-function valueAtPath(value: unknown, path: PropertyKey[]): unknown {
-  return path.reduce<unknown>((inner, key) => Reflect.get(Object(inner), key), value);
-}
-
-/**
- * Finds where a text stops being JSON. The runtime's own message gives the position only for some errors, and differs
- * between versions.
- */
-const WHITESPACE = /[ \t\r\n]*/y;
-/** A string up to its closing quote, or to the first character that cannot be part of one. */
-const STRING = /"[^"\\\u0000-\u001f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\u0000-\u001f]*)*/y;
-const ATOM = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
-
-/** A number, a word or an escape cut off by the end of the text. */
-const TRUNCATED =
-  /(?:\\(?:u[0-9a-fA-F]{0,3})?|t|tr|tru|f|fa|fal|fals|n|nu|nul|-|-?(?:0|[1-9]\d*)(?:\.|(?:\.\d+)?[eE][+-]?))$/y;
-
-type ExpectedToken = 'value' | 'first item' | 'key' | 'first key' | 'colon' | 'comma';
-type Token = { kind: string; end: number };
-
-/** The index of the first invalid character; the text's length if it only ends too early. */
-export function findJsonFault(text: string): number {
-  const open: string[] = [];
-  let wants: ExpectedToken = 'value';
-  for (let at = skipMatch(WHITESPACE, text, 0); at < text.length; ) {
-    const token = tokenAt(text, at);
-    if ('fault' in token) return token.fault;
-    const next = nextExpected(wants, token.kind, open);
-    if (!next) return at;
-    wants = next;
-    at = skipMatch(WHITESPACE, text, token.end);
-  }
-  return text.length;
-}
-
-function tokenAt(text: string, at: number): Token | { fault: number } {
-  const first = text.charAt(at);
-  if ('{}[],:'.includes(first)) return { kind: first, end: at + 1 };
-  if (first === '"') {
-    const end = skipMatch(STRING, text, at);
-    return text[end] === '"' ? { kind: 'string', end: end + 1 } : { fault: skipMatch(TRUNCATED, text, end) };
-  }
-  if (skipMatch(TRUNCATED, text, at) > at) return { fault: text.length };
-  const end = skipMatch(ATOM, text, at);
-  return end > at ? { kind: 'atom', end } : { fault: at };
-}
-
-/** What may follow; undefined if the token is out of place. `open` is the stack of open brackets. */
-function nextExpected(wants: ExpectedToken, kind: string, open: string[]): ExpectedToken | undefined {
-  const closes = kind === open.at(-1) && (wants === 'comma' || wants.startsWith('first'));
-  if (closes) {
-    open.pop();
-    return 'comma';
-  }
-  switch (wants) {
-    case 'value':
-    case 'first item':
-      return nextAfterValue(kind, open);
-    case 'key':
-    case 'first key':
-      return kind === 'string' ? 'colon' : undefined;
-    case 'colon':
-      return kind === ':' ? 'value' : undefined;
-    case 'comma':
-      if (kind !== ',' || open.length === 0) return undefined;
-      return open.at(-1) === '}' ? 'key' : 'value';
-    default:
-      return wants satisfies never;
-  }
-}
-
-function nextAfterValue(kind: string, open: string[]): ExpectedToken | undefined {
-  if (kind === '{') {
-    open.push('}');
-    return 'first key';
-  }
-  if (kind === '[') {
-    open.push(']');
-    return 'first item';
-  }
-  return kind === 'string' || kind === 'atom' ? 'comma' : undefined;
-}
-
-function skipMatch(pattern: RegExp, text: string, at: number): number {
-  pattern.lastIndex = at;
-  return at + (pattern.exec(text)?.[0].length ?? 0);
 }

@@ -4,10 +4,29 @@ import type { McpServers } from '../settings/mcp-config.ts';
 import { type PermissionRule, parsePermissionRule, patternOfRule } from '../settings/permissions.ts';
 import { ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL } from './own-tools.ts';
 
+/** The tools of `src/tools`; `npm run docs` writes this list. */
+const BUILTIN_TOOLS = [
+  'shell',
+  'jobs',
+  'read_file',
+  'write_file',
+  'edit_file',
+  'list_files',
+  'search_files',
+  'parts',
+  'web_fetch',
+  'web_search',
+  'check',
+  'remember',
+  'recall',
+  'skill',
+  'schedule',
+  'browser',
+];
+
 /** All tools of our own, including those the model is not offered. */
 export const TOOL_NAMES: readonly string[] = [
-  ...['shell', 'jobs', 'read_file', 'write_file', 'edit_file', 'list_files', 'search_files', 'parts', 'check'],
-  ...['web_fetch', 'web_search', 'browser', 'remember', 'recall', 'skill', 'schedule'],
+  ...BUILTIN_TOOLS,
   ...[PLAN_TOOL.name, ASK_USER_TOOL.name, SPAWN_TOOL.name],
 ];
 

@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { copyFile, type FileHandle, open } from 'node:fs/promises';
 import { createPacer } from '../../base/async.ts';
+import { sha256 } from '../../base/sha256.ts';
 import { UserError } from '../../base/user-error.ts';
 import { createFile, stagingName, syncFolder } from '../fs/durable-write.ts';
-import { listNames, sha256Hex, statIfExists } from '../fs/file-reads.ts';
+import { listNames, statIfExists } from '../fs/file-reads.ts';
 import { DiskError, toDiskError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { SLICE_MS } from './manifest-file.ts';
@@ -42,15 +43,15 @@ export function openContents({ checkpointContents: folder }: Pick<SessionPaths, 
       const path = `${folder}/${stagingName()}`;
       if (size <= CHUNK_BYTES) {
         const bytes = await readStart(file, size);
-        const sha256 = sha256Hex(bytes);
-        if (isNew(sha256, { path, size })) await createFile(path, bytes);
-        return sha256;
+        const hash = sha256(bytes);
+        if (isNew(hash, { path, size })) await createFile(path, bytes);
+        return hash;
       }
       try {
         await copyOpenFile(file, path);
-        const sha256 = await syncAndHash(path);
-        if (!isNew(sha256, { path, size })) fs.rmSync(path, { force: true });
-        return sha256;
+        const hash = await syncAndHash(path);
+        if (!isNew(hash, { path, size })) fs.rmSync(path, { force: true });
+        return hash;
       } catch (error) {
         fs.rmSync(path, { force: true });
         throw toDiskError(error, 'write', path);

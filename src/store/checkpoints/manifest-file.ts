@@ -3,12 +3,12 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { createPacer } from '../../base/async.ts';
 import { propertyOf } from '../../base/collections.ts';
+import { parseJsonOrWhy } from '../../base/json.ts';
 import { UserError } from '../../base/user-error.ts';
 import { CheckpointEntry, Manifest } from '../../protocol/session/checkpoint.ts';
 import { placeNewFile, stagingName } from '../fs/durable-write.ts';
 import { listNames } from '../fs/file-reads.ts';
 import type { SessionPaths } from '../layout/layout.ts';
-import { parseJson } from '../settings/schema-errors.ts';
 import { keyOf, type WorkState } from './work-state.ts';
 
 /** Longest time the event loop is kept busy. */
@@ -62,7 +62,7 @@ export async function readManifest(
   const path = paths.checkpoint(number);
   const text = await readFile(path, 'utf8').catch(() => undefined);
   if (text === undefined) throw new UserError(`There is no checkpoint ${number}${keptOnes(paths)}`);
-  const json = parseJson(text);
+  const json = parseJsonOrWhy(text);
   const fault = (what: string): UserError =>
     new UserError(
       `${path} cannot be used: ${what} Checkpoints are not edited; copy what you need from ${paths.checkpointContents}.`,

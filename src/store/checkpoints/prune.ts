@@ -1,11 +1,11 @@
 import * as fs from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createPacer } from '../../base/async.ts';
+import { parseJson } from '../../base/json.ts';
 import { Manifest } from '../../protocol/session/checkpoint.ts';
 import { syncFolder } from '../fs/durable-write.ts';
 import { listNames, statIfExists, TIMESTAMP_TICK_MS } from '../fs/file-reads.ts';
 import type { SessionPaths } from '../layout/layout.ts';
-import { parseJson } from '../settings/schema-errors.ts';
 import { sweepContents } from './contents.ts';
 import { listCheckpoints, SLICE_MS } from './manifest-file.ts';
 
@@ -82,8 +82,7 @@ async function readKept(paths: SessionPaths, number: number): Promise<Kept> {
   const text = await readFile(paths.checkpoint(number), 'utf8').catch(() => '');
   const contents = new Set(Array.from(text.matchAll(/"sha256": ?"([0-9a-f]{64})"/g), ([, hash = '']) => hash));
   // What comes before the entries is enough; parsing all of it would keep other sessions waiting.
-  const json = parseJson(`${text.slice(0, text.indexOf(',\n "entries": ['))}}`);
-  const facts = Facts.safeParse(json.ok ? json.value : undefined).data;
+  const facts = Facts.safeParse(parseJson(`${text.slice(0, text.indexOf(',\n "entries": ['))}}`)).data;
   return { number, isStepEnd: facts ? facts.steps.length > 0 : true, plan: facts?.plan ?? null, contents };
 }
 

@@ -1,6 +1,6 @@
 import type { ZodType } from 'zod';
 import { propertyOf } from '../../base/collections.ts';
-import { errorText } from '../../base/user-error.ts';
+import { errorText, firstIssue } from '../../base/user-error.ts';
 import { type Event, EventBody } from '../../protocol/session/event.ts';
 import { EventStamp, type LogOffset } from '../../protocol/session/log-entry.ts';
 import { checksummedPart, crc32Hex, crcOfLine, encodeLineWithCrc } from './log-lines.ts';
@@ -60,8 +60,7 @@ function parseEvent(value: unknown): DecodedLine {
   // The two halves have no key in common; zod's own intersection would compare and merge them key by key.
   const [stamp, body] = [EventStamp.safeParse(value), EventBody.safeParse(value)];
   if (stamp.success && body.success) return { ok: true, event: Object.assign(stamp.data, body.data) };
-  const [issue] = [...(stamp.error?.issues ?? []), ...(body.error?.issues ?? [])];
-  return { ok: false, torn: false, why: `its content is invalid: ${issue?.path.join('.')}: ${issue?.message}` };
+  return { ok: false, torn: false, why: `its content is invalid: ${firstIssue(stamp.error ?? body.error)}` };
 }
 
 /**
@@ -88,7 +87,6 @@ function roundTrip<T>(schema: ZodType<T>, value: unknown): T {
   const text = JSON.stringify(value);
   const read = schema.safeParse(JSON.parse(text));
   if (read.success) return read.data;
-  const [issue] = read.error.issues;
-  const why = `its content is invalid: ${issue?.path.join('.')}: ${issue?.message}`;
+  const why = `its content is invalid: ${firstIssue(read.error)}`;
   throw new Error(`Not recorded, because it could not be read back: ${why}: ${text.slice(0, 500)}`);
 }

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
-import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
+import { parseJson } from '../../base/json.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import { ifExists, toDiskError, wrapDiskErrors } from './store-errors.ts';
 
@@ -151,6 +151,14 @@ export function readTextFile(path: string): string | undefined {
   }
 }
 
+/** The content of a JSON file of this form; undefined if it is missing, damaged or of another form. */
+export function readJsonFile<T>(
+  path: string,
+  schema: { safeParse(value: unknown): { data?: T | undefined } },
+): T | undefined {
+  return schema.safeParse(parseJson(readTextFile(path) ?? '')).data;
+}
+
 const MAX_SETTINGS_BYTES = 1024 * 1024;
 
 /**
@@ -165,8 +173,6 @@ export function readTextOrThrow(path: string, content: string, links: LinkPolicy
   };
   return wrapDiskErrors('read', path, () => useIfExists(path, read));
 }
-
-export const sha256Hex = (bytes: Uint8Array | string) => createHash('sha256').update(bytes).digest('hex');
 
 /** Offset of the first byte that is not valid UTF-8; undefined if all of it is. */
 export function firstBadUtf8Byte(bytes: Buffer): number | undefined {

@@ -1,13 +1,15 @@
 import * as fs from 'node:fs';
+import { parseJsonOrWhy } from '../../base/json.ts';
+import { sha256 } from '../../base/sha256.ts';
 import { errorCode } from '../../base/user-error.ts';
 import type { DroppedFile } from '../../engine/ports/store-ports.ts';
 import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import { MessageFile } from '../../protocol/session/message.ts';
-import { firstBadUtf8Byte, sha256Hex, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
+import { firstBadUtf8Byte, TIMESTAMP_TICK_MS, withOpenFile } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';
 import { ifExists } from '../fs/store-errors.ts';
 import { displayName, isJsonName } from '../layout/layout.ts';
-import { describeSchemaErrors, parseJson } from '../settings/schema-errors.ts';
+import { describeSchemaErrors } from '../settings/schema-errors.ts';
 import { isSameContent, type Readiness, type SeenFile } from './inbox-listing.ts';
 
 /** The raw bytes of a name, since names may be invalid UTF-8. */
@@ -38,7 +40,7 @@ export function readDroppedFile(
   try {
     const bytes = ifExists(() => readIfUnchanged(inbox.bytePath(raw), stat));
     if (bytes === undefined) return 'gone';
-    return bytes ? toDrop(sha256Hex(bytes), parseMessage(displayName(raw), bytes)) : 'pending';
+    return bytes ? toDrop(sha256(bytes), parseMessage(displayName(raw), bytes)) : 'pending';
   } catch (error) {
     // A link or a socket now; it was something else when listed.
     if (['ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return 'pending';
@@ -83,7 +85,7 @@ export function isUnchangedSinceRead(
   if (!stat.isFile() || stat.size > MAX_MESSAGE_BYTES) return false;
   try {
     const bytes = readIfUnchanged(folder.bytePath(raw), stat);
-    return bytes !== null && sha256Hex(bytes) === identity.sha256;
+    return bytes !== null && sha256(bytes) === identity.sha256;
   } catch (error) {
     if (['ENOENT', 'EACCES', 'ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) return false;
     throw error;
@@ -142,7 +144,7 @@ export function parseMessage(name: string, bytes: Buffer): ParsedMessage {
 
 function parseJsonMessage(text: string): ParsedMessage {
   try {
-    const parsed = parseJson(text);
+    const parsed = parseJsonOrWhy(text);
     return parsed.ok ? validateMessage(parsed.value) : invalidMessage(`not JSON: ${parsed.why}`);
   } catch (error) {
     // JSON that is nested thousands of levels deep overflows the stack.

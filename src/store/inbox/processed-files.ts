@@ -1,11 +1,12 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
 import { detectFileKind, SNIFF_BYTES } from '../../base/file-kind.ts';
+import { sha256 } from '../../base/sha256.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import type { DroppedFile } from '../../engine/ports/store-ports.ts';
 import { type Attachment, MAX_IMAGE_BYTES, type RejectionReason } from '../../protocol/session/message.ts';
 import { linkIfFree, stagingName } from '../fs/durable-write.ts';
-import { sha256Hex, withOpenFile } from '../fs/file-reads.ts';
+import { withOpenFile } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import { freeName, type SessionPaths, safeName } from '../layout/layout.ts';
@@ -140,7 +141,7 @@ function inspectAttachment(files: OpenFolder, { name, stat }: AttachmentSource):
     const known = detectFileKind(start.subarray(0, fs.readSync(fd, start, 0, start.length, 0)));
     const kind = known?.kind ?? 'text';
     if (!known?.image || bytes > MAX_IMAGE_BYTES) return { bytes, kind };
-    return { bytes, kind, image: { type: known.image, sha256: sha256Hex(fs.readFileSync(fd)) } };
+    return { bytes, kind, image: { type: known.image, sha256: sha256(fs.readFileSync(fd)) } };
   });
 }
 

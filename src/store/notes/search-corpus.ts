@@ -2,13 +2,13 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as others } from 'node:timers/promises';
 import { z } from 'zod';
-import { parseFrontMatter } from '../../base/front-matter.ts';
+import { parseWrittenFrontMatter } from '../../base/front-matter.ts';
+import { parseJson } from '../../base/json.ts';
 import { inlineText, StoredText } from '../../protocol/session/log-entry.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import type { SearchDocument } from '../../protocol/workspace/memory-notes.ts';
 import { readRegularFile } from '../fs/file-reads.ts';
 import { existingRootOf, rootSessionOf, sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
-import { parseJson } from '../settings/schema-errors.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
@@ -188,8 +188,7 @@ const PlanFields = z.object({
 type CorpusText = Pick<SearchDocument, 'plan' | 'goal' | 'text' | 'running'>;
 
 function textOfPlan(text: string): CorpusText | undefined {
-  const parsed = parseJson(text);
-  const plan = parsed.ok ? PlanFields.safeParse(parsed.value).data : undefined;
+  const plan = PlanFields.safeParse(parseJson(text)).data;
   if (!plan) return undefined;
   const steps = plan.steps.map(({ description, result, error, notes }) => {
     const outcome = [result, error, notes].filter(Boolean).join('; ');
@@ -199,25 +198,13 @@ function textOfPlan(text: string): CorpusText | undefined {
   return { plan: plan.id, goal: plan.title ?? plan.goal, text: words, running: plan.status === 'running' };
 }
 
-const ReplyFields = Reply.pick({ status: true, text: true, plan: true });
+const ReplyFields = Reply.pick({ status: true, text: true }).extend({ plan: Reply.shape.plan.default(null) });
 
 /** Undefined for a reply that reports no work. */
 function textOfReply(path: string, text: string): CorpusText | undefined {
-  const reply = ReplyFields.safeParse(/\.json$/i.test(path) ? parseOrUndefined(text) : parseMarkdownReply(text)).data;
+  const reply = ReplyFields.safeParse(/\.json$/i.test(path) ? parseJson(text) : parseWrittenFrontMatter(text)).data;
   if (!reply || reply.status === 'joined' || reply.status === 'rejected') return undefined;
   return { plan: reply.plan?.id, text: reply.text };
-}
-
-function parseOrUndefined(text: string): unknown {
-  const parsed = parseJson(text);
-  return parsed.ok ? parsed.value : undefined;
-}
-
-function parseMarkdownReply(text: string): unknown {
-  const { fields, body } = parseFrontMatter(text) ?? {};
-  return body === undefined
-    ? undefined
-    : { status: fields?.['status'], plan: parseOrUndefined(fields?.['plan'] ?? 'null'), text: body };
 }
 
 /** The largest part of an event log that is searched. */
@@ -253,8 +240,7 @@ export async function readSessionWords(
     await budget.yieldIfDue();
     if (budget.isOver()) break;
     if (!/"type":"(?:message\.received|model\.answered|tool\.finished|context\.compacted)"/.test(line)) continue;
-    const parsed = parseJson(line);
-    const event = parsed.ok ? SaidEvent.safeParse(parsed.value).data : undefined;
+    const event = SaidEvent.safeParse(parseJson(line)).data;
     if (event) events.push(event);
   }
   const hidden = events.findLast((event) => event.type === 'context.compacted')?.upto ?? 0;

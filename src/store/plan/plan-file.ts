@@ -2,10 +2,11 @@ import * as fs from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { createMutex } from '../../base/async.ts';
 import { propertyOf } from '../../base/collections.ts';
+import { parseJson } from '../../base/json.ts';
+import { sha256 } from '../../base/sha256.ts';
 import { errorText, isFileLimit } from '../../base/user-error.ts';
 import type { PlanFile, PlanFileState } from '../../engine/ports/store-ports.ts';
 import { linkIfFree, syncFile, syncFolder } from '../fs/durable-write.ts';
-import { sha256Hex } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
@@ -108,7 +109,7 @@ export function openPlanFile(paths: SessionPaths, elapsed: () => number, { alone
     markSeen(bytes) {
       if (!moved.accept(bytes) || here.text() === bytes) here.markSeen(bytes);
     },
-    sha256: sha256Hex,
+    sha256,
     write: (content) => inOrder(() => write(content)),
     setAside: () => inOrder(() => setAside(paths, history, here, moved)),
     archive: (id, content, shown = 'remove') => inOrder(() => archive(id, content, shown)),
@@ -265,9 +266,5 @@ function readHistoryFile(path: string, last: PlanContent | undefined, now: numbe
 }
 
 function planIdIn(text: string): unknown {
-  try {
-    return propertyOf(JSON.parse(text), 'id');
-  } catch {
-    return undefined;
-  }
+  return propertyOf(parseJson(text), 'id');
 }

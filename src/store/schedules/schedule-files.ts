@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { positionOfJsonPath } from '../../base/json-position.ts';
+import { parseJsonOrWhy, positionOfJsonPath } from '../../base/json.ts';
 import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import {
   dueOfOccurrence,
@@ -14,10 +14,10 @@ import {
 } from '../../protocol/schedules/schedule.ts';
 import { timingFault } from '../../schedules/next-time.ts';
 import { ensureFolderDurably, placeNewFile, removeOldStaging, stagingName, syncFolder } from '../fs/durable-write.ts';
-import { listNames, readTextFile, readTextOrThrow, statIfExists } from '../fs/file-reads.ts';
+import { listNames, readJsonFile, readTextOrThrow, statIfExists } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';
-import { describeSchemaErrors, parseJson } from '../settings/schema-errors.ts';
+import { describeSchemaErrors } from '../settings/schema-errors.ts';
 
 const EXTENSION = '.json';
 const TIMING_NOTE = 'timing.json';
@@ -68,7 +68,7 @@ function faultOfName(name: string, names: readonly string[]): string | undefined
 export function parseSchedule(name: string, text: string): Schedule {
   const file = `schedules/${name}${EXTENSION}`;
   const source = text.replace(/^\uFEFF/, '');
-  const parsed = parseJson(source);
+  const parsed = parseJsonOrWhy(source);
   if (!parsed.ok) throw new UserError(`${file} is not JSON: ${parsed.why}.`);
   const result = Schedule.safeParse(parsed.value);
   if (!result.success) {
@@ -146,8 +146,7 @@ export const dueTimesOf = (occurrences: readonly string[]): Set<number> =>
 
 /** An occurrence; undefined if there is none of that name, or what is there is not one. */
 export function readOccurrence(folder: string, name: string, occurrence: string): Occurrence | undefined {
-  const parsed = parseJson(readTextFile(join(folder, name, occurrence + EXTENSION)) ?? '');
-  return parsed.ok ? Occurrence.safeParse(parsed.value).data : undefined;
+  return readJsonFile(join(folder, name, occurrence + EXTENSION), Occurrence);
 }
 
 /** Writes an occurrence durably. A new one that exists already stays as it is: false. */
@@ -181,8 +180,7 @@ export function removeOldScheduleStaging(folder: string, now: Date): void {
 
 /** Since when a schedule's timing holds; undefined if the note is lost or damaged. */
 export function readTimingNote(folder: string, name: string): TimingNote | undefined {
-  const parsed = parseJson(readTextFile(join(folder, name, TIMING_NOTE)) ?? '');
-  return parsed.ok ? TimingNote.safeParse(parsed.value).data : undefined;
+  return readJsonFile(join(folder, name, TIMING_NOTE), TimingNote);
 }
 
 /** Writes that note durably. */

@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { readLastEvent } from '../event-log/log-reader.ts';
 import { listRotatedSegments, openSegments } from '../event-log/segments.ts';
-import { encodeSnapshot } from '../event-log/snapshot-file.ts';
+import { encodeSnapshot, openSnapshotStore } from '../event-log/snapshot-file.ts';
 import { removeOldStaging, removeStaging, syncFolder } from '../fs/durable-write.ts';
+import { readJsonFile } from '../fs/file-reads.ts';
 import { type FolderOnPath, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { isIgnoredName } from '../layout/layout.ts';
 import { WATCHED_VERSIONS } from '../plan/plan-content.ts';
-import { openSnapshotStore } from './snapshots.ts';
 
 /** Days that data is kept; 0: forever. */
 export type RetentionDays = { recordDays: number; filesDays: number };
@@ -164,11 +164,7 @@ const isOlder = (path: string, before: Date) => (ifExists(() => fs.lstatSync(pat
  * Replies published before this time (ISO 8601, UTC) may have been removed from `outbox/read/`; undefined: none was.
  */
 export function filesRemovedBefore(paths: SessionPaths): string | undefined {
-  try {
-    return RetentionFile.safeParse(JSON.parse(fs.readFileSync(paths.swept, 'utf8'))).data?.files_before;
-  } catch {
-    return undefined;
-  }
+  return readJsonFile(paths.swept, RetentionFile)?.files_before;
 }
 
 /** How many events retention has removed from the beginning of an event log. */

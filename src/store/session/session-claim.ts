@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { parseJson } from '../../base/json.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { createFile, ensureFolder, syncFolder } from '../fs/durable-write.ts';
 import { listNames } from '../fs/file-reads.ts';
@@ -123,13 +124,5 @@ export function assertCluster(paths: WorkspacePaths, reducers: string): void {
     fs.accessSync(paths.sessions, fs.constants.W_OK);
   } catch (error) {
     throw new UserError(`Expected ${paths.sessions} to be writable on this machine: ${errorText(error)}`);
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

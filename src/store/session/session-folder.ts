@@ -1,9 +1,11 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
+import { sha256 } from '../../base/sha256.ts';
 import type { Blobs, SessionStore } from '../../engine/ports/store-ports.ts';
 import { openEventLog } from '../event-log/event-log.ts';
 import type { SessionToken } from '../event-log/log-writers.ts';
 import type { EventLogOptions } from '../event-log/open-log.ts';
+import { openSnapshotStore } from '../event-log/snapshot-file.ts';
 import {
   ensureFolder,
   placeNewFile,
@@ -12,7 +14,7 @@ import {
   stagingName,
   syncFolder,
 } from '../fs/durable-write.ts';
-import { readFileBytes, sha256Hex } from '../fs/file-reads.ts';
+import { readFileBytes } from '../fs/file-reads.ts';
 import { CorruptLogError, ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import { type InboxOptions, openInbox } from '../inbox/inbox.ts';
 import { sessionPaths } from '../layout/layout.ts';
@@ -20,7 +22,6 @@ import { openPlanFile } from '../plan/plan-file.ts';
 import { openTemplates } from '../templates/template-store.ts';
 import { openApprovalFiles } from './approval-files.ts';
 import { openLiveText, openOutbox } from './outbox.ts';
-import { openSnapshotStore } from './snapshots.ts';
 import { listExistingFiles, openCallFolders, readImage } from './work-files.ts';
 
 export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes' | 'closedEpoch' | 'own'> &
@@ -118,7 +119,7 @@ export function foldersOfSession(folder: string): string[] {
 export function openBlobs(folder: string): Blobs {
   return {
     async put(text) {
-      const hash = sha256Hex(text);
+      const hash = sha256(text);
       const path = join(folder, hash);
       // An earlier process may have died before it synced the folder, so an existing blob is synced as well.
       if (ifExists(() => isMarkedUsed(path))) await syncFolder(folder);
@@ -129,7 +130,7 @@ export function openBlobs(folder: string): Blobs {
       if (!/^[0-9a-f]{64}$/.test(hash)) return undefined;
       const path = join(folder, hash);
       const bytes = wrapDiskErrors('read', path, () => ifExists(() => readFileBytes(path)));
-      if (bytes && sha256Hex(bytes) !== hash) throw new CorruptLogError(path, 'its content is not what its name says.');
+      if (bytes && sha256(bytes) !== hash) throw new CorruptLogError(path, 'its content is not what its name says.');
       return bytes?.toString();
     },
   };

@@ -1,10 +1,11 @@
 import * as fs from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { sha256 } from '../../base/sha256.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import type { CallFolders } from '../../engine/ports/store-ports.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
-import { type Clocks, openChangeDetector, readRegularFile, sha256Hex } from '../fs/file-reads.ts';
+import { type Clocks, openChangeDetector, readRegularFile } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder, withFolder } from '../fs/open-folder.ts';
 import { toDiskError } from '../fs/store-errors.ts';
 
@@ -75,10 +76,10 @@ export function listFolder(work: string, path: string, most: number): FolderEntr
 }
 
 /** The bytes of an image below `work`; undefined if it has changed. */
-export function readImage(work: string, { path, bytes, sha256 }: ImageFile): Buffer | undefined {
+export function readImage(work: string, { path, bytes, sha256: hash }: ImageFile): Buffer | undefined {
   return inWorkFolder(work, path, (folder, name) => {
     const content = readRegularFile(folder.bytePath(name), bytes);
-    return content && sha256Hex(content) === sha256 ? content : undefined;
+    return content && sha256(content) === hash ? content : undefined;
   });
 }
 

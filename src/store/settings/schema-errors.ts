@@ -1,5 +1,4 @@
-import { propertyOf } from '../../base/collections.ts';
-import { findJsonSyntaxError } from '../../base/json-position.ts';
+import { valueAtPath } from '../../base/collections.ts';
 import { nearestName } from '../../base/strings.ts';
 import { maskKeys } from '../../protocol/settings/env-variable.ts';
 
@@ -29,21 +28,6 @@ const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
   ...['sandbox_mode', 'sandboxed'].map((name) => [name, 'sandbox'] as const),
   ...['servers', 'mcp'].map((name) => [name, 'mcpServers'] as const),
 ]);
-
-/** Parses a JSON text, or returns why it is invalid, with line and column. */
-export function parseJson(text: string): { ok: true; value: unknown } | { ok: false; why: string } {
-  try {
-    return { ok: true, value: JSON.parse(text) };
-  } catch (error) {
-    return { ok: false, why: whyNoJson(text) ?? String(error) };
-  }
-}
-
-/** Why a text is not valid JSON, with line and column; undefined if it is. */
-export function whyNoJson(text: string): string | undefined {
-  const fault = findJsonSyntaxError(text);
-  return fault && `line ${fault.line}, column ${fault.column}: expected ${fault.expected}, got ${fault.found}`;
-}
 
 /** zod's issues in words a person can act on; an unknown key comes with the nearest known one. */
 export function describeSchemaErrors(
@@ -106,9 +90,4 @@ function knownKeys(schema: SchemaLike<unknown>, path: PropertyKey[]): string[] {
   }
   const properties = valueAtPath(here, ['properties']);
   return typeof properties === 'object' && properties !== null ? Object.keys(properties) : [];
-}
-
-/** The value at a path of keys; undefined if it does not exist. */
-export function valueAtPath(value: unknown, path: PropertyKey[]): unknown {
-  return path.reduce<unknown>(propertyOf, value);
 }

@@ -1,16 +1,10 @@
-import { positionOfJsonPath, repeatedKeys } from '../../base/json-position.ts';
+import { valueAtPath } from '../../base/collections.ts';
+import { parseJsonOrWhy, positionOfJsonPath, repeatedKeys, whyNotJson } from '../../base/json.ts';
 import { UserError } from '../../base/user-error.ts';
 import { Config, Settings } from '../../protocol/settings/config.ts';
 import { maskKeys } from '../../protocol/settings/env-variable.ts';
 import { findToolNameFaults, type ToolNameFault } from '../../protocol/tool-calls/tool-names.ts';
-import {
-  describeSchemaErrors,
-  parseJson,
-  type SchemaError,
-  type SchemaLike,
-  valueAtPath,
-  whyNoJson,
-} from './schema-errors.ts';
+import { describeSchemaErrors, type SchemaError, type SchemaLike } from './schema-errors.ts';
 
 /** Valid settings, and what in the file was not understood and left out. */
 export type CheckedSettings<T> = { value: T; warnings: string[] };
@@ -49,9 +43,9 @@ function checkText<T extends Config | Settings>(
 
 /** JSON.parse keeps the last of two equal keys: an empty `permissions` further down would silently drop all rules. */
 function parsedSettings(source: string, file: string): unknown {
-  const parsed = parseJson(source);
+  const parsed = parseJsonOrWhy(source);
   if (!parsed.ok) throw new UserError(`${file} is not JSON: ${parsed.why}.`);
-  const tooDeep = whyNoJson(source);
+  const tooDeep = whyNotJson(source);
   if (tooDeep !== undefined) throw new UserError(`${file}, ${tooDeep}.`);
   const repeated = repeatedKeys(source, MOST_REPEATED);
   if (repeated.length === 0) return parsed.value;

@@ -1,8 +1,9 @@
 import { isMap, LineCounter, parseDocument, stringify } from 'yaml';
 import { z } from 'zod';
+import { valueAtPath } from '../../base/collections.ts';
 import { errorText } from '../../base/user-error.ts';
 import { type Template, TemplateHead } from '../../protocol/templates/template.ts';
-import { describeSchemaErrors, type SchemaLike, valueAtPath } from '../settings/schema-errors.ts';
+import { describeSchemaErrors, type SchemaLike } from '../settings/schema-errors.ts';
 
 export type ParsedTemplate = { ok: true; template: Template } | { ok: false; why: string };
 

@@ -43,12 +43,10 @@ export function budgetsOfCall(
   month: MonthUsage,
   now: Date,
 ): BudgetState[] {
-  const ofSession = (one: CallSource) => one.session === session;
   return statesOf(
     [
       { prefix: 'budgets', of: null, budgets, fits: () => true },
-      { prefix: 'budgets.per_session', of: session, budgets: budgets?.per_session, fits: ofSession },
-      { prefix: 'session.json: budgets', of: session, budgets: own, fits: ofSession },
+      ...sessionScopes(session, budgets, own),
       ...(sender === undefined ? [] : [senderScope(sender, budgets)]),
     ],
     month,
@@ -56,23 +54,36 @@ export function budgetsOfCall(
   );
 }
 
+function sessionScopes(session: string, budgets: Budgets | undefined, own: PeriodBudgets | undefined): Scope[] {
+  const fits = (one: CallSource) => one.session === session;
+  return [
+    { prefix: 'budgets.per_session', of: session, budgets: budgets?.per_session, fits },
+    { prefix: 'session.json: budgets', of: session, budgets: own, fits },
+  ];
+}
+
 const senderScope = (sender: string, budgets: Budgets | undefined): Scope => ({
   ...{ prefix: 'budgets.per_sender', of: sender, budgets: budgets?.per_sender },
   fits: (one) => one.sender === sender,
 });
 
-/** Every budget of the workspace and what is spent of it: for each session and each sender that spent anything. */
-export function allBudgets(budgets: Budgets | undefined, month: MonthUsage, now: Date): BudgetState[] {
+/**
+ * Every budget of the workspace and what is spent of it: for each session and each sender that spent anything. `own`:
+ * those in the `session.json` of a session.
+ */
+export function allBudgets(
+  budgets: Budgets | undefined,
+  month: MonthUsage,
+  now: Date,
+  own: (session: string) => PeriodBudgets | undefined = () => undefined,
+): BudgetState[] {
   const entries = month.flatMap((file) => file.entries);
   const sessions = [...new Set(entries.map(({ session }) => session))].sort();
   const senders = [...new Set(entries.flatMap(({ sender }) => sender ?? []))].sort();
   return statesOf(
     [
       { prefix: 'budgets', of: null, budgets, fits: () => true },
-      ...sessions.map((session) => ({
-        ...{ prefix: 'budgets.per_session', of: session, budgets: budgets?.per_session },
-        fits: (one: CallSource) => one.session === session,
-      })),
+      ...sessions.flatMap((session) => sessionScopes(session, budgets, own(session))),
       ...senders.map((sender) => senderScope(sender, budgets)),
     ],
     month,

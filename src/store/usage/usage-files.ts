@@ -1,10 +1,10 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import { parseJson } from '../../base/json.ts';
 import { type CallSource, type OpenCall, type UsageEntry, UsageFile } from '../../protocol/workspace/usage-file.ts';
 import { ensureFolderDurably } from '../fs/durable-write.ts';
 import { listNames, readTextFile } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
-import { parseJson } from '../settings/schema-errors.ts';
 
 /** The day of a time on this machine, as 2026-01-31. */
 export function localDay(time: Date): string {
@@ -25,8 +25,7 @@ const pathOf = (folder: string, day: string): string => join(folder, `${day}.jso
 export function readUsageDay(folder: string, day: string): UsageFile | 'damaged' | undefined {
   const text = readTextFile(pathOf(folder, day));
   if (text === undefined) return undefined;
-  const parsed = parseJson(text);
-  return (parsed.ok ? UsageFile.safeParse(parsed.value).data : undefined) ?? 'damaged';
+  return UsageFile.safeParse(parseJson(text)).data ?? 'damaged';
 }
 
 /** Puts a file that cannot be understood aside, so that the day can be written. Returns its new path. */

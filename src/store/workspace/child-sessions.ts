@@ -7,7 +7,7 @@ import { Reply, RUN_END } from '../../protocol/session/reply.ts';
 import { ApprovalFile, type ChildCall } from '../../protocol/settings/permissions.ts';
 import { sessionFolder } from '../../protocol/workspace/session-names.ts';
 import { readEventLog, readLastEvent } from '../event-log/log-reader.ts';
-import { readTextFile } from '../fs/file-reads.ts';
+import { readJsonFile } from '../fs/file-reads.ts';
 import { CorruptLogError, ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import { dropMessage } from '../inbox/sender.ts';
 import { type SessionPaths, sessionPaths } from '../layout/layout.ts';
@@ -81,20 +81,12 @@ const messageFileName = (id: string): string => `${sessionFolder(id)}.msg.json`;
 /** A call whose file has an answer waits no more. */
 function waitingCallsOf(session: string, paths: SessionPaths, known: readonly ChildCall[]): ChildCall[] {
   return listApprovalIds(paths).flatMap((id): ChildCall[] => {
-    const { data } = ApprovalFile.safeParse(readJson(join(paths.approvals, `${id}.json`)));
+    const data = readJsonFile(join(paths.approvals, `${id}.json`), ApprovalFile);
     if (!data) return known.filter((one) => one.session === session && one.id === id);
     if (data.decision !== null) return [];
     const { call, display, why, always, hash, expires_at } = data;
     return [{ session, id, tool: call.tool, display, why, always, hash, expires_at }];
   });
-}
-
-function readJson(path: string): unknown {
-  try {
-    return JSON.parse(readTextFile(path) ?? '');
-  } catch {
-    return undefined;
-  }
 }
 
 function readReplyText({ outbox, outboxRead }: SessionPaths, name: string): string | undefined {

@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
 import type { Locator, Page } from 'playwright-core';
 import { z } from 'zod';
 import { raceAbort } from '../../base/async.ts';
-import { formatBytes, truncate } from '../../base/strings.ts';
+import { sha256 } from '../../base/sha256.ts';
+import { formatBytes, oneLine, truncate } from '../../base/strings.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import { type ImageFile, MAX_IMAGE_BYTES } from '../../protocol/session/message.ts';
 import { openWorkPaths } from '../files/work-paths.ts';
@@ -141,7 +141,7 @@ function renderTree(tree: AriaNode[], numberOf: (ref: string) => string): string
 
   function walk(node: AriaNode, depth: number): void {
     if (typeof node === 'string') {
-      if (node.trim() !== '') add(depth, oneLine(node, MOST_OF_TEXT));
+      if (node.trim() !== '') add(depth, clip(node, MOST_OF_TEXT));
       return;
     }
     const cells = rowCells(node);
@@ -190,10 +190,10 @@ function elementLine(node: AriaElement, inline: string | undefined, numberOf: (r
     isActedOn ? `[${numberOf(ref)}] ` : '',
     kind,
     level === undefined ? '' : ` ${level}`,
-    name ? ` "${oneLine(name, MOST_OF_NAME)}"` : '',
+    name ? ` "${clip(name, MOST_OF_NAME)}"` : '',
     states.length > 0 ? ` (${states.join(', ')})` : '',
-    url === undefined ? '' : ` -> ${oneLine(url, MOST_OF_URL)}`,
-    inline === undefined || inline.trim() === '' ? '' : `: ${oneLine(inline, MOST_OF_TEXT)}`,
+    url === undefined ? '' : ` -> ${clip(url, MOST_OF_URL)}`,
+    inline === undefined || inline.trim() === '' ? '' : `: ${clip(inline, MOST_OF_TEXT)}`,
   ].join('');
 }
 
@@ -205,12 +205,12 @@ function rowCells(node: AriaElement): string[] | undefined {
     if (typeof cell === 'string' || !CELL_ROLES.has(cell.role)) return undefined;
     const inner = cell.children ?? [];
     if (inner.some((child) => typeof child !== 'string') || cell.cursor === 'pointer') return undefined;
-    texts.push(oneLine(cell.name ?? cell.text ?? inner.join(' '), MOST_OF_NAME));
+    texts.push(clip(cell.name ?? cell.text ?? inner.join(' '), MOST_OF_NAME));
   }
   return texts;
 }
 
-const oneLine = (text: string, max: number): string => truncate(text.replace(/\s+/g, ' ').trim(), max);
+const clip = (text: string, max: number): string => truncate(oneLine(text), max);
 
 const SCREENSHOT_MS = 20_000;
 /** Chromium renders nothing taller than this, and it would take gigabytes. */
@@ -238,8 +238,8 @@ export async function takeScreenshot(
   await writeWorkFile(resolved, png, paths);
   const size = `${png.readUInt32BE(16)} x ${png.readUInt32BE(20)} pixels`;
   const cut = height > MAX_HEIGHT ? `; the page is taller, these are its first ${MAX_HEIGHT}` : '';
-  const sha256 = createHash('sha256').update(png).digest('hex');
-  const image = { path: resolved.displayName, type: 'image/png' as const, bytes: png.length, sha256 };
+  const hash = sha256(png);
+  const image = { path: resolved.displayName, type: 'image/png' as const, bytes: png.length, sha256: hash };
   return {
     message: `saved \`${resolved.displayName}\`, ${size}, ${formatBytes(png.length)}${cut}`,
     images: png.length <= MAX_IMAGE_BYTES ? [image] : [],

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { detectFileKind, type ImageType, SNIFF_BYTES } from '../../base/file-kind.ts';
+import { sha256 } from '../../base/sha256.ts';
 import { formatBytes } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { ToolContext, ToolResult } from '../../engine/ports/tool-ports.ts';
@@ -70,8 +70,8 @@ async function imageResult(file: OpenFile, { resolved, paths, kind, type }: Imag
   if (!paths.isWritable(resolved.real))
     return { ok: false, text: `${what}. To look at it, copy it into the work folder and read it there.` };
   const content = await file.whole();
-  const sha256 = createHash('sha256').update(content).digest('hex');
-  const image = { path: resolved.displayName, type, bytes: content.length, sha256 };
+  const hash = sha256(content);
+  const image = { path: resolved.displayName, type, bytes: content.length, sha256: hash };
   return { ok: true, text: `${what}; it is shown below, if you see images.`, images: [image] };
 }
 

@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
+import { parseJson } from '../../base/json.ts';
 
 /** The handover ends if nobody is connected for this long. */
 const NOBODY_MS = 60_000;
@@ -101,12 +102,4 @@ function readLines(socket: Socket, take: (line: string) => void): void {
     if (rest.length > MAX_LINE_CHARS) socket.destroy();
     for (const line of lines) if (!socket.destroyed) take(line);
   });
-}
-
-function parseJson(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
 }

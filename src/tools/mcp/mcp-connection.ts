@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { getOwn } from '../../base/collections.ts';
 import { detectFileKind, SNIFF_BYTES } from '../../base/file-kind.ts';
+import { sha256 } from '../../base/sha256.ts';
 import { escapeControlChars, formatBytes, truncate } from '../../base/strings.ts';
 import { errorText } from '../../base/user-error.ts';
 import type { ToolResult } from '../../engine/ports/tool-ports.ts';
@@ -180,8 +180,8 @@ function fileSaver(tool: string, work: string, addImage: (image: ImageFile) => v
   return async (data, mime, uri) => {
     if (++files > MAX_FILES) return `not saved: at most ${MAX_FILES} files of a result are`;
     const bytes = Buffer.from(data, 'base64');
-    const sha256 = createHash('sha256').update(bytes).digest('hex');
-    const mark = sha256.slice(0, MARK_CHARS);
+    const hash = sha256(bytes);
+    const mark = hash.slice(0, MARK_CHARS);
     try {
       const paths = await openWorkPaths(work, []);
       const resolved = await paths.resolveForWrite(
@@ -190,7 +190,7 @@ function fileSaver(tool: string, work: string, addImage: (image: ImageFile) => v
       await writeWorkFile(resolved, bytes, paths);
       const type = detectFileKind(bytes.subarray(0, SNIFF_BYTES))?.image;
       if (type && bytes.length <= MAX_IMAGE_BYTES)
-        addImage({ path: resolved.displayName, type, bytes: bytes.length, sha256 });
+        addImage({ path: resolved.displayName, type, bytes: bytes.length, sha256: hash });
       return `saved as work/${resolved.displayName}, ${formatBytes(bytes.length)}${mime ? `, ${clipToLine(mime)}` : ''}`;
     } catch (error) {
       return `not saved, ${errorText(error)}`;

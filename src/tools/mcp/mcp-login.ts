@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { fstatSync, mkdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { dirname, join } from 'node:path';
@@ -14,6 +14,8 @@ import {
 } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import { createMutex } from '../../base/async.ts';
+import { parseJson } from '../../base/json.ts';
+import { sha256 } from '../../base/sha256.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import type { McpOAuth } from '../../protocol/settings/mcp-config.ts';
 import { useIfExists, withOpenFile } from '../../store/fs/file-reads.ts';
@@ -46,7 +48,7 @@ export type LoginTarget = Pick<HttpEndpoint, 'url' | 'headers'> & {
 };
 
 const loginPath = ({ url, folder }: LoginTarget): string =>
-  join(folder, `${toSafeName(url.host, 60)}-${createHash('sha256').update(url.href).digest('hex').slice(0, 12)}.json`);
+  join(folder, `${toSafeName(url.host, 60)}-${sha256(url.href).slice(0, 12)}.json`);
 
 /** Undefined if nobody has logged in. Throws UserError for a file that others could have written or read. */
 function readLogin(path: string): Login | undefined {
@@ -65,14 +67,6 @@ function readLogin(path: string): Login | undefined {
   const read = LoginFile.safeParse(parseJson(text));
   if (read.success) return read.data;
   throw new UserError(`${path} is not what a login leaves. Remove it, and log in again`);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 async function changeLogin(target: LoginTarget, change: Partial<Login>): Promise<void> {

@@ -156,7 +156,7 @@ function spawnServer({ command, args, env, cwd, folder }: ServerLaunch) {
   try {
     const pipes = ['pipe', 'pipe', 'pipe', folder ?? 'ignore'] as const;
     const stdio = [...pipes, ...coverInheritedDescriptors(pipes.length)];
-    const child = startedChild(spawn(command, args, { env, cwd, detached: true, stdio }));
+    const child = startedChild(() => spawn(command, args, { env, cwd, detached: true, stdio }));
     const { stdin, stdout, stderr } = child;
     if (!stdin || !stdout || !stderr) throw new Error('A server without pipes.');
     return Object.assign(child, { stdin, stdout, stderr });

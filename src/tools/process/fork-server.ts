@@ -120,7 +120,7 @@ const shellQuote = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'
 
 function startForkServer(shell: string): ForkServer {
   const args = ['--norc', '--noprofile', '-c', FORK_SERVER_SCRIPT, 'agentd-fork-server'];
-  const child = startedChild(spawn(shell, args, { cwd: '/', env: {}, ...detachedStdio() }));
+  const child = startedChild(() => spawn(shell, args, { cwd: '/', env: {}, ...detachedStdio() }));
   const control = controlSocket(child.stdio);
   const server: ForkServer = { shell, child, control, calls: 0, onLine: noListener, onDeath: noListener };
   readControlLines(control, (call, word, numbers) => call === server.calls && server.onLine(word, numbers));

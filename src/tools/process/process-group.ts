@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { errorCode, UserError } from '../../base/user-error.ts';
 import { hasProc } from '../../store/fs/process-identity.ts';
 
 /** How long processes may take to end between SIGTERM and SIGKILL; shorter after an abort. */
@@ -114,11 +115,24 @@ export async function waitUntil(isTrue: () => boolean, ms: number): Promise<bool
   return isTrue();
 }
 
+/** A descriptor in use above the limit on open files shows as EINVAL. */
+function spawnedChild<Child>(start: () => Child): Child {
+  try {
+    return start();
+  } catch (error) {
+    if (errorCode(error) !== 'EINVAL') throw error;
+    throw new UserError(
+      'No program can be started: the limit on open files is too low. Raise it (ulimit -n) and restart the daemon.',
+    );
+  }
+}
+
 /**
  * A child as it was spawned. Throws if no file descriptor was left: Node then returns one without streams, and emits
  * its 'error' later, which would end the daemon, because whoever spawned it has failed before listening.
  */
-export function startedChild<Child extends ChildProcess>(child: Child): Child {
+export function startedChild<Child extends ChildProcess>(start: () => Child): Child {
+  const child = spawnedChild(start);
   if (child.stdio !== undefined) return child;
   child.on('error', () => undefined);
   throw Object.assign(new Error('No program can be started: too many files are open.'), { code: 'EMFILE' });

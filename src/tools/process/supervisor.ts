@@ -179,7 +179,7 @@ export const detachedStdio = () => ({ detached: true, stdio: [...STDIO, ...cover
 /** A supervisor that this process forks itself, without a fork server. */
 export function spawnSupervisor({ words, cwd, env }: SupervisorStart): SupervisorProcess {
   const args = ['-c', SUPERVISOR_SCRIPT, 'agentd-call', ...words];
-  const child = startedChild(spawn('/bin/sh', args, { cwd, env, ...detachedStdio() }));
+  const child = startedChild(() => spawn('/bin/sh', args, { cwd, env, ...detachedStdio() }));
   const control = controlSocket(child.stdio);
   return {
     onLine: (line) => readControlLines(control, (_, word, numbers) => line(word, numbers)),

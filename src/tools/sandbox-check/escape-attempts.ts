@@ -17,7 +17,7 @@ export type EscapeOutcome = { attempt: EscapeAttempt; isPrevented: boolean; outp
 
 /**
  * Runs every escape attempt for real, in temporary folders: no workspace is touched. `mode: none` shows what the
- * harmless ones (`isHarmless`) do without a sandbox. The others mount, create devices and exhaust the machine, so they
+ * harmless ones do without a sandbox. The others mount, create devices and exhaust the machine, so they
  * never run without a sandbox, even if "auto" would run a command. Throws UserError if there is no sandbox.
  */
 export async function* runEscapeAttempts(
@@ -39,8 +39,9 @@ export async function* runEscapeAttempts(
     };
     const status = sandbox.statusFor({ mode });
     if (mode !== 'none' && !status.isSandboxed) throw notTriedError(status.why);
+    const isWeaker = status.isSandboxed && status.weaker !== undefined;
     const tool = shellTool({ env: own, wrapCommand });
-    for (const attempt of attemptsFor(mode).filter(only))
+    for (const attempt of attemptsFor(mode, isWeaker).filter(only))
       yield await runAttempt(attempt, stage, tool, join(root, `call-${attempt.name}`));
   } finally {
     server.close();
@@ -48,9 +49,11 @@ export async function* runEscapeAttempts(
   }
 }
 
-/** Without a sandbox only harmless attempts. */
-export const attemptsFor = (mode: SandboxSettings['mode']): EscapeAttempt[] =>
-  ESCAPE_ATTEMPTS.filter((attempt) => mode !== 'none' || attempt.isHarmless);
+/** Without a sandbox only harmless attempts; in a weaker fence none of those that only namespaces prevent. */
+export const attemptsFor = (mode: SandboxSettings['mode'], isWeaker: boolean): EscapeAttempt[] =>
+  ESCAPE_ATTEMPTS.filter(
+    (attempt) => (mode !== 'none' || !attempt.isHarmful) && !(isWeaker && attempt.needsNamespaces),
+  );
 
 const notTriedError = (why: string) =>
   new UserError(`No escape was attempted, since nothing would contain it: ${why}.`);
@@ -120,10 +123,12 @@ type EscapeAttempt = {
   tries: string;
   /** A command that prints the bait, or ESCAPED, or changes a file of the stage if it escapes. */
   command: (stage: EscapeStage) => string;
-  /** Without a sandbox it escapes and does no harm, which proves that the attempt works. */
-  isHarmless: boolean;
+  /** It never runs without a sandbox. Others escape there and do no harm, which proves that they work. */
+  isHarmful?: boolean;
   /** Allowed where the network is granted. */
   network?: boolean;
+  /** Not prevented by a fence without namespaces. */
+  needsNamespaces?: boolean;
 };
 
 /** Every escape attempt of `agentctl doctor` and of the tests. */
@@ -132,43 +137,36 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
     name: 'dots',
     tries: 'a path with `..` to another session and to its own event log',
     command: () => 'cat ../../other/work/secret ../events.jsonl',
-    isHarmless: true,
   },
   {
     name: 'absolute paths',
     tries: 'the absolute path of another session, of its own event log and of `.agentd/`',
     command: ({ root, mine, other }) => `cat ${other}/work/secret ${mine}/events.jsonl ${root}/.agentd/owner.json`,
-    isHarmless: true,
   },
   {
     name: 'home',
     tries: 'a file in your home folder',
     command: ({ home }) => `cat ${home}/.ssh/id; cat ~/.ssh/id`,
-    isHarmless: true,
   },
   {
     name: 'old links',
     tries: 'a symbolic link that is in `work/` before the command begins',
     command: () => 'cat old-link/work/secret',
-    isHarmless: true,
   },
   {
     name: 'new links',
     tries: 'a symbolic link that the command makes',
     command: ({ other }) => `ln -s ${other} new-link; cat new-link/work/secret`,
-    isHarmless: true,
   },
   {
     name: 'hard links',
     tries: 'a hard link to a file outside',
     command: ({ other }) => `ln ${other}/work/secret hard && cat hard`,
-    isHarmless: true,
   },
   {
     name: 'other roots',
     tries: '`/proc/*/root` and `/proc/*/cwd` of every process',
     command: ({ other }) => `for p in /proc/[0-9]*; do cat $p/root${other}/work/secret $p/cwd/../events.jsonl; done`,
-    isHarmless: true,
   },
   {
     name: 'descriptors',
@@ -176,45 +174,41 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
     command: () =>
       'exec 5<..; for f in /proc/$$/fd/* /proc/$PPID/fd/* /proc/1/fd/*; do ' +
       '[ -f "$f" ] && head -c 99 "$f"; [ -d "$f" ] && cat "$f/events.jsonl" "$f/../events.jsonl"; done',
-    isHarmless: true,
   },
   {
     name: 'the plan',
     tries: 'writing `plan.json`',
     command: ({ mine }) => `echo forged >> ../plan.json; echo forged >> ${mine}/plan.json`,
-    isHarmless: true,
   },
   {
     name: 'the event log',
     tries: 'writing `events.jsonl`, and replacing it',
     command: ({ mine }) => `echo forged >> ${mine}/events.jsonl; echo forged > x; mv x ${mine}/events.jsonl`,
-    isHarmless: true,
   },
   {
     name: 'keys',
     tries: 'the environment of the daemon and of every process',
     command: ({ pid }) => `env; cat /proc/self/environ /proc/${pid}/environ /proc/[0-9]*/environ | tr '\\0' '\\n'`,
-    isHarmless: false,
+    isHarmful: true,
   },
   {
     name: 'loopback',
     tries: 'a server on 127.0.0.1',
     command: ({ port }) => `bash -c 'exec 3<>/dev/tcp/127.0.0.1/${port}; head -c 99 <&3'`,
-    isHarmless: true,
     network: true,
   },
   {
     name: 'metadata',
     tries: 'the metadata address of cloud machines, 169.254.169.254',
     command: () => "timeout 2 bash -c 'exec 3<>/dev/tcp/169.254.169.254/80 && echo ESCAPED'",
-    isHarmless: false,
+    isHarmful: true,
     network: true,
   },
   {
     name: 'processes',
     tries: 'a signal to the daemon',
     command: ({ pid }) => `kill -0 ${pid} && echo ESCAPED`,
-    isHarmless: true,
+    needsNamespaces: true,
   },
   {
     name: 'privileges',
@@ -227,7 +221,23 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
         'mount -t tmpfs none /tmp && echo ESCAPED; umount /proc && echo ESCAPED; mknod disk b 8 0 && echo ESCAPED',
         'unshare --user --map-root-user true && echo ESCAPED',
       ].join('\n'),
-    isHarmless: false,
+    needsNamespaces: true,
+    isHarmful: true,
+  },
+  {
+    name: 'system calls',
+    tries:
+      'a socket to the host of a virtual machine (it is only created), a key in the kernel, typing into a terminal',
+    command: () =>
+      [
+        // Where there is no perl, it is not tried.
+        'command -v perl >/dev/null || exit 0',
+        'perl -e \'socket(my $s, 40, 1, 0) and print "ESCAPED\\n"\'',
+        'case $(uname -m) in x86_64) keyctl=250 ;; aarch64) keyctl=219 ;; *) exit 0 ;; esac',
+        'perl -e "exit(syscall($keyctl, 0, -3, 0) > 0 ? 0 : 1)" && echo ESCAPED',
+        'perl -e \'open(my $t, "<", "/dev/null"); my $x = "x"; ioctl($t, 0x5412, $x); print "ESCAPED\\n" unless $!{EPERM}\'',
+      ].join('\n'),
+    isHarmful: true,
   },
   {
     name: 'the system',
@@ -238,20 +248,21 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
         'for f in /proc/sys/kernel/core_pattern /proc/sys/vm/swappiness /proc/sysrq-trigger; do [ -w $f ] && echo ESCAPED; done',
         '[ -r /etc/shadow ] && [ -s /etc/shadow ] && echo ESCAPED; true',
       ].join('\n'),
-    isHarmless: false,
+    isHarmful: true,
   },
   {
     name: 'the terminal',
     tries: 'the terminal of the daemon',
     command: () => 'true < /dev/tty && echo ESCAPED',
-    isHarmless: false,
+    isHarmful: true,
   },
   {
     name: 'fork bomb',
     tries: 'more processes than it may have',
     command: () =>
       `sh -c 'n=0; while [ $n -lt ${MAX_PROCESSES + 200} ]; do sleep 5 & n=$((n + 1)); done; echo ESCAPED'; kill -KILL -1`,
-    isHarmless: false,
+    needsNamespaces: true,
+    isHarmful: true,
   },
   {
     name: 'limits',
@@ -261,6 +272,7 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
         'dd if=/dev/zero of=large bs=1 count=1 seek=8G 2>/dev/null && echo ESCAPED',
         'bash -c \'ulimit -d; ulimit -t\' | grep -q unlimited && echo ESCAPED; [ "$(ulimit -c)" = 0 ] || echo ESCAPED; rm -f large',
       ].join('\n'),
-    isHarmless: false,
+    needsNamespaces: true,
+    isHarmful: true,
   },
 ];

@@ -7,14 +7,16 @@ import { IGNORED_SIGNALS, MAX_DATA_KIB, type SandboxedCommand, type ShellCommand
 import { findIdmappedSystem, type IdmappedSystem } from './idmapped-system.ts';
 import {
   type BackendProbe,
-  existingPaths,
   type SandboxView,
   type ServerLaunch,
   type ServerProgram,
   tryProgram,
 } from './sandbox-backend.ts';
+import { findObstacle, missingBubblewrap } from './sandbox-obstacle.ts';
+import { openSeccompFilter } from './seccomp-filter.ts';
 import {
   assertMayBeShown,
+  existingPaths,
   extraReadablePaths,
   findPrivatePaths,
   findSandboxPaths,
@@ -40,25 +42,36 @@ export function bubblewrapBackend(ground: BackendOptions): BackendProbe {
   const path = ground.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin';
   const bwrap = findProgram(path, 'bwrap');
   if (bwrap === undefined) {
-    return { backend: null, why: 'bubblewrap is not installed (Debian: apt-get install bubblewrap)' };
+    const { cause, remedy } = missingBubblewrap();
+    return { backend: null, why: cause, remedy };
   }
   const help = spawnSync(bwrap, ['--help'], { env: pathOnly(ground.env), encoding: 'utf8' });
   const known: HasOption = (option) => `${help.stdout}${help.stderr}`.includes(option);
   const paths = findSandboxPaths(ground.env, ground.hidden);
   const idmapped = process.getuid?.() === 0 ? findIdmappedSystem(path, systemFolders(paths)) : undefined;
   const system = idmapped && 'words' in idmapped ? idmapped : undefined;
-  const words = bubblewrapArgs({ bwrap, places: paths, known, path, system }, { readAlso: [], network: false });
-  const fault = tryProgram(
-    [...words, 'env', '--default-signal', 'sh', '-c', 'test -r /proc/self/stat'],
-    pathOnly(ground.env),
-  );
-  if (fault !== null) return { backend: null, why: `bubblewrap does not work here: ${fault}` };
+  const tried = (filter: string | undefined) => {
+    const parts = { bwrap, places: paths, known, path, system, filter };
+    const words = bubblewrapArgs(parts, { readAlso: [], network: false });
+    const probe = [...words, 'env', '--default-signal', 'sh', '-c', 'test -r /proc/self/stat'];
+    return { parts, fault: tryProgram(probe, pathOnly(ground.env)) };
+  };
+  const filtered = tried(openSeccompFilter('all'));
+  const { parts, fault } = filtered.fault !== null && filtered.parts.filter ? tried(undefined) : filtered;
+  if (fault !== null) {
+    const { cause, remedy } = findObstacle() ?? { cause: undefined, remedy: [] };
+    return { backend: null, why: `bubblewrap does not work here: ${cause ? `${cause}; ` : ''}${fault}`, remedy };
+  }
   const count = processLimit();
-  const ready = { bwrap, places: paths, known, path, system, count };
+  const ready = { ...parts, count };
   return {
     backend: {
       kind: 'bwrap',
-      gaps: [...count.gaps, ...(idmapped && 'why' in idmapped ? [privateFilesGap(idmapped.why)] : [])],
+      gaps: [
+        ...count.gaps,
+        ...(idmapped && 'why' in idmapped ? [privateFilesGap(idmapped.why)] : []),
+        ...(ready.filter === undefined ? [filterGap(filtered.fault)] : []),
+      ],
       isAvailable: () => fs.existsSync(bwrap),
       wrapCommand: (...args) => wrapCommand(...args, ready),
       prepareServer: (server) => prepareServer(server, ready),
@@ -72,6 +85,8 @@ type Bubblewrap = {
   known: HasOption;
   path: string;
   system: IdmappedSystem | undefined;
+  /** The path of the filter of system calls. */
+  filter: string | undefined;
 };
 type ReadyBubblewrap = Bubblewrap & { count: ProcessLimit };
 
@@ -84,6 +99,15 @@ const privatePathsOf = async ({ places: paths, path, system }: Bubblewrap): Prom
 
 const privateFilesGap = (why: string): string =>
   `Private files of the system are hidden from commands that begin later, but not from one that runs (${why}).`;
+
+const filterGap = (fault: string | null): string =>
+  `System calls are not filtered (${fault ?? `no filter for ${process.arch}, or no room for it`}): commands may open sockets of any family, such as vsock.`;
+
+/** Signals that the daemon ignores are not ignored inside. */
+const SHELL_INSIDE = ['env', '--default-signal', '/bin/sh', '-c'];
+
+/** Descriptor 9 is the filter's; bwrap closes it. */
+const openFilterWords = (filter: string): string[] => ['/bin/sh', '-c', 'exec 9<"$0" && exec "$@"', filter];
 
 async function wrapCommand(
   { shell, command, cwd, env }: ShellCommand,
@@ -98,17 +122,7 @@ async function wrapCommand(
     endReportedBy: 'inside',
     words: [
       ...bubblewrapArgs(ready, { ...view, secret }, { path: work, fd: 4, writable: true }, work),
-      ...[
-        'env',
-        '--default-signal',
-        '/bin/sh',
-        '-c',
-        SANDBOX_INIT_SCRIPT,
-        'agentd-sandboxed',
-        count.ulimit,
-        shell,
-        command,
-      ],
+      ...[...SHELL_INSIDE, SANDBOX_INIT_SCRIPT, 'agentd-sandboxed', count.ulimit, shell, command],
     ],
     env: { ...withoutTmpdir(env), HOME: paths.home },
     cwd: work,
@@ -137,7 +151,7 @@ async function prepareServer(
 ): Promise<ServerLaunch> {
   const { places: paths, count } = ready;
   const secret = await privatePathsOf(ready);
-  assertMayBeShown(paths, cwd === undefined ? read : [...read, cwd], write);
+  assertMayBeShown(paths.hidden, cwd === undefined ? read : [...read, cwd], write);
   const folder = work && openWorkFolder(work.path, paths.hidden);
   const group = count.group();
   const view = { readAlso: [...read, ...(cwd === undefined ? [] : [cwd])], write, network, secret };
@@ -145,24 +159,9 @@ async function prepareServer(
   return {
     command: '/bin/sh',
     args: [
-      ...[
-        '-c',
-        SERVER_OUTSIDE_SCRIPT,
-        'agentd-server',
-        group?.folder ?? '',
-        ...bubblewrapArgs(ready, view, own, cwd ?? paths.home),
-      ],
-      ...[
-        'env',
-        '--default-signal',
-        '/bin/sh',
-        '-c',
-        SERVER_INSIDE_SCRIPT,
-        'agentd-server',
-        count.ulimit,
-        command,
-        ...args,
-      ],
+      ...['-c', SERVER_OUTSIDE_SCRIPT, 'agentd-server', group?.folder ?? ''],
+      ...bubblewrapArgs(ready, view, own, cwd ?? paths.home),
+      ...[...SHELL_INSIDE, SERVER_INSIDE_SCRIPT, 'agentd-server', count.ulimit, command, ...args],
     ],
     env: { ...withoutTmpdir(env), HOME: homeInSandbox(env, paths) },
     cwd: '/',
@@ -187,7 +186,7 @@ type WorkMount = { path: string; fd: number; writable: boolean };
 
 /** Later arguments override earlier ones. What is not listed does not exist inside. */
 function bubblewrapArgs(
-  { bwrap, places: paths, known, system }: Bubblewrap,
+  { bwrap, places: paths, known, system, filter }: Bubblewrap,
   view: SandboxView & { secret?: string[] },
   own?: WorkMount,
   start = '/',
@@ -197,7 +196,9 @@ function bubblewrapArgs(
   const { outside, inside, programs } = extraReadablePaths(paths, view.readAlso);
   return [
     ...(system?.words ?? []),
-    ...[bwrap, '--unshare-all', '--unshare-user', '--die-with-parent', '--cap-drop', 'ALL'],
+    ...(filter === undefined ? [] : openFilterWords(filter)),
+    ...[bwrap, ...(filter === undefined ? [] : ['--seccomp', '9'])],
+    ...['--unshare-all', '--unshare-user', '--die-with-parent', '--cap-drop', 'ALL'],
     ...(known('--disable-userns') ? ['--disable-userns'] : []),
     ...(view.network ? ['--share-net'] : []),
     ...paths.system.flatMap(({ path, link }) =>

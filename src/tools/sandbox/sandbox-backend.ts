@@ -1,6 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { SandboxedCommand, ShellCommand } from '../process/supervisor.ts';
+import { assertMayBeShown, type HiddenFolder, realWorkFolder } from './visible-paths.ts';
 
 /** What a sandbox shows of the machine besides system files. */
 export type SandboxView = {
@@ -38,7 +41,7 @@ export type ServerLaunch = {
 
 /** A kind of sandbox, verified to work on this machine. */
 export type SandboxBackend = {
-  kind: 'bwrap' | 'sandbox-exec';
+  kind: 'bwrap' | 'sandbox-exec' | 'landlock';
   /** What it does not restrict on this machine, in sentences. */
   gaps: string[];
   /** Whether its program still exists. */
@@ -48,7 +51,49 @@ export type SandboxBackend = {
   prepareServer(server: ServerProgram): Promise<ServerLaunch>;
 };
 
-export type BackendProbe = { backend: SandboxBackend } | { backend: null; why: string };
+/** `remedy`: lines that say what to do about it, such as a command. */
+export type BackendProbe = { backend: SandboxBackend } | { backend: null; why: string; remedy: string[] };
+
+/**
+ * A sandbox that has no file system of its own: `fence` begins the command line, and may grant a work folder. Without
+ * folders in memory, the home of a command is its work folder, and a server gets one that is removed afterwards.
+ */
+export function backendWithoutNamespaces(
+  backend: Pick<SandboxBackend, 'kind' | 'gaps' | 'isAvailable'>,
+  hidden: HiddenFolder[],
+  fence: (view: SandboxView, work: string | null) => string[],
+): SandboxBackend {
+  return {
+    ...backend,
+    async wrapCommand({ shell, command, cwd, env }, view) {
+      const work = realWorkFolder(cwd, hidden);
+      return {
+        endReportedBy: 'itself',
+        words: [...fence(view, work), shell, '-c', command],
+        env: { ...env, HOME: work, TMPDIR: work },
+        cwd: work,
+        group: '',
+        release: () => undefined,
+      };
+    },
+    async prepareServer({ command, args, env, cwd, read, write, network, work }) {
+      assertMayBeShown(hidden, cwd === undefined ? read : [...read, cwd], write);
+      const home = realpathSync(mkdtempSync(join(tmpdir(), 'agentd-server-')));
+      const folder = work ? [realWorkFolder(work.path, hidden)] : [];
+      const isWritable = work?.writable === true;
+      const readAlso = [...read, ...(isWritable ? [] : folder), ...(cwd === undefined ? [] : [cwd])];
+      const view = { readAlso, write: [home, ...write, ...(isWritable ? folder : [])], network };
+      const [program = '', ...words] = fence(view, null);
+      return {
+        command: program,
+        args: [...words, command, ...args],
+        env: { ...env, HOME: home, TMPDIR: home },
+        cwd: cwd ?? home,
+        release: () => rmSync(home, { recursive: true, force: true }),
+      };
+    },
+  };
+}
 
 /** Runs a program as a test: null on success, else its output. */
 export function tryProgram(words: string[], env: NodeJS.ProcessEnv): string | null {
@@ -57,6 +102,3 @@ export function tryProgram(words: string[], env: NodeJS.ProcessEnv): string | nu
   if (error) return `${program} cannot be run (${error.message})`;
   return status === 0 ? null : stderr.trim().split('\n')[0] || `${program} ended with ${signal ?? status}`;
 }
-
-/** The paths that exist. */
-export const existingPaths = (paths: string[]): string[] => paths.filter((path) => existsSync(path));

@@ -6,16 +6,21 @@ import { isInSessionFolder } from '../../protocol/workspace/session-names.ts';
 import type { CallEffects } from '../common/define-tool.ts';
 import type { SandboxedCommand, ShellCommand } from '../process/supervisor.ts';
 import { bubblewrapBackend } from './bubblewrap.ts';
-import type { BackendProbe, ServerLaunch, ServerProgram } from './sandbox-backend.ts';
+import { landlockBackend } from './landlock.ts';
+import type { BackendProbe, SandboxBackend, ServerLaunch, ServerProgram } from './sandbox-backend.ts';
 import { seatbeltBackend } from './seatbelt.ts';
+
+/** Why there is no sandbox, or no better one, and lines that say what to do about it. */
+type Missing = { why: string; remedy?: string[] };
 
 /**
  * Whether a command is sandboxed. If not: why, as text for a person, and whether a person chose so (`sandbox: none`),
- * in which case no approval is needed. `refused`: a sandbox is required but unavailable, so no command runs.
+ * in which case no approval is needed. `refused`: a sandbox is required but unavailable, so no command runs. `weaker`: it
+ * is a fence without namespaces, since nothing better works here.
  */
 export type SandboxStatus =
-  | { isSandboxed: true; gaps: string[] }
-  | { isSandboxed: false; why: string; isChosen: boolean; isRefused: boolean };
+  | { isSandboxed: true; gaps: string[]; weaker?: Missing }
+  | ({ isSandboxed: false; isChosen: boolean; isRefused: boolean } & Missing);
 
 /** How often a missing sandbox is tried again; a try starts a program, which blocks the daemon. */
 const RETRY_MS = 10_000;
@@ -48,29 +53,42 @@ export type SandboxOptions = {
  */
 export function openSandbox({ env, hidden, warn = () => undefined, retryMs = RETRY_MS }: SandboxOptions): Sandbox {
   let found: BackendProbe | undefined;
+  let weaker: SandboxBackend | null = null;
   let probedAt = 0;
   const warned = new Set<string>();
   const probe = (): BackendProbe => {
     const isOld = found?.backend ? !found.backend.isAvailable() : performance.now() - probedAt >= retryMs;
     if (found && !isOld) return found;
     found = process.platform === 'darwin' ? seatbeltBackend({ env, hidden }) : bubblewrapBackend({ env, hidden });
+    weaker = found.backend || process.platform === 'darwin' ? null : landlockBackend({ env, hidden }).backend;
     probedAt = performance.now();
     if (found.backend) warned.clear();
     return found;
   };
+  const backendFor = (mode: SandboxRequest['mode']): SandboxBackend | null => {
+    const { backend } = probe();
+    return backend && (mode === 'auto' || backend.kind === mode) ? backend : mode === 'auto' ? weaker : null;
+  };
   const statusFor = ({ mode }: SandboxRequest): SandboxStatus => {
     if (mode === 'none') return { isSandboxed: false, why: '`sandbox` is "none"', isChosen: true, isRefused: false };
-    const { backend, ...not } = probe();
-    if (backend && (mode === 'auto' || backend.kind === mode)) return { isSandboxed: true, gaps: backend.gaps };
-    const why = 'why' in not ? not.why : `here it is ${backend?.kind}, not ${mode}`;
-    return { isSandboxed: false, why, isChosen: false, isRefused: mode !== 'auto' };
+    const { backend: best, ...not } = probe();
+    const missing = 'why' in not ? not : { why: `here it is ${best?.kind}, not ${mode}` };
+    const backend = backendFor(mode);
+    if (!backend) return { isSandboxed: false, ...missing, isChosen: false, isRefused: mode !== 'auto' };
+    return { isSandboxed: true, gaps: backend.gaps, ...(backend === best ? {} : { weaker: missing }) };
   };
   /** Whether it is sandboxed; warns once if it is not and nobody chose that. Throws UserError if it must be. */
   const requireSandbox = (what: string, mode: SandboxSettings['mode'], remedy: string): boolean => {
     const status = statusFor({ mode });
-    if (status.isSandboxed) return true;
+    if (status.isSandboxed) {
+      if (status.weaker && !warned.has('weaker')) warn(`commands run in a weaker fence: ${status.weaker.why}`);
+      if (status.weaker) warned.add('weaker');
+      return true;
+    }
     if (status.isRefused)
-      throw new UserError(`The ${what} was not run: \`sandbox\` is "${mode}", and none works here: ${status.why}.`);
+      throw new UserError(
+        `The ${what} was not run: \`sandbox\` is "${mode}", and none works here: ${status.why}. \`agentctl doctor\` says what to do.`,
+      );
     if (!status.isChosen && !warned.has(what)) {
       warned.add(what);
       warn(`${what}s run without a sandbox: ${status.why}. ${remedy} confirms that this is intended`);
@@ -81,11 +99,11 @@ export function openSandbox({ env, hidden, warn = () => undefined, retryMs = RET
     statusFor: statusFor,
     async wrapCommand(program, settings, readAlso) {
       if (!requireSandbox('command', settings.mode, '"sandbox": "none" in agentd.json')) return null;
-      return (await probe().backend?.wrapCommand(program, { readAlso, network: settings.network })) ?? null;
+      return (await backendFor(settings.mode)?.wrapCommand(program, { readAlso, network: settings.network })) ?? null;
     },
     async prepareServer(server, mode) {
       const sandboxed = requireSandbox('MCP server', mode, '"sandbox": "none" in its entry')
-        ? probe().backend?.prepareServer(server)
+        ? backendFor(mode)?.prepareServer(server)
         : undefined;
       return sandboxed ?? launchUnsandboxed(server);
     },

@@ -1,17 +1,6 @@
-import * as fs from 'node:fs';
-import { homedir, tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { ShellCommand } from '../process/supervisor.ts';
-import {
-  type BackendProbe,
-  existingPaths,
-  type SandboxBackend,
-  type SandboxView,
-  type ServerLaunch,
-  type ServerProgram,
-  tryProgram,
-} from './sandbox-backend.ts';
-import { assertMayBeShown, findSandboxPaths, realWorkFolder } from './visible-paths.ts';
+import { homedir } from 'node:os';
+import { type BackendProbe, backendWithoutNamespaces, type SandboxView, tryProgram } from './sandbox-backend.ts';
+import { existingPaths, findSandboxPaths } from './visible-paths.ts';
 
 const SANDBOX_EXEC = '/usr/bin/sandbox-exec';
 /** Where macOS keeps everything outside the system: homes, mounted volumes and temporary folders. */
@@ -28,52 +17,14 @@ export function seatbeltBackend({ env, hidden }: { env: NodeJS.ProcessEnv; hidde
     seatbeltProfile({ closed, readable: [...paths.programs, ...readAlso], work, write, network });
   const words = [SANDBOX_EXEC, '-p', profileFor(null, { readAlso: [], network: false }), '/usr/bin/true'];
   const fault = tryProgram(words, { PATH: env['PATH'] });
-  if (fault !== null) return { backend: null, why: fault };
+  if (fault !== null) return { backend: null, why: fault, remedy: [] };
   const gaps = [
     'On macOS processes, memory and files of a command are not limited, and it sees the names of other processes.',
   ];
-  return { backend: { kind: 'sandbox-exec', gaps, isAvailable: () => true, wrapCommand: around, prepareServer: hold } };
-
-  async function around(
-    { shell, command, cwd, env: own }: ShellCommand,
-    view: SandboxView,
-  ): ReturnType<SandboxBackend['wrapCommand']> {
-    const work = realWorkFolder(cwd, paths.hidden);
-    return {
-      endReportedBy: 'itself',
-      words: [SANDBOX_EXEC, '-p', profileFor(work, view), shell, '-c', command],
-      env: { ...own, HOME: work, TMPDIR: work },
-      cwd: work,
-      group: '',
-      release: () => undefined,
-    };
-  }
-
-  /** A home is created for it: macOS has no in-memory folders. */
-  async function hold({
-    command,
-    args,
-    env: own,
-    cwd,
-    read,
-    write,
-    network,
-    work,
-  }: ServerProgram): Promise<ServerLaunch> {
-    assertMayBeShown(paths, cwd === undefined ? read : [...read, cwd], write);
-    const home = fs.realpathSync(fs.mkdtempSync(join(tmpdir(), 'agentd-server-')));
-    const folder = work && realWorkFolder(work.path, paths.hidden);
-    const shown = folder === undefined || work?.writable ? [] : [folder];
-    const writes = [home, ...write, ...(folder !== undefined && work?.writable ? [folder] : [])];
-    const view = { readAlso: [...read, ...shown, ...(cwd === undefined ? [] : [cwd])], write: writes, network };
-    return {
-      command: SANDBOX_EXEC,
-      args: ['-p', profileFor(null, view), command, ...args],
-      env: { ...own, HOME: home, TMPDIR: home },
-      cwd: cwd ?? home,
-      release: () => fs.rmSync(home, { recursive: true, force: true }),
-    };
-  }
+  const fence = (view: SandboxView, work: string | null) => [SANDBOX_EXEC, '-p', profileFor(work, view)];
+  return {
+    backend: backendWithoutNamespaces({ kind: 'sandbox-exec', gaps, isAvailable: () => true }, paths.hidden, fence),
+  };
 }
 
 type ProfileOptions = {

@@ -6,7 +6,6 @@ import { getOwn } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
 import { findProgram, isInside } from '../common/path-lookup.ts';
 import { startedChild } from '../process/process-group.ts';
-import { existingPaths } from './sandbox-backend.ts';
 
 /** The system folders. `/run`, `/sys`, `/var`, `/srv`, `/mnt` and anything else on the machine are not visible. */
 const SYSTEM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32', '/etc', '/opt', '/nix', '/gnu'];
@@ -18,7 +17,7 @@ const NEVER_SHOWN = ['/proc', '/sys', '/dev', '/run'];
 const DISTANT_SIBLINGS: Record<string, string[]> = { '.cargo': ['.rustup'] };
 
 /** A folder by its given and its real name. */
-type HiddenFolder = { named: string; real: string };
+export type HiddenFolder = { named: string; real: string };
 
 export type SandboxPaths = {
   home: string;
@@ -71,6 +70,9 @@ export function extraReadablePaths(
   };
 }
 
+/** The paths that exist. */
+export const existingPaths = (paths: string[]): string[] => paths.filter((path) => fs.existsSync(path));
+
 const outermost = (paths: string[]): string[] =>
   paths.filter((path) => !paths.some((one) => one !== path && isInside(one, path)));
 
@@ -98,7 +100,7 @@ export function openWorkFolder(work: string, hidden: HiddenFolder[]): { path: st
 }
 
 /** Throws UserError if something is requested that is never visible. A missing writable folder is created. */
-export function assertMayBeShown({ hidden }: SandboxPaths, read: string[], write: string[]): void {
+export function assertMayBeShown(hidden: HiddenFolder[], read: string[], write: string[]): void {
   for (const path of [...read, ...write]) {
     const real = realPathOrUndefined(path) ?? path;
     if ([path, real].some((one) => one === '/' || NEVER_SHOWN.some((never) => isInside(never, one)))) {
@@ -148,7 +150,7 @@ const CACHE_MS = 10 * 60_000;
 const MAX_COVERS_PER_FOLDER = 64;
 /** Not checked, because they are readable by everybody by design and have too many files. */
 const PACKAGE_STORES = ['/nix/store', '/gnu/store'];
-/** Folders with files that belong to no package. Without `find`, only these are searched. */
+/** Folders with files that belong to no package. */
 const CHANGING_FOLDERS = ['/etc', '/opt', '/usr/local'];
 
 type CachedSearch = { at: number; found: Promise<string[]>; next?: Promise<string[]> | undefined };
@@ -191,15 +193,8 @@ async function cachedPrivatePaths(folders: string[], path: string): Promise<stri
 
 async function searchPrivatePaths(folders: string[], path: string): Promise<string[]> {
   const find = findProgram(path, 'find');
-  const listed =
-    find === undefined
-      ? undefined
-      : await nulSeparatedOutput(find, [...folders, ...FIND_PRIVATE_ARGS]).catch((error) => {
-          if (error instanceof UserError) throw error;
-          return undefined;
-        });
-  const found = listed ?? existingPaths(CHANGING_FOLDERS).flatMap(findNotWorldReadable);
-  return found.filter(isReadable);
+  if (find === undefined) throw new UserError('Nothing was run: `find` (findutils) is not in PATH.');
+  return (await nulSeparatedOutput(find, [...folders, ...FIND_PRIVATE_ARGS])).filter(isReadable);
 }
 
 /** Seconds are usual on a cold disk, more on a slow one; a mount whose server is gone never answers. */
@@ -216,7 +211,7 @@ const FIND_PRIVATE_ARGS = [
 function nulSeparatedOutput(program: string, args: string[]): Promise<string[]> {
   return new Promise((resolve, reject) => {
     const options = { cwd: '/', env: { LC_ALL: 'C' } };
-    const child = startedChild(spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'ignore'] }));
+    const child = startedChild(() => spawn(program, args, { ...options, stdio: ['ignore', 'pipe', 'ignore'] }));
     const pieces: Buffer[] = [];
     const late = setTimeout(() => {
       // A process that waits for such a mount may not even end now, so its end is not awaited.
@@ -242,17 +237,6 @@ function collapseToFolders(paths: string[]): string[] {
   const folders = new Map<string, string[]>();
   for (const path of paths) folders.set(dirname(path), [...(folders.get(dirname(path)) ?? []), path]);
   return [...folders].flatMap(([folder, own]) => (own.length > MAX_COVERS_PER_FOLDER ? [folder] : own));
-}
-
-function findNotWorldReadable(folder: string): string[] {
-  return fs.readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
-    const path = join(folder, entry.name);
-    if (entry.isSymbolicLink() || !isReadable(path)) return [];
-    const { mode } = fs.lstatSync(path);
-    const wanted = entry.isDirectory() ? 0o005 : entry.isSocket() ? 0o002 : 0o004;
-    if ((mode & wanted) !== wanted) return [path];
-    return entry.isDirectory() ? findNotWorldReadable(path) : [];
-  });
 }
 
 function isReadable(path: string): boolean {

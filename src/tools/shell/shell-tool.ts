@@ -20,7 +20,7 @@ const MAX_JOB_TIMEOUT_S = 86_400;
 /** Linux takes at most 128 KiB in one argument. */
 const MAX_COMMAND_BYTES = 120_000;
 const RESTARTED_NOTE =
-  '[the daemon was restarted while this ran; what it said at that moment may be missing from its output]';
+  '[the daemon was restarted while this ran, or this session was moved; what it said at that moment may be missing from its output]';
 
 const NOT_STARTED =
   'Nothing was begun: the daemon ended just before, and by the rules as they are now this call does not run by itself. Make it again to have it asked about.';

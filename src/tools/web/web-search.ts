@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { startDeadline } from '../../base/async.ts';
-import { truncate } from '../../base/strings.ts';
+import { parseJson } from '../../base/json.ts';
+import { oneLine, truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { SearchSettings } from '../../protocol/settings/config.ts';
 import { defineTool, type Tool } from '../common/define-tool.ts';
@@ -36,11 +37,7 @@ export function webSearchTool({ settings, env, ms = TIME_MS }: WebSearchOptions)
 
 function formatResults(query: string, results: SearchResult[], note: string): string {
   const list = results.map(({ title, url, excerpt, date }, at) =>
-    [
-      `${at + 1}. ${oneLine(title, 200) || '(no title)'}${date ? ` (${oneLine(date, 40)})` : ''}`,
-      url,
-      oneLine(excerpt, SNIPPET),
-    ]
+    [`${at + 1}. ${clip(title, 200) || '(no title)'}${date ? ` (${clip(date, 40)})` : ''}`, url, clip(excerpt, SNIPPET)]
       .filter((part) => part !== '')
       .join('\n   '),
   );
@@ -49,14 +46,8 @@ function formatResults(query: string, results: SearchResult[], note: string): st
 }
 
 /** On one line, without the highlighting some engines add. */
-function oneLine(text: string, max: number): string {
-  return truncate(
-    text
-      .replace(/<\/?(?:strong|b|em|mark)>/g, '')
-      .replace(/\s+/g, ' ')
-      .trim(),
-    max,
-  );
+function clip(text: string, max: number): string {
+  return truncate(oneLine(text.replace(/<\/?(?:strong|b|em|mark)>/g, '')), max);
 }
 
 type SearchResult = { title: string; url: string; excerpt: string; date: string };
@@ -197,7 +188,7 @@ async function queryEngine(
     throw new UserError(`${api.name} at ${access.base} cannot be reached: ${describeNetworkError(error)}.`);
   });
   if (answer.status !== 200) throw engineError(api, access, answer);
-  const read = api.results.safeParse(parseJsonOrNone(answer.bytes));
+  const read = api.results.safeParse(parseJson(answer.bytes.toString('utf8')));
   if (!read.success)
     throw new UserError(`${api.name} at ${access.base} answered with something that is not search results.`);
   return read.data;
@@ -232,12 +223,4 @@ function engineError(
     );
   }
   return new UserError(`${name} at ${base} answered ${status}.${quoted}`);
-}
-
-function parseJsonOrNone(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString('utf8'));
-  } catch {
-    return undefined;
-  }
 }

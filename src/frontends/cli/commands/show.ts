@@ -50,41 +50,23 @@ export async function showSession(
   return 'ok';
 }
 
-async function formatDetails(
-  {
-    name,
-    title,
-    standing,
-    session,
-    summary,
-    planProblem,
-    settingsProblem,
-    logCuts,
-    unserved,
-    folderProblems,
-    inbox,
-    ignored,
-    asked: approval,
-    children,
-  }: SessionDetails,
-  isServed: boolean,
-  place: GlobalOptions,
-): Promise<string> {
+async function formatDetails(shown: SessionDetails, isServed: boolean, place: GlobalOptions): Promise<string> {
+  const { name, title, standing, session, planProblem, settingsProblem, logCuts, unserved, inbox, ignored } = shown;
   const hasFailed = standing === 'failed' && session.runEnd?.status === 'failed';
   const failure = hasFailed ? await withoutPlan(session.runEnd?.text ?? '', session.plan) : null;
   return [
     colorize('bold', stripControls([readableName(name), ...(title ? [title] : [])].join(': '))),
     ...(session.at ? [`Last change: ${formatLocalTime(session.at)}`] : []),
     '',
-    stripControls(summary),
+    stripControls(shown.summary),
     ...(await formatChangedFiles(session.stepCheckpoints)),
-    ...(await formatChildren(children, place)),
+    ...(await formatChildren(shown.children, place)),
     ...(failure ? ['', 'Why it failed:', stripControls(failure)] : []),
-    ...(approval?.problem ? ['', colorize('yellow', stripControls(approval.problem))] : []),
+    ...(shown.asked?.problem ? ['', colorize('yellow', stripControls(shown.asked.problem))] : []),
     ...(planProblem ? ['', colorize('yellow', stripControls(planProblem))] : []),
     ...(settingsProblem ? ['', colorize('yellow', stripControls(settingsProblem))] : []),
     ...(logCuts.length > 0 ? ['', `Cut off the end of the event log: ${stripControls(logCuts.join(', '))}`] : []),
-    ...folderProblems.flatMap((problem) => ['', colorize('yellow', stripControls(problem))]),
+    ...shown.folderProblems.flatMap((problem) => ['', colorize('yellow', stripControls(problem))]),
     ...(inbox > 0 ? ['', `Messages in the inbox: ${inbox}`] : []),
     ...(ignored.length > 0
       ? ['', 'Ignored in the inbox:', ...ignored.slice(0, MAX_IGNORED_SHOWN).map(formatIgnored)]

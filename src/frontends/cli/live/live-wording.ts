@@ -15,7 +15,6 @@ const EN = {
   stopping: 'stopping',
   states: { ...STATE_LABELS },
   yourTurn: 'waiting for you',
-  notServed: 'no daemon',
   answerCall: 'allow, deny or always?',
   answerQuestion: 'your answer?',
   leaveHint: (isRunning: boolean) => `Press Ctrl-C again to leave${isRunning ? '; the run continues' : ''}.`,
@@ -53,7 +52,6 @@ const EN = {
   sent: (command: string, name: string) => `Sent ${command} to ${name}.`,
   columns: { session: 'SESSION', state: 'STATE', step: 'DONE', age: 'AGE', spent: 'SPENT' },
   empty: 'No sessions. Create one with: agentctl send demo "…"',
-  allow: 'allow?',
   inbox: (count: number) => `+${count} in the inbox`,
 };
 
@@ -82,7 +80,6 @@ const ZH: LiveWording = {
     unreadable: '无法读取',
   },
   yourTurn: '等你回答',
-  notServed: '守护进程未运行',
   answerCall: '允许（allow）、拒绝（deny）还是总是（always）？',
   answerQuestion: '你的回答？',
   leaveHint: (isRunning) => `再按一次 Ctrl-C 离开${isRunning ? '；运行会继续' : ''}。`,
@@ -118,7 +115,6 @@ const ZH: LiveWording = {
   sent: (command, name) => `已向 ${name} 发送 ${command}。`,
   columns: { session: '会话', state: '状态', step: '完成', age: '距今', spent: '已用' },
   empty: '没有会话。新建：agentctl send demo "…"',
-  allow: '允许？',
   inbox: (count) => `收件箱 +${count}`,
 };
 

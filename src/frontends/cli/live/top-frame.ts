@@ -1,6 +1,7 @@
 import { legible } from '../../../base/strings.ts';
 import type { SessionDetails } from '../../../client/index.ts';
 import { sessionStanding } from '../../../client/inspect/session-details.ts';
+import { ownWait, type SessionWait } from '../../../client/inspect/session-overview.ts';
 import type { SessionStanding } from '../../../protocol/session/reply.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ShownSession } from '../common/conversation-lines.ts';
@@ -24,25 +25,20 @@ export type TopRow = {
 };
 
 /** Summarises a session, its child sessions' waiting calls included. */
-export function topRow(details: SessionDetails, isServed: boolean, words: LiveWording): TopRow {
-  const { name, standing, session, inbox, title } = details;
-  const { plan, runEnd } = session;
+export function topRow(details: SessionDetails, words: LiveWording): TopRow {
+  const { name, standing, session, inbox, title, waits } = details;
+  const { plan } = session;
   const open = plan && plan.steps.length > 0 ? plan : null;
   const completed = open?.steps.filter((one) => one.status === 'completed').length;
   const at = open ? shownStep(open) : 0;
   const step = open?.steps[at];
-  const waits = waitingFor(details, words) ?? planFault(details);
-  // Of a plan that was opened again after its run, the reason is in the plan.
-  const why = standing === runEnd?.status ? runEnd.reason : plan?.reason;
-  const isStuck = standing === 'paused' || standing === 'failed' || (standing === 'waiting' && waits === null);
-  const rest = isStuck ? (why ?? '') : '';
+  const told = waits && isToldInFull(waits, standing) ? waits.why : planFault(details);
   const isOver = standing === 'completed' || standing === 'cancelled';
   const parts = [
-    ...(session.run && !isServed ? [words.notServed] : []),
-    ...(waits === null ? [] : [waits]),
+    ...(told === null ? [] : [told]),
     ...(inbox > 0 ? [words.inbox(inbox)] : []),
-    ...(rest === '' ? [] : [rest]),
-    ...(waits === null && open && !isOver ? [step?.description ?? ''] : []),
+    ...(told === null && waits ? [waits.what] : []),
+    ...(told === null && open && !isOver ? [step?.description ?? ''] : []),
   ];
   return {
     name,
@@ -50,7 +46,7 @@ export function topRow(details: SessionDetails, isServed: boolean, words: LiveWo
     count: open ? `${completed}/${open.steps.length}` : '-',
     doing: toSingleLine(legible((parts.length > 0 ? parts : [title ?? '']).join(' · ')), 300),
     spent: formatSpent(session),
-    needsYou: waits !== null || standing === 'waiting',
+    needsYou: (told !== null && waits?.needs !== 'time') || standing === 'waiting',
     changed: session.at,
   };
 }
@@ -60,19 +56,9 @@ export const unreadableRow = (name: string, why: string): TopRow => ({
   ...{ name, state: 'unreadable', count: '-', doing: toSingleLine(why, 300), spent: '', needsYou: true, changed: '' },
 });
 
-function waitingFor(
-  { asked, standing, session, children, settingsProblem, unserved }: SessionDetails,
-  words: LiveWording,
-): string | null {
-  if (unserved !== null) return unserved;
-  if (asked && !session.run) return `${words.allow} ${asked.tool} ${asked.display}`;
-  if (session.question && standing === 'waiting') return `? ${session.question.text}`;
-  for (const { shown } of children) {
-    const found = shown && waitingFor(shown, words);
-    if (found) return found;
-  }
-  return settingsProblem;
-}
+/** A wait that is told in full; of any other its name and the step are. */
+const isToldInFull = ({ what, needs }: SessionWait, standing: SessionDetails['standing']): boolean =>
+  needs === 'time' || (needs === 'repair' && standing !== 'failed') || what === 'approval' || what === 'question';
 
 /** Why the `plan.json` of a run that is not over cannot be read, here or in a child session, which is named. */
 function planFault({ standing, planProblem, session, children }: SessionDetails, label = ''): string | null {
@@ -226,18 +212,21 @@ export function formatChatStatus(
   session: ShownSession,
   { words, now, tool, isAsked }: { words: LiveWording; now: number; tool: string; isAsked: boolean },
 ): string {
-  const { plan, run, question } = session;
+  const { plan, run } = session;
+  const wait = ownWait(session);
   const open = plan && plan.steps.length > 0 && !run?.besidePlan && (run || plan.status !== 'completed') ? plan : null;
   const at = open ? shownStep(open) : 0;
   const step = open?.steps[at];
   const parts = open ? [`${at + 1}/${open.steps.length}`, toSingleLine(step?.description ?? '', 60)] : [];
   if (isAsked) return [...parts, words.answerCall].join(' · ');
-  if (question && sessionStanding(session) === 'waiting') return [...parts, words.answerQuestion].join(' · ');
+  if (session.question && wait?.what === 'question') return [...parts, words.answerQuestion].join(' · ');
   if (!run) {
     const state = sessionStanding(session);
     if (state === 'none' || state === 'completed') return words.idle;
-    return [...parts, state === 'waiting' ? words.yourTurn : words.states[state]].join(' · ');
+    const say = (wait?.say ?? []).filter((one) => one !== '…').map((one) => `"${one}"`);
+    return [...parts, state === 'waiting' ? words.yourTurn : words.states[state], ...say].join(' · ');
   }
+  if (wait) return [...parts, toSingleLine(wait.why, 100)].join(' · ');
   const since = Date.parse(step?.started_at ?? run.startedAt);
   const progress = step?.progress ? [`${step.progress.current}/${step.progress.total}`] : [];
   const time = Number.isNaN(since) ? [] : [formatDuration(now - since)];

@@ -26,9 +26,9 @@ function openTopReader(client: Client, words: LiveWording): () => Promise<TopRow
   const known = new Map<string, { seq: number; row: TopRow }>();
   let reads = 0;
   let wasServed: boolean | undefined;
-  const read = async (name: string, isServed: boolean): Promise<TopRow> => {
+  const read = async (name: string): Promise<TopRow> => {
     try {
-      return topRow(await client.show(name), isServed, words);
+      return topRow(await client.show(name), words);
     } catch (error) {
       return unreadableRow(name, errorText(error));
     }
@@ -43,7 +43,7 @@ function openTopReader(client: Client, words: LiveWording): () => Promise<TopRow
       const members = all.filter((one) => one === name || one.startsWith(`${name}~`));
       const seqs = await Promise.all(members.map((one) => client.lastSeq(one).catch(() => -1)));
       const seq = seqs.reduce((sum, one) => sum + one, 0);
-      if (known.get(name)?.seq !== seq) known.set(name, { seq, row: await read(name, isServed) });
+      if (known.get(name)?.seq !== seq) known.set(name, { seq, row: await read(name) });
     }
     return names.flatMap((name) => known.get(name)?.row ?? []).sort(compareTopRows);
   };

@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import { homedir, userInfo } from 'node:os';
 import { basename, join } from 'node:path';
+import { sha256 } from '../../../base/sha256.ts';
 import { AGENTD_EXIT_CODES } from '../../command-line.ts';
 
 /** Whose service manager runs it: that of this user, or that of the machine. */
@@ -41,7 +41,7 @@ export function unitNames(
   root: string,
 ): { daemon: string; serve: string; channel: (name: string) => string } {
   const usual = scope === 'system' ? SYSTEM_WORKSPACE : join(homedir(), '.workspace');
-  const hash = createHash('sha256').update(root).digest('hex').slice(0, 6);
+  const hash = sha256(root).slice(0, 6);
   const readable = basename(root).replace(/[^A-Za-z0-9]+/g, '-');
   const name = root === usual ? 'agentd' : `agentd-${readable}-${hash}`;
   // No name of a workspace has a dot in it.

@@ -128,14 +128,13 @@ async function update(entry: SessionOverview): Promise<void> {
   const isInFront = !document.hidden && document.hasFocus();
   if (isInFront || needOf(entry) === '') return takeBack(name);
   if (isPushed) return;
-  const { run_end: runEnd, question } = await requestJson<SessionView>(sessionPath(name));
+  const { run_end: runEnd, question, waits } = await requestJson<SessionView>(sessionPath(name));
   if (standing !== 'waiting' && runEnd && ASKED_FOR.has(runEnd.reason)) return;
   const need = JSON.stringify([standing, problem, runEnd]);
   if (notified.get(name) === need) return;
   notified.set(name, need);
   const { states, wantsApproval } = words.value;
-  const isCall = standing === 'waiting' && runEnd?.reason === 'approval';
-  const why = problem ?? question?.text ?? (isCall ? wantsApproval : runEnd?.text);
+  const why = problem ?? question?.text ?? (waits?.what === 'approval' ? wantsApproval : runEnd?.text);
   const registration = await navigator.serviceWorker.ready;
   await registration.showNotification(`${title ?? label}: ${states[standing]}`, {
     ...{ tag: name, lang: words.value.tag, icon: '/icon.svg', data: { session: name } },

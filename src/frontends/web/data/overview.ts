@@ -35,13 +35,18 @@ type SessionGroup = (typeof GROUPS)[number];
 export const groups = computed<ReadonlyArray<readonly [title: string, readonly SessionOverview[]]>>(() => {
   const wanted = filter.value.toLowerCase().split(/\s+/);
   const listed = (sessions.value ?? [])
-    .filter((one) => one.parent === null || groupOf(one) === 'needsYou')
+    .filter(({ parent, standing }) => parent === null || standing === 'waiting' || standing === 'unreadable')
     .filter((one) => wanted.every((word) => searchText(one).includes(word)))
-    .sort((a, b) => (b.changed ?? '').localeCompare(a.changed ?? ''));
+    .sort((a, b) => ((a.changed ?? '') < (b.changed ?? '') ? 1 : -1));
+  const days = new Map<string, string>();
+  const dayOf = (at: string): string => {
+    const day = new Date(at).toDateString();
+    return days.get(day) ?? days.set(day, formatDay(at)).get(day) ?? '';
+  };
   const found = new Map<string, SessionOverview[]>(GROUPS.map((group) => [words.value[group], []]));
   for (const one of listed) {
     const group = groupOf(one);
-    const title = group ? words.value[group] : one.changed === null ? words.value.states.none : formatDay(one.changed);
+    const title = group ? words.value[group] : one.changed === null ? words.value.states.none : dayOf(one.changed);
     const entries = found.get(title) ?? [];
     entries.push(one);
     found.set(title, entries);
@@ -53,23 +58,11 @@ export const groups = computed<ReadonlyArray<readonly [title: string, readonly S
 export const waitingCount = computed(() => (sessions.value ?? []).filter((one) => groupOf(one) === 'needsYou').length);
 
 /** The text that is searched: everything the list shows of a session. */
-const searchText = ({
-  label,
-  title,
-  standing,
-  asks,
-  problem,
-  unserved,
-  settings,
-  plan_problem,
-}: SessionOverview): string =>
-  [label, title, words.value.states[standing], asks?.text, problem, unserved, settings, plan_problem]
-    .join('\n')
-    .toLowerCase();
+const searchText = ({ label, title, standing, waits, plan_problem }: SessionOverview): string =>
+  [label, title, words.value.states[standing], waits?.why, plan_problem].join('\n').toLowerCase();
 
-function groupOf({ standing, settings, plan_problem, unserved }: SessionOverview): SessionGroup | undefined {
-  const isHeldUp = [settings, plan_problem, unserved].some((fault) => fault !== null);
-  if (standing === 'waiting' || standing === 'unreadable' || isHeldUp) return 'needsYou';
+function groupOf({ standing, waits, plan_problem }: SessionOverview): SessionGroup | undefined {
+  if (plan_problem !== null || (waits !== null && waits.needs !== 'time')) return 'needsYou';
   return standing === 'running' ? 'running' : undefined;
 }
 

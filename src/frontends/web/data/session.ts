@@ -18,8 +18,11 @@ import {
 } from './api.ts';
 import { createTranscript, type Transcript } from './transcript.ts';
 
+type Copied = 'name' | 'title' | 'unserved' | 'inbox' | 'waiting' | 'rejected' | 'waits';
+
 /** The fields of `GET /api/sessions/{session}` that the page uses. */
-export type SessionView = Pick<SessionDetails, 'name' | 'title' | 'unserved' | 'inbox' | 'waiting' | 'rejected'> & {
+export type SessionView = Pick<SessionDetails, Copied> & {
+  given_title: string | null;
   standing: SessionStanding;
   plan: Plan | null;
   plan_problem: string | null;
@@ -196,11 +199,8 @@ export function describeProblem(error: unknown): string {
 }
 
 /** Whether "continue" resumes a run: while a question or a call waits, an answer does. */
-export function canResume({ view, approvals }: OpenSession): boolean {
-  if (!view || view.standing === 'running' || view.question !== null || approvals.length > 0) return false;
-  const status = view.plan?.status;
-  return status === 'paused' || status === 'waiting' || status === 'failed' || view.standing === 'failed';
-}
+export const canResume = ({ view }: OpenSession): boolean =>
+  view?.question === null && view.waits?.say.includes('continue') === true;
 
 type PageCommand = 'continue' | 'pause' | 'stop' | 'cancel' | 'undo' | 'undo-files';
 

@@ -1,5 +1,6 @@
 import { type Signal, useSignal } from '@preact/signals';
 import type { ComponentChildren, TargetedEvent } from 'preact';
+import { legible } from '../../../base/strings.ts';
 import { hrefOf } from '../data/overview.ts';
 import { words } from '../text/wording.ts';
 import { Icon } from './icons.tsx';
@@ -44,7 +45,7 @@ export function PageHeader({ title, children }: { title: string; children?: Comp
       <a class="back" href="#/" aria-label={words.value.back}>
         <Icon name="back" />
       </a>
-      <h1 title={title}>{title}</h1>
+      <h1 title={legible(title)}>{legible(title)}</h1>
       {children}
     </header>
   );

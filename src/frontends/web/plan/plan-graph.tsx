@@ -1,4 +1,5 @@
 import { useEffect } from 'preact/hooks';
+import { legible } from '../../../base/strings.ts';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { hrefOf, labelOf, sessions } from '../data/overview.ts';
 import { childNodeId, type GraphEdge, planGraph, stepState } from '../data/plan-graph.ts';
@@ -114,7 +115,7 @@ function StepNode({ session, plan, step, edges, ...node }: StepNodeProps) {
   return (
     <Node
       {...node}
-      {...{ state, place, word, id: nodeElementId(step.id), kind: 'step', text: step.description }}
+      {...{ state, place, word, id: nodeElementId(step.id), kind: 'step', text: legible(step.description) }}
       href={hrefOf(session, 'run', step.id)}
       label={[`${place} ${word} ${step.description}`, ...relationsOf(step, plan, edges)].join('; ')}
     />

@@ -1,5 +1,6 @@
-import { signal } from '@preact/signals';
+import { signal, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { legible } from '../../../base/strings.ts';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
 import { route } from '../data/overview.ts';
 import { shownPlan, stepDraft } from '../data/plan-edits.ts';
@@ -45,7 +46,7 @@ export function PlanLine({ view }: { view: SessionView }) {
     >
       <StateSign state={step ? stepState(plan, step) : 'completed'} />
       <b>{`${countDone(plan)}/${plan.steps.length}`}</b>
-      <span class="line">{step?.description ?? words.value.allDone}</span>
+      <span class="line">{legible(step?.description ?? words.value.allDone)}</span>
       <Icon name="unfold" />
     </button>
   );
@@ -59,6 +60,9 @@ function stepAtWork({ steps }: Plan): Step | undefined {
 
 const countDone = ({ steps }: Plan): number => steps.filter(({ status }) => status === 'completed').length;
 
+/** How many more steps are drawn in each frame, so that a long plan does not hold up what a person does. */
+const SLICE = 40;
+
 /** The plan, as a list or a graph. Each step expands to its details and what can be changed. */
 export function PlanPanel({ view }: { view: SessionView }) {
   const { plan: title, noSteps } = words.value;
@@ -70,6 +74,14 @@ export function PlanPanel({ view }: { view: SessionView }) {
   useEffect(() => {
     if (isThere) openStep(name, selected);
   }, [selected, isThere]);
+  const drawn = useSignal(SLICE);
+  const all = plan?.steps.length ?? 0;
+  useEffect(() => {
+    if (drawn.value < all)
+      requestAnimationFrame(() => {
+        drawn.value += SLICE;
+      });
+  }, [drawn.value, all]);
   if (!plan) return null;
   const draft = stepDraft.value?.session === name ? stepDraft.value : undefined;
   const isLost = draft && !plan.steps.some(({ id }) => id === draft.step);
@@ -81,7 +93,7 @@ export function PlanPanel({ view }: { view: SessionView }) {
       {shown === 'graph' && <PlanGraphView session={name} plan={plan} selected={selected} />}
       <ol class="steps">
         {plan.steps.map((step, index) =>
-          shown === 'list' || step.id === selected || step.id === draft?.step ? (
+          (shown === 'list' && index < drawn.value) || step.id === selected || step.id === draft?.step ? (
             <li
               key={step.id}
               class={`depth-${Math.min(3, depths.get(step.id) ?? 0)}`}

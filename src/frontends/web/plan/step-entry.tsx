@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { legible } from '../../../base/strings.ts';
 import type { RestorePreview, WorkDiff } from '../../../client/history/work-history.ts';
 import type { FileChange } from '../../../protocol/session/checkpoint.ts';
 import type { Plan, Step } from '../../../protocol/session/plan.ts';
@@ -34,9 +35,9 @@ export function StepEntry({ session, plan, step, place }: StepProps) {
         isOpen.value = currentTarget.open;
       }}
     >
-      <summary class="step-line" id={stepElementId(step.id)} title={step.description}>
+      <summary class="step-line" id={stepElementId(step.id)} title={legible(step.description)}>
         <StateSign state={stepState(plan, step)} />
-        <span class="description">{step.description}</span>
+        <span class="description">{legible(step.description)}</span>
         {step.progress && <span class="quiet">{`${step.progress.current}/${step.progress.total}`}</span>}
         <Took {...step} />
       </summary>

@@ -257,7 +257,7 @@ export const chinese: Words = {
   notify: '通知',
   notifyHint: '此页面在后台打开时，如有会话需要你处理，会发出提醒',
   cannotNotify: { blocked: '浏览器设置已禁止此页面的通知。', insecure: '通知需要 localhost 地址或 HTTPS。' },
-  goesOn: (what, at) => `等待${{ budget: '预算', 'model limit': '模型限额' }[what] ?? '模型'}，${at} 继续`,
+  goesOn: (at) => `${at} 继续`,
   budgets: '预算',
   budgetColumns: { name: '预算', spent: '已用', limit: '上限', until: '截至' },
   schedules: '定时任务',

@@ -270,7 +270,7 @@ export const english = {
     blocked: 'Notifications of this page are blocked in the settings of the browser.',
     insecure: 'Notifications need an address at localhost, or HTTPS.',
   },
-  goesOn: (what: string, at: string) => `waits for ${what}, goes on ${at}`,
+  goesOn: (at: string) => `goes on ${at}`,
   budgets: 'Budgets',
   budgetColumns: { name: 'Budget', spent: 'Spent', limit: 'Limit', until: 'Until' },
   schedules: 'Schedules',

@@ -10,25 +10,31 @@ import { renderMarkdown } from '../parts/markdown.tsx';
 import { formatBytes, formatTime, words } from '../text/wording.ts';
 import { verbOf } from './call-entry.tsx';
 
+/** Answers that have a button or a field of their own. */
+const SAID_ELSEWHERE: ReadonlySet<string> = new Set(['…', 'continue', '/cancel', 'yes', 'no']);
+
 /** What a person can send to a session now: a decision about a call, the answer to a question, or a message. */
 export function Composer({ view, approvals }: { view: SessionView; approvals: readonly WaitingCall[] }) {
   const [call] = approvals;
   if (call) return <Approval key={`${call.session} ${call.hash}`} {...call} />;
-  const { question, name } = view;
-  if (!question) return <MessageField session={name} label={words.value.message} />;
+  const { question, waits, name } = view;
+  const answers = waits?.needs === 'person' ? waits.say.filter((one) => !SAID_ELSEWHERE.has(one)) : [];
+  if (!question && answers.length === 0) return <MessageField session={name} label={words.value.message} />;
   return (
     <section class="ask" aria-label={words.value.asksYou}>
       <h2>{words.value.asksYou}</h2>
-      {renderMarkdown(legible(question.text))}
+      {renderMarkdown(legible(question?.text ?? waits?.why ?? ''))}
       <div class="row">
-        {question.choices.map((choice) => (
+        {(question?.choices ?? answers).map((choice) => (
           <Button key={choice} kind="main" onClick={() => sendMessage(name, choice)}>
             {legible(choice)}
           </Button>
         ))}
-        <Button kind="quiet-button" onClick={() => sendCommand(name, 'continue')}>
-          {words.value.letItDecide}
-        </Button>
+        {question && (
+          <Button kind="quiet-button" onClick={() => sendCommand(name, 'continue')}>
+            {words.value.letItDecide}
+          </Button>
+        )}
       </div>
       <MessageField session={name} label={words.value.otherAnswer} />
     </section>

@@ -7,6 +7,7 @@ import { Button, bound, Notice, PageHeader, Unfold } from '../parts/controls.tsx
 import { words } from '../text/wording.ts';
 import { draftKey, MessageField } from './composer.tsx';
 
+/** `npm run docs` writes this list. */
 const MODES: readonly Mode[] = ['linear', 'plan-act', 'todo', 'dag', 'map-reduce', 'auto'];
 
 export function NewSession() {

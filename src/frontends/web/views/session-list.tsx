@@ -10,11 +10,11 @@ import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts
 import { KeyboardButton } from './keyboard.tsx';
 
 /** How many are listed at first, and more each time a reader asks. */
-const MOST = 200;
+const MOST = 100;
 
 /** All sessions, grouped by what they need from a person. */
 export function SessionList() {
-  const { sessions: title, noSessions, noMatch, keys, noDaemon, lost, moreSessions } = words.value;
+  const { sessions: title, noSessions, noMatch, keys, moreSessions } = words.value;
   const most = useSignal(MOST);
   const count = groups.value.reduce((sum, [, entries]) => sum + entries.length, 0);
   let room = most.value;
@@ -31,8 +31,7 @@ export function SessionList() {
           {keys.create}
         </a>
       </div>
-      {!isConnected.value && route.value.page !== 'session' && <Notice>{lost}</Notice>}
-      {isConnected.value && !hasDaemon.value && <Notice>{noDaemon}</Notice>}
+      {route.value.page !== 'session' && <Faults />}
       <input type="search" id="filter" aria-label={keys.filter} placeholder={keys.filter} {...bound(filter)} />
       {!sessions.value && isConnected.value && <Loading />}
       {sessions.value?.length === 0 && <Empty title={noSessions} />}
@@ -68,30 +67,31 @@ export function SessionList() {
 }
 
 function Entry(entry: SessionOverview) {
-  const { name, label, title, standing, plan, asks, changed, inbox, problem, settings, plan_problem, unserved } = entry;
+  const { name, label, title, standing, plan, changed, inbox, plan_problem, waits } = entry;
   const isOpen = route.value.page === 'session' && route.value.name === name;
-  const matter = problem ?? unserved ?? settings ?? asks?.text ?? plan_problem;
-  const wait = waitText(entry);
+  const matter = waits?.why ?? plan_problem;
   return (
     <a class="entry" href={hrefOf(name)} aria-current={isOpen ? 'page' : undefined}>
       <StateSign state={standing} />
       <strong class="title">{legible(title ?? label)}</strong>
       <span class="quiet about">
         {matter && <span class="line matter">{legible(matter).replace(/\*\*|`/g, '')}</span>}
-        {wait && <span class="line">{wait}</span>}
+        {waits?.until && <span class="line">{words.value.goesOn(formatTime(waits.until))}</span>}
         {inbox > 0 && <span class="line">{words.value.waitingMessages(inbox)}</span>}
         <span class="line">
           {plan && plan.total > 0 && `${plan.completed}/${plan.total} · `}
           {changed !== null && <time dateTime={changed}>{formatTime(changed)}</time>} {title !== null && label}
         </span>
       </span>
-      {!isOpen && isUnread(entry) && (
-        <span class="unread">
-          <span class="unseen">{words.value.unread}</span>
-        </span>
-      )}
+      {!isOpen && isUnread(entry) && <span class="unread" role="img" aria-label={words.value.unread} />}
     </a>
   );
+}
+
+/** What keeps all sessions from working, shown once. */
+export function Faults() {
+  if (!isConnected.value) return <Notice>{words.value.lost}</Notice>;
+  return hasDaemon.value ? null : <Notice>{words.value.noDaemon}</Notice>;
 }
 
 function Settings() {
@@ -128,9 +128,4 @@ function NotificationSwitch() {
       {notify}
     </Button>
   );
-}
-
-/** What a running session waits for by itself, and until when. */
-function waitText({ waits_for: what, waits_until: until }: SessionOverview): string | undefined {
-  return until === null || what === null ? undefined : words.value.goesOn(what, formatTime(until));
 }

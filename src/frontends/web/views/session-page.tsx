@@ -1,4 +1,3 @@
-import { isConnected } from '../data/api.ts';
 import { hrefOf, labelOf, route, type SessionTab, TABS } from '../data/overview.ts';
 import { actionProblem, canResume, openSession, type SessionView, sendCommand } from '../data/session.ts';
 import { Button, Notice, PageHeader, SureButton, set, Unfold } from '../parts/controls.tsx';
@@ -9,6 +8,7 @@ import { BrowserView } from './browser-view.tsx';
 import { Composer } from './composer.tsx';
 import { DetailsView } from './details-view.tsx';
 import { FilesView } from './files-view.tsx';
+import { Faults } from './session-list.tsx';
 import { TranscriptLog } from './transcript-log.tsx';
 import { VersionsView } from './versions-view.tsx';
 
@@ -21,7 +21,7 @@ export function SessionPage({ name }: { name: string }) {
   const kinds = ['session', view?.plan && `has-plan plan-as-${planView.value}`, isPlanInFront && 'plan-in-front'];
   return (
     <main class={kinds.filter(Boolean).join(' ')} aria-label={labelOf(name)}>
-      <PageHeader title={view?.plan?.title ?? view?.plan?.goal ?? view?.title ?? labelOf(name)}>
+      <PageHeader title={view?.given_title ?? view?.plan?.title ?? view?.plan?.goal ?? view?.title ?? labelOf(name)}>
         {shown && view && <RunState view={view} isPaused={canResume(shown)} />}
         {view && <PlanLine view={view} />}
       </PageHeader>
@@ -65,18 +65,19 @@ function Tabs({ name, shown }: { name: string; shown: SessionTab }) {
 
 /** What keeps the session, or the page, from working. */
 function Problems() {
-  const { gone, lost, back } = words.value;
+  const { gone, back } = words.value;
   const { view, problem } = openSession.value ?? {};
-  const { unserved, settings_problem, workspace_problem, plan_problem, folder_problems = [] } = view ?? {};
+  const { unserved, settings_problem, workspace_problem, plan_problem, folder_problems = [], waits } = view ?? {};
+  const disk = waits?.what === 'disk' && waits.why;
   return (
     <div class="problems">
-      {!isConnected.value && <Notice>{lost}</Notice>}
+      <Faults />
       {problem && (
         <Notice isProblem>
           {problem.status === 404 ? gone : problem.message} <a href="#/">{back}</a>
         </Notice>
       )}
-      {[unserved, settings_problem, workspace_problem, plan_problem, ...folder_problems].map(
+      {[unserved, disk, settings_problem, workspace_problem, plan_problem, ...folder_problems].map(
         (text) =>
           text && (
             <Notice key={text} isProblem>

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { legible } from '../../../base/strings.ts';
 import type { Reply } from '../../../protocol/session/reply.ts';
 import { stepState } from '../data/plan-graph.ts';
 import { openSession, readEarlier, transcriptVersion } from '../data/session.ts';
@@ -12,7 +13,7 @@ import { formatTime, words } from '../text/wording.ts';
 import { Call, Pictures } from './call-entry.tsx';
 
 /** How many entries are shown at first, and are added each time a reader asks for earlier ones. */
-const WINDOW = 100;
+const WINDOW = 60;
 /** Within this distance of the end, in pixels, the log scrolls along with new entries. */
 const NEAR_END = 80;
 
@@ -158,7 +159,7 @@ function StepHeading({ name, state, text, at }: StepItem & { at: string }) {
   return (
     <div class="at-step">
       <h2>
-        <StateSign state={now} /> {name}
+        <StateSign state={now} /> {legible(name)}
       </h2>
       <At time={at} />
       {text !== '' && <p>{text}</p>}

@@ -8,6 +8,9 @@ export type JsonSyntaxError = TextPosition & { expected: string; found: string }
 
 const NUMBER_OR_WORD = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
+/** A number, a word or an escape that the end of the text cuts off. */
+const CUT_VALUE = /(?:t|tr|tru|f|fa|fal|fals|n|nu|nul|-|-?(?:0|[1-9]\d*)(?:\.|(?:\.\d+)?[eE][+-]?))$/y;
+const CUT_ESCAPE = /\\(?:u[0-9a-fA-F]{0,3})?$/y;
 const SPACE = /[ \t\n\r]*/y;
 const MAX_DEPTH = 1000;
 
@@ -25,18 +28,80 @@ class ScanError extends Error {
   }
 }
 
+/** The value of a JSON text; undefined, which no schema accepts, if it is not JSON. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The value of a JSON text, or why it is not JSON, with line and column. */
+export function parseJsonOrWhy(text: string): { ok: true; value: unknown } | { ok: false; why: string } {
+  try {
+    return { ok: true, value: JSON.parse(text) };
+  } catch (error) {
+    return { ok: false, why: whyNotJson(text) ?? String(error) };
+  }
+}
+
+/** Why a text is not JSON, with line and column; undefined if it is. */
+export function whyNotJson(text: string): string | undefined {
+  const fault = findJsonSyntaxError(text);
+  return fault && `line ${fault.line}, column ${fault.column}: expected ${fault.expected}, got ${fault.found}`;
+}
+
 /** The first syntax error in a JSON text (RFC 8259); undefined if it is valid. */
 export function findJsonSyntaxError(text: string): JsonSyntaxError | undefined {
+  const error = scanError(text);
+  if (error === undefined) return undefined;
+  const char = text.codePointAt(error.at);
+  const came = char === undefined ? 'the end of the file' : escapeInvisible(JSON.stringify(String.fromCodePoint(char)));
+  return { ...positionAt(text, error.at), expected: error.wanted, found: came };
+}
+
+/** The index of the first character that is not JSON; the text's length if it only ends too early, or is JSON. */
+export const findJsonFault = (text: string): number => scanError(text)?.at ?? text.length;
+
+function scanError(text: string): ScanError | undefined {
   try {
     scanJson(text, () => {});
     return undefined;
   } catch (error) {
-    if (!(error instanceof ScanError)) throw error;
-    const char = text.codePointAt(error.at);
-    const came =
-      char === undefined ? 'the end of the file' : escapeInvisible(JSON.stringify(String.fromCodePoint(char)));
-    return { ...positionAt(text, error.at), expected: error.wanted, found: came };
+    if (error instanceof ScanError) return error;
+    throw error;
   }
+}
+
+/** The end of the JSON object or list that begins here, by its brackets; -1 if it does not end. */
+export function jsonEnd(text: string, from: number): number {
+  const [opener, closer] = text[from] === '[' ? ['[', ']'] : ['{', '}'];
+  let depth = 0;
+  for (let at = from; at < text.length; at++) {
+    const char = text[at];
+    if (char === '"') {
+      for (at++; at < text.length && text[at] !== '"'; at++) if (text[at] === '\\') at++;
+    } else if (char === opener) depth++;
+    else if (char === closer && --depth === 0) return at + 1;
+  }
+  return -1;
+}
+
+/** Longest text that is searched for JSON. */
+const MAX_SEARCHED_CHARS = 200_000;
+
+/** The first complete JSON object in a text that may have prose or a fence around it; undefined if there is none. */
+export function firstJsonObject(text: string): unknown {
+  const within = text.slice(0, MAX_SEARCHED_CHARS);
+  for (let from = within.indexOf('{'); from >= 0; from = within.indexOf('{', from + 1)) {
+    const to = jsonEnd(within, from);
+    if (to < 0) return undefined;
+    // Not this brace where it is no JSON: prose may contain braces of its own.
+    const value = parseJson(within.slice(from, to));
+    if (value !== undefined) return value;
+  }
+  return undefined;
 }
 
 /** The position of a path in a JSON text: its key, or the item of a list. Undefined if the text has no such path. */
@@ -96,7 +161,7 @@ function scanJson(text: string, visit: VisitPath): void {
     while (text[at] !== '"') {
       must(at < text.length, 'a closing double quote');
       must(text.charCodeAt(at) >= 0x20, 'no line break or control character inside a string');
-      if (text[at] === '\\') must(match(ESCAPE), 'an escape such as \\n or \\\\');
+      if (text[at] === '\\') must(match(ESCAPE) || match(CUT_ESCAPE), 'an escape such as \\n or \\\\');
       else at++;
     }
     at++;
@@ -140,7 +205,7 @@ function scanJson(text: string, visit: VisitPath): void {
     if (take('{')) object();
     else if (take('[')) list();
     else if (text[at] === '"') string();
-    else must(match(NUMBER_OR_WORD), 'a value');
+    else must(!match(CUT_VALUE) && match(NUMBER_OR_WORD), 'a value');
   };
 
   value();
