@@ -5,7 +5,7 @@
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { asciicast } from './cast/asciicast.ts';
 import { film, still } from './cast/picture.ts';
@@ -30,7 +30,8 @@ cutWhilePaused(join(workspace, '.sessions', 'demo', 'events.jsonl'));
 const shown = await record(agentctl('show', 'demo'));
 rmSync(workspace, { recursive: true });
 
-const killed = await recordKill();
+const killed = await recordExample('kill-9.sh');
+const passedOn = await recordExample('cluster-kill.sh');
 
 const paused = watched.findIndex(({ text }) => text.startsWith('■ paused'));
 if (paused < 0) throw new Error('agentctl watch never saw the run pause; is the machine very busy? Try again');
@@ -38,20 +39,23 @@ write('docs/demo.cast', asciicast('npm run demo', typed('npm run demo', demo)));
 write('docs/demo.svg', film('npm run demo', typed('npm run demo', demo)));
 write('docs/show.svg', still('agentctl show', typed('agentctl show demo', shown)));
 write('docs/kill.svg', still('kill -9 in the middle of a command', typed('sh examples/kill-9.sh', killed)));
+const cluster = typed('sh examples/cluster-kill.sh', passedOn);
+write('docs/cluster.cast', asciicast('agentd --cluster-dev, and kill -9 of a worker', cluster));
+write('docs/cluster.svg', film('agentd --cluster-dev, and kill -9 of a worker', cluster));
 write('docs/watch.svg', still('agentctl watch', typed('agentctl watch demo --follow', watched.slice(0, paused + 1))));
 
 function agentctl(...args: string[]): string[] {
   return [AGENTCTL, ...args, '--workspace', workspace];
 }
 
-/** Runs the example with the `agentctl` just built. */
-async function recordKill(): Promise<Line[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'agentd-kill-'));
+/** Runs an example with the programs just built. */
+async function recordExample(name: string): Promise<Line[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'agentd-demo-'));
   try {
-    symlinkSync(AGENTCTL, join(folder, 'agentctl'));
+    for (const program of ['agentctl', 'agentd']) symlinkSync(resolve(`dist/${program}.js`), join(folder, program));
     const env = { ...process.env, PATH: `${folder}:${process.env['PATH']}` };
     mkdirSync(join(folder, 'ws'), { mode: 0o700 });
-    return await record(['examples/kill-9.sh', join(folder, 'ws')], { program: 'sh', env });
+    return await record([`examples/${name}`, join(folder, 'ws')], { program: 'sh', env });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

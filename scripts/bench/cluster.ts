@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Cluster, ownerOf, startCluster } from '../cluster/cluster.ts';
+import { type Cluster, ownerOf, startCluster, until } from '../cluster/cluster.ts';
 import { FAULTS } from '../cluster/faults.ts';
 import { kills } from '../cluster/kills.ts';
 import { openTrial } from '../cluster/trial.ts';
@@ -161,13 +161,14 @@ async function added(root: string, endpoint: Endpoint, many: Cluster): Promise<s
   const began = performance.now();
   const worker = await many.startWorker();
   const ready = performance.now();
-  let last = 0;
-  for (let n = 0; performance.now() - ready < 20_000; n++) {
-    const session = makeSession(root, `added-${n}`);
-    drop(session, 'task', TASK);
-    await replied(session, 'task');
-    last = performance.now();
-    if (ownerOf(session) === worker.pid) break;
+  let last = Number.NaN;
+  // A new session is given to any worker.
+  for (let round = 0; Number.isNaN(last) && performance.now() - ready < 20_000; round++) {
+    const sessions = Array.from({ length: 20 }, (_, n) => makeSession(root, `added-${round}-${n}`));
+    for (const session of sessions) drop(session, 'task', TASK);
+    await until(() => sessions.every((session) => ownerOf(session) !== undefined), 'their workers');
+    if (sessions.some((session) => ownerOf(session) === worker.pid)) last = performance.now();
+    for (const session of sessions) await replied(session, 'task');
   }
   const text = `${ms(last - ready)} ms after READY (${ms(ready - began)} ms from its start)`;
   return ['an added worker runs its first session', '1', text, '≤ 5 s'];

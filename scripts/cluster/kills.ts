@@ -20,7 +20,7 @@ export async function kills(
   const took: number[] = [];
   const wrong: string[] = [];
   const killed = new Set<number>();
-  let next = 0;
+  let [next, unsure] = [0, 0];
   const atWork = (folder: string) => cluster.workers.find(({ pid }) => pid === ownerOf(folder) && !killed.has(pid));
 
   async function killOne(n: number): Promise<void> {
@@ -42,6 +42,7 @@ export async function kills(
     took.push(performance.now() - at);
     await Promise.all([cluster.startWorker(place), ledger.ended([name])]);
     wrong.push(...ledger.wrong([name]));
+    if (ledger.lines(name).length < COMMANDS) unsure++;
   }
 
   async function lane(): Promise<void> {
@@ -49,6 +50,9 @@ export async function kills(
   }
   await Promise.all(Array.from({ length: LANES }, lane));
   const figures = `p50 ${ms(median(took))} ms, p99 ${ms(quantile(took, 0.99))} ms to the next owner`;
-  const faults = wrong.length === 0 ? '0 lost, 0 replies doubled, 0 commands twice' : `BROKEN: ${wrong.join('; ')}`;
+  const faults =
+    wrong.length === 0
+      ? `0 lost, 0 replies doubled, 0 commands twice; ${unsure} did not run, and the model was told that they may not have`
+      : `BROKEN: ${wrong.join('; ')}`;
   return { text: `${wanted} kills: ${figures}; ${faults}`, wrong: wrong.length > 0 };
 }

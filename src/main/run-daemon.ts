@@ -97,7 +97,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   });
   const [config, currentConfig] = [settings.config(), oncePerTurn(settings.config)];
   const disk = openDisk(workspace, currentConfig, log);
-  const allowed = limitsFor(config.concurrency?.runs ?? DEFAULT_RUNS, log);
+  const allowed = limitsFor(config.concurrency?.runs ?? DEFAULT_RUNS, options.role?.is === 'worker', log);
   const runSlots = createRunSlots(allowed.runs);
   const models = cacheModels(env, endpointProfiles(workspace.paths));
   models(resolveSettings({ flags, env, workspace: config }).model);
@@ -179,8 +179,8 @@ function openDisk({ paths }: Workspace, config: () => Config, log: Log): DiskMon
 }
 
 /** Runs and sessions at once, within the system's limit on open files. */
-function limitsFor(runs: number, log: Log): ReturnType<typeof limitsWithin> {
-  const allowed = limitsWithin(readOpenFilesLimit(), runs);
+function limitsFor(runs: number, isWorker: boolean, log: Log): ReturnType<typeof limitsWithin> {
+  const allowed = limitsWithin(readOpenFilesLimit(), runs, isWorker ? 'worker' : 'alone');
   if (allowed.runs < runs) {
     log(
       'warn',

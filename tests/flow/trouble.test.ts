@@ -195,6 +195,8 @@ test('the limit on open files is divided so that it is never reached', () => {
     }
   }
   expect(limitsWithin(1024, 8)).toEqual({ sessions: 232, runs: 8 });
+  // A worker of a cluster must take what it is given.
+  expect([limitsWithin(20_000, 1000).sessions, limitsWithin(20_000, 1000, 'worker').sessions]).toEqual([512, 2992]);
 });
 
 test('a session this user may not enter is blocked, says where, and is served once it may', async ({ skip }) => {

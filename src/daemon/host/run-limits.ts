@@ -8,20 +8,25 @@ const FDS_PER_SESSION = 3;
 const FDS_PER_RUN = 8;
 /** Node's own, the lock, the log and the watches. */
 const FDS_RESERVED = 32;
-const MAX_OPEN_SESSIONS = 512;
+/** More would be idle. A worker of a cluster closes what is idle, and must take whatever it is given. */
+const MAX_OPEN_SESSIONS = { alone: 512, worker: 10_000 };
 
 /** How many sessions may be open and how many runs active within a limit on open files. */
 export type OpenLimits = { sessions: number; runs: number };
 
 /** Divides `limit` descriptors (undefined: unknown) for `runs` requested runs. At least one of each. */
-export function limitsWithin(limit: number | undefined, runs: number): OpenLimits {
+export function limitsWithin(
+  limit: number | undefined,
+  runs: number,
+  of: keyof typeof MAX_OPEN_SESSIONS = 'alone',
+): OpenLimits {
   const room = Math.max(0, (limit ?? Number.POSITIVE_INFINITY) - FDS_RESERVED);
   const atWork = Math.max(1, Math.min(runs, Math.floor(room / 2 / FDS_PER_RUN)));
   return {
     runs: atWork,
     sessions: Math.max(
       1,
-      Math.min(MAX_OPEN_SESSIONS, Math.floor((room - atWork * FDS_PER_RUN) / (FDS_PER_SESSION + 1))),
+      Math.min(MAX_OPEN_SESSIONS[of], Math.floor((room - atWork * FDS_PER_RUN) / (FDS_PER_SESSION + 1))),
     ),
   };
 }

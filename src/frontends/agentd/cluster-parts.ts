@@ -40,11 +40,13 @@ export const engineEnv = ({ ingress, admin, node }: ClusterPorts): NodeJS.Proces
   RESTATE_INGRESS__BIND_ADDRESS: `127.0.0.1:${ingress}`,
   RESTATE_ADMIN__BIND_ADDRESS: `127.0.0.1:${admin}`,
   RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL: '2s',
+  // A session at work is one call.
+  RESTATE_WORKER__INVOKER__CONCURRENT_INVOCATIONS_LIMIT: '100000',
 });
 
 /**
  * The balancer's configuration, as deploy/haproxy.cfg has it for several hosts. A frozen worker still has its
- * connections accepted by the kernel, so its health is asked of the worker itself.
+ * connections accepted by the kernel, so its health is asked of the worker itself. A session stays with one worker.
  */
 export const balancerConfig = ({ balancer, workers }: Pick<ClusterPorts, 'balancer' | 'workers'>): string => `global
   maxconn 4000
@@ -60,7 +62,9 @@ frontend engine
   bind 127.0.0.1:${balancer} proto h2
   default_backend workers
 backend workers
-  balance leastconn
+  balance hash req.hdr(x-restate-invocation-id),bytes(0,16)
+  hash-type consistent
+  hash-balance-factor 125
   option httpchk
   http-check disable-on-404
   http-check connect proto h1
