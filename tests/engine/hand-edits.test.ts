@@ -507,5 +507,10 @@ test('what no step has is said, with the field that may be meant; "done" and "op
       '"nedes" is not a field of a step (Find, Fetch); did you mean "needs"?',
     ],
   });
-  expect(it.plan()?.steps.slice(1).map(({ status }) => status)).toEqual(['completed', 'pending']);
+  expect(
+    it
+      .plan()
+      ?.steps.slice(1)
+      .map(({ status }) => status),
+  ).toEqual(['completed', 'pending']);
 });
