@@ -36,7 +36,7 @@ function withNames(path: string, list: string, names: readonly string[]): [strin
 /** The page of the modes with its first table, made from what each mode says about itself. */
 function withModes(page: string): string {
   const rows = Object.entries(MODE_POLICIES).map(
-    ([mode, { about }]) => `| [\`${mode}\`](#${mode}) | ${about.use} | ${about.workers} |`,
+    ([mode, { about }]) => `| \`${mode}\` | ${about.use} | ${about.workers} |`,
   );
   const table = ['<!-- modes -->', '| mode | for | who works on the steps |', '| --- | --- | --- |', ...rows];
   return page.replace(/<!-- modes -->[\s\S]*<!-- \/modes -->/, () => [...table, '<!-- /modes -->'].join('\n'));
@@ -44,11 +44,14 @@ function withModes(page: string): string {
 
 const schemas = Object.entries(publishedSchemas());
 const modes = Object.keys(MODE_POLICIES);
+const golden = readFileSync('tests/golden/events.jsonl', 'utf8');
+const types = EventBody.options.map(({ shape }) => shape.type.value).filter((type) => !golden.includes(`"${type}"`));
 const pages: Record<string, string> = {
   ...Object.fromEntries([
     withNames('src/protocol/tool-calls/tool-names.ts', 'BUILTIN_TOOLS', builtinToolNames()),
     withNames('src/protocol/settings/run-options.ts', 'MODES', modes),
     withNames('src/frontends/web/views/new-session.tsx', 'MODES', modes),
+    withNames('src/protocol/session/older-versions.ts', 'TYPES_SINCE_FIRST', types),
   ]),
   ...Object.fromEntries(
     schemas.map(([name, schema]) => [`docs/schemas/${name}`, `${JSON.stringify(schema, null, 2)}\n`]),

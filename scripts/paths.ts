@@ -16,6 +16,8 @@ import { openEndpoint } from './bench/endpoint.ts';
 const SRC = fileURLToPath(new URL('../src/', import.meta.url));
 /** After its reply a session syncs, saves its snapshot and becomes idle. */
 const REST_MS = 1500;
+/** Long enough that each timer of an idle daemon fires. */
+const IDLE_MS = 12_000;
 const REPLY_WITHIN_MS = 30_000;
 
 const root = fs.mkdtempSync(join(tmpdir(), 'agentd-paths-'));
@@ -37,11 +39,11 @@ try {
   await inspector.post('Profiler.enable');
   await inspector.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
   await answered('1.md');
-  await filesRun();
-  await sleep(REST_MS);
-  const idle = new Set(await filesRun());
+  await functionsRun();
+  await sleep(IDLE_MS);
+  const idle = await functionsRun();
   await answered('2.md');
-  report(await filesRun(), idle);
+  report(await functionsRun(), idle);
 } finally {
   inspector.disconnect();
   await daemon.stop();
@@ -62,23 +64,23 @@ async function answered(name: string): Promise<void> {
   await sleep(REST_MS);
 }
 
-/** The files of which a function ran since the last call, in order. */
-async function filesRun(): Promise<string[]> {
+/** The functions that ran since the last call, as `<file> <function> <place>`. */
+async function functionsRun(): Promise<Set<string>> {
   const { result } = await inspector.post('Profiler.takePreciseCoverage');
-  const run = result.filter(({ functions }) => functions.some(({ ranges }) => ranges.some(({ count }) => count > 0)));
-  const paths = run.flatMap(({ url }) => (url.startsWith('file:') ? [fileURLToPath(url)] : []));
-  return [...new Set(paths.filter((path) => path.startsWith(SRC)).map((path) => relative(SRC, path)))].sort();
+  const ours = result.filter(({ url }) => url.startsWith('file:') && fileURLToPath(url).startsWith(SRC));
+  const names = ours.flatMap(({ url, functions }) =>
+    functions
+      .filter(({ ranges }) => ranges.some(({ count }) => count > 0))
+      .map(
+        ({ functionName, ranges }) => `${relative(SRC, fileURLToPath(url))} ${functionName} ${ranges[0]?.startOffset}`,
+      ),
+  );
+  return new Set(names);
 }
 
-function roomOf(path: string): string {
-  return path.split('/')[0] ?? '';
-}
-
-function report(files: readonly string[], idle: ReadonlySet<string>): void {
-  for (const room of new Set(files.map(roomOf))) {
-    const own = files.filter((path) => roomOf(path) === room);
-    console.log(`${room} (${own.length})\n  ${own.join('\n  ')}`);
-  }
-  const alsoIdle = files.filter((path) => idle.has(path)).length;
-  console.log(`\n${files.length} files; ${alsoIdle} of them also run in an idle daemon within ${REST_MS / 1000} s`);
+/** What timers run in an idle daemon is not the message's: a file counts if it ran a function that they do not run. */
+function report(run: ReadonlySet<string>, idle: ReadonlySet<string>): void {
+  const own = [...run].filter((name) => !idle.has(name)).map((name) => name.split(' ', 1)[0] ?? '');
+  const paths = [...new Set(own)].sort();
+  console.log(`${paths.join('\n')}\n${paths.length} files`);
 }

@@ -91,6 +91,7 @@ function withoutMeasures(text: string): string {
     .replaceAll(stage.workspace, 'WORKSPACE')
     .replace(/event \d+ \(.+?UTC\)/g, 'event N (TIME)')
     .replace(/\d+:\d\d\s[AP]M/g, 'TIME')
+    .replace(/ \d+s$/gm, '')
     .replace(/[\d.]+ (?:ms|sec|min)\b/g, 'DURATION')
     .replace(/[\d.]+K? tokens/g, 'TOKENS');
 }

@@ -104,12 +104,7 @@ function imports(): Import[] {
       ...text.matchAll(
         /^\s*(?:import|export)\s+(type\s)?(?:[^'"]*?\sfrom\s+)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm,
       ),
-    ].map((found) => ({
-      file,
-      room,
-      from: found[2] ?? found[3] ?? '',
-      types: found[1] !== undefined,
-    }));
+    ].map((found) => ({ file, room, from: found[2] ?? found[3] ?? '', types: found[1] !== undefined }));
   });
 }
 

@@ -1,7 +1,5 @@
 import { DOUBT_PAUSE } from '../../src/core/decide/judge-answer.ts';
-import { readAnswer } from '../../src/core/detect/answer-reading.ts';
 import { detectStepCompletion, type StepTurn } from '../../src/core/detect/step-completion.ts';
-import { weighTransition } from '../../src/core/detect/transition-signals.ts';
 import { countTextTokens } from '../../src/core/prompt/context-window.ts';
 import { MODEL_WORDING } from '../../src/core/prompt/model-wording.ts';
 import { wordList } from '../../tests/detection/baseline.ts';
@@ -30,15 +28,6 @@ export function agentdInRun(): Detector {
   };
 }
 
-/** A detector that doubts more turns, to see what more questions would bring: from this weight of the signals on. */
-const doubting =
-  (from: number): Detector =>
-  (text, iterationInStep, context) => {
-    const verdict = agentd(text, iterationInStep, context);
-    if (verdict.done || context.final) return verdict;
-    return { ...verdict, isInDoubt: weighTransition(readAnswer(text, { iterationInStep, ...context })).weight >= from };
-  };
-
 /**
  * The corpus table, as Markdown: the detector and the word-list baseline on the same turns; then the contribution of
  * each tier and language, and the time per turn. `refits`: also with refitted weights, which takes longest.
@@ -66,7 +55,6 @@ export function detectionTable(corpusPath: string, { refits }: { refits: boolean
     '| asking, with an oracle | P | R | F1 | false advances /100 turns | questions /100 turns | their tokens |',
     '|---|---|---|---|---|---|---|',
     askingRow('as it is', scoreAsking(runs, withoutFinalDoubt, DOUBT_PAUSE)),
-    askingRow('in more doubt', scoreAsking(runs, doubting(0.25), DOUBT_PAUSE)),
     '',
     ...(refits ? [`weights fitted again on all other repositories for each one: ${refitted(runs)}`] : []),
     `tiers: ${Object.entries(plain.tiers)

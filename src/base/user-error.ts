@@ -40,6 +40,15 @@ const FILE_LIMIT_CODES = new Set(['EMFILE', 'ENFILE']);
 /** Whether a file could not be opened for lack of file descriptors, which says nothing about the file itself. */
 export const isFileLimit = (error: unknown): boolean => FILE_LIMIT_CODES.has(errorCode(error) ?? '');
 
+/** What `read` returns; undefined if it throws, whatever the reason. For what is used only if it is there. */
+export function attempt<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
 /** The first complaint of a schema, as `path: message`; `whole`: what stands for an empty path. */
 export function firstIssue(
   error: { issues: ReadonlyArray<{ path: readonly PropertyKey[]; message: string }> } | undefined,

@@ -2,7 +2,7 @@ import { readFileSync, readlinkSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Argv } from 'yargs';
 import { nearestName } from '../base/strings.ts';
-import { errorCode, InvalidArgument, UserError } from '../base/user-error.ts';
+import { attempt, errorCode, InvalidArgument, UserError } from '../base/user-error.ts';
 import { defaultWorkspace, emptyValue } from '../client/sessions/client-errors.ts';
 import { isEnvVariableName, NOT_A_VARIABLE_NAME } from '../protocol/settings/env-variable.ts';
 import type { ModelSettings } from '../protocol/settings/model-settings.ts';
@@ -34,11 +34,7 @@ export function workspaceRoot(flag: string | undefined, env: NodeJS.ProcessEnv =
 }
 
 function isOtherThanFolder(path: string): boolean {
-  try {
-    return !statSync(path).isDirectory();
-  } catch {
-    return false;
-  }
+  return attempt(() => !statSync(path).isDirectory()) ?? false;
 }
 
 /** The flags that say which configuration and model are meant, wherever a daemon is started or looked into. */

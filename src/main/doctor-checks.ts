@@ -215,10 +215,7 @@ function checkMcpServer(
     if (warnings.length > 0) return { is: 'warning', text: warnings.join(' ') };
     if (isExecutable(command, own['PATH'] ?? '', cwd ?? '/'))
       return { is: 'ok', text: `${name}; not started${describeSandbox(server)}` };
-    return {
-      is: 'warning',
-      text: `${name}: program \`${server.command}\` not found; its tools will be missing`,
-    };
+    return { is: 'warning', text: `${name}: program \`${server.command}\` not found; its tools will be missing` };
   } catch (error) {
     return { is: 'warning', text: errorText(error) };
   }

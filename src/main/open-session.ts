@@ -15,14 +15,13 @@ import type { PeriodBudgets } from '../protocol/settings/budgets.ts';
 import type { CheckpointLimits } from '../protocol/settings/checkpoint-limits.ts';
 import type { Config } from '../protocol/settings/config.ts';
 import type { EffectiveModel } from '../protocol/settings/effective-settings.ts';
-import { sessionVariables } from '../protocol/workspace/session-names.ts';
+import { rootSessionOf, sessionVariables } from '../protocol/workspace/session-names.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
 import {
   existingRootOf,
   openCheckpoints,
   openChildSessions,
   parentSessionOf,
-  rootSessionOf,
   sessionPaths,
   type Workspace,
   type WorkspacePaths,

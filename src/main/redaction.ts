@@ -103,51 +103,16 @@ function redactTools(tools: Toolbox, text: Redactor['text']): Toolbox {
 }
 
 /** Names, and keywords of the formats: an event in which one of them was replaced could not be read. */
-const UNREDACTED_KEYS: ReadonlySet<string> = new Set([
-  ...['type', 'key', 'id', 'in_reply_to', 'session', 'message', 'name', 'call', 'plan', 'step', 'child', 'delivered'],
-  ...[
-    'needs',
-    'rollback',
-    'parent',
-    'unset',
-    'agent',
-    'model',
-    'folder',
-    'attachments',
-    'file',
-    'blob',
-    'sha256',
-    'ino',
-  ],
-  ...[
-    'mtime_ns',
-    'ctime_ns',
-    'nonce',
-    'status',
-    'mode',
-    'tier',
-    'by',
-    'completed_by',
-    'kind',
-    'outcome',
-    'what',
-    'replay',
-    'after',
-  ],
-  ...[
-    'as',
-    'when',
-    'planner_query',
-    'paused_plan',
-    'next_step',
-    'retry_at',
-    'at',
-    'started_at',
-    'completed_at',
-    'created_at',
-    'updated_at',
-  ],
-]);
+const UNREDACTED_KEYS: ReadonlySet<string> = new Set(
+  `
+    type key id in_reply_to session message name call plan step child delivered needs relation rollback parent
+    unset agent model folder attachments file blob sha256 ino mtime_ns ctime_ns nonce status mode tier by
+    completed_by kind outcome what replay after as when planner_query paused_plan next_step retry_at at
+    started_at completed_at created_at updated_at
+  `
+    .trim()
+    .split(/\s+/),
+);
 const REDACTION_MARK = /\[redacted: [^\]]*\]/g;
 
 /** The event without secrets in any of its texts. An event that has none is returned unchanged. */

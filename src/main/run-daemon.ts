@@ -66,7 +66,7 @@ export type DaemonOptions = {
   onLost: (why: Error) => void;
 };
 
-/** What sessions use until the workspace is served. */
+/** Used while the daemon starts. */
 const NO_HOOKS: DaemonHooks = {
   wake: () => {},
   quarantineReason: () => undefined,

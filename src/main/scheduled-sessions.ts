@@ -12,10 +12,10 @@ import { realClock } from '../daemon/host/clock.ts';
 import type { ScheduledSessions } from '../daemon/schedules/occurrence-steps.ts';
 import type { Reminders } from '../engine/ports/store-ports.ts';
 import { Schedule } from '../protocol/schedules/schedule.ts';
-import { readableName, sessionFolder } from '../protocol/workspace/session-names.ts';
+import { readableName, rootSessionOf, sessionFolder } from '../protocol/workspace/session-names.ts';
 import type { SessionActivity } from '../schedules/due-times.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
-import { rootSessionOf, sessionPaths, workspacePaths } from '../store/layout/layout.ts';
+import { sessionPaths, workspacePaths } from '../store/layout/layout.ts';
 import type { OwnSchedules } from '../tools/index.ts';
 
 /** A reply that is decided is in `outbox/` moments later. */

@@ -6,6 +6,7 @@ import type { Config, SharingScope } from '../protocol/settings/config.ts';
 import type { EffectiveSettings } from '../protocol/settings/effective-settings.ts';
 import { isInReach } from '../protocol/workspace/daemon-files.ts';
 import type { Notes } from '../protocol/workspace/memory-notes.ts';
+import { rootSessionOf } from '../protocol/workspace/session-names.ts';
 import {
   checkSettings,
   existingRootOf,
@@ -14,7 +15,6 @@ import {
   readInstructions,
   readSearchCorpus,
   readSessionWords,
-  rootSessionOf,
   type SkillStore,
   sessionPaths,
   type Workspace,

@@ -136,10 +136,7 @@ const isSameTiming = (one: Timing, other: Timing): boolean => {
 };
 
 /** What a session is doing, and the message whose run that is. */
-export type SessionActivity = {
-  is: 'free' | 'running' | 'waiting' | 'paused';
-  message?: string | undefined;
-};
+export type SessionActivity = { is: 'free' | 'running' | 'waiting' | 'paused'; message?: string | undefined };
 
 /** What is done about an occurrence whose session does this. */
 export type OverlapDecision = { do: 'send' } | { do: 'wait' | 'skip' | 'replace'; why: string };

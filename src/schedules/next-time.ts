@@ -1,5 +1,5 @@
 import { Cron } from 'croner';
-import { errorText } from '../base/user-error.ts';
+import { attempt, errorText } from '../base/user-error.ts';
 import { durationMs, type Timing } from '../protocol/schedules/schedule.ts';
 
 /** The next `most` due times after a time, oldest first; fewer if there are no more. The timing must be valid. */
@@ -50,11 +50,7 @@ export function timingFault(timing: Timing): string | undefined {
 
 /** Whether this system knows a time zone of that name. */
 export function isZone(zone: string): boolean {
-  try {
-    return new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions().timeZone !== '';
-  } catch {
-    return false;
-  }
+  return attempt(() => new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions().timeZone !== '') ?? false;
 }
 
 const hasOffset = (at: string): boolean => /(?:Z|[+-]\d\d:\d\d)$/.test(at);

@@ -10,7 +10,6 @@ export {
   existingRootOf,
   instructionFiles,
   parentSessionOf,
-  rootSessionOf,
   type SessionPaths,
   sessionPaths,
   type WorkspacePaths,

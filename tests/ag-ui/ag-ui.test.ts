@@ -114,9 +114,7 @@ test('a run that pauses succeeds with its steps ended and says so, one that fail
   const events = await say(agent, 'u1', 'a long one');
   expect(typesOf(events).slice(-2)).toEqual(['STEP_FINISHED', 'RUN_FINISHED']);
   expect(events.at(-1)).toMatchObject({ outcome: { type: 'success' }, result: { status: 'paused', reason: 'limit' } });
-  expect(agent.state).toMatchObject({
-    plan: { status: 'paused', steps: [{ status: 'running' }] },
-  });
+  expect(agent.state).toMatchObject({ plan: { status: 'paused', steps: [{ status: 'running' }] } });
   expect(textsOf(agent).at(-1)).toContain('Say "continue" to resume');
   const resumed = await say(agent, 'u2', 'continue');
   expect(typesOf(resumed)).toEqual(expect.arrayContaining(['STEP_STARTED', 'STEP_FINISHED', 'RUN_FINISHED']));

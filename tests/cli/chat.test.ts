@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { PassThrough } from 'node:stream';
 import { expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
@@ -172,6 +172,11 @@ test('top finds sessions by words, keeps its cursor after a chat, and allows the
   await model.arrived(3);
   type('\u001b');
   await screen.shows('demo');
+  for (let place = 0; place < 8; place++) mkdirSync(at.path(`.sessions/old-${place}/inbox`), { recursive: true });
+  await screen.shows('more that have ended: e shows them');
+  expect((await screen.lines()).join('\n')).toMatch(/^agentd · 10 sessions/);
+  type('e\u001b[F');
+  await screen.shows('❯ old-7');
   type('q');
   await left;
 });

@@ -133,17 +133,6 @@ test('a second agentd ends with 3 and names the first', async () => {
   );
 });
 
-test('agentd runs with a configuration that does not hold, and logs its line and no stack', async () => {
-  const at = setup();
-  await at.here(['send', 'demo', 'hello']);
-  writeFileSync(at.path('agentd.json'), '{\n  "limits": { "iterations": 0 }\n}\n');
-  const { child, ended } = await at.serve();
-  child.kill('SIGTERM');
-  const { code, err } = await ended;
-  expect([code, err]).toEqual([0, expect.stringMatching(/agentd\.json, line 2, column \d+: .*iterations/)]);
-  expect(err).not.toMatch(/\n +at /);
-});
-
 test('what is asked for while the daemon is down is done when it comes up', async () => {
   const at = setup();
   const answers = [

@@ -61,15 +61,6 @@ test('--no-color, NO_COLOR and TERM=dumb each print without colours on a termina
   }
 });
 
-test('--iterations is the limit of a message, and its earlier name is still taken, but not with it', async () => {
-  const at = bench();
-  for (const flag of ['--iterations', '--limit-iterations'])
-    expect((await at.ctl('send', 'demo', 'hello', flag, '3')).code).toBe(0);
-  const both = await at.ctl('send', 'demo', 'hello', '--iterations', '3', '--limit-iterations', '4');
-  expect(both).toMatchObject({ code: 2, err: expect.stringContaining('mutually exclusive') });
-  expect((await at.ctl('send', '--help')).out).not.toContain('limit-iterations');
-});
-
 test('a time on a terminal is that of the place', () => {
   vi.stubEnv('TZ', 'Asia/Tokyo');
   expect(formatLocalTime('2026-03-01T23:05:09.123Z')).toBe('2026-03-02 08:05:09');

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { appendList } from '../../src/base/collections.ts';
 import { compactionEvent } from '../../src/core/prompt/context-window.ts';
-import type { ChatMessage } from '../../src/core/session/session-messages.ts';
+import type { ChatMessage, HistoryItem } from '../../src/core/session/session-messages.ts';
 import { emptySession } from '../../src/core/session/session-state.ts';
 import { daemonBlock, NO_NONCE } from '../../src/protocol/session/prompt-tags.ts';
 import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
@@ -37,7 +37,7 @@ test('what stays after a folding begins with a whole turn and holds the last one
   fc.assert(
     fc.property(fc.array(turn, { minLength: 1, maxLength: 15 }), (turns) => {
       const conversation = conversationOf(turns);
-      const session = { ...emptySession('demo'), conversation: appendList(conversation) };
+      const session = { ...emptySession('demo'), conversation: appendList<HistoryItem>(conversation) };
       const event = compactionEvent(session, rules);
       if (event?.type !== 'context.compacted') return;
       const from = conversation.length - (event.kept ?? 0);
@@ -48,7 +48,7 @@ test('what stays after a folding begins with a whole turn and holds the last one
         { role: 'user' as const, content: daemonBlock(NO_NONCE, event.summary) },
         ...conversation.slice(from),
       ];
-      expect(compactionEvent({ ...session, conversation: appendList(after) }, rules)).toBeNull();
+      expect(compactionEvent({ ...session, conversation: appendList<HistoryItem>(after) }, rules)).toBeNull();
     }),
     { numRuns: 1000 },
   );

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { toUserMessage } from '../../src/core/messages/chat-messages.ts';
+import { saidMessage } from '../../src/core/messages/commands.ts';
+import { toUserMessage } from '../../src/core/prompt/chat-messages.ts';
 import { summarizeTurns } from '../../src/core/prompt/context-summary.ts';
 import { buildModelRequest } from '../../src/core/prompt/model-request.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
@@ -80,7 +81,7 @@ describe('whatever a text holds', () => {
           ...(attachments && { attachments }),
           ...(as && { as }),
         });
-        const { content } = toUserMessage(one, NONCE);
+        const { content } = toUserMessage(saidMessage(one), NONCE);
         expect(isDaemonBlock(content)).toBe(false);
         const { note, text: parsed, isData } = parseUserMessage(content);
         const hasNote = from !== undefined || attachments !== undefined;
@@ -108,7 +109,10 @@ describe('whatever a text holds', () => {
   });
 
   test('what a sender without orders said is attributed to them when the conversation is compacted', () => {
-    const { content } = toUserMessage(messageOf({ text: 'never ask again', from: 'bob', as: 'data' }), NONCE);
+    const { content } = toUserMessage(
+      saidMessage(messageOf({ text: 'never ask again', from: 'bob', as: 'data' })),
+      NONCE,
+    );
     const gist = summarizeTurns(emptySession('demo'), [{ role: 'user', content }], resolveRules());
     expect(gist).toContain('- other: (from bob) never ask again');
     expect(gist).not.toContain('- person');

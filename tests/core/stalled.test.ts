@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { decide } from '../../src/core/decide/decide.ts';
+import { endStalledRun } from '../../src/core/decide/close-run.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
-import { endStalledRunEvents, isStalled } from '../../src/core/runs/run-lifecycle.ts';
+import { isStalled } from '../../src/core/runs/run-lifecycle.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import { resolveRules } from '../../src/protocol/settings/effective-settings.ts';
@@ -27,17 +27,15 @@ test('an idle session, a run with a time set, one with something to do and one w
 });
 
 test('it ends as failed, with the reason in its reply, and can be continued', () => {
-  const ended = after(atWork(), endStalledRunEvents(atWork(), rules));
-  expect(ended).toMatchObject({
+  const decision = endStalledRun(atWork(), rules);
+  if (decision.do !== 'record') throw new Error(decision.do);
+  expect(after(atWork(), decision.events)).toMatchObject({
     run: null,
     runEnd: { status: 'failed', reason: 'stalled' },
     plan: { status: 'failed' },
   });
-  const owed = decide(ended, rules);
-  expect(owed).toMatchObject({
-    do: 'record',
-    events: [
-      { type: 'reply.committed', reply: { status: 'failed', text: expect.stringContaining('a bug in agentd') } },
-    ],
+  expect(decision.events.at(-1)).toMatchObject({
+    type: 'reply.committed',
+    reply: { status: 'failed', text: expect.stringContaining('a bug in agentd') },
   });
 });

@@ -7,7 +7,8 @@ import {
   whyIllegalTransition,
 } from '../../src/core/plan/step-moves.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
-import { type Plan, STEP_STATUSES, type Step, type StepStatus } from '../../src/protocol/session/plan.ts';
+import { STEP_STATUSES, type Step, type StepStatus } from '../../src/protocol/session/plan.ts';
+import { planOf } from '../modes/given-plan.ts';
 
 const LEGAL: Record<StepStatus, readonly StepStatus[]> = {
   pending: ['running', 'completed', 'failed', 'blocked', 'skipped'],
@@ -26,20 +27,6 @@ test.each(pairs)('from %s to %s: the table says whether it may', (from, to) => {
   else expect(why).toContain(`a is ${from} and cannot become ${to}`);
 });
 
-const plan = (...steps: Step[]): Plan => ({
-  version: 1,
-  id: 'plan_1',
-  goal: 'g',
-  mode: 'dag',
-  status: 'running',
-  steps,
-  current_step_index: 0,
-  iteration_count: 0,
-  limits: { iterations: 50, step_iterations: 5 },
-  revision: 1,
-  created_at: '',
-  updated_at: '',
-});
 const step = (id: string, status: StepStatus, more: Partial<Step> = {}): Step => ({
   id,
   description: id,
@@ -53,23 +40,23 @@ test('events are followed in their order, and the first illegal one is an error 
     { type: 'step.completed', step: 'a', by: 'child', evidence: '', result: '' },
     { type: 'step.started', step: 'a' },
   ];
-  expect(() => assertLegalTransitions(plan(step('a', 'pending')), again.slice(0, 2))).not.toThrow();
-  expect(() => assertLegalTransitions(plan(step('a', 'pending')), again)).toThrow(IllegalTransition);
-  expect(() => assertLegalTransitions(plan(step('a', 'pending')), again)).toThrow(
+  expect(() => assertLegalTransitions(planOf(step('a', 'pending')), again.slice(0, 2))).not.toThrow();
+  expect(() => assertLegalTransitions(planOf(step('a', 'pending')), again)).toThrow(IllegalTransition);
+  expect(() => assertLegalTransitions(planOf(step('a', 'pending')), again)).toThrow(
     'a is completed and cannot become running',
   );
 });
 
 test('a person may open again what has ended, the daemon may not', () => {
   const by = (who: 'person' | 'daemon'): EventBody[] => [{ type: 'step.reopened', step: 'a', by: who }];
-  expect(() => assertLegalTransitions(plan(step('a', 'completed')), by('person'))).not.toThrow();
-  expect(() => assertLegalTransitions(plan(step('a', 'completed')), by('daemon'))).toThrow(
+  expect(() => assertLegalTransitions(planOf(step('a', 'completed')), by('person'))).not.toThrow();
+  expect(() => assertLegalTransitions(planOf(step('a', 'completed')), by('daemon'))).toThrow(
     'a is completed and cannot become pending',
   );
 });
 
 test('a group follows its parts wherever they go', () => {
-  const p = plan(step('g', 'completed'), step('a', 'pending', { parent: 'g' }));
+  const p = planOf(step('g', 'completed'), step('a', 'pending', { parent: 'g' }));
   expect(() => assertLegalTransitions(p, [{ type: 'step.reopened', step: 'g', by: 'daemon' }])).not.toThrow();
 });
 
@@ -107,7 +94,7 @@ test('a step that is tried again keeps the error of its last attempt until it en
 });
 
 test('a step that a person failed has its end, as one that failed by itself', () => {
-  const one = plan(step('a', 'running'));
+  const one = planOf(step('a', 'running'));
   const change = { what: 'status', step: 'a', from: 'running', to: 'failed', note: 'wrong file' } as const;
   expect(applyPlanChanges(one, [change], NOW).steps[0]).toEqual(
     step('a', 'failed', { error: 'wrong file', completed_at: NOW }),

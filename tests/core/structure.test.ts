@@ -2,47 +2,35 @@ import { describe, expect, test } from 'vitest';
 import { cascadeEvents, reopenWithDependents } from '../../src/core/plan/step-cascade.ts';
 import { dependencyNodes, findCycle } from '../../src/core/plan/step-graph.ts';
 import {
-  formatSkipCause,
+  causeInReason,
+  causeInWords,
+  type LostCause,
   readinessOfPending,
   readySteps,
-  type SkipCause,
-  skipCauseOf,
 } from '../../src/core/plan/step-readiness.ts';
-import type { Plan, Step } from '../../src/protocol/session/plan.ts';
+import type { Step } from '../../src/protocol/session/plan.ts';
+import { planOf } from '../modes/given-plan.ts';
 
 const step = (id: string, more: Partial<Step> = {}): Step => ({ id, description: id, status: 'pending', ...more });
 const ids = (steps: readonly Step[]) => steps.map(({ id }) => id);
 const whyLost = (steps: readonly Step[], id: string) => {
   const outlook = readinessOfPending(steps).get(id);
-  return outlook?.is === 'lost' ? formatSkipCause(outlook.cause) : outlook?.is;
+  return outlook?.is === 'lost' ? causeInWords(outlook.cause).reason : outlook?.is;
 };
-const plan = (...steps: Step[]): Plan => ({
-  version: 1,
-  id: 'plan_1',
-  goal: 'g',
-  mode: 'dag',
-  status: 'running',
-  steps,
-  current_step_index: 0,
-  iteration_count: 0,
-  limits: { iterations: 50, step_iterations: 5 },
-  revision: 1,
-  created_at: '',
-  updated_at: '',
-});
 
-test('a stored cause of a skip is read back as it was written, and nothing else is one', () => {
-  const causes: SkipCause[] = [
+test('a cause in the words of an event of before is read, and nothing else is one', () => {
+  const causes: LostCause[] = [
     { relation: 'needs', step: 'step_1', detail: ', which was failed' },
     { relation: 'when', step: 'a', detail: ': it does not hold that a says "x, which: y"' },
     { relation: 'undoes', step: 'a', detail: ' and b, which did not fail' },
     { relation: 'part of', step: '步骤.2', detail: ', which was completed' },
   ];
-  for (const cause of causes)
-    expect(skipCauseOf(step('s', { status: 'skipped', error: formatSkipCause(cause) }))).toEqual(cause);
-  expect(skipCauseOf(step('s', { status: 'blocked', error: 'needs a, which is failed' }))?.step).toBe('a');
-  expect(skipCauseOf(step('s', { status: 'failed', error: 'needs a, which was failed' }))).toBeUndefined();
-  expect(skipCauseOf(step('s', { status: 'skipped', error: 'nobody needs a report' }))).toBeUndefined();
+  for (const cause of causes) {
+    const { reason, because } = causeInWords(cause);
+    expect(because).toEqual({ relation: cause.relation, step: cause.step });
+    expect(causeInReason(reason)).toEqual(because);
+  }
+  expect(causeInReason('nobody needs a report')).toBeUndefined();
 });
 
 describe('what is ready', () => {
@@ -139,7 +127,7 @@ describe('a step that undoes another', () => {
 describe('a group ends with its parts', () => {
   const end = (...parts: Partial<Step>[]) =>
     cascadeEvents(
-      plan(step('g', { status: 'running' }), ...parts.map((part, n) => step(`p${n}`, { parent: 'g', ...part }))),
+      planOf(step('g', { status: 'running' }), ...parts.map((part, n) => step(`p${n}`, { parent: 'g', ...part }))),
       [],
     )[0];
 
@@ -157,11 +145,17 @@ describe('a group ends with its parts', () => {
     });
   });
   test('failed where one was left out since something before it failed', () => {
-    const p = plan(
+    const p = planOf(
       step('a', { status: 'failed' }),
       step('g', { status: 'running' }),
       step('p', { parent: 'g', status: 'completed' }),
-      step('q', { parent: 'g', status: 'skipped', needs: ['a'], error: 'needs a, which was failed' }),
+      step('q', {
+        parent: 'g',
+        status: 'skipped',
+        needs: ['a'],
+        error: 'needs a, which was failed',
+        because: { relation: 'needs', step: 'a' },
+      }),
     );
     expect(cascadeEvents(p, [])).toMatchObject([{ type: 'step.failed', step: 'g', error: 'q could not be done' }]);
     expect(cascadeEvents(p, ['a'])).toMatchObject([{ type: 'step.completed', step: 'g' }]);
@@ -175,7 +169,7 @@ describe('a group ends with its parts', () => {
   });
   test('it is open again with a new part, unless a person closed it: then the part is left out', () => {
     const closed = (by: 'parts' | 'person') =>
-      cascadeEvents(plan(step('g', { status: 'completed', completed_by: by }), step('p', { parent: 'g' })), [])[0];
+      cascadeEvents(planOf(step('g', { status: 'completed', completed_by: by }), step('p', { parent: 'g' })), [])[0];
     expect(closed('parts')).toMatchObject({ type: 'step.reopened', step: 'g' });
     expect(closed('person')).toMatchObject({ type: 'step.skipped', reason: 'part of g, which was completed' });
   });
@@ -186,8 +180,18 @@ test('a step that is opened again brings back what was skipped because of it, an
     step('g', { status: 'failed', error: 'a failed' }),
     step('a', { status: 'running', parent: 'g', rollback: 'undo' }),
     step('undo', { status: 'completed', result: 'undone' }),
-    step('b', { status: 'skipped', needs: ['a'], error: 'needs a, which was failed' }),
-    step('c', { status: 'skipped', needs: ['b'], error: 'needs b, which was skipped' }),
+    step('b', {
+      status: 'skipped',
+      needs: ['a'],
+      error: 'needs a, which was failed',
+      because: { relation: 'needs', step: 'a' },
+    }),
+    step('c', {
+      status: 'skipped',
+      needs: ['b'],
+      error: 'needs b, which was skipped',
+      because: { relation: 'needs', step: 'b' },
+    }),
     step('d', { status: 'skipped', error: 'not wanted' }),
   ];
   expect(reopenWithDependents(steps, new Set(['a']), []).map(({ id, status }) => `${id} ${status}`)).toEqual([
@@ -204,8 +208,13 @@ test('a group that is open again brings back what was skipped because of it', ()
   const steps = [
     step('a'),
     step('g', { status: 'skipped', error: 'all its parts were skipped' }),
-    step('p', { status: 'skipped', parent: 'g', error: 'needs a, which was failed' }),
-    step('z', { status: 'skipped', error: 'needs g, which was skipped' }),
+    step('p', {
+      status: 'skipped',
+      parent: 'g',
+      error: 'needs a, which was failed',
+      because: { relation: 'needs', step: 'a' },
+    }),
+    step('z', { status: 'skipped', error: 'needs g, which was skipped', because: { relation: 'needs', step: 'g' } }),
   ];
   const statuses = (editedByPerson: string[]) =>
     reopenWithDependents(steps, new Set(['a']), editedByPerson).map(({ id, status }) => `${id} ${status}`);

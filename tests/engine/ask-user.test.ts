@@ -192,10 +192,7 @@ test('a claim made beside the question stands when it is answered', async () => 
   const it = await asked({
     script: moves(
       { text: '[Step] Look\n[Step] Export', calls: [shell()] },
-      {
-        text: 'Now I know.',
-        calls: [{ name: 'plan', args: { command: 'complete_step', result: 'looked' } }, FORMAT],
-      },
+      { text: 'Now I know.', calls: [{ name: 'plan', args: { command: 'complete_step', result: 'looked' } }, FORMAT] },
       { text: 'Exported. [Done]' },
     ),
   });

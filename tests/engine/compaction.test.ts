@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { chatMessages } from '../../src/core/prompt/chat-messages.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import type { ChatMessage } from '../../src/core/session/session-messages.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
@@ -57,7 +58,7 @@ test(`a run of ${ITERATIONS} iterations with 4 KB of output each stays within it
   }
   expect(compactions(it).length).toBeGreaterThan(ITERATIONS / 40);
   expect(compactions(it).length).toBeLessThan(ITERATIONS / 10);
-  expect(chars(sessionOf(it).conversation.items)).toBeLessThan(WINDOW * 4 * 2);
+  expect(chars(chatMessages(sessionOf(it)))).toBeLessThan(WINDOW * 4 * 2);
 }, 120_000);
 
 test('between two foldings a request only grows at its end, apart from outputs that are left out', async () => {

@@ -31,7 +31,7 @@ async function say(it: Rig, name: string, text: string): Promise<string> {
 
 const working: Move = { text: 'working', calls: [shell()] };
 
-test('other work beside a paused plan asks before the plan is put aside, and "new task" does it then', async () => {
+test('other work beside a paused plan asks before the plan is shelved, and "new task" does it then', async () => {
   const it = await standing('paused', working, working, { text: 'The chart is there.' });
   const asked = await say(it, 't.md', 'Draw me something else');
   expect(statusOf(asked)).toBe('waiting');
@@ -55,7 +55,7 @@ test('"go on" instead resumes the plan, and what was written goes with it', asyn
   expect(it.archived()).toEqual([]);
 });
 
-test.each(['back', '回去', 'continue', '/continue'])('a plan that was put aside comes back with %s', async (word) => {
+test.each(['back', '回去', 'continue', '/continue'])('a plan that was shelved comes back with %s', async (word) => {
   const it = await standing('paused', working, working, { text: 'The chart is there.' }, { hold: true });
   await say(it, 't.md', 'Draw me something else');
   await say(it, 'a.md', 'new task');
@@ -114,7 +114,7 @@ test('asking what words mean is held to the budgets: one that is used up has the
   }
 });
 
-test('if the model cannot say it either, the person is asked, and nothing is put aside', async () => {
+test('if the model cannot say it either, the person is asked, and nothing is shelved', async () => {
   for (const answer of [
     { text: 'Either a task or a question.' },
     { fault: ['rejected', 'no'] as ['rejected', string] },

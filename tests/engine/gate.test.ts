@@ -148,10 +148,7 @@ test('a tool that settings withhold, and those of the daemon itself, are not run
 });
 
 test.each(['nobody', 'constructor'])('a run of the agent %s, whom no settings know, has no tools', async (agent) => {
-  const it = await rig({
-    tools: ['shell'],
-    script: moves(call('shell', { command: 'ls' }), { text: 'Then not.' }),
-  });
+  const it = await rig({ tools: ['shell'], script: moves(call('shell', { command: 'ls' }), { text: 'Then not.' }) });
   it.drop('1.json', JSON.stringify({ text: 'do it', options: { agent } }));
   await it.settle();
   expect(it.requests[0]?.tools.map(({ name }) => name)).toEqual(['plan']);

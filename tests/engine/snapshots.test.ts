@@ -129,10 +129,7 @@ test('where the beginning of the event log was removed, a snapshot of an earlier
   const sessionLog = await openSessionLog(
     'demo',
     eventLog,
-    {
-      ...store.snapshots,
-      load: async () => ({ mark: good.mark, state: old }),
-    },
+    { ...store.snapshots, load: async () => ({ mark: good.mark, state: old }) },
     () => NONCE,
   );
   expect(bare(sessionLog.session)).toEqual(wanted);

@@ -340,3 +340,21 @@ describe("results and files are the step's own", () => {
     expect(it.plan()?.steps[0]?.status).toBe('running');
   });
 });
+
+test.each([
+  ['/plan move 1 9', 'move 需要 1 到 2 之间的位置。'],
+  ['/plan reword 1', 'reword 需要内容：reword <步骤> <内容>'],
+  ['/plan done step_9', '没有步骤“step_9”。现有步骤：step_1, step_2。'],
+  ['/plan skip 2', 'step_2 已跳过：写报告'],
+  ['/plan dance', 'done <步骤> [结果]'],
+])('in a Chinese session %s is answered in Chinese', async (command, said) => {
+  const it = await rig({
+    config: { language: 'zh' },
+    script: () => ({ text: '[Step] 查资料\n[Step] 写报告\n[Blocked: 没有密码]', calls: [] }),
+  });
+  it.drop('1.md', '写一份报告');
+  await it.settle();
+  it.drop('2.md', command);
+  await it.settle();
+  expect(it.reply('2.md')).toContain(said);
+});

@@ -60,10 +60,7 @@ test('other words than "continue" wait with the run', async () => {
 });
 
 test('a wait is bounded by limits.outage_minutes, counted as it was waited', async () => {
-  const it = await rig({
-    script: () => limited(5 * HOUR),
-    config: { limits: { outage_minutes: 90 } },
-  });
+  const it = await rig({ script: () => limited(5 * HOUR), config: { limits: { outage_minutes: 90 } } });
   it.drop('1.md', 'go');
   await it.settle();
   for (let hours = 0; hours < 3; hours += 1) await it.pass(HOUR + 1000);

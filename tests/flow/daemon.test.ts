@@ -6,14 +6,6 @@ import { startOpenAI } from '../support/openai-server.ts';
 
 const call = (command: string) => [{ name: 'shell', args: JSON.stringify({ command }) }];
 
-test('a second daemon is refused and names the first', async () => {
-  const on = ground();
-  const first = await on.start();
-  const second = on.launch();
-  expect(await second.ended).toBe(3);
-  expect(second.stderr()).toContain(`process ${first.process.pid}`);
-});
-
 test('a daemon killed in the middle of a run goes on from where it was, and starts no command twice', async () => {
   const server = await startOpenAI([
     {
@@ -101,64 +93,6 @@ test('"stop" ends a command within a second, with everything it started', async 
   await server.close();
 });
 
-test('a stop takes effect in the middle of a stream', async () => {
-  const server = await startOpenAI([{ text: ['Once upon', ' a time'], hang: 'first' }]);
-  const on = ground();
-  await on.serve(['--base-url', server.url, '--model', 'm']);
-  on.sh('demo', 'mkdir inbox && echo "tell me a story" > inbox/1.md');
-  await until(
-    () =>
-      existsSync(join(on.session('demo'), 'live')) &&
-      readFileSync(join(on.session('demo'), 'live'), 'utf8').includes('Once upon'),
-    'the first words in live',
-  );
-  on.sh('demo', 'echo stop > inbox/2.md');
-  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('paused');
-  expect(await server.requests[0]?.hungUp).toBe(true);
-  await server.close();
-});
-
-test('a run pauses at its limit and "continue" resumes it at the same step', async () => {
-  const server = await startOpenAI([
-    { text: '[Step] a\n[Step] b', calls: call('echo 1') },
-    { text: 'still reading', calls: call('echo 2') },
-    { text: 'a is there [Done]', calls: call('echo 3') },
-    { text: 'b is there [Done]' },
-  ]);
-  const on = ground();
-  on.config({ version: 1, limits: { iterations: 2 } });
-  await on.serve(['--base-url', server.url, '--model', 'm']);
-  on.sh('demo', 'mkdir inbox && echo "do a and b" > inbox/1.md');
-  const paused = await on.file('demo', 'outbox/1.md');
-  expect(statusOf(paused)).toBe('paused');
-  expect(paused).toContain('limits.iterations = 2');
-  expect(on.plan('demo')).toMatchObject({ status: 'paused', reason: 'limit', current_step_index: 0 });
-  on.sh('demo', 'echo continue > inbox/2.md');
-  expect(statusOf(await on.file('demo', 'outbox/2.md'))).toBe('done');
-  expect(on.plan('demo')?.steps.map((step) => step.status)).toEqual(['completed', 'completed']);
-  await server.close();
-});
-
-test('a hand edit of plan.json with an editor is taken over while the run goes on', async () => {
-  const server = await startOpenAI([
-    { text: '[Step] a\n[Step] b', calls: call('echo 1') },
-    { text: 'working on it', hang: 'before', calls: call('echo 2') },
-    { text: 'a is there [Done]', calls: call('echo 3') },
-    { text: 'the new one is there [Done]' },
-  ]);
-  const on = ground();
-  await on.serve(['--base-url', server.url, '--model', 'm']);
-  on.sh('demo', 'mkdir inbox && echo "do a and b" > inbox/1.md');
-  await server.arrived(2);
-  await until(() => on.plan('demo')?.steps.length === 2, 'the plan');
-  on.sh('demo', `sed -i 's/"description": "b"/"description": "b, but in blue"/' plan.json`);
-  server.release();
-  await on.file('demo', 'outbox/1.md');
-  expect(on.plan('demo')?.steps[1]).toMatchObject({ description: 'b, but in blue', status: 'completed' });
-  expect(JSON.stringify(server.requests[2]?.body.messages.at(-1))).toContain('b, but in blue');
-  await server.close();
-});
-
 test('eight runs at once, and the ninth waits for a place', async () => {
   const server = await startOpenAI((request) => ({
     text: `re: ${request.userText}`,
@@ -175,58 +109,6 @@ test('eight runs at once, and the ninth waits for a place', async () => {
   expect(server.requests).toHaveLength(8);
   server.release();
   await on.file('s9', 'outbox/1.md');
-  await server.close();
-});
-
-test('a daemon starts with a broken agentd.json and names its line; once valid, what it read last stays in force', async () => {
-  const server = await startOpenAI((request) => ({ text: `re: ${request.userText}` }));
-  const on = ground();
-  writeFileSync(join(on.root, 'agentd.json'), '{\n  "limits": { "iterations": "many" }\n}');
-  const daemon = await on.start();
-  expect(daemon.stderr()).toMatch(/agentd\.json, line 2/);
-  on.config({ version: 1, model: { base_url: server.url, name: 'm' } });
-  await until(() => daemon.stderr().includes('the new settings are in force'), 'the settings');
-  writeFileSync(join(on.root, 'agentd.json'), '{ "limits": ');
-  await until(() => daemon.stderr().includes('the last valid settings remain in force'), 'the complaint');
-  on.sh('demo', 'mkdir inbox && echo hi > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('re: hi');
-  await server.close();
-});
-
-test('an endpoint that comes up late is waited for', async () => {
-  // At an address of its own (Linux has many), where nobody else takes the port that it gives back.
-  const host =
-    process.platform === 'linux' ? `127.1.${(process.pid >> 8) & 255}.${process.pid & 255 || 1}` : '127.0.0.1';
-  const server = await startOpenAI((request) => ({ text: `re: ${request.userText}` }), { host });
-  const { port, url } = server;
-  await server.close();
-  const on = ground();
-  await on.serve(['--base-url', url, '--model', 'm']);
-  on.sh('demo', 'mkdir inbox && echo hi > inbox/1.md');
-  await until(() => on.events('demo').some((event) => event.type === 'model.failed'), 'a failed try');
-  const late = await startOpenAI((request) => ({ text: `re: ${request.userText}` }), { host, port });
-  expect(await on.file('demo', 'outbox/1.md')).toContain('re: hi');
-  await late.close();
-});
-
-test('a corrupt record stops its session and no other', async () => {
-  const server = await startOpenAI((request) => ({ text: `re: ${request.userText}` }));
-  const on = ground();
-  const flags = ['--base-url', server.url, '--model', 'm'];
-  const first = await on.start(flags);
-  on.sh('bad', 'mkdir inbox && echo hi > inbox/1.md');
-  await on.file('bad', 'outbox/1.md');
-  first.process.kill('SIGTERM');
-  await first.ended;
-  on.sh(
-    'bad',
-    `rm snapshot.json && sed -i '2s/hi/ho/' events.jsonl && cp events.jsonl before && echo again > inbox/2.md`,
-  );
-  const daemon = await on.serve(flags);
-  await until(() => daemon.stderr().includes('events.jsonl'), 'the complaint');
-  on.sh('good', 'mkdir inbox && echo hello > inbox/1.md');
-  expect(await on.file('good', 'outbox/1.md')).toContain('re: hello');
-  on.sh('bad', 'cmp before events.jsonl && test -e inbox/2.md');
   await server.close();
 });
 

@@ -25,21 +25,6 @@ test('messages dropped with echo, cp and mv are answered, each in a reply of its
   await server.close();
 });
 
-test('a message dropped while the daemon was down is answered once', async () => {
-  const { server, flags } = await echo();
-  const on = ground();
-  on.sh('demo', 'mkdir -p inbox && echo "good morning" > inbox/1.md');
-  const first = await on.start(flags);
-  expect(await on.file('demo', 'outbox/1.md')).toContain('good morning');
-  first.process.kill('SIGTERM');
-  expect(await first.ended).toBe(0);
-  await on.serve(flags);
-  on.sh('demo', 'echo "again" > inbox/2.md');
-  await on.file('demo', 'outbox/2.md');
-  expect(server.requests).toHaveLength(2);
-  await server.close();
-});
-
 test('a file that is still being written is taken when it is whole', async () => {
   const { server, flags } = await echo();
   const on = ground();
@@ -49,17 +34,6 @@ test('a file that is still being written is taken when it is whole', async () =>
   expect(reply).toContain('first half');
   expect(reply).toContain('second half');
   expect(server.requests).toHaveLength(1);
-  await server.close();
-});
-
-test('a file name used again is a new message with a name of its own', async () => {
-  const { server, flags } = await echo();
-  const on = ground();
-  await on.serve(flags);
-  on.sh('demo', 'mkdir inbox && echo one > inbox/1.md');
-  await on.file('demo', 'outbox/1.md');
-  on.sh('demo', 'echo one > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1-2.md')).toContain('You said: one');
   await server.close();
 });
 

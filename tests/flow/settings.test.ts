@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
@@ -53,36 +53,6 @@ test('after a restart with a broken session.json the session waits and says so, 
   settings(DENY);
   expect(await on.file('demo', 'outbox/settings.md')).toContain('denied');
   expect(inFolder(`${on.session('demo')}/work`)).toEqual([]);
-  await server.close();
-});
-
-test('a session whose settings never held serves nothing, says so, and goes on by itself when they do', async () => {
-  const { server, on, settings, flags } = await shellModel();
-  on.sh('demo', 'mkdir inbox');
-  settings(BROKEN);
-  const first = await on.start(flags);
-  on.sh('demo', 'echo "echo it ran" > inbox/1.md');
-  on.sh('demo', `echo '{ "text": "echo no", "from": "mallory" }' > inbox/2.json`);
-  const reply = await on.file('demo', 'outbox/1.md');
-  expect(statusOf(reply)).toBe('waiting');
-  expect(reply).toMatch(/demo\/session\.json is not JSON: line 4, column 1: .*Fix or delete the file/s);
-  for (const words of [['list'], ['show', 'demo'], ['status']])
-    expect(await on.ctl(...words)).toMatch(/demo\/session\.json is not JSON: line 4, column 1/);
-  expect(JSON.parse(await on.ctl('status', '--json')).settings.broken).toMatchObject([{ name: 'demo' }]);
-  expect(existsSync(`${on.session('demo')}/inbox/2.json`)).toBe(true);
-  on.sh('demo', 'mv inbox/2.json ./2.json');
-  await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the end of the run');
-  // The next daemon, too, finds out by itself when they hold.
-  first.process.kill('SIGKILL');
-  await first.ended;
-  await on.serve(flags);
-  expect(server.requests).toEqual([]);
-  settings('{ "senders": ["ann"] }');
-  expect(await on.file('demo', 'outbox/settings.md')).toMatch(/^it ran$/m);
-  expect(on.plan('demo')?.goal).toBe('echo it ran');
-  on.sh('demo', 'mv 2.json inbox/2.json');
-  expect(await on.file('demo', 'outbox/2.json')).toContain('may not give instructions');
-  expect(on.events('demo').find((event) => event.type === 'run.resumed')).toMatchObject({ by: 'daemon' });
   await server.close();
 });
 

@@ -160,9 +160,7 @@ test.each(VERSIONS)('by %s plan, transcript and replies are resources, and nothi
   expect(transcript).toContain('1. Say hello: `echo hello`');
   expect(transcript).toContain('## agentd (done)');
   const { reply_name: name } = sent.data as { reply_name: string };
-  expect(JSON.parse(await readText(client, `agentd://sessions/demo/reply/${name}`))).toMatchObject({
-    status: 'done',
-  });
+  expect(JSON.parse(await readText(client, `agentd://sessions/demo/reply/${name}`))).toMatchObject({ status: 'done' });
   for (const uri of ['reply/..%2Fsession.json', 'reply/none', 'files/x', '%zz/plan'])
     await expect(client.readResource({ uri: `agentd://sessions/demo/${uri}` }), uri).rejects.toThrow();
   await expect(client.readResource({ uri: 'agentd://sessions/none/plan' })).rejects.toThrow('none');

@@ -2,11 +2,12 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Event } from '../../src/protocol/session/event.ts';
 import { resolveCheckpoints } from '../../src/protocol/settings/checkpoint-limits.ts';
+import { rootSessionOf } from '../../src/protocol/workspace/session-names.ts';
 import { hashFile } from '../../src/store/checkpoints/contents.ts';
 import { readManifest } from '../../src/store/checkpoints/manifest-file.ts';
 import { scanWork, wayTo } from '../../src/store/checkpoints/scan-work.ts';
 import { compareStates, emptyState } from '../../src/store/checkpoints/work-state.ts';
-import { openWorkspace, rootSessionOf, type SessionPaths } from '../../src/store/index.ts';
+import { openWorkspace, type SessionPaths } from '../../src/store/index.ts';
 import { checkSession, filesIn, leftBehind, linesIn, ofType, ranTwice, readLog } from '../promises/session-promises.ts';
 import { folderOf, type Ground, type SessionHistory } from './actions.ts';
 

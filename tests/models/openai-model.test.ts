@@ -119,7 +119,7 @@ describe('the answer', () => {
       text: 'Hello 世界',
       deltas: ['Hel', 'lo ', '世界'],
       calls: [],
-      usage: { tokens: 15, cost: null },
+      usage: { tokens: 15, cost: null, output: 5 },
       model: 'gpt-test-2026',
     });
   });
@@ -261,8 +261,8 @@ describe('usage', () => {
     const usage = { prompt_tokens: 1000, completion_tokens: 500, total_tokens: 1500, cost: 0.25 };
     const priced = await endpoint([{ text: 'a', usage }], { prices: { input: 2, output: 8 } });
     const reported = await endpoint([{ text: 'a', usage }]);
-    expect((await ask(priced.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.006 });
-    expect((await ask(reported.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.25 });
+    expect((await ask(priced.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.006, output: 500 });
+    expect((await ask(reported.model, 'hello')).usage).toEqual({ tokens: 1500, cost: 0.25, output: 500 });
   });
 
   test.each([
@@ -272,7 +272,7 @@ describe('usage', () => {
   ])('tokens from the cache of the endpoint are counted apart and have their own price: %j', async (cached) => {
     const usage = { prompt_tokens: 1000, completion_tokens: 500, total_tokens: 1500, ...cached };
     const { model } = await endpoint([{ text: 'a', usage }], { prices: { input: 2, output: 8, cached: 0.5 } });
-    expect((await ask(model, 'hello')).usage).toEqual({ tokens: 1500, cached: 800, cost: 0.0048 });
+    expect((await ask(model, 'hello')).usage).toEqual({ tokens: 1500, cached: 800, output: 500, cost: 0.0048 });
   });
 });
 

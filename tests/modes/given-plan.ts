@@ -1,7 +1,7 @@
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
-import type { Step } from '../../src/protocol/session/plan.ts';
+import type { Plan, Step } from '../../src/protocol/session/plan.ts';
 import type { Mode } from '../../src/protocol/settings/run-options.ts';
 import { DEFAULT_LIMITS } from '../../src/protocol/settings/run-options.ts';
 
@@ -15,6 +15,22 @@ export type GivenStep = {
   result?: string;
   error?: string;
 };
+/** A plan that is running, with these steps. */
+export const planOf = (...steps: Step[]): Plan => ({
+  version: 1,
+  id: 'plan_1',
+  goal: 'g',
+  mode: 'dag',
+  status: 'running',
+  steps,
+  current_step_index: 0,
+  iteration_count: 0,
+  limits: { iterations: 50, step_iterations: 5 },
+  revision: 1,
+  created_at: '',
+  updated_at: '',
+});
+
 const DONE = { by: 'marker', evidence: '[Done]' } as const;
 
 /** The record that leads to a plan as given, as a daemon would have written it. A failed item has used up its tries. */

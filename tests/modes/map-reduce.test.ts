@@ -147,12 +147,7 @@ for (const { fact, input, expect: wanted } of casesOf('map-reduce', Input, Expec
     const lost = parts.filter((step) => step.status === 'failed').flatMap((step) => step.part ?? []);
     const isTogether = (phase: string) =>
       on.children.sent.length > 0 &&
-      {
-        prepare: false,
-        map: (seen.together[0] ?? 0) > 1,
-        reduce: (seen.together[1] ?? 0) > 1,
-        post: false,
-      }[phase];
+      { prepare: false, map: (seen.together[0] ?? 0) > 1, reduce: (seen.together[1] ?? 0) > 1, post: false }[phase];
     const actual: Required<z.infer<typeof Then>> = {
       phase_order: order.filter((id) => !id.includes('.')),
       parallel: Object.fromEntries(Object.keys(then.parallel ?? {}).map((key) => [key, isTogether(key) ?? false])),

@@ -215,10 +215,7 @@ describe('who does a step', () => {
     const it = await on(
       given.plan?.steps ?? [],
       [{ text: 'no' }, { text: 'no' }, { text: 'no' }, { text: 'It failed.' }],
-      {
-        agents,
-        unknown_agent: 'fail',
-      },
+      { agents, unknown_agent: 'fail' },
     );
     expect(it.plan()).toMatchObject({ status: 'failed', steps: [{ status: 'failed' }] });
     expect(it.plan()?.steps[0]?.error).toContain(

@@ -9,9 +9,7 @@ const toolResults = (on: Rig): string[] =>
 const spawn = (task: string, more: object = {}) => ({ name: 'spawn', args: { task, ...more } });
 
 test('a spawn call is a step of a child session, and ends with its answer', async () => {
-  const on = await rig({
-    script: moves({ text: 'I ask for help.', calls: [spawn('Find x')] }, { text: 'x is 42.' }),
-  });
+  const on = await rig({ script: moves({ text: 'I ask for help.', calls: [spawn('Find x')] }, { text: 'x is 42.' }) });
   on.drop('1.md', 'What is x?');
   await on.settle();
   expect(on.children.sent).toMatchObject([
@@ -96,9 +94,7 @@ test('a session five deep has no spawn tool, and a call of it is refused', async
 });
 
 test('a stop reaches the child of a spawn call, and "continue" goes on with it', async () => {
-  const on = await rig({
-    script: moves({ text: '', calls: [spawn('A')] }, { text: 'It found a.' }),
-  });
+  const on = await rig({ script: moves({ text: '', calls: [spawn('A')] }, { text: 'It found a.' }) });
   on.drop('1.md', 'x');
   await on.settle();
   on.drop('2.md', '/stop');

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { listItems } from '../../src/base/collections.ts';
+import { chatMessages } from '../../src/core/prompt/chat-messages.ts';
 import { statusOf } from '../support/daemon.ts';
 import { family } from '../support/family.ts';
 
@@ -40,7 +40,7 @@ test.each([
   expect(on.session('demo').plan?.steps).toMatchObject([
     { status: 'completed', result: 'x, found in go 2.', attempts: 2 },
   ]);
-  const reported = listItems(on.session('demo~a').conversation).filter(
+  const reported = chatMessages(on.session('demo~a')).filter(
     ({ role, content }) => role === 'user' && content?.includes('Find x'),
   );
   expect(reported.at(-1)?.content).toContain('opened it again');

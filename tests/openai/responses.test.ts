@@ -42,9 +42,7 @@ test('a streamed response is a well-formed list of events whose items add up to 
 test('previous_response_id continues its session, and an unknown one is refused', async () => {
   const { openai, names, received } = await openAiSetup([{ text: 'One.' }, { text: 'Two.' }]);
   const first = await openai.responses.create({ model: 'agentd', input: 'Count', instructions: 'Be terse.' });
-  const second = await openai.responses.create({
-    ...{ model: 'agentd', input: 'On', previous_response_id: first.id },
-  });
+  const second = await openai.responses.create({ ...{ model: 'agentd', input: 'On', previous_response_id: first.id } });
   expect([first.output_text, second.output_text]).toEqual(['One.', 'Two.']);
   expect(second.previous_response_id).toBe(first.id);
   const [session = ''] = names();

@@ -27,10 +27,14 @@ async function withRun(answers: object[] = STEPS) {
   return { ...at, daemon };
 }
 
-async function spansOf(root: string, content = false): Promise<SpanRecord[]> {
+/** `usage`: what each model call took, in place of what is in the log. */
+async function spansOf(root: string, content = false, usage?: object): Promise<SpanRecord[]> {
   const spans = openEventSpans('demo', content);
   const found: SpanRecord[] = [];
-  for await (const { event } of openClient(root).events('demo')) found.push(...spans.take(event));
+  for await (const { event } of openClient(root).events('demo')) {
+    const told = event.type === 'model.answered' ? { ...event, usage: { ...event.usage, ...usage } } : event;
+    found.push(...spans.take(told));
+  }
   return found;
 }
 
@@ -81,6 +85,13 @@ test('a run is one trace: invoke_agent, in it the steps, in these the model and 
   });
   // Read again, as after a restart, they are the same.
   expect(await spansOf(root)).toEqual(spans);
+});
+
+test('a chat has the tokens of the prompt, of the answer and of the cache, where the endpoint tells them apart', async () => {
+  const told = { tokens: 150, cost: null, cached: 80, output: 50 };
+  const spans = await spansOf((await withRun()).root, false, told);
+  const counted = { input_tokens: 100, output_tokens: 50, 'cache_read.input_tokens': 80 };
+  for (const [name, count] of Object.entries(counted)) expect(spans[0]?.attributes[`gen_ai.usage.${name}`]).toBe(count);
 });
 
 test('what was said is in the spans only if that was asked for', async () => {

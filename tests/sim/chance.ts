@@ -16,9 +16,5 @@ export function chanceOf(seed: number): Chance {
     return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
   };
   const below = (n: number) => Math.floor(next() * n);
-  return {
-    below,
-    oneIn: (n) => below(n) === 0,
-    of: (list) => list[below(list.length)] ?? list[0],
-  };
+  return { below, oneIn: (n) => below(n) === 0, of: (list) => list[below(list.length)] ?? list[0] };
 }

@@ -91,14 +91,7 @@ export const WAYS: Readonly<Record<string, Way>> = {
 };
 
 /** How the children of a root begin: its mode, its planner's plan, how it is asked, and the step whose child goes wrong; else all. */
-export type Beginning = {
-  mode: Mode;
-  plan?: object;
-  asked?: string;
-  template?: string;
-  agents?: true;
-  wrong?: string;
-};
+export type Beginning = { mode: Mode; plan?: object; asked?: string; template?: string; agents?: true; wrong?: string };
 
 export const BEGINNINGS: Readonly<Record<string, Beginning>> = {
   'a spawn call, linear': { mode: 'linear' },

@@ -29,8 +29,5 @@ export function watchdog(limitMs = LIMIT_MS): { at(seed: number): void; end(): P
   const current = new Int32Array(shared);
   const thread = new Worker(LOOK, { eval: true, workerData: { shared, limitMs } });
   thread.unref();
-  return {
-    at: (seed) => void Atomics.store(current, 0, seed),
-    end: () => thread.terminate(),
-  };
+  return { at: (seed) => void Atomics.store(current, 0, seed), end: () => thread.terminate() };
 }

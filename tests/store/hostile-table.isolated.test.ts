@@ -24,10 +24,7 @@ const deal = async (folder: string, user: number | undefined): Promise<Array<{ n
     execFileSync(
       process.execPath,
       [await child('hostile.child.ts'), folder, ...(user === undefined ? [] : [String(user)])],
-      {
-        encoding: 'utf8',
-        stdio: ['ignore', 'pipe', 'inherit'],
-      },
+      { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] },
     ),
   );
 

@@ -78,10 +78,7 @@ export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Grou
 
   function launch(flags: string[] = [], env: NodeJS.ProcessEnv = {}): RealDaemon {
     const [program = '', ...words] = [...wrap, process.execPath, AGENTD, '--workspace', root, ...flags];
-    const child = spawn(program, words, {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...ownEnv(), ...env },
-    });
+    const child = spawn(program, words, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...ownEnv(), ...env } });
     let stderr = '';
     child.stderr.on('data', (data: Buffer) => {
       stderr += data.toString();

@@ -1,13 +1,4 @@
-import {
-  chmodSync,
-  createReadStream,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { MAX_INLINE_CHARS } from '../../src/protocol/session/log-entry.ts';
@@ -20,15 +11,15 @@ const numbered = (count: number) => Array.from({ length: count }, (_, at) => `li
 
 test('a short file is read as it is', async () => {
   const { use, work } = setup();
-  writeFileSync(join(work, 'a'), '\ufeffone\r\ntwo');
+  fs.writeFileSync(join(work, 'a'), '\ufeffone\r\ntwo');
   expect(await use('read_file', { path: 'a' })).toEqual({ ok: true, text: '\ufeffone\r\ntwo' });
-  writeFileSync(join(work, 'empty'), '');
+  fs.writeFileSync(join(work, 'empty'), '');
   expect(await use('read_file', { path: 'empty' })).toEqual({ ok: true, text: '(the file is empty)' });
 });
 
 test('a part of a file says which lines it has and where to continue', async () => {
   const { use, work } = setup();
-  writeFileSync(join(work, 'a'), numbered(10));
+  fs.writeFileSync(join(work, 'a'), numbered(10));
   expect((await use('read_file', { path: 'a', offset: 3, limit: 2 })).text).toBe(
     'lines 3-4 of 10; read on with offset 5\nline 3\nline 4\n',
   );
@@ -42,7 +33,7 @@ test('a part of a file says which lines it has and where to continue', async () 
 test('a long file is read page by page, and every page is short enough to be shown whole', async () => {
   const { use, work } = setup();
   const whole = Array.from({ length: 5000 }, (_, at) => `${'漢'.repeat(at % 70)} ${at}\n`).join('');
-  writeFileSync(join(work, 'a'), whole);
+  fs.writeFileSync(join(work, 'a'), whole);
   let read = '';
   for (let offset = 1; offset; ) {
     const { text } = await use('read_file', { path: 'a', offset });
@@ -74,7 +65,7 @@ test('a page does not depend on the chunks in which a text arrives', async () =>
 
 test('a line that fills more than a page is cut and says so', async () => {
   const { use, work } = setup();
-  writeFileSync(join(work, 'a'), `${'😀'.repeat(50_000)}\nnext\n`);
+  fs.writeFileSync(join(work, 'a'), `${'😀'.repeat(50_000)}\nnext\n`);
   const { text } = await use('read_file', { path: 'a' });
   expect(text).toMatch(/^lines 1-1 of 2; line 1 is longer than shown; read on with offset 2\n(?:😀)+$/u);
 });
@@ -96,7 +87,7 @@ test('an output in one long line can be read to its end', async () => {
 
 test('a name in another Unicode form is reported so that it can be requested', async () => {
   const { use, work } = setup();
-  writeFileSync(join(work, 'cafe\u0301.txt'), 'from a Mac');
+  fs.writeFileSync(join(work, 'cafe\u0301.txt'), 'from a Mac');
   expect(await use('read_file', { path: 'caf\u00e9.txt' })).toEqual({
     ok: false,
     text: '`café.txt` is not there, but a file whose name looks the same is, in another Unicode form: "cafe\\u0301.txt".',
@@ -106,8 +97,8 @@ test('a name in another Unicode form is reported so that it can be requested', a
 
 test('a binary file is reported with its type', async () => {
   const { use, work } = setup();
-  writeFileSync(join(work, 'p.png'), Buffer.from('\x89PNG\r\n\x1a\nxxxx', 'latin1'));
-  writeFileSync(join(work, 'b'), Buffer.from([1, 0, 2]));
+  fs.writeFileSync(join(work, 'p.png'), Buffer.from('\x89PNG\r\n\x1a\nxxxx', 'latin1'));
+  fs.writeFileSync(join(work, 'b'), Buffer.from([1, 0, 2]));
   expect(await use('read_file', { path: 'p.png' })).toEqual({
     ok: true,
     text: '`p.png` is a PNG image, 12 bytes; it is shown below, if you see images.',
@@ -128,8 +119,8 @@ test('the rest of an output that was too long is read by its hash', async () => 
 
 test('files that cannot be read are reported with the reason', async () => {
   const { use, work } = setup();
-  mkdirSync(join(work, 'd'));
-  writeFileSync(join(work, 'f'), '');
+  fs.mkdirSync(join(work, 'd'));
+  fs.writeFileSync(join(work, 'f'), '');
   await use('shell', { command: 'mkfifo pipe' });
   const why = async (path: string) => (await use('read_file', { path })).text;
   expect(await why('gone')).toBe('`gone` is not there; list_files shows what is.');
@@ -144,17 +135,17 @@ test('a file is written whole, with its folders, and a second time is the same a
   const args = { path: 'a/b/c.txt', content: 'größer\n' };
   expect(await use('write_file', args)).toMatchObject({ ok: true, text: 'created `a/b/c.txt`, 9 bytes' });
   expect(await use('write_file', args)).toMatchObject({ ok: true, text: 'replaced `a/b/c.txt`, 9 bytes' });
-  expect(readFileSync(join(work, 'a/b/c.txt'), 'utf8')).toBe('größer\n');
-  expect(readdirSync(join(work, 'a/b'))).toEqual(['c.txt']);
+  expect(fs.readFileSync(join(work, 'a/b/c.txt'), 'utf8')).toBe('größer\n');
+  expect(fs.readdirSync(join(work, 'a/b'))).toEqual(['c.txt']);
 });
 
 test('a file that is replaced or edited keeps its mode', async () => {
   const { use, work } = setup();
-  writeFileSync(join(work, 'run.sh'), 'echo 1\n');
-  chmodSync(join(work, 'run.sh'), 0o751);
+  fs.writeFileSync(join(work, 'run.sh'), 'echo 1\n');
+  fs.chmodSync(join(work, 'run.sh'), 0o751);
   await use('write_file', { path: 'run.sh', content: 'echo 2\n' });
   await use('edit_file', { path: 'run.sh', old: '2', new: '3' });
-  expect(statSync(join(work, 'run.sh')).mode & 0o7777).toBe(0o751);
+  expect(fs.statSync(join(work, 'run.sh')).mode & 0o7777).toBe(0o751);
 });
 
 test('a reader during a replacement sees the old file or the new one', async () => {
@@ -167,7 +158,7 @@ test('a reader during a replacement sees the old file or the new one', async () 
     writing = false;
   })();
   while (writing) {
-    expect(contents).toContain(readFileSync(join(work, 'f'), 'utf8'));
+    expect(contents).toContain(fs.readFileSync(join(work, 'f'), 'utf8'));
     await new Promise(setImmediate);
   }
   await writes;
@@ -175,27 +166,27 @@ test('a reader during a replacement sees the old file or the new one', async () 
 
 test('a write that fails leaves nothing behind', async () => {
   const { use, work } = setup();
-  mkdirSync(join(work, 'd'));
-  writeFileSync(join(work, 'f'), 'x');
+  fs.mkdirSync(join(work, 'd'));
+  fs.writeFileSync(join(work, 'f'), 'x');
   expect((await use('write_file', { path: 'd', content: '' })).text).toContain('is a folder');
   expect((await use('write_file', { path: 'd/', content: '' })).text).toContain('names a folder');
   expect((await use('write_file', { path: 'f/x', content: '' })).text).toContain('has a file in its path');
-  expect(readdirSync(work)).toEqual(['d', 'f']);
+  expect(fs.readdirSync(work)).toEqual(['d', 'f']);
 });
 
 test('an edit replaces the exact text, dollars and all', async () => {
   const { use, work } = setup();
-  writeFileSync(join(work, 'a'), 'one\ntwo\nthree\n');
+  fs.writeFileSync(join(work, 'a'), 'one\ntwo\nthree\n');
   expect(await use('edit_file', { path: 'a', old: 'two', new: "$&$1$'" })).toMatchObject({
     ok: true,
     text: 'replaced line 2 of `a`',
   });
-  expect(readFileSync(join(work, 'a'), 'utf8')).toBe("one\n$&$1$'\nthree\n");
+  expect(fs.readFileSync(join(work, 'a'), 'utf8')).toBe("one\n$&$1$'\nthree\n");
 });
 
 test('an edit that fits several places asks which, or does all', async () => {
   const { use, work } = setup();
-  writeFileSync(join(work, 'a'), 'x\ny x\n\nx\n');
+  fs.writeFileSync(join(work, 'a'), 'x\ny x\n\nx\n');
   expect(await use('edit_file', { path: 'a', old: 'x', new: 'z' })).toEqual({
     ok: false,
     text: '`old` is in `a` at 3 places (lines 1, 2, 4). Give more of the text around the one you mean, or all: true.',
@@ -203,25 +194,25 @@ test('an edit that fits several places asks which, or does all', async () => {
   expect((await use('edit_file', { path: 'a', old: 'x', new: 'z', all: true })).text).toBe(
     'replaced 3 places (lines 1, 2, 4) of `a`',
   );
-  expect(readFileSync(join(work, 'a'), 'utf8')).toBe('z\ny z\n\nz\n');
+  expect(fs.readFileSync(join(work, 'a'), 'utf8')).toBe('z\ny z\n\nz\n');
 });
 
 test('an edit that fits nowhere shows what is nearest', async () => {
   const { use, work } = setup();
-  writeFileSync(join(work, 'a'), 'import x\n\nfunction total(items) {\n\treturn sum(items)\n}\n');
+  fs.writeFileSync(join(work, 'a'), 'import x\n\nfunction total(items) {\n\treturn sum(items)\n}\n');
   const miss = await use('edit_file', { path: 'a', old: 'function totals(items) {\n  return sum(items)', new: '' });
   expect(miss).toEqual({
     ok: false,
     text: '`old` is not in `a`. Nearest is:\n3: function total(items) {\n4: \treturn sum(items)\nCopy the text exactly.',
   });
-  writeFileSync(join(work, 'dos'), 'a\r\nb\r\n');
+  fs.writeFileSync(join(work, 'dos'), 'a\r\nb\r\n');
   expect((await use('edit_file', { path: 'dos', old: 'a\nb', new: '' })).text).toContain('end in \\r\\n');
 });
 
 test('an edit that differs far down, or at the end of the file, says where it first differs', async () => {
   const { use, work } = setup();
   const lines = Array.from({ length: 40 }, (_, index) => `line ${index + 1}`);
-  writeFileSync(join(work, 'a'), lines.join('\n'));
+  fs.writeFileSync(join(work, 'a'), lines.join('\n'));
   const old = lines.with(29, 'line thirty').join('\n');
   const shown = (from: number) => lines.slice(from - 1, from + 11).map((line, index) => `${from + index}: ${line}`);
   expect((await use('edit_file', { path: 'a', old, new: '' })).text).toBe(
@@ -235,13 +226,13 @@ test('an edit that differs far down, or at the end of the file, says where it fi
 
 test('an edit does not put other line ends into a file with \\r\\n', async () => {
   const { use, work } = setup();
-  writeFileSync(join(work, 'dos'), 'a\r\nb\r\n');
+  fs.writeFileSync(join(work, 'dos'), 'a\r\nb\r\n');
   expect(await use('edit_file', { path: 'dos', old: 'b', new: 'b\nc' })).toEqual({
     ok: false,
     text: 'The lines of `dos` end in \\r\\n, those of `new` in \\n. Write the line ends so; nothing was replaced.',
   });
   expect((await use('edit_file', { path: 'dos', old: 'b', new: 'b\r\nc' })).ok).toBe(true);
-  expect(readFileSync(join(work, 'dos'), 'utf8')).toBe('a\r\nb\r\nc\r\n');
+  expect(fs.readFileSync(join(work, 'dos'), 'utf8')).toBe('a\r\nb\r\nc\r\n');
   // The line ends of `old` are typed out: this one means it.
   expect((await use('edit_file', { path: 'dos', old: '\r\n', new: '\n', all: true })).ok).toBe(true);
   expect((await use('edit_file', { path: 'dos', old: 'c', new: 'c\nd' })).ok).toBe(true);
@@ -249,9 +240,9 @@ test('an edit does not put other line ends into a file with \\r\\n', async () =>
 
 test('binary, too large or unchanged files are not edited', async () => {
   const { use, work } = setup();
-  writeFileSync(join(work, 'latin'), Buffer.from([0x61, 0xe9]));
-  writeFileSync(join(work, 'big'), Buffer.alloc(9 * 1024 * 1024, 0x61));
-  writeFileSync(join(work, 'a'), 'a');
+  fs.writeFileSync(join(work, 'latin'), Buffer.from([0x61, 0xe9]));
+  fs.writeFileSync(join(work, 'big'), Buffer.alloc(9 * 1024 * 1024, 0x61));
+  fs.writeFileSync(join(work, 'a'), 'a');
   const why = async (path: string) => (await use('edit_file', { path, old: 'a', new: 'a' })).text;
   expect(await why('latin')).toContain('is not UTF-8 text');
   expect(await why('big')).toContain('9437184 bytes, more than');
@@ -261,10 +252,10 @@ test('binary, too large or unchanged files are not edited', async () => {
 
 test('a listing is sorted, with sizes, two levels deep, and does not follow links', async () => {
   const { use, work } = setup();
-  mkdirSync(join(work, 'src/deep/er'), { recursive: true });
-  for (const file of ['b.txt', 'a.txt', 'src/x', 'src/deep/y']) writeFileSync(join(work, file), 'abc');
-  writeFileSync(join(work, 'new\nline'), '');
-  symlinkSync('src', join(work, 'to-src'));
+  fs.mkdirSync(join(work, 'src/deep/er'), { recursive: true });
+  for (const file of ['b.txt', 'a.txt', 'src/x', 'src/deep/y']) fs.writeFileSync(join(work, file), 'abc');
+  fs.writeFileSync(join(work, 'new\nline'), '');
+  fs.symlinkSync('src', join(work, 'to-src'));
   expect((await use('list_files', {})).text.split('\n')).toEqual([
     'a.txt  3 bytes',
     'b.txt  3 bytes',
@@ -286,14 +277,14 @@ test('reading makes no folder, and writing makes each that is missing', async ()
     '`a/b/c.txt` is not there; list_files shows what is.',
   );
   expect(await use('edit_file', { path: 'a/b/c.txt', old: 'x', new: 'y' })).toMatchObject({ ok: false });
-  expect(readdirSync(work)).toEqual([]);
+  expect(fs.readdirSync(work)).toEqual([]);
   expect(await use('write_file', { path: 'a/b/c.txt', content: 'x' })).toMatchObject({ ok: true });
   expect((await use('read_file', { path: 'a/b/c.txt' })).text).toBe('x');
 });
 
 test('a long listing says how many are not shown', async () => {
   const { use, work } = setup();
-  for (let at = 0; at < 520; at++) writeFileSync(join(work, `f${at}`), '');
+  for (let at = 0; at < 520; at++) fs.writeFileSync(join(work, `f${at}`), '');
   const lines = (await use('list_files', {})).text.split('\n');
   expect(lines).toHaveLength(501);
   expect(lines.at(-1)).toContain('and 20 more');
@@ -301,9 +292,9 @@ test('a long listing says how many are not shown', async () => {
 
 test('content that cannot be read fails the write, also if that is known before it is read', async () => {
   const { work } = setup();
-  mkdirSync(work, { recursive: true });
+  fs.mkdirSync(work, { recursive: true });
   const paths = await openWorkPaths(work, []);
-  const content = createReadStream(join(work, 'missing'));
+  const content = fs.createReadStream(join(work, 'missing'));
   await expect(writeWorkFile(await paths.resolveForWrite('copy'), content, paths)).rejects.toThrow();
-  expect(readdirSync(work)).toEqual([]);
+  expect(fs.readdirSync(work)).toEqual([]);
 });

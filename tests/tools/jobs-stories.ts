@@ -105,9 +105,7 @@ export function testJobs(mode: 'none' | 'auto'): void {
       await begin(
         on,
         'while [ ! -e flow ]; do sleep 0.05; done; echo begun; seq 1 3000000; echo last; while [ ! -e go ]; do sleep 0.05; done',
-        {
-          timeout_s: 300,
-        },
+        { timeout_s: 300 },
       );
       writeFileSync(join(on.work, 'flow'), '');
       const files = join(on.root, 'jobs/job_1');

@@ -1,13 +1,4 @@
-import {
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
@@ -24,12 +15,12 @@ const MARK = 'not for the model';
 /** A work folder with a secret beside it and every kind of link towards it. */
 function besieged() {
   const at = setup();
-  writeFileSync(join(at.outside, 'secret'), MARK);
-  writeFileSync(join(at.root, 'workshop'), MARK);
-  symlinkSync(at.outside, join(at.work, 'folder-link'));
-  symlinkSync(join(at.outside, 'secret'), join(at.work, 'file-link'));
-  symlinkSync('../outside/not-yet', join(at.work, 'dangling'));
-  symlinkSync('loop', join(at.work, 'loop'));
+  fs.writeFileSync(join(at.outside, 'secret'), MARK);
+  fs.writeFileSync(join(at.root, 'workshop'), MARK);
+  fs.symlinkSync(at.outside, join(at.work, 'folder-link'));
+  fs.symlinkSync(join(at.outside, 'secret'), join(at.work, 'file-link'));
+  fs.symlinkSync('../outside/not-yet', join(at.work, 'dangling'));
+  fs.symlinkSync('loop', join(at.work, 'loop'));
   const escapes = [
     '..',
     '../outside/secret',
@@ -70,8 +61,8 @@ test('no path outside is read, listed, searched, written or edited', async () =>
       expect(result.text).not.toContain(MARK);
     }
   }
-  expect(readFileSync(join(outside, 'secret'), 'utf8')).toBe(MARK);
-  expect(readdirSync(outside)).toEqual(['secret']);
+  expect(fs.readFileSync(join(outside, 'secret'), 'utf8')).toBe(MARK);
+  expect(fs.readdirSync(outside)).toEqual(['secret']);
 });
 
 test('paths outside are not even checked for existence', async () => {
@@ -92,7 +83,7 @@ test('a folder that is not in the work folder cannot be opened by descriptors ei
 
 test('a path that cannot be says why, as does a work folder that is gone', async () => {
   const { work } = besieged();
-  writeFileSync(join(work, 'file'), '');
+  fs.writeFileSync(join(work, 'file'), '');
   const paths = await openWorkPaths(work, []);
   await expect(paths.resolveForRead('a\0b')).rejects.toThrow('A path cannot contain a NUL character.');
   await expect(paths.resolveForRead('file/x')).rejects.toThrow(
@@ -101,7 +92,7 @@ test('a path that cannot be says why, as does a work folder that is gone', async
   await expect(paths.resolveForRead('loop')).rejects.toThrow(
     '`loop` goes through a link, or through too many of them.',
   );
-  rmSync(work, { recursive: true });
+  fs.rmSync(work, { recursive: true });
   await expect(openWorkPaths(work, [])).rejects.toThrow('The work folder does not exist.');
 });
 
@@ -124,7 +115,7 @@ test('a search and a listing skip links', async () => {
 test('x, work/x and the absolute name are one file', async () => {
   const { use, work } = setup();
   await use('write_file', { path: 'work/x', content: 'one' });
-  expect(readFileSync(join(work, 'x'), 'utf8')).toBe('one');
+  expect(fs.readFileSync(join(work, 'x'), 'utf8')).toBe('one');
   for (const path of ['x', './x', 'work/x', './work/x', 'work//x', 'a/../x', join(work, 'x')]) {
     expect(await use('read_file', { path })).toEqual({ ok: true, text: 'one' });
   }
@@ -132,9 +123,9 @@ test('x, work/x and the absolute name are one file', async () => {
 
 test('a work folder that is reached over a link has two absolute names, and both are one file', async () => {
   const { root, work } = besieged();
-  writeFileSync(join(work, 'x'), '');
-  symlinkSync(root, `${root}-link`);
-  onTestFinished(() => rmSync(`${root}-link`));
+  fs.writeFileSync(join(work, 'x'), '');
+  fs.symlinkSync(root, `${root}-link`);
+  onTestFinished(() => fs.rmSync(`${root}-link`));
   const paths = await openWorkPaths(join(`${root}-link`, 'work'), []);
   for (const asked of ['x', join(work, 'x'), join(`${root}-link`, 'work', 'x')])
     expect(await paths.resolveForRead(asked)).toEqual({ real: join(work, 'x'), displayName: 'x' });
@@ -142,10 +133,10 @@ test('a work folder that is reached over a link has two absolute names, and both
 
 test('a link that stays inside is read, and never written through', async () => {
   const { use, work } = setup();
-  mkdirSync(join(work, 'v1'));
-  writeFileSync(join(work, 'v1/a'), 'one');
-  symlinkSync('v1', join(work, 'current'));
-  symlinkSync('v1/a', join(work, 'a'));
+  fs.mkdirSync(join(work, 'v1'));
+  fs.writeFileSync(join(work, 'v1/a'), 'one');
+  fs.symlinkSync('v1', join(work, 'current'));
+  fs.symlinkSync('v1/a', join(work, 'a'));
   expect((await use('read_file', { path: 'current/a' })).text).toBe('one');
   expect((await use('read_file', { path: 'a' })).text).toBe('one');
   expect(await use('write_file', { path: 'a', content: 'two' })).toEqual({
@@ -157,9 +148,9 @@ test('a link that stays inside is read, and never written through', async () => 
 
 test('a folder the person named is read and not written', async () => {
   const notes = setup();
-  writeFileSync(join(notes.work, 'a.md'), 'the notes');
+  fs.writeFileSync(join(notes.work, 'a.md'), 'the notes');
   const { use, work } = setup({ readAlso: [notes.work, '/not/there'] });
-  symlinkSync(notes.work, join(work, 'notes'));
+  fs.symlinkSync(notes.work, join(work, 'notes'));
   const path = join(notes.work, 'a.md');
   expect((await use('read_file', { path })).text).toBe('the notes');
   expect((await use('read_file', { path: 'notes/a.md' })).text).toBe('the notes');
@@ -173,7 +164,7 @@ test('a folder the person named is read and not written', async () => {
 
 test('any path is refused or lies inside', async () => {
   const { work } = besieged();
-  mkdirSync(join(work, 'a/b'), { recursive: true });
+  fs.mkdirSync(join(work, 'a/b'), { recursive: true });
   const fence = await openWorkPaths(work, []);
   const part = fc.oneof(
     fc.constantFrom(
@@ -220,9 +211,9 @@ test('a file that grows or shrinks while it is open is read as far as it goes', 
   const paths = await openWorkPaths(work, []);
   const readAfter = (text: string) => {
     const real = join(work, 'log');
-    writeFileSync(real, 'before');
+    fs.writeFileSync(real, 'before');
     return withOpenFile({ real, displayName: 'log' }, paths, async (file) => {
-      writeFileSync(real, text);
+      fs.writeFileSync(real, text);
       return `${await file.whole()}`;
     });
   };
@@ -234,10 +225,10 @@ test.each(['d/x', 'd/sub/x'])(
   async (path) => {
     const { work } = setup();
     const paths = await openWorkPaths(work, []);
-    mkdirSync(join(work, 'e/sub'), { recursive: true });
-    writeFileSync(join(work, 'e/x'), 'of e');
-    writeFileSync(join(work, 'e/sub/x'), 'of e');
-    symlinkSync('e', join(work, 'd'));
+    fs.mkdirSync(join(work, 'e/sub'), { recursive: true });
+    fs.writeFileSync(join(work, 'e/x'), 'of e');
+    fs.writeFileSync(join(work, 'e/sub/x'), 'of e');
+    fs.symlinkSync('e', join(work, 'd'));
     const resolved = { real: join(work, path), displayName: path };
     const read = withOpenFile(resolved, paths, (file) => file.whole());
     await expect(read).rejects.toThrow('changed while it was opened');
@@ -248,16 +239,16 @@ test.each(['d/x', 'd/sub/x'])(
 
 test('a folder swapped for a link during a call lets nothing in or out', async () => {
   const { use, work, outside } = setup();
-  writeFileSync(join(outside, 'x'), MARK);
-  mkdirSync(join(work, 'd'));
-  writeFileSync(join(work, 'd/x'), 'inside');
-  symlinkSync(outside, join(work, 'link'));
+  fs.writeFileSync(join(outside, 'x'), MARK);
+  fs.mkdirSync(join(work, 'd'));
+  fs.writeFileSync(join(work, 'd/x'), 'inside');
+  fs.symlinkSync(outside, join(work, 'link'));
   // A write may recreate the folder just before a rename; then it is removed again.
   const put = (from: string, to: string) => {
     for (let done = false; !done; ) {
-      rmSync(join(work, to), { recursive: true, force: true });
+      fs.rmSync(join(work, to), { recursive: true, force: true });
       try {
-        renameSync(join(work, from), join(work, to));
+        fs.renameSync(join(work, from), join(work, to));
         done = true;
       } catch (error) {
         if (!['EISDIR', 'ENOTEMPTY'].includes(errorCode(error) ?? '')) throw error;
@@ -285,9 +276,9 @@ test('a folder swapped for a link during a call lets nothing in or out', async (
       use('write_file', { path: 'd/y', content: 'mine' }),
     ]);
     if (read.ok) expect(read.text).toBe('inside');
-    expect(existsSync(join(outside, 'y')), written.text).toBe(false);
+    expect(fs.existsSync(join(outside, 'y')), written.text).toBe(false);
   }
   open = false;
   await swapping;
-  expect(readdirSync(outside)).toEqual(['x']);
+  expect(fs.readdirSync(outside)).toEqual(['x']);
 });

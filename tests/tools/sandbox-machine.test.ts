@@ -1,19 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { openSandbox } from '../../src/tools/index.ts';
-import { findObstacle, missingBubblewrap } from '../../src/tools/sandbox/sandbox-obstacle.ts';
+import { findObstacle, missingBubblewrap } from '../../src/tools/sandbox/sandbox-backend.ts';
 import { seccompFilter } from '../../src/tools/sandbox/seccomp-filter.ts';
 import { attemptsFor } from '../../src/tools/sandbox-check/escape-attempts.ts';
 import { asNobody } from './as-nobody.ts';
@@ -48,40 +38,35 @@ function answer(filter: Buffer, call: { number: number; args?: number[]; audit: 
 const [EPERM, ENOSYS, EAFNOSUPPORT] = ['50001', '50026', '50061'];
 const AUDIT = { x64: 0xc000003e, arm64: 0xc00000b7 } as const;
 
+/** Numbers of socket, ioctl, clone, unshare, bpf, keyctl, mount, read and ptrace. */
 test.each([
-  ['x64', { socket: 41, ioctl: 16, clone: 56, unshare: 272, bpf: 321, keyctl: 250, mount: 165, read: 0, ptrace: 101 }],
-  [
-    'arm64',
-    { socket: 198, ioctl: 29, clone: 220, unshare: 97, bpf: 280, keyctl: 219, mount: 40, read: 63, ptrace: 117 },
-  ],
+  ['x64', [41, 16, 56, 272, 321, 250, 165, 0, 101]],
+  ['arm64', [198, 29, 220, 97, 280, 219, 40, 63, 117]],
 ] as const)(
   'the filter for %s denies other families of sockets, namespaces, keys and typing, and nothing a program needs',
-  (arch, call) => {
+  (arch, [socket, ioctl, clone, unshare, bpf, keyctl, mount, read, ptrace]) => {
     const filter = seccompFilter(arch, 'all') ?? Buffer.alloc(0);
     const ask = (number: number, ...args: number[]) => answer(filter, { number, args, audit: AUDIT[arch] });
-    for (const family of [1, 2, 10, 16]) expect(ask(call.socket, family, 1, 0)).toBe('allowed');
-    for (const family of [0, 17, 31, 38, 40, 0xffffffff]) expect(ask(call.socket, family, 1, 0)).toBe(EAFNOSUPPORT);
-    for (const request of [0x5412, 0x541c]) expect(ask(call.ioctl, 0, request)).toBe(EPERM);
-    for (const request of [0x5401, 0x5413, 0x541b]) expect(ask(call.ioctl, 0, request)).toBe('allowed');
+    for (const family of [1, 2, 10, 16]) expect(ask(socket, family, 1, 0)).toBe('allowed');
+    for (const family of [0, 17, 31, 38, 40, 0xffffffff]) expect(ask(socket, family, 1, 0)).toBe(EAFNOSUPPORT);
+    for (const request of [0x5412, 0x541c]) expect(ask(ioctl, 0, request)).toBe(EPERM);
+    for (const request of [0x5401, 0x5413, 0x541b]) expect(ask(ioctl, 0, request)).toBe('allowed');
     // A thread, a process of fork(), and each kind of namespace.
-    for (const flags of [0x3d0f00, 0x1200011]) expect(ask(call.clone, flags)).toBe('allowed');
+    for (const flags of [0x3d0f00, 0x1200011]) expect(ask(clone, flags)).toBe('allowed');
     for (const bit of [17, 25, 26, 27, 28, 29, 30]) {
-      expect(ask(call.clone, (1 << bit) | 17)).toBe(EPERM);
-      expect(ask(call.unshare, 1 << bit)).toBe(EPERM);
+      expect(ask(clone, (1 << bit) | 17)).toBe(EPERM);
+      expect(ask(unshare, 1 << bit)).toBe(EPERM);
     }
-    expect(ask(call.unshare, 0x200)).toBe('allowed');
-    for (const number of [call.bpf, call.keyctl, call.mount]) expect(ask(number)).toBe(EPERM);
+    expect(ask(unshare, 0x200)).toBe('allowed');
+    for (const number of [bpf, keyctl, mount]) expect(ask(number)).toBe(EPERM);
     for (const number of [425, 426, 427, 435]) expect(ask(number)).toBe(ENOSYS);
-    for (const number of [call.read, call.ptrace, 437]) expect(ask(number)).toBe('allowed');
+    for (const number of [read, ptrace, 437]) expect(ask(number)).toBe('allowed');
     if (arch === 'x64') for (const number of [0x40000029, 0xffffffff]) expect(ask(number, 40)).toBe(ENOSYS);
-    // A 32-bit program is ended.
-    expect(answer(filter, { number: call.read, audit: 0x40000003 })).toBe('80000000');
+    // A 32-bit program is ended, and an unknown machine gets no filter rather than a wrong one.
+    expect(seccompFilter('riscv64', 'all')).toBe(undefined);
+    expect(answer(filter, { number: read, audit: 0x40000003 })).toBe('80000000');
   },
 );
-
-test('an architecture that the filter does not know gets none rather than a wrong one', () => {
-  for (const arch of ['ia32', 'riscv64', 'constructor']) expect(seccompFilter(arch, 'all')).toBe(undefined);
-});
 
 const hasPerl = spawnSync('sh', ['-c', 'perl -v']).status === 0;
 
@@ -103,20 +88,19 @@ sandboxTest(
   },
 );
 
-/** A PATH with the programs of this machine but bwrap, and with a setpriv that knows Landlock, if there is one. */
+/** A PATH on which bwrap does not work, with a setpriv that knows Landlock, if one is named. */
 function pathWithoutBubblewrap(): string {
   const bin = mkdtempSync(join(tmpdir(), 'agentd-bin-'));
   onTestFinished(() => rmSync(bin, { recursive: true, force: true }));
   chmodSync(bin, 0o755);
-  for (const folder of [process.env['AGENTD_TEST_SETPRIV'] ?? '/nowhere', '/usr/bin', '/bin'])
-    for (const name of existsSync(folder) ? readdirSync(folder) : [])
-      if (name !== 'bwrap' && !existsSync(join(bin, name))) symlinkSync(join(folder, name), join(bin, name));
-  return bin;
+  writeFileSync(join(bin, 'bwrap'), '#!/bin/sh\necho no namespaces >&2; exit 1\n', { mode: 0o755 });
+  return [bin, process.env['AGENTD_TEST_SETPRIV'] ?? bin, process.env['PATH']].join(':');
 }
 
 test.runIf(process.platform === 'linux')(
   'without namespaces a user gets a weaker fence: files, the network and Unix sockets are closed, and it is said',
   ({ skip }) => {
+    const WHY = 'no namespaces';
     skip(process.getuid?.() !== 0, 'only root can be another user');
     const run = asNobody(
       (src) => `
@@ -136,11 +120,11 @@ test.runIf(process.platform === 'linux')(
     if ('why' in run) return skip(run.why);
     const [first = '', warnings = '', ...tried] = run.stdout.trim().split('\n');
     const { status, strict } = JSON.parse(first);
-    expect(strict).toMatchObject({ isSandboxed: false, isRefused: true, why: 'bubblewrap is not installed' });
+    expect(strict).toMatchObject({ isSandboxed: false, isRefused: true, why: expect.stringContaining(WHY) });
     if (!status.isSandboxed) return skip('setpriv of util-linux 2.41 or Landlock is missing here');
-    expect(status).toMatchObject({ weaker: { why: 'bubblewrap is not installed' } });
+    expect(status).toMatchObject({ weaker: { why: expect.stringContaining(WHY) } });
     expect(status.gaps.join()).toContain('weaker fence');
-    expect(JSON.parse(warnings)).toEqual([expect.stringContaining('weaker fence: bubblewrap is not installed')]);
+    expect(JSON.parse(warnings)).toEqual([expect.stringContaining('weaker fence: ')]);
     expect(tried).toEqual(attemptsFor('auto', true).map(({ name }) => name));
     expect(tried).not.toContain('fork bomb');
   },
@@ -151,15 +135,10 @@ test('in the weaker fence no socket is left without the network, none of Unix wi
   const ask = (sockets: 'none' | 'network', number: number, first: number) =>
     answer(seccompFilter('x64', sockets) ?? Buffer.alloc(0), { number, args: [first], audit: AUDIT.x64 });
   for (const family of [1, 2, 10, 16]) expect(ask('none', 41, family)).toBe(EAFNOSUPPORT);
-  expect([1, 2, 10, 16].map((family) => ask('network', 41, family))).toEqual([
-    EAFNOSUPPORT,
-    ...Array(3).fill('allowed'),
-  ]);
-  expect([ask('none', 53, 1), ask('none', 62, 0xffffffff), ask('none', 62, 1234)]).toEqual([
-    'allowed',
-    EPERM,
-    'allowed',
-  ]);
+  const families = [1, 2, 10, 16].map((family) => ask('network', 41, family));
+  expect(families).toEqual([EAFNOSUPPORT, 'allowed', 'allowed', 'allowed']);
+  const others = [ask('none', 53, 1), ask('none', 62, 0xffffffff), ask('none', 62, 1234)];
+  expect(others).toEqual(['allowed', EPERM, 'allowed']);
 });
 
 type Files = Record<string, string>;
@@ -188,18 +167,8 @@ test.each([
   ['Docker on Ubuntu', { ...APPARMOR, '.dockerenv': '' }, 'this container', '--security-opt systempaths=unconfined'],
   ['Podman', { 'run/.containerenv': '' }, 'this container', '--security-opt unmask=ALL'],
   ['a pod', { 'var/run/secrets/kubernetes.io/serviceaccount/token': '' }, 'this pod', 'procMount: Unmasked'],
-  [
-    'Debian before 11',
-    { 'proc/sys/kernel/unprivileged_userns_clone': '0\n' },
-    'unprivileged_userns_clone is 0',
-    'kernel.unprivileged_userns_clone=1',
-  ],
-  [
-    'a hardened server',
-    { 'proc/sys/user/max_user_namespaces': '0\n' },
-    'max_user_namespaces is 0',
-    'user.max_user_namespaces=15000',
-  ],
+  ['Debian 10', { 'proc/sys/kernel/unprivileged_userns_clone': '0\n' }, 'are off', 'unprivileged_userns_clone=1'],
+  ['a hardened server', { 'proc/sys/user/max_user_namespaces': '0\n' }, 'are off', 'max_user_namespaces=15000'],
   ['a hardened unit', { 'proc/self/status': 'Seccomp:\t2\n' }, 'filters its system calls', 'RestrictNamespaces=no'],
 ])('on a machine like %s, the cause is named with the command that helps', (_, files, cause, remedy) => {
   const found = findObstacle(machine(files));
@@ -209,31 +178,13 @@ test.each([
 
 test('a machine that allows namespaces has no obstacle, and what binds users does not bind root', () => {
   expect(findObstacle(machine({}))).toBe(undefined);
-  expect(findObstacle(machine({ ...APPARMOR, 'proc/sys/kernel/unprivileged_userns_clone': '0\n' }, true))).toBe(
-    undefined,
-  );
-  const bare = machine({});
-  rmSync(join(bare.root, 'proc/self/ns'), { recursive: true });
-  expect(findObstacle(bare)?.remedy).toEqual(['Use a kernel with CONFIG_USER_NS=y.']);
+  expect(findObstacle(machine(APPARMOR, true))).toBe(undefined);
 });
 
 test.each([
-  ['ID=debian\n', 'sudo apt-get install bubblewrap'],
-  ['NAME="Linux Mint"\nID=linuxmint\nID_LIKE="ubuntu debian"\n', 'sudo apt-get install bubblewrap'],
+  ['ID=linuxmint\nID_LIKE="ubuntu debian"\n', 'sudo apt-get install bubblewrap'],
   ['ID="rocky"\nID_LIKE="rhel centos fedora"\n', 'sudo dnf install bubblewrap'],
-  ['ID=alpine\n', 'sudo apk add bubblewrap'],
   ['ID=other\n', 'Install bubblewrap 0.8 or newer'],
 ])('where bubblewrap is missing, the command of the distribution is said: %j', (release, command) => {
   expect(missingBubblewrap(machine({ 'etc/os-release': release })).remedy).toEqual([command]);
 });
-
-test.runIf(process.platform === 'linux')(
-  'the status of a sandbox that does not work has its cause and what to do',
-  () => {
-    const status = openSandbox({ env: { PATH: '/nowhere' }, hidden: [] }).statusFor({ mode: 'bwrap' });
-    expect(status).toMatchObject({
-      why: 'bubblewrap is not installed',
-      remedy: [expect.stringContaining('bubblewrap')],
-    });
-  },
-);

@@ -1,23 +1,12 @@
 import { execFile, spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openSandbox, runEscapeAttempts } from '../../src/tools/index.ts';
 import { runSupervised } from '../../src/tools/process/run-command.ts';
-import { seatbeltProfile } from '../../src/tools/sandbox/seatbelt.ts';
+import { seatbeltProfile } from '../../src/tools/sandbox/without-namespaces.ts';
 import { attemptsFor } from '../../src/tools/sandbox-check/escape-attempts.ts';
 import { childProgram } from '../support/child-program.ts';
 import { asNobody } from './as-nobody.ts';
@@ -93,7 +82,7 @@ sandboxTest(
     ].join('\n');
     const { text } = await use('shell', { command });
     expect(text).toMatch(/^exit 0\nv\d+.*\n\d+\.\d+\.\d+\ngit version .*\nwritten\n$/);
-    expect(readFileSync(join(work, 'kept'), 'utf8')).toBe('kept\n');
+    expect(fs.readFileSync(join(work, 'kept'), 'utf8')).toBe('kept\n');
     expect((await use('shell', { command: 'ls ~/gone /tmp/gone /dev/shm/gone | wc -l' })).text).toMatch(/\n0\n$/);
   },
 );
@@ -101,12 +90,13 @@ sandboxTest(
 sandboxTest(
   'folders of PATH in the home can be used with what they are made of, and nothing beside them is there',
   async () => {
-    const home = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-home-'));
-    onTestFinished(() => rmSync(home, { recursive: true, force: true }));
-    for (const path of ['tool/bin', 'tool/lib', 'tool/share', 'bin']) mkdirSync(join(home, path), { recursive: true });
+    const home = fs.mkdtempSync(join(fs.realpathSync(tmpdir()), 'agentd-home-'));
+    onTestFinished(() => fs.rmSync(home, { recursive: true, force: true }));
+    for (const path of ['tool/bin', 'tool/lib', 'tool/share', 'bin'])
+      fs.mkdirSync(join(home, path), { recursive: true });
     for (const path of ['tool/lib/part', 'tool/credentials', 'tool/share/ring', 'letter'])
-      writeFileSync(join(home, path), 'text\n');
-    writeFileSync(join(home, 'tool/bin/mine'), '#!/bin/sh\ncat ~/tool/lib/part\n', { mode: 0o755 });
+      fs.writeFileSync(join(home, path), 'text\n');
+    fs.writeFileSync(join(home, 'tool/bin/mine'), '#!/bin/sh\ncat ~/tool/lib/part\n', { mode: 0o755 });
     const PATH = `${home}/tool/bin:${home}/bin:${home}:/:${process.env['PATH']}`;
     const { use } = setup({ ...on, env: { PATH, HOME: home } });
     expect((await use('shell', { command: 'mine; cd ~; echo * tool/*; touch bin/x' })).text).toMatch(
@@ -120,11 +110,11 @@ sandboxTest(
   async () => {
     const first = setup(on);
     const file = join(first.outside, 'a.txt');
-    writeFileSync(file, 'text\n');
+    fs.writeFileSync(file, 'text\n');
     expect((await first.use('shell', { command: `cat ${file}` })).text).toContain('No such file');
     for (const readAlso of [[first.outside], [first.root, '/'], [tmpdir(), '/proc']]) {
       const { use, outside } = setup({ ...on, readAlso });
-      writeFileSync(join(outside, 'secret'), 'hidden\n');
+      fs.writeFileSync(join(outside, 'secret'), 'hidden\n');
       expect((await use('shell', { command: `cat ${file}` })).text).toBe('exit 0\ntext\n');
       expect((await use('shell', { command: `echo x > ${file}` })).text).toContain('Read-only file system');
       expect((await use('shell', { command: `cat ../outside/secret ${outside}/secret` })).ok).toBe(false);
@@ -152,9 +142,9 @@ test('what a session left in work/ is not run in place of a program of the syste
       env: { ...process.env, PATH: `.::${process.env['PATH']}` },
     });
     for (const name of ['bwrap', 'env', 'head', 'bash', 'sh'])
-      writeFileSync(join(work, name), `#!/bin/sh\ntouch ${root}/ran\n`, { mode: 0o755 });
+      fs.writeFileSync(join(work, name), `#!/bin/sh\ntouch ${root}/ran\n`, { mode: 0o755 });
     expect((await use('shell', { command: 'echo hi | head -1' })).text).toBe('exit 0\nhi\n');
-    expect(existsSync(join(root, 'ran'))).toBe(false);
+    expect(fs.existsSync(join(root, 'ran'))).toBe(false);
   }
 });
 
@@ -162,15 +152,15 @@ sandboxTest(
   'what an ordinary user may not use of the system is not there for a command of a daemon run by root',
   async ({ skip }) => {
     skip(!isRoot, ONLY_ROOT);
-    const [opt, lib] = ['/opt', '/usr/local/lib'].map((place) => mkdtempSync(join(place, 'agentd-test-')));
+    const [opt, lib] = ['/opt', '/usr/local/lib'].map((place) => fs.mkdtempSync(join(place, 'agentd-test-')));
     onTestFinished(() => {
-      for (const folder of [opt, lib]) rmSync(folder ?? '', { recursive: true, force: true });
+      for (const folder of [opt, lib]) fs.rmSync(folder ?? '', { recursive: true, force: true });
     });
     for (const folder of [opt, lib]) {
       const at = (name: string) => join(folder ?? '', name);
-      chmodSync(at(''), 0o755);
-      mkdirSync(at('open'));
-      mkdirSync(at('closed'), { mode: 0o700 });
+      fs.chmodSync(at(''), 0o755);
+      fs.mkdirSync(at('open'));
+      fs.mkdirSync(at('closed'), { mode: 0o700 });
       for (const [name, mode] of [
         ['key', 0o600],
         ['group', 0o640],
@@ -178,15 +168,15 @@ sandboxTest(
         ['closed/file', 0o644],
         ['free', 0o644],
       ] as const)
-        writeFileSync(at(name), 'bait\n', { mode });
-      mkdirSync(at('many'));
-      for (let n = 0; n < 100; n++) writeFileSync(at(`many/${n}`), 'bait\n', { mode: 0o600 });
-      symlinkSync('key', at('link'));
+        fs.writeFileSync(at(name), 'bait\n', { mode });
+      fs.mkdirSync(at('many'));
+      for (let n = 0; n < 100; n++) fs.writeFileSync(at(`many/${n}`), 'bait\n', { mode: 0o600 });
+      fs.symlinkSync('key', at('link'));
     }
     const server = createServer((socket) => socket.end('bait\n')).listen(join(opt ?? '', 'socket'));
     onTestFinished(() => void server.close());
     await new Promise((ready) => server.once('listening', ready));
-    chmodSync(join(opt ?? '', 'socket'), 0o700);
+    fs.chmodSync(join(opt ?? '', 'socket'), 0o700);
     const speak = `require('net').connect('${opt}/socket').on('data', (data) => console.log('' + data)).on('error', () => {})`;
     const command = [
       ...[opt, lib].map(
@@ -210,26 +200,29 @@ sandboxTest(
   async ({ skip }) => {
     skip(!isRoot, ONLY_ROOT);
     // Without perl nothing can be remapped, so private files are searched for before each command.
-    const bin = mkdtempSync(join(tmpdir(), 'agentd-bin-'));
-    onTestFinished(() => rmSync(bin, { recursive: true, force: true }));
+    const bin = fs.mkdtempSync(join(tmpdir(), 'agentd-bin-'));
+    onTestFinished(() => fs.rmSync(bin, { recursive: true, force: true }));
     for (const name of ['bwrap', 'env', 'sh', 'bash', 'find', 'cat', 'touch', 'sleep'])
-      symlinkSync(spawnSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).stdout.trim(), join(bin, name));
+      fs.symlinkSync(
+        spawnSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).stdout.trim(),
+        join(bin, name),
+      );
     for (const env of [process.env, { ...process.env, PATH: bin }]) {
       const { use, work, root } = setup({ ...on, env });
-      const [opt = '', etc = ''] = ['/opt', '/etc'].map((place) => mkdtempSync(join(place, 'agentd-test-')));
-      onTestFinished(() => [opt, etc].forEach((folder) => void rmSync(folder, { recursive: true, force: true })));
-      for (const folder of [opt, etc]) chmodSync(folder, 0o755);
+      const [opt = '', etc = ''] = ['/opt', '/etc'].map((place) => fs.mkdtempSync(join(place, 'agentd-test-')));
+      onTestFinished(() => [opt, etc].forEach((folder) => void fs.rmSync(folder, { recursive: true, force: true })));
+      for (const folder of [opt, etc]) fs.chmodSync(folder, 0o755);
       const status = openSandbox({ env, hidden: [root] }).statusFor({ mode: 'auto' });
       const isRemapped = status.isSandboxed && !status.gaps.some((gap) => gap.includes('not from one that runs'));
       if (env !== process.env) expect(isRemapped).toBe(false);
       const wait = `touch running; until [ -e ${opt}/key ]; do sleep 0.02; done; cat ${opt}/key`;
       const running = use('shell', { command: isRemapped ? wait : 'touch running' });
-      await expect.poll(() => existsSync(join(work, 'running')), { timeout: 20_000 }).toBe(true);
+      await expect.poll(() => fs.existsSync(join(work, 'running')), { timeout: 20_000 }).toBe(true);
       for (const folder of [opt, etc]) {
-        writeFileSync(join(folder, 'key'), 'bait\n', { mode: 0o600 });
-        writeFileSync(join(folder, 'free'), 'free\n', { mode: 0o644 });
+        fs.writeFileSync(join(folder, 'key'), 'bait\n', { mode: 0o600 });
+        fs.writeFileSync(join(folder, 'free'), 'free\n', { mode: 0o644 });
       }
-      writeFileSync(join(work, 'own'), 'own\n', { mode: 0o600 });
+      fs.writeFileSync(join(work, 'own'), 'own\n', { mode: 0o600 });
       expect((await running).text).not.toContain('bait');
       const { text } = await use('shell', { command: `cat ${opt}/* ${etc}/* own; echo more >>own && cat own` });
       expect(text).not.toContain('bait');
@@ -244,8 +237,8 @@ test.runIf(hasSandbox)(
   async () => {
     const { root, work } = setup();
     const bin = join(root, 'bin');
-    mkdirSync(bin);
-    writeFileSync(join(bin, 'bwrap'), '#!/bin/sh\necho no such thing >&2\nexit 1\n', { mode: 0o755 });
+    fs.mkdirSync(bin);
+    fs.writeFileSync(join(bin, 'bwrap'), '#!/bin/sh\necho no such thing >&2\nexit 1\n', { mode: 0o755 });
     const env = { PATH: `${bin}:${process.env['PATH']}` };
     const open = openSandbox({ env, hidden: [root], retryMs: 0 });
     const patient = openSandbox({ env, hidden: [root] });
@@ -253,26 +246,26 @@ test.runIf(hasSandbox)(
     for (const one of [open, patient])
       expect(one.statusFor(wish)).toMatchObject({ isSandboxed: false, why: expect.stringContaining('no such thing') });
     const real = spawnSync('sh', ['-c', 'command -v bwrap'], { encoding: 'utf8' }).stdout.trim();
-    rmSync(join(bin, 'bwrap'));
-    symlinkSync(real, join(bin, 'bwrap'));
+    fs.rmSync(join(bin, 'bwrap'));
+    fs.symlinkSync(real, join(bin, 'bwrap'));
     expect(open.statusFor(wish)).toMatchObject({ isSandboxed: true });
     // A try starts a program, so it is not made for every call.
     expect(patient.statusFor(wish)).toMatchObject({ isSandboxed: false });
     const program = { shell: '/bin/sh', command: 'true', cwd: work, env };
     expect((await open.wrapCommand(program, wish, []))?.words).toContain(join(bin, 'bwrap'));
-    rmSync(join(bin, 'bwrap'));
+    fs.rmSync(join(bin, 'bwrap'));
     expect((await open.wrapCommand(program, wish, []))?.words).toContain(real);
   },
 );
 
 sandboxTest('no command runs in a work folder that was replaced by a link', async () => {
   const { work, outside, box, root } = setup(on);
-  symlinkSync(outside, join(work, 'sub'));
+  fs.symlinkSync(outside, join(work, 'sub'));
   const call = { name: 'shell', args: '{"command":"touch made"}' };
   const context = { folder: join(root, 'call'), signal: new AbortController().signal, blob: async () => undefined };
   const result = await box.run(call, { ...context, work: join(work, 'sub') });
   expect(result).toMatchObject({ ok: false, text: expect.stringContaining('over a symbolic link') });
-  expect(existsSync(join(outside, 'made'))).toBe(false);
+  expect(fs.existsSync(join(outside, 'made'))).toBe(false);
 });
 
 sandboxTest('a link that replaces the work folder after it was checked leads nowhere', async () => {
@@ -283,25 +276,25 @@ sandboxTest('a link that replaces the work folder after it was checked leads now
     { mode: 'auto', network: false },
     [],
   );
-  renameSync(work, `${work}-before`);
-  symlinkSync(outside, work);
+  fs.renameSync(work, `${work}-before`);
+  fs.symlinkSync(outside, work);
   const limits = { signal: new AbortController().signal, timeoutMs: 20_000 };
   const run = runSupervised(program, fenced, join(root, 'call'), limits);
   await expect(run).rejects.toThrow('not started: its sandbox could not be set up (fault: the work folder');
-  expect(existsSync(join(outside, 'made'))).toBe(false);
+  expect(fs.existsSync(join(outside, 'made'))).toBe(false);
 });
 
 test.runIf(process.platform === 'linux').each(hasSandbox ? ['none', 'auto'] : ['none'])(
   'a folder that the daemon was started with does not reach a command, sandbox %s',
   async (mode) => {
     const { root, work, outside } = setup();
-    writeFileSync(join(outside, 'secret'), 'reached\n');
+    fs.writeFileSync(join(outside, 'secret'), 'reached\n');
     const child = await childProgram('tests/tools/inherited.child.ts');
     const started = 'exec 20<"$1/outside" 21<"$1/outside/secret"; shift; exec "$@"';
     const command = 'cat /proc/self/fd/20/secret; cat <&21; echo begun';
     const words = [process.execPath, child, root, mode, command];
     const { stdout, stderr } = spawnSync('bash', ['-c', started, 'start', root, ...words], { encoding: 'utf8' });
-    expect(existsSync(work)).toBe(true);
+    expect(fs.existsSync(work)).toBe(true);
     expect(stdout, stderr).toContain('begun');
     expect(stdout).not.toContain('reached');
   },
@@ -314,7 +307,7 @@ test.runIf(process.platform === 'linux')(
     const { use } = setup({ env, sandbox: { mode: 'bwrap' } });
     const { ok, text } = await use('shell', { command: 'echo ran' });
     expect(ok).toBe(false);
-    expect(text).toContain('bubblewrap is not installed');
+    expect(text).toContain('bubblewrap is not installed. `agentctl doctor` says what to do');
     const warnings: string[] = [];
     const open = openSandbox({ env, hidden: [], warn: (line) => warnings.push(line) });
     const program = { shell: '/bin/sh', command: 'true', cwd: '/', env };

@@ -1,15 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import {
-  closeSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -25,8 +15,8 @@ import { eventually, pidOutside, runs, setup as setupWith } from './tool-setup.t
 /** Waits for a file with a process id written by a command; returns the pid outside the sandbox while it runs. */
 async function pidIn(work: string): Promise<number | undefined> {
   const file = join(work, 'pid');
-  await eventually(() => existsSync(file) && readFileSync(file, 'utf8').endsWith('\n'));
-  return pidOutside(work, Number(readFileSync(file, 'utf8')));
+  await eventually(() => fs.existsSync(file) && fs.readFileSync(file, 'utf8').endsWith('\n'));
+  return pidOutside(work, Number(fs.readFileSync(file, 'utf8')));
 }
 
 describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
@@ -36,7 +26,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
     const isSandboxed = mode !== 'none';
     test('a command runs in the work folder and answers with its exit code and output', async () => {
       const { use, work } = setup();
-      writeFileSync(join(work, 'a.txt'), 'one\n');
+      fs.writeFileSync(join(work, 'a.txt'), 'one\n');
       expect(await use('shell', { command: 'cat a.txt; pwd' })).toEqual({
         ok: true,
         exit: 0,
@@ -50,8 +40,8 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       const { use, work } = setup();
       expect(await use('shell', { command: '[[ a == a ]]' })).toMatchObject({ ok: true });
       const bin = join(work, 'bin');
-      mkdirSync(bin);
-      symlinkSync('/bin/sh', join(bin, 'sh'));
+      fs.mkdirSync(bin);
+      fs.symlinkSync('/bin/sh', join(bin, 'sh'));
       const bare = setup({ env: { PATH: bin } });
       expect(await bare.use('shell', { command: 'echo it runs' })).toEqual({
         ok: true,
@@ -144,7 +134,7 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
     test('an abort before the start starts nothing', async () => {
       const { use, work } = setup();
       await expect(use('shell', { command: 'touch made' }, AbortSignal.abort('no'))).rejects.toBe('no');
-      expect(existsSync(join(work, 'made'))).toBe(false);
+      expect(fs.existsSync(join(work, 'made'))).toBe(false);
     });
 
     test('a background process neither hangs the call nor outlives it', async () => {
@@ -229,8 +219,8 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       async () => {
         const { use, root } = setup();
         const lock = join(root, 'lock');
-        const kept = openSync(lock, 'w');
-        onTestFinished(() => closeSync(kept));
+        const kept = fs.openSync(lock, 'w');
+        onTestFinished(() => fs.closeSync(kept));
         // 3 is the folder that ls reads. Higher ones are those that the tests themselves were started with.
         const { text } = await use('shell', {
           command: 'ls /proc/self/fd | grep -x .; readlink /proc/$$/fd/[0-9]; ulimit -f',
@@ -246,32 +236,32 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
       const again = { work, folder: folder(), signal: new AbortController().signal, blob: async () => undefined };
       const result = await box.run({ name: 'shell', args: '{"command":"echo x >> executions"}' }, again);
       expect(result).toMatchObject({ ok: false, text: expect.stringContaining('not started a second time') });
-      expect(readFileSync(join(work, 'executions'), 'utf8')).toBe('x\n');
+      expect(fs.readFileSync(join(work, 'executions'), 'utf8')).toBe('x\n');
     });
 
     test('a call that was prepared during this boot and never started is started by the next daemon, once', async () => {
       const { resume, folder, work } = setup();
       const command = { command: 'echo x >> executions' };
-      mkdirSync(folder());
-      writeFileSync(join(folder(), 'boot'), bootAndFolderId(folder()));
+      fs.mkdirSync(folder());
+      fs.writeFileSync(join(folder(), 'boot'), bootAndFolderId(folder()));
       expect(await resume('shell', command)).toMatchObject({ ok: true, exit: 0 });
       expect(await resume('shell', command)).toMatchObject({ ok: true, exit: 0 });
-      expect(readFileSync(join(work, 'executions'), 'utf8')).toBe('x\n');
+      expect(fs.readFileSync(join(work, 'executions'), 'utf8')).toBe('x\n');
     });
 
     test('an unidentified call from before a reboot is not started again', async () => {
       const { resume, folder, work } = setup();
-      mkdirSync(folder());
-      writeFileSync(join(folder(), 'boot'), 'another boot');
+      fs.mkdirSync(folder());
+      fs.writeFileSync(join(folder(), 'boot'), 'another boot');
       expect(await resume('shell', { command: 'echo x >> executions' })).toBe(null);
-      expect(existsSync(join(work, 'executions'))).toBe(false);
+      expect(fs.existsSync(join(work, 'executions'))).toBe(false);
     });
 
     test('a call that never started never will: it is discarded, and its supervisor finds its place taken', async () => {
       const { resume, folder, root } = setup();
       const command = { command: 'echo never' };
       expect(await resume('shell', command)).toBe(null);
-      mkdirSync(folder());
+      fs.mkdirSync(folder());
       expect(await resume('shell', command)).toBe(null);
       const late = spawnSync('/bin/sh', [
         '-c',
@@ -284,19 +274,17 @@ describe.each(hasSandbox ? (['none', 'auto'] as const) : (['none'] as const))(
         currentBootId(),
       ]);
       expect(late.status).toBe(1);
-      expect(existsSync(join(root, 'ran'))).toBe(false);
+      expect(fs.existsSync(join(root, 'ran'))).toBe(false);
     });
 
     test('if nobody can read the pipe, the supervisor stores the output itself', async () => {
       const { resume, folder, work } = setup();
       const command = 'echo one; echo two >&2; yes | head -c 7000000; echo last; exit 3';
-      mkdirSync(folder());
+      fs.mkdirSync(folder());
       spawnSync(
         '/bin/sh',
         ['-c', SUPERVISOR_SCRIPT, 'call', folder(), '/bin/bash', command, 'alone', bootAndFolderId(folder()), '600'],
-        {
-          cwd: work,
-        },
+        { cwd: work },
       );
       const result = await resume('shell', { command });
       expect(result?.ok).toBe(false);
@@ -339,9 +327,9 @@ test('a stop does not wait for a sandbox that cannot be prepared, and one that i
 });
 
 test('a search for private files that never ends fails the command that needs it', async () => {
-  const bin = mkdtempSync(join(tmpdir(), 'agentd-find-'));
-  onTestFinished(() => rmSync(bin, { recursive: true, force: true }));
-  writeFileSync(join(bin, 'find'), '#!/bin/sh\nexec sleep 1000\n', { mode: 0o755 });
+  const bin = fs.mkdtempSync(join(tmpdir(), 'agentd-find-'));
+  onTestFinished(() => fs.rmSync(bin, { recursive: true, force: true }));
+  fs.writeFileSync(join(bin, 'find'), '#!/bin/sh\nexec sleep 1000\n', { mode: 0o755 });
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const searched = expect(findPrivatePaths([bin], bin)).rejects.toThrow('took more than 5 minutes');

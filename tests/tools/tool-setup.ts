@@ -1,13 +1,4 @@
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  realpathSync,
-  rmSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -39,13 +30,13 @@ const ALL: Permissions = { mode: 'auto', session: [], workspace: [] };
 
 /** A work folder with the built-in tools, and beside it a folder that they may not touch. Removed after the test. */
 export function setup({ sandbox, permissions = ALL, settleMs, ...options }: SetupOptions = {}) {
-  const root = mkdtempSync(join(realpathSync(tmpdir()), 'agentd-tools-'));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
+  const root = fs.mkdtempSync(join(fs.realpathSync(tmpdir()), 'agentd-tools-'));
+  onTestFinished(() => fs.rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
   onTestFinished(() => endJobs(join(root, 'jobs')));
   const work = join(root, 'work');
   const outside = join(root, 'outside');
-  mkdirSync(work);
-  mkdirSync(outside);
+  fs.mkdirSync(work);
+  fs.mkdirSync(outside);
   const wish = { mode: 'none' as const, network: false, ...sandbox };
   const opened = { of: openSandbox({ env: options.env ?? process.env, hidden: [root] }), settings: () => wish };
   const jobs = openJobStore(join(root, 'jobs'), { settleMs });
@@ -78,9 +69,9 @@ export function setup({ sandbox, permissions = ALL, settleMs, ...options }: Setu
 
 /** Ends jobs, which would outlive their test. */
 export function endJobs(folder: string): void {
-  for (const name of existsSync(folder) ? readdirSync(folder) : []) {
+  for (const name of fs.existsSync(folder) ? fs.readdirSync(folder) : []) {
     try {
-      const pid = Number.parseInt(readFileSync(join(folder, name, 'pid'), 'utf8'), 10);
+      const pid = Number.parseInt(fs.readFileSync(join(folder, name, 'pid'), 'utf8'), 10);
       if (pid > 1) process.kill(-pid, 'SIGKILL');
     } catch {
       // It has ended already.
@@ -96,7 +87,8 @@ export async function eventually(holds: () => boolean): Promise<void> {
 /** The process that a command in `work` knows by a pid, which is a different one outside its sandbox. */
 export function pidOutside(work: string, pid: number): number | undefined {
   if (process.platform !== 'linux') return pid;
-  return readdirSync('/proc')
+  return fs
+    .readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
     .find((one) => isKnownAs(one, pid, work));
@@ -104,8 +96,8 @@ export function pidOutside(work: string, pid: number): number | undefined {
 
 function isKnownAs(one: number, pid: number, work: string): boolean {
   try {
-    const numbers = /^NSpid:\s*(.*)$/m.exec(readFileSync(`/proc/${one}/status`, 'utf8'))?.[1] ?? '';
-    return Number(numbers.split('\t').at(-1)) === pid && readlinkSync(`/proc/${one}/cwd`) === work;
+    const numbers = /^NSpid:\s*(.*)$/m.exec(fs.readFileSync(`/proc/${one}/status`, 'utf8'))?.[1] ?? '';
+    return Number(numbers.split('\t').at(-1)) === pid && fs.readlinkSync(`/proc/${one}/cwd`) === work;
   } catch {
     return false;
   }
@@ -120,7 +112,7 @@ export function runs(pid: number | undefined): boolean {
     return false;
   }
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1');
     return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3) !== 'Z';
   } catch {
     return process.platform !== 'linux';
@@ -129,9 +121,9 @@ export function runs(pid: number | undefined): boolean {
 
 /** How many processes on the machine have a word in their command line. */
 export function marked(word: string): number {
-  return readdirSync('/proc').filter((pid) => {
+  return fs.readdirSync('/proc').filter((pid) => {
     try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(word);
+      return /^\d+$/.test(pid) && fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(word);
     } catch {
       return false;
     }

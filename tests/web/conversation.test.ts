@@ -1,14 +1,12 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { EventBody } from '../../src/protocol/session/event.ts';
-import { opened, received, started } from '../client/rig.ts';
-import { expectAccessible, openSession, useBrowser } from './page-setup.ts';
+import { opened, planned, received, started } from '../client/rig.ts';
+import { answered, eventually, expectAccessible, openSession, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
-const answered = (text: string): EventBody => ({
-  ...{ type: 'model.answered', text, calls: [{ id: 'c', name: 'shell', args: '{}' }], model: 'm', ms: 1 },
-  ...{ usage: { tokens: 1, cost: null }, delivered: [], seen: 1 },
-});
 const call = (place: number, name: string, args: object, output?: string): EventBody[] => [
   { type: 'tool.started', call: `9.${place}`, name, args: JSON.stringify(args), replay: 'safe' },
   ...(output === undefined
@@ -59,5 +57,34 @@ webTest(
     expect(await log.getByRole('link', { name: 'sum.md' }).getAttribute('href')).toBe('#/s/demo/files/sum.md');
     await log.locator('strong', { hasText: 'euros' }).waitFor();
     await expectAccessible(page);
+  },
+);
+
+webTest(
+  'words that may be a new task are asked about where the composer is, with the answers of all faces',
+  [],
+  async (setup) => {
+    const spent = { iterations: 1, tokens: 0, cost: null };
+    await openSession(setup, [
+      ...[opened, received('1.md'), started('1.md'), ...planned('p', 'Order'), received('2.md', 'hm')],
+      { type: 'meaning.asked', message: '2.md' },
+      {
+        type: 'run.ended',
+        message: '1.md',
+        status: 'waiting',
+        reason: 'doubt',
+        text: 'Go on, or a **new** task?',
+        spent,
+      },
+    ]);
+    rmSync(join(setup.on.session('demo'), 'inbox'), { recursive: true });
+    mkdirSync(join(setup.on.session('demo'), 'inbox'));
+    const page = await setup.open({ hash: '#/s/demo' });
+    const asked = page.getByRole('region', { name: 'The agent asks you' });
+    await asked.waitFor();
+    expect(await asked.getByRole('button').allTextContents()).toEqual(['go on', 'new task', '', 'Send']);
+    expect(await page.getByRole('button', { name: 'Continue' }).count()).toBe(0);
+    await asked.getByRole('button', { name: 'go on' }).press('Enter');
+    await eventually(() => setup.on.sh('demo', 'find inbox -type f -exec cat {} +')).toContain('"go on"');
   },
 );

@@ -120,6 +120,15 @@ export async function openSession({ on, url, token }: PageSetup, events: EventBo
   await record(sessionPaths(on.session(sessionFolder(name))), events);
 }
 
+/** A call of the shell, as a scripted model makes it. */
+export const shell = (command: string) => [{ id: 'c', name: 'shell', args: JSON.stringify({ command }) }];
+
+/** What the model said, with the calls it made. */
+export const answered = (text: string, calls = shell('true')): EventBody => ({
+  ...{ type: 'model.answered', text, calls, usage: { tokens: 1, cost: null }, model: 'm', ms: 1 },
+  ...{ delivered: [], seen: 1 },
+});
+
 /** Names the session to create. */
 export async function nameSession(page: Page, name: string): Promise<void> {
   await page.locator('summary', { hasText: 'Name, mode and limits' }).press('Enter');

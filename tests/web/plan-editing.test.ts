@@ -2,10 +2,9 @@ import { expect } from 'vitest';
 import type { Plan, Step } from '../../src/protocol/session/plan.ts';
 import { opened, received, started } from '../client/rig.ts';
 import { ask } from '../http/serving.ts';
-import { eventually, expectAccessible, openSession, useBrowser } from './page-setup.ts';
+import { eventually, expectAccessible, openSession, shell, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
-const shell = (command: string) => [{ id: 'c', name: 'shell', args: JSON.stringify({ command }) }];
 
 webTest(
   'a plan is edited in place while it runs: steps added, moved, reworded, skipped and reopened, by keyboard alone',
@@ -122,9 +121,7 @@ webTest(
       step('a', 'Fetch the 资料', { status: 'completed', rollback: 'undo' }),
       step('b', 'Read <b>each</b> of them', { needs: ['a'], each: { list: ['x'] } }),
       ...parts,
-      step('c', long, {
-        ...{ gather: { from: 'b' }, when: [{ step: 'a', status: 'completed' }], child: 'demo~c' },
-      }),
+      step('c', long, { ...{ gather: { from: 'b' }, when: [{ step: 'a', status: 'completed' }], child: 'demo~c' } }),
       step('undo', 'Put it back', { status: 'skipped' }),
       step('loop', 'Waits for itself', { needs: ['loop', 'nowhere'], parent: 'loop' }),
     ];

@@ -1,14 +1,21 @@
 import * as fs from 'node:fs';
 import { expect } from 'vitest';
-import type { EventBody } from '../../src/protocol/session/event.ts';
 import type { Plan } from '../../src/protocol/session/plan.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { opened, record } from '../client/rig.ts';
 import { ask } from '../http/serving.ts';
-import { eventually, expectAccessible, nameSession, openSession, showAllEntries, useBrowser } from './page-setup.ts';
+import {
+  answered,
+  eventually,
+  expectAccessible,
+  nameSession,
+  openSession,
+  shell,
+  showAllEntries,
+  useBrowser,
+} from './page-setup.ts';
 
 const webTest = useBrowser();
-const shell = (command: string) => [{ id: 'c', name: 'shell', args: JSON.stringify({ command }) }];
 const DOT = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 const HOSTILE = '<script>window.pwn=1</script><img src=x onerror="window.pwn=1">';
 
@@ -230,10 +237,7 @@ webTest(
   'of a long session the newest entries come first, earlier ones when a reader scrolls up or asks; none is lost or doubled, also while more comes',
   [],
   async (setup) => {
-    const usage = { tokens: 1, cost: null };
-    const says = (text: string): EventBody => ({
-      ...{ type: 'model.answered', text, calls: [], usage, model: 'm', ms: 1, delivered: [], seen: 1 },
-    });
+    const says = (text: string) => answered(text, []);
     const numbered = (from: number, to: number) =>
       Array.from({ length: to - from + 1 }, (_, place) => says(`Answer ${from + place}.`));
     const call = { call: '2.0', name: 'shell' };

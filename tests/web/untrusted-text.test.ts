@@ -5,7 +5,7 @@ import type { EventBody } from '../../src/protocol/session/event.ts';
 import { sessionFolder } from '../../src/protocol/workspace/session-names.ts';
 import { sessionPaths } from '../../src/store/index.ts';
 import { opened, planned, received, record, started } from '../client/rig.ts';
-import { eventually, expectAccessible, openSession, showAllEntries, useBrowser } from './page-setup.ts';
+import { answered, eventually, expectAccessible, openSession, showAllEntries, useBrowser } from './page-setup.ts';
 
 const webTest = useBrowser();
 
@@ -62,19 +62,6 @@ const HOSTILE = [
   '\u202egnp.exe\u202c \ufeff \u0007',
   `${'['.repeat(2000)}x${'](y)'.repeat(200)}`,
 ];
-
-const answered = (text: string, calls: Array<{ id: string; name: string; args: string }> = []): EventBody => ({
-  ...{
-    type: 'model.answered',
-    text,
-    calls,
-    usage: { tokens: 1, cost: null },
-    model: 'm',
-    ms: 1,
-    delivered: [],
-    seen: 1,
-  },
-});
 
 webTest(
   'no text of a model, a person or a program becomes code, markup or a request, wherever the page shows it',

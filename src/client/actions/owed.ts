@@ -6,7 +6,7 @@ import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { OwedFile, type OwedItem } from '../../protocol/workspace/owed-file.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
-import { statIfExists } from '../../store/fs/file-reads.ts';
+import { readJsonFile, statIfExists } from '../../store/fs/file-reads.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { readRunningOwner } from '../../store/workspace/owner-file.ts';
 import { readOverview, readServing, type Serving, type SessionOverview } from '../inspect/session-overview.ts';
@@ -226,12 +226,8 @@ async function ofNotices(paths: WorkspacePaths, now: Date): Promise<Item[]> {
 export function owedToDaemon(paths: WorkspacePaths): OwedItem[] {
   const owner = readRunningOwner(paths);
   if (!owner) return [];
-  try {
-    const { pid, items } = OwedFile.parse(JSON.parse(fs.readFileSync(paths.owed, 'utf8')));
-    return pid === owner.pid ? items.filter(({ kind }) => kind === 'server') : [];
-  } catch {
-    return [];
-  }
+  const owed = readJsonFile(paths.owed, OwedFile);
+  return owed?.pid === owner.pid ? owed.items.filter(({ kind }) => kind === 'server') : [];
 }
 
 /** What is owed in one line, for a health check; and whether it needs repair, a person, or neither. */

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import * as fs from 'node:fs';
 import { createTwoFilesPatch } from 'diff';
 import { getOwn } from '../../base/collections.ts';
-import { UserError } from '../../base/user-error.ts';
+import { attempt, UserError } from '../../base/user-error.ts';
 import { lastClosedStep } from '../../core/decide/checkpoint-decisions.ts';
 import { findStep } from '../../core/plan/plan-steps.ts';
 import type { Session } from '../../core/session/session-state.ts';
@@ -173,11 +173,7 @@ async function readWorkNow(place: WorkPlace): Promise<WorkState> {
 /** As the daemon has them, except that of a file that is invalid now it may still have an earlier version. */
 function checkpointLimits({ root, workspace: { config } }: WorkPlace) {
   const read = <T>(check: () => { value: T }): T | undefined => {
-    try {
-      return check().value;
-    } catch {
-      return undefined;
-    }
+    return attempt(() => check().value);
   };
   return resolveSettings({
     workspace: read(() => checkConfig(readTextFile(config), 'agentd.json')),
@@ -213,11 +209,7 @@ function textOf(place: WorkPlace, entry: CheckpointEntry | undefined, now: strin
 }
 
 function readStored({ paths }: WorkPlace, sha256: string): Buffer | undefined {
-  try {
-    return readRegularFile(`${paths.checkpointContents}/${sha256}`, MAX_PATCH_BYTES);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => readRegularFile(`${paths.checkpointContents}/${sha256}`, MAX_PATCH_BYTES));
 }
 
 function readNow({ root, session }: WorkPlace, path: string): Buffer | undefined {

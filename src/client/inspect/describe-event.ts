@@ -43,11 +43,7 @@ export function authorName({ by, author }: { by: Actor; author?: string | undefi
 
 /** Every event, in the order of the schema: what people see of it is decided here, and nowhere else. */
 export const EVENTS = {
-  'session.opened': {
-    kind: 'state',
-    about: 'the log begins',
-    words: ({ key }) => key,
-  },
+  'session.opened': { kind: 'state', about: 'the log begins', words: ({ key }) => key },
   'session.forked': {
     kind: 'state',
     about: 'the log goes on as that of a copy: what comes before happened in another session',
@@ -166,16 +162,8 @@ export const EVENTS = {
     about: 'a plan is completed, failed or cancelled, or was shelved as paused',
     words: ({ plan, status, reason }) => `${plan} ${status}: ${reason}`,
   },
-  'step.added': {
-    kind: 'step',
-    about: 'the plan got a step',
-    words: ({ step }) => `${step.id}: ${step.description}`,
-  },
-  'step.started': {
-    kind: 'step',
-    about: 'a step is now worked on',
-    words: ({ step }) => step,
-  },
+  'step.added': { kind: 'step', about: 'the plan got a step', words: ({ step }) => `${step.id}: ${step.description}` },
+  'step.started': { kind: 'step', about: 'a step is now worked on', words: ({ step }) => step },
   'step.progressed': {
     kind: 'state',
     about: 'a step is at m of n',
@@ -212,11 +200,7 @@ export const EVENTS = {
     about: 'a step is left out, and why',
     words: ({ step, by, reason }) => `${step} by ${by}: ${reason}`,
   },
-  'step.reopened': {
-    kind: 'step',
-    about: 'a closed step is open again',
-    words: ({ step, by }) => `${step} by ${by}`,
-  },
+  'step.reopened': { kind: 'step', about: 'a closed step is open again', words: ({ step, by }) => `${step} by ${by}` },
   'child.sent': {
     kind: 'state',
     about: 'a step was given to a child session, or the child was sent a stop or a continue',
@@ -259,11 +243,7 @@ export const EVENTS = {
     about: 'the one reply of a message is decided',
     words: ({ reply }) => `${reply.id} ${reply.status}: ${reply.text}`,
   },
-  'reply.published': {
-    kind: 'state',
-    about: 'it is in `outbox/`',
-    words: ({ message }) => `to ${message}`,
-  },
+  'reply.published': { kind: 'state', about: 'it is in `outbox/`', words: ({ message }) => `to ${message}` },
   'recovery.started': {
     kind: 'notice',
     about: 'a daemon found things left open by an earlier one, and how that one ended',

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { errorText } from '../../base/user-error.ts';
 import { formatStatus } from '../../core/messages/status-report.ts';
 import { parseEditedPlan } from '../../core/plan/edited-plan.ts';
-import { runWait, type Standing, sessionStanding } from '../../core/session/session-queries.ts';
+import { runWait, sessionStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { type SessionWait, waitingFor } from '../../core/session/waiting-for.ts';
 import type { Step } from '../../protocol/session/plan.ts';
@@ -39,7 +39,7 @@ export type SessionDetails = {
   title: string | null;
   /** The title that a person gave it. */
   givenTitle: string | null;
-  standing: Standing;
+  standing: ReturnType<typeof sessionStanding>;
   session: Session;
   /** Its state, as text. */
   summary: string;

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
-import { errorText } from '../../base/user-error.ts';
+import { attempt, errorText } from '../../base/user-error.ts';
 import { formatPlanFile } from '../../core/plan/plan-steps.ts';
 import { countCompletedSteps } from '../../core/plan/step-graph.ts';
 import { runWait, sessionStanding } from '../../core/session/session-queries.ts';
@@ -10,7 +10,7 @@ import type { Plan, PlanStatus } from '../../protocol/session/plan.ts';
 import type { SessionStanding, UserQuestion } from '../../protocol/session/reply.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
-import { readTextOrThrow } from '../../store/fs/file-reads.ts';
+import { readJsonFile, readTextOrThrow } from '../../store/fs/file-reads.ts';
 import { notAFolder } from '../../store/fs/store-errors.ts';
 import {
   existingRootOf,
@@ -172,11 +172,7 @@ export const countWaitingMessages = (paths: SessionPaths): number =>
 export const readIgnoredFiles = (paths: SessionPaths): IgnoredFile[] => listIgnored(namesInInbox(paths));
 
 function namesInInbox({ inbox }: SessionPaths): Buffer[] {
-  try {
-    return fs.readdirSync(inbox, { encoding: 'buffer' });
-  } catch {
-    return [];
-  }
+  return attempt(() => fs.readdirSync(inbox, { encoding: 'buffer' })) ?? [];
 }
 
 /**
@@ -273,11 +269,7 @@ export { describeLock } from '../../store/workspace/owner-file.ts';
 export function readDaemonStatus(paths: WorkspacePaths): DaemonStatus | undefined {
   const owner = readRunningOwner(paths);
   if (!owner) return undefined;
-  try {
-    const parsed = DaemonStatus.parse(JSON.parse(fs.readFileSync(paths.status, 'utf8')));
-    return parsed.pid === owner.pid ? parsed : undefined;
-  } catch {
-    // It is written while the daemon works; on a full disk a half-written file may be seen.
-    return undefined;
-  }
+  // It is written while the daemon works; on a full disk a half-written file may be seen.
+  const parsed = readJsonFile(paths.status, DaemonStatus);
+  return parsed?.pid === owner.pid ? parsed : undefined;
 }

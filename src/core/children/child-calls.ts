@@ -1,8 +1,9 @@
-import { escapeInvisible, truncate } from '../../base/strings.ts';
+import { escapeInvisible } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { ChildCall } from '../../protocol/settings/permissions.ts';
+import { callInReply } from '../messages/approval-answers.ts';
 import { standInMessage } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { isSameCall } from '../reducers/reduce-approval.ts';
@@ -14,8 +15,6 @@ import type { Session } from '../session/session-state.ts';
 
 /** How long a question waits for calls of other children that are at work, so that they are asked about together. */
 const TOGETHER_MS = 1000;
-/** Code points of a call shown in a reply. */
-const MAX_CALL_SHOWN = 2000;
 
 type OpenCall = Session['childCalls']['calls'][number];
 
@@ -72,13 +71,9 @@ export const isCallOf = (session: string, child: string): boolean =>
 export function childCallsText(session: Session, rules: Rules): string {
   const words = REPLY_WORDING[sessionLanguage(session, rules)];
   const open = openChildCalls(session);
-  const shown = open.map(({ session: name, id, tool, why, display }) => {
-    const whole = escapeInvisible(display);
-    const call = truncate(whole, MAX_CALL_SHOWN);
-    const lines = call.split('\n').map((line) => `    ${line}`);
-    const cut = call === whole ? [] : [words.asksCutIn(name, id)];
-    return [words.asksIn(name, id, tool, why), [...lines, ...cut].join('\n')].join('\n\n');
-  });
+  const shown = open.map(({ session: name, id, tool, why, display }) =>
+    [words.asksIn(name, id, tool, why), callInReply(display, words.asksCutIn(name, id))].join('\n\n'),
+  );
   const first = open.map(({ expires_at }) => expires_at).sort()[0] ?? '';
   const rulesWanted = [...new Set(open.flatMap(({ always }) => always ?? []))];
   const how = words.asksHowIn(open[0]?.session ?? '', open.length, rulesWanted.join(', '), first);

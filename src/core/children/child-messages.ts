@@ -1,4 +1,4 @@
-import { getOwn, listItems, mapGet } from '../../base/collections.ts';
+import { getOwn, mapGet } from '../../base/collections.ts';
 import type { MessageFile } from '../../protocol/session/message.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import { isDaemonBlock, parseUserMessage } from '../../protocol/session/prompt-tags.ts';
@@ -10,6 +10,7 @@ import { isBareContinue, isGoOn } from '../messages/questions.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
 import { fanOutStepOf } from '../plan/fan-out.ts';
 import { executorOf, isBeingWorkedOn } from '../plan/plan-steps.ts';
+import { chatMessages } from '../prompt/chat-messages.ts';
 import { buildChildTask, pathSeenFrom } from '../prompt/child-task.ts';
 import { childGeneration } from '../reducers/reduce-child.ts';
 import type { Decision } from '../runs/decision.ts';
@@ -65,7 +66,7 @@ function needsOwnFolder(session: Session, step: Step): boolean {
   return runsInParallel && plan.steps.filter((one) => isBeingWorkedOn(plan, one) && one.call === undefined).length > 1;
 }
 
-/** A folder for this step alone; in a session that has a folder itself, the name is unique among all its relatives. */
+/** A folder for this step alone. In a child session it is prefixed with its own, so it is unique in the tree. */
 const ownFolderName = ({ run }: Session, { id }: Step): string =>
   [...(run?.folder === undefined ? [] : [run.folder]), sessionFolder(id)].join('.');
 
@@ -128,9 +129,9 @@ function wordsFor(
 
 /** What people have said since they set the goal of the plan: a child that begins now has to know it. */
 function wordsAdded(session: Session, folder: string | undefined): string {
-  const { conversation, undelivered, messages } = session;
+  const { undelivered, messages } = session;
   const goal = activePlan(session)?.goal.trim();
-  const said = listItems(conversation).flatMap(({ role, content }) => {
+  const said = chatMessages(session).flatMap(({ role, content }) => {
     if (role !== 'user' || !content || isDaemonBlock(content)) return [];
     const { text, isData } = parseUserMessage(content);
     return isData || isGoOn(text) ? [] : [text.trim()];
@@ -141,7 +142,7 @@ function wordsAdded(session: Session, folder: string | undefined): string {
     .join('\n\n');
 }
 
-/** The words of people in these messages. What stands in for a message repeats the task. */
+/** The words of people in these messages. A stand-in (no file was dropped) only repeats the task. */
 function wordsIn(messages: Session['messages'], ids: readonly string[], folder: string | undefined): string {
   const said = ids.flatMap((id) => {
     const message = mapGet(messages, id);

@@ -193,7 +193,7 @@ function completedByChild(step: Step, { name, reply }: ChildSession): EventBody 
   });
 }
 
-/** All children that have stopped in this way by now are reported together: the next message answers each of them. */
+/** Reports every child that waits (or is paused) in one reply; the next message goes to each of them. */
 function endRunForChildren(session: Session, rules: Rules, status: 'waiting' | 'paused'): Decision {
   const others = Object.values(session.children).filter((it) => it.state === 'replied' && it.reply?.status === status);
   const text = others.map(({ name, reply }) => `${name}: ${reply?.text ?? ''}`).join('\n\n');

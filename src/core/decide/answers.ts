@@ -4,12 +4,13 @@ import type { Language, Rules } from '../../protocol/settings/effective-settings
 import { MODES } from '../../protocol/settings/run-options.ts';
 import { parseCommand, parseModeCommand, undoesFiles } from '../messages/commands.ts';
 import { type MessageAction, SESSION_COMMANDS } from '../messages/message-table.ts';
-import { withdrawQuestionEvents } from '../messages/questions.ts';
 import { replyEvent, replyInWords, replyLanguage } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
-import { PLAN_COMMAND_USAGE, runPlanCommand } from '../plan/plan-command.ts';
+import { PLAN_COMMAND_WORDING, runPlanCommand } from '../plan/plan-command.ts';
+import { withdrawQuestionEvents } from '../prompt/chat-messages.ts';
+import { sessionAfter } from '../reducers/reduce-event.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { namedShelvedPlan, resumeRunEvents, startRunEvents } from '../runs/run-lifecycle.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
@@ -19,7 +20,6 @@ import { planLeftPaused } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerRestoreCommand, lastClosedStep, restoreOutcome } from './checkpoint-decisions.ts';
 import { answerBrowserCommand, askMeaning, holdAndAsk } from './human-in-the-loop.ts';
-import { sessionAfter } from './turn-events.ts';
 
 type Action = (session: Session, message: Message, rules: Rules) => EventBody[];
 
@@ -58,7 +58,8 @@ export const ACTIONS: Readonly<Record<MessageAction, Action>> = {
   reopen: reopenLastStep,
   restore: answerRestoreCommand,
   reset: startFreshConversation,
-  show_status: answerStatus,
+  show_status: (session, message, rules) =>
+    replyInWords(session, message, rules, (_, language) => formatStatus(session, language)),
   show_plan: answerPlanCommand,
   show_help: (session, message, rules) =>
     replyInWords(session, message, rules, () =>
@@ -94,11 +95,6 @@ export const endPlanEvent = (plan: string): EventBody => ({
   reason: RUN_END.asked,
 });
 
-function answerStatus(session: Session, message: Message, rules: Rules): EventBody[] {
-  const language = replyLanguage(session, message, rules);
-  return [replyEvent(session, message.id, { status: 'done', text: formatStatus(session, language) }, language)];
-}
-
 /** A pause lets the calls of child sessions finish; a stop after it does not. */
 function stopAfterPause(session: Session, message: Message, rules: Rules): EventBody[] {
   if (session.runEnd?.reason === RUN_END.stopped || !Object.values(session.children).some(isChildBusy))
@@ -120,7 +116,8 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
   }
   if (command === '') return replyInWords(session, message, rules, (_, language) => formatPlanSummary(plan, language));
   if (isUndo) return reopenLastStep(session, message, rules);
-  const done = runPlanCommand(plan, session.lastStepNumber, command);
+  const words = PLAN_COMMAND_WORDING[replyLanguage(session, message, rules)];
+  const done = runPlanCommand(plan, session.lastStepNumber, command, words);
   const events = editEvents(message, done?.changes ?? []);
   return [
     ...events,
@@ -128,7 +125,7 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
       sessionAfter(session, events),
       message,
       rules,
-      () => done?.reply ?? PLAN_COMMAND_USAGE,
+      () => done?.reply ?? words.usage,
       done && !done.isRefused ? 'done' : 'rejected',
     ),
   ];
@@ -224,41 +221,26 @@ function reportLastRun(session: Session, message: Message, rules: Rules): EventB
 function answerModeCommand(session: Session, message: Message, rules: Rules): EventBody[] {
   const command = parseModeCommand(message) ?? { is: 'show' };
   const known = [...MODES, 'default'].join(', ');
-  if (command.is === 'unknown')
-    return replyInWords(
-      session,
-      message,
-      rules,
-      (_, language) => MODE_WORDING[language].noSuchMode(command.name, known),
-      'rejected',
-    );
-  if (command.is !== 'set')
-    return replyInWords(session, message, rules, (_, language) =>
-      MODE_WORDING[language].modeIs(session.mode ?? rules.mode, session.mode !== null, known),
-    );
+  const words = MODE_WORDING[replyLanguage(session, message, rules)];
+  const say = (text: string, status?: 'rejected') => replyInWords(session, message, rules, () => text, status);
+  if (command.is === 'unknown') return say(words.noSuchMode(command.name, known), 'rejected');
+  if (command.is !== 'set') return say(words.modeIs(session.mode ?? rules.mode, session.mode !== null, known));
   const { mode } = command;
-  return [
-    { type: 'mode.set', mode, message: message.id },
-    ...replyInWords(session, message, rules, (_, language) => MODE_WORDING[language].modeSet(mode ?? rules.mode)),
-  ];
+  return [{ type: 'mode.set', mode, message: message.id }, ...say(words.modeSet(mode ?? rules.mode))];
 }
 
 /** `/model` shows the model; followed by a name, it sets that model for the next tasks. */
 function answerModelCommand(session: Session, message: Message, rules: Rules): EventBody[] {
   const [name = ''] = (parseCommand(message)?.rest ?? '').trim().split(/\s+/);
   const known = [...rules.models, 'default'].join(', ');
-  const now = session.model ?? rules.model ?? '-';
-  if (name === '')
-    return replyInWords(session, message, rules, (_, language) =>
-      MODE_WORDING[language].modelIs(now, session.model !== null, known),
-    );
+  const words = MODE_WORDING[replyLanguage(session, message, rules)];
+  const say = (text: string) => replyInWords(session, message, rules, () => text);
+  if (name === '') return say(words.modelIs(session.model ?? rules.model ?? '-', session.model !== null, known));
   const model = name.toLowerCase() === 'default' ? null : name;
   const isNamed = model === null || rules.models.includes(model);
   return [
     { type: 'model.set', model, message: message.id },
-    ...replyInWords(session, message, rules, (_, language) =>
-      MODE_WORDING[language].modelSet(model ?? rules.model ?? '-', isNamed, known),
-    ),
+    ...say(words.modelSet(model ?? rules.model ?? '-', isNamed, known)),
   ];
 }
 

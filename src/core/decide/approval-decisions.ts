@@ -2,7 +2,7 @@ import { escapeInvisible, truncate } from '../../base/strings.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import { parseConsent, saysOtherwise } from '../messages/approval-answers.ts';
+import { callInReply, parseConsent, saysOtherwise } from '../messages/approval-answers.ts';
 import { parseCommand, textWithoutCommand } from '../messages/commands.ts';
 import { type MessageKind, messageInfo } from '../messages/message-table.ts';
 import { replyEvent, standInMessage } from '../messages/replies.ts';
@@ -19,8 +19,6 @@ import type { RunEndReason, Session } from '../session/session-state.ts';
  * How often one call may be denied in a run before the run ends: a model that ignores a denial needs a person's help.
  */
 const MAX_DENIALS = 3;
-/** Code points of a call shown in a reply. */
-const MAX_CALL_SHOWN = 2000;
 
 /** Ends the run because a call needs a person's approval. Its calls stay open, and the reply asks the question. */
 export function endForApprovalEvents(session: Session, rules: Rules): EventBody[] {
@@ -37,11 +35,11 @@ function approvalQuestionText(
   { id, name, why, display, always, expires_at }: PendingApproval,
 ): string {
   const words = REPLY_WORDING[sessionLanguage(session, rules)];
-  const whole = escapeInvisible(display);
-  const call = truncate(whole, MAX_CALL_SHOWN);
-  const lines = call.split('\n').map((line) => `    ${line}`);
-  const cut = call === whole ? [] : [words.asksCut(id)];
-  const parts = [words.asks(id, name, why), [...lines, ...cut].join('\n'), words.asksHow(id, always, expires_at)];
+  const parts = [
+    words.asks(id, name, why),
+    callInReply(display, words.asksCut(id)),
+    words.asksHow(id, always, expires_at),
+  ];
   return escapeInvisible(parts.join('\n\n'));
 }
 

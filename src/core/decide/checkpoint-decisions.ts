@@ -2,6 +2,7 @@ import { getOwn } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Step } from '../../protocol/session/plan.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { rootSessionOf } from '../../protocol/workspace/session-names.ts';
 import { parseRestoreCommand, undoesFiles } from '../messages/commands.ts';
 import { messageKind } from '../messages/message-actions.ts';
 import { replyInWords } from '../messages/replies.ts';
@@ -9,7 +10,7 @@ import type { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { isFanOutStep, partsOf } from '../plan/fan-out.ts';
 import { findStep } from '../plan/plan-steps.ts';
 import type { Decision } from '../runs/decision.ts';
-import { isChildBusy, rootSessionName, sessionDepth } from '../session/child-session.ts';
+import { isChildBusy, sessionDepth } from '../session/child-session.ts';
 import type { Message } from '../session/session-messages.ts';
 import { CRASH_LIMIT, type Session } from '../session/session-state.ts';
 
@@ -103,7 +104,7 @@ type RestoreOrder =
 function readOrder(session: Session, message: Message, rules: Rules): RestoreOrder {
   const { run, name, stepCheckpoints } = session;
   const children = busyChildren(session);
-  if (isInParentFolder(session)) return { refusal: (words) => words.shared(rootSessionName(name)) };
+  if (isInParentFolder(session)) return { refusal: (words) => words.shared(rootSessionOf(name)) };
   if (!rules.checkpoints) return { refusal: (words) => words.off };
   if (run) return { refusal: (words) => words.running };
   if (children.length > 0) return { refusal: (words) => words.children(children.join(', ')) };

@@ -7,13 +7,13 @@ import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
 import { unreachedStepIds } from '../plan/plan-steps.ts';
 import { restingRun } from '../reducers/reduce-approval.ts';
+import { sessionAfter } from '../reducers/reduce-event.ts';
 import type { Decision } from '../runs/decision.ts';
-import { endStalledRunEvents } from '../runs/run-lifecycle.ts';
+import { endRunEvents } from '../runs/end-run.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { doubtQuestion } from './human-in-the-loop.ts';
-import { sessionAfter } from './turn-events.ts';
 
 /**
  * A decision that ends a run also ends its plan, if that is over, and commits the replies that are due then: one
@@ -36,8 +36,11 @@ export function withRunClosed(session: Session, decision: Decision, rules: Rules
 }
 
 /** The end of a run that would never continue. The reply says so, and the person can continue. */
-export const endStalledRun = (session: Session, rules: Rules): Decision =>
-  withRunClosed(session, { do: 'record', events: endStalledRunEvents(session, rules) }, rules);
+export function endStalledRun(session: Session, rules: Rules): Decision {
+  const text = REPLY_WORDING[sessionLanguage(session, rules)].stalled;
+  const events = endRunEvents(session, rules, { status: 'failed', reason: RUN_END.stalled, text });
+  return withRunClosed(session, { do: 'record', events }, rules);
+}
 
 /** What the end of a run still leads to. Decided with that end, and again if an older log ends between the two. */
 function afterRunEvents(session: Session, rules: Rules): EventBody[] {
@@ -50,7 +53,6 @@ function afterRunEvents(session: Session, rules: Rules): EventBody[] {
 export function planEndEvent(session: Session): EventBody | null {
   const { plan, runEnd, run } = session;
   if (run || !plan || plan.status !== 'running' || !runEnd) return null;
-  // Its run's end was logged without it.
   if ((runEnd.status === 'failed' || runEnd.status === 'cancelled') && runEnd.plan === plan.id)
     return { type: 'plan.ended', plan: plan.id, status: runEnd.status, reason: runEnd.reason };
   if (runEnd.status !== 'done') return null;
@@ -64,7 +66,7 @@ export function planEndEvent(session: Session): EventBody | null {
   return { type: 'plan.ended', plan: plan.id, status, reason: 'all steps are closed' };
 }
 
-/** The end of a run owes its message a reply; a model call owes one to each message that joined it. */
+/** Replies that are due: to the message of an ended run, and to each message that joined a model call. */
 export function owedReplyEvents(session: Session, rules: Rules): EventBody[] {
   const language = sessionLanguage(session, rules);
   const { runEnd } = session;

@@ -17,9 +17,10 @@ import {
   mostUrgentMessage,
   type UrgentMessage,
 } from '../messages/message-actions.ts';
-import { answerQuestionEvents, isBareContinue } from '../messages/questions.ts';
+import { isBareContinue } from '../messages/questions.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
 import { assertLegalTransitions } from '../plan/step-moves.ts';
+import { answerQuestionEvents } from '../prompt/chat-messages.ts';
 import { compactionEvent } from '../prompt/context-window.ts';
 import type { Decision } from '../runs/decision.ts';
 import {

@@ -11,7 +11,7 @@ import { currentPolicy, MODE_POLICIES } from '../modes/mode-choice.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { runningStep } from '../plan/plan-steps.ts';
 import { cascadeEvents, startStepEvents } from '../plan/step-cascade.ts';
-import { reduceEvent } from '../reducers/reduce-event.ts';
+import { sessionAfter } from '../reducers/reduce-event.ts';
 import { checkFinished, endRunEvents, interruptCall } from '../runs/end-run.ts';
 import { isPlanCall } from '../session/internal-calls.ts';
 import { activePlan, newPlanId, sessionLanguage } from '../session/session-queries.ts';
@@ -108,7 +108,3 @@ function endingEvents(session: Session, rules: Rules): EventBody[] {
 
 /** The claim whose checks the current run runs; that of a paused plan waits for its own run. */
 export const openClaim = (session: Session): Session['claim'] => activePlan(session) && session.claim;
-
-/** The session after these events. */
-export const sessionAfter = (session: Session, events: readonly EventBody[]): Session =>
-  events.reduce((so, body) => reduceEvent(so, { v: 2, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);

@@ -10,7 +10,7 @@ export interface Intent {
   readonly certainty: 'clear' | 'unclear';
   /** What a task is about: a question, nothing (thanks, "ok"), work, or only that it is new ("a new task"). */
   readonly about?: 'question' | 'nothing' | 'work' | 'new';
-  /** It brings back the plan that was put aside. */
+  /** It brings back the plan that was shelved. */
   readonly isBack?: true;
   /**
    * The text beside the order, as typed: an instruction to continue with, why it is to stop, or a command without its
@@ -26,7 +26,7 @@ export type IntentContext = {
   readonly planStatus?: string | null | undefined;
   /** We have just said `say "continue"`: a short word such as "yes", "go" or "more" answers it. */
   readonly isAsked?: boolean;
-  /** A plan is put aside: "back" means it, and "continue" if nothing else can go on. */
+  /** A plan is shelved: "back" means it, and "continue" if nothing else can go on. */
   readonly isShelved?: boolean;
 };
 

@@ -29,21 +29,8 @@ const foldMarks = (word: string): string =>
     .replaceAll('ß', 'ss');
 
 const OPENING: ReadonlySet<WordClass> = new Set<WordClass>([
-  ...([
-    'stop',
-    'pause',
-    'wait',
-    'go',
-    'undo',
-    'undone',
-    'done',
-    'rest',
-    'grant',
-    'limit',
-    'more',
-    'also',
-    'rather',
-  ] as const),
+  ...(['stop', 'pause', 'wait', 'go', 'undo', 'undone', 'done'] as const),
+  ...(['rest', 'grant', 'limit', 'more', 'also', 'rather'] as const),
 ]);
 
 function lexicon(words: LanguageWords, { done }: { done: string }, isUnspaced = false): Lexicon {

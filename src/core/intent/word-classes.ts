@@ -57,7 +57,7 @@ export const WORD_CLASSES = {
   mark: 'A',
   /** What is said or quoted follows: no order of its own. */
   report: 'h',
-  /** Brings back the plan that was put aside: "go back". */
+  /** Brings back the plan that was shelved: "go back". */
   back: 'B',
   /** "A new task", as the answer to our own question. */
   newTask: 'E',

@@ -1,5 +1,5 @@
 import { parseJson } from '../../base/json.ts';
-import { escapeInvisible } from '../../base/strings.ts';
+import { escapeInvisible, truncate } from '../../base/strings.ts';
 import { firstIssue } from '../../base/user-error.ts';
 import { ApprovalFile } from '../../protocol/settings/permissions.ts';
 import { classifyIntent } from '../intent/intent.ts';
@@ -77,3 +77,13 @@ export const saysOtherwise = (answer: string): boolean => {
   return REFUSES_FIRST.test(answer.trim()) || (kind === 'correction' && certainty === 'clear');
 };
 const REFUSES_FIRST = new RegExp(`^(?:${REFUSAL})(?:[,，.。:;!！—–-]|\\s+[—–-])`, 'iu');
+
+/** Code points of a call shown in a reply. */
+const MAX_CALL_SHOWN = 2000;
+
+/** A call as a reply shows it, indented; `cut` follows if it is not the whole. */
+export function callInReply(display: string, cut: string): string {
+  const whole = escapeInvisible(display);
+  const call = truncate(whole, MAX_CALL_SHOWN);
+  return [...call.split('\n').map((line) => `    ${line}`), ...(call === whole ? [] : [cut])].join('\n');
+}

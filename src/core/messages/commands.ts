@@ -1,6 +1,6 @@
 import { mapGet } from '../../base/collections.ts';
 import { MODES, type Mode } from '../../protocol/settings/run-options.ts';
-import type { Message } from '../session/session-messages.ts';
+import type { Message, SaidMessage } from '../session/session-messages.ts';
 import type { Session } from '../session/session-state.ts';
 
 /**
@@ -95,3 +95,16 @@ export function parseRunCommand(message: Pick<Message, 'text' | 'command'>): Run
 /** What the current run was asked for, as typed; a run that resumed before it had a plan keeps what began it. */
 export const requestOfRun = ({ run, messages }: Pick<Session, 'run' | 'messages'>): string =>
   run?.request ?? textWithoutCommand(mapGet(messages, run?.message ?? '') ?? { text: '' }).trim();
+
+/** What the model is to know of a message. */
+export function saidMessage(message: Message): SaidMessage {
+  const { from, as, attachments, files, template } = message;
+  return {
+    text: textWithoutCommand(message),
+    ...(from !== undefined && { from }),
+    ...(as && { as }),
+    ...(attachments && { attachments }),
+    ...(files && { files }),
+    ...(template && 'name' in template && { template: template.name }),
+  };
+}

@@ -26,7 +26,7 @@ export function wordsContext(session: Session): WordsContext {
   return { status, isAsked, isShelved };
 }
 
-/** What plain words mean in a session; its plan counts as one that can go on if another one was put aside. */
+/** What plain words mean in a session; its plan counts as one that can go on if another one was shelved. */
 export function intentOf(text: string, { status, isAsked, isShelved }: WordsContext): Intent {
   const ended = status === 'none' || status === 'completed';
   const planStatus = ended && isShelved ? 'paused' : status === 'none' ? null : status;
@@ -111,7 +111,7 @@ export function doubtAnswer(session: Session, message: Message): 'continue' | 't
   return about === 'new' ? 'task' : undefined;
 }
 
-/** Whether the current run may begin a plan of its own: there is none to put aside, or that is what was asked for. */
+/** Whether the current run may begin a plan of its own: there is none to shelve, or that is what was asked for. */
 export function mayRunShelve(session: Session): boolean {
   const { run } = session;
   const message = run?.besidePlan && !activePlan(session) ? mapGet(session.messages, run.message) : undefined;

@@ -1,11 +1,8 @@
-import { mapGet } from '../../base/collections.ts';
-import type { EventBody } from '../../protocol/session/event.ts';
 import { ASK_USER_TOOL, AskUserArgs, parseOwnArgs } from '../../protocol/tool-calls/own-tools.ts';
 import { classifyIntent } from '../intent/intent.ts';
 import type { Message } from '../session/session-messages.ts';
 import type { Session } from '../session/session-state.ts';
-import { imagesOfMessage, toUserMessage } from './chat-messages.ts';
-import { parseCommand, textWithoutCommand } from './commands.ts';
+import { parseCommand } from './commands.ts';
 import { SESSION_COMMANDS } from './message-table.ts';
 
 /** The arguments parsed by the schema, or what is wrong with them. */
@@ -27,43 +24,6 @@ export function answersOpenQuestion(
   return command === null && classifyIntent(message.text).kind === 'undo';
 }
 
-/** The result of the question, if the run resumes with a message: that message is its answer, and nothing else. */
-export function answerQuestionEvents(session: Session): EventBody[] {
-  const { question, run } = session;
-  if (!question || !run) return [];
-  const message = mapGet(session.messages, run.message);
-  const text = message ? answerResultText(message, question.choices, session.promptNonce) : NO_ANSWER;
-  const images = message ? imagesOfMessage(message) : [];
-  const shown = images.length > 0 && { images };
-  return [{ type: 'tool.finished', call: question.call, ok: true, output: { text }, ms: 0, ...shown }];
-}
-
-/** Withdraws the question, since the person did something else. Empty if none is open. */
-export function withdrawQuestionEvents({ question }: Session, why: string): EventBody[] {
-  if (!question) return [];
-  return [
-    { type: 'tool.finished', call: question.call, ok: false, output: { text: `No answer was given: ${why}.` }, ms: 0 },
-  ];
-}
-
-const NO_ANSWER = 'No answer was given; the person said "continue". Decide yourself, or ask again if you cannot.';
-
-/** The text for the model: the person's words, and which choice they mean. */
-function answerResultText(message: Message, choices: readonly string[], nonce: string): string {
-  const picked = matchChoice(message.text, choices);
-  if (picked?.is === 'one')
-    return `The person chose ${picked.place + 1}: ${choices[picked.place]}${attachmentsText(message, nonce)}`;
-  const text = textWithoutCommand(message).trim();
-  if (text === '' && message.attachments === undefined) return NO_ANSWER;
-  if (isBareContinue(message)) return `No answer was given; the person said: ${text}`;
-  const both = picked
-    ? `\n[This is the text of choice ${picked.place + 1}, and the number of choice ${picked.number + 1}: ${choices[picked.number]}.]`
-    : choices.length > 0
-      ? '\n[The choices were shown numbered from 1, in your order.]'
-      : '';
-  return `The person answered:\n${toUserMessage(message, nonce).content}${both}`;
-}
-
 /** Whether a message says "continue" and nothing else. */
 export function isBareContinue(message: Message): boolean {
   return message.attachments === undefined && !parseCommand(message) && isGoOn(message.text);
@@ -75,12 +35,6 @@ export function isGoOn(text: string): boolean {
   return intent.kind === 'continue' && intent.rest === undefined;
 }
 
-/** Follows a choice: the files that came with it. */
-function attachmentsText(message: Message, nonce: string): string {
-  const note = toUserMessage({ ...message, text: '' }, nonce).content.trimEnd();
-  return note === '' ? '' : `\n${note}`;
-}
-
 /** Which choice an answer means, by index from 0. `both`: it is the text of one and the number of another. */
 export type MatchedChoice = { is: 'one'; place: number } | { is: 'both'; place: number; number: number };
 
@@ -89,7 +43,7 @@ const CHOICE_NUMBER = /^[#(（]?\s*(\d{1,2})\s*[.)）。、:：]*$/;
 /**
  * The choice an answer names, by its number (from 1) or by its text; null if it says something else. Pure and total.
  */
-function matchChoice(answer: string, choices: readonly string[]): MatchedChoice | null {
+export function matchChoice(answer: string, choices: readonly string[]): MatchedChoice | null {
   const normalized = normalizeChoice(answer);
   const texts = choices.flatMap((choice, place) =>
     normalized !== '' && normalizeChoice(choice) === normalized ? [place] : [],

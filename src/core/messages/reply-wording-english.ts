@@ -74,7 +74,7 @@ export const ENGLISH_REPLIES = {
   shelved: (goal: string, id: string) =>
     `The plan "${goal}" was shelved and stays paused; "back" (or /continue ${id}) resumes it.`,
   goOnOrNew: (goal: string) =>
-    `Go on with "${goal}", or is this a new task? Nothing was put aside, and nothing of what you wrote is lost.\n\nTo answer: "go on" (your words go with it) or "new task".`,
+    `Go on with "${goal}", or is this a new task? Nothing was shelved, and nothing of what you wrote is lost.\n\nTo answer: "go on" (your words go with it) or "new task".`,
   stopOrGoOn: (said: string) =>
     `The run is held before its next call: should "${said}" stop it?\n\nTo answer: "go on" (your words go with it), or "stop"; "new task" begins what you wrote instead.`,
   doubtChoices: ['go on', 'new task'] as readonly string[],
@@ -92,6 +92,8 @@ export const ENGLISH_REPLIES = {
       ? `Note on the event log: it was accepted without its end. What happened after that is not known here and may be done again; it is kept in ${kept.join(', ')}.`
       : `Note on the event log: an end that was not written completely, as after a power cut, was cut off. Nothing that was answered or run is lost. It is kept in ${kept.join(', ')}.`,
   idle: 'Nothing is running.',
+  spent: (iterations: string, tokens: number, cost: string | null) =>
+    `iterations ${iterations}, tokens ${tokens}${cost === null ? '' : `, cost ${cost}`}`,
   working: (goal: string) => `Working on: ${goal}`,
   noPlan: 'There is no plan.',
   lastRun: (status: string, reason: string) => `Last run: ${status} (${reason}).`,

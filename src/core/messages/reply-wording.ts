@@ -83,6 +83,7 @@ const CHINESE_REPLIES: ReplyWording = {
       ? `关于事件日志：它在缺少结尾的情况下被接受。此后发生的事在这里未知，可能会再做一次；它保存在 ${kept.join('、')}。`
       : `关于事件日志：一段没有写完整的结尾（例如断电之后）已被截去。已经答复或执行过的内容都没有丢失。它保存在 ${kept.join('、')}。`,
   idle: '没有正在运行的任务。',
+  spent: (iterations, tokens, cost) => `轮次 ${iterations}，tokens ${tokens}${cost === null ? '' : `，费用 ${cost}`}`,
   working: (goal) => `正在处理：${goal}`,
   noPlan: '没有计划。',
   lastRun: (status, reason) => `上一次运行：${status}（${reason}）。`,

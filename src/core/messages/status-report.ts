@@ -7,7 +7,7 @@ import type { Language, Rules } from '../../protocol/settings/effective-settings
 import { stepsToShow } from '../plan/fan-out.ts';
 import { executorOf, isLeftOutByModel, isUnproven, rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
 import { countCompletedSteps } from '../plan/step-graph.ts';
-import { describeBrokenNeeds, skipCauseOf } from '../plan/step-readiness.ts';
+import { describeBrokenNeeds } from '../plan/step-readiness.ts';
 import type { StepCheckpoints } from '../session/run-state.ts';
 import { sessionStanding } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
@@ -183,7 +183,7 @@ function runningLines(session: Session, language: Language): string[] {
   const { iterations, tokens, cost } = run.spent;
   return [
     words.working(goal.split('\n')[0] ?? goal),
-    `iterations ${iterations}/${run.limits.iterations}, tokens ${tokens}${cost === null ? '' : `, cost ${cost.toFixed(4)}`}`,
+    words.spent(`${iterations}/${run.limits.iterations}`, tokens, cost?.toFixed(4) ?? null),
     ...(failure?.retry_at ? [words.retrying(failure.error, failure.attempt, failure.retry_at)] : []),
   ];
 }
@@ -253,7 +253,7 @@ function failedParts({ steps }: Plan): Step[] {
 function leftOutSteps({ steps }: Plan): Step[] {
   const out = new Set(steps.filter(isLeftOutByModel).map(({ id }) => id));
   const isHeldBack = (step: Step) => {
-    const cause = skipCauseOf(step);
+    const cause = step.because;
     return !out.has(step.id) && cause?.relation === 'needs' && out.has(cause.step);
   };
   for (let more = steps.filter(isHeldBack); more.length > 0; more = steps.filter(isHeldBack))

@@ -15,7 +15,7 @@ import {
 } from '../plan/fan-out.ts';
 import { executorOf, isLeftOutByModel } from '../plan/plan-steps.ts';
 import { MAX_CHANGES_AT_ONCE } from '../plan/step-cascade.ts';
-import { formatSkipCause, readySteps } from '../plan/step-readiness.ts';
+import { causeInWords, readySteps } from '../plan/step-readiness.ts';
 import { firstPlanAction, type ModeAction, summaryAction } from '../planner/planner-queries.ts';
 import { nextListingCall } from '../session/internal-calls.ts';
 import type { FanOut } from '../session/run-state.ts';
@@ -171,8 +171,8 @@ function failFanOut(plan: Plan, fanOutStep: Step, fault: string): ModeAction {
 }
 
 function skipWithParent({ id, parent = '' }: Step, how: 'skipped' | 'failed'): EventBody {
-  const reason = formatSkipCause({ relation: 'needs', step: parent, detail: `, which was ${how}` });
-  return { type: 'step.skipped', step: id, reason, by: 'daemon' };
+  const cause = causeInWords({ relation: 'needs', step: parent, detail: `, which was ${how}` });
+  return { type: 'step.skipped', step: id, ...cause, by: 'daemon' };
 }
 
 /** Listed items that are not steps yet. */

@@ -18,10 +18,7 @@ export type ModePolicy = {
   readonly requiresToolUse: boolean;
   /** All ready steps start at once; otherwise one at a time. */
   readonly runsInParallel: boolean;
-  /**
-   * Items of a step start as others end, and work in folders of their own; otherwise items started together are waited
-   * for together.
-   */
+  /** Starts the next item, in a folder of its own, as soon as one ends; otherwise waits for the whole batch. */
   readonly isRolling?: boolean;
   /** The most attempts of a child at a step. */
   readonly maxAttempts: number;

@@ -6,7 +6,7 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { openSteps, runningStep } from '../plan/plan-steps.ts';
 import { MAX_CHANGES_AT_ONCE } from '../plan/step-cascade.ts';
-import { formatSkipCause, readySteps } from '../plan/step-readiness.ts';
+import { causeInWords, readySteps } from '../plan/step-readiness.ts';
 import { firstPlanAction, summaryAction, wholeTaskStep } from '../planner/planner-queries.ts';
 import { isStagnant } from '../session/run-state.ts';
 import { activePlan, sessionLanguage } from '../session/session-queries.ts';
@@ -93,8 +93,7 @@ function retryOrBlock({ editedByPerson }: Session, plan: Plan): EventBody | null
 }
 
 /** The single item of a list that was never planned gets one attempt: a second one would find no better plan. */
-const maxAttemptsOf = (plan: Plan, { id }: Step): number =>
-  plan.planned_by?.startsWith('fallback') && id === 'step_1' ? 1 : todo.maxAttempts;
+const maxAttemptsOf = (plan: Plan, { id }: Step): number => (plan.unplanned && id === 'step_1' ? 1 : todo.maxAttempts);
 
 /** Items that need one that will never be completed are never started, nor those that need them in turn. */
 function blockDependents({ steps }: Plan): EventBody[] {
@@ -104,9 +103,9 @@ function blockDependents({ steps }: Plan): EventBody[] {
   return steps.flatMap(({ id, status, needs = [] }): EventBody[] => {
     const need = status === 'pending' ? needs.find((one) => lost.has(one)) : undefined;
     if (need === undefined) return [];
-    const error = formatSkipCause({ relation: 'needs', step: need, detail: `, which is ${lost.get(need)}` });
+    const { reason, because } = causeInWords({ relation: 'needs', step: need, detail: `, which is ${lost.get(need)}` });
     lost.set(id, 'blocked');
-    return [{ type: 'step.blocked', step: id, error, by: 'daemon' }];
+    return [{ type: 'step.blocked', step: id, error: reason, because, by: 'daemon' }];
   });
 }
 

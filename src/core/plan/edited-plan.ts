@@ -117,7 +117,7 @@ function describeJsonFault(bytes: string): string {
   const fault = findJsonSyntaxError(bytes);
   return fault
     ? `line ${fault.line}, column ${fault.column}: expected ${fault.expected}, got ${fault.found}`
-    : 'it is no JSON';
+    : 'it is not JSON';
 }
 
 function faultAt(bytes: string, path: readonly PropertyKey[], message: string): string {

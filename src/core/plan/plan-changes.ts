@@ -3,6 +3,7 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import { currentStepIndex, omitFields } from './plan-steps.ts';
 import { moveStep } from './step-moves.ts';
+import { causeInReason } from './step-readiness.ts';
 
 /** Who changes a plan from outside the step's own work. */
 type Editor = 'person' | 'agent' | 'planner';
@@ -141,8 +142,10 @@ function withoutRemovedNeeds(steps: Step[], changes: readonly PlanChange[]): Ste
 export const removedSteps = (changes: readonly PlanChange[]): ReadonlySet<string> =>
   new Set(changes.flatMap((it) => (it.what === 'removed' ? [it.step] : [])));
 
+type StatusChange = Extract<PlanChange, { what: 'status' }>;
+
 /** The reason of a person is the result of a completed step, and the error of any other. */
-function setStatus(step: Step, { to, note }: Extract<PlanChange, { what: 'status' }>, at: string, by: Editor): Step {
+function setStatus(step: Step, { to, note, because: cause }: StatusChange, at: string, by: Editor): Step {
   if (to === 'completed')
     return moveStep(step, to, {
       at,
@@ -150,7 +153,9 @@ function setStatus(step: Step, { to, note }: Extract<PlanChange, { what: 'status
       completed_by: by === 'planner' ? 'person' : by,
       evidence: 'set by hand',
     });
-  return moveStep(step, to, { at, error: note, completed_by: to === 'skipped' && by !== 'planner' ? by : undefined });
+  const because = by === 'planner' ? (cause ?? causeInReason(note)) : undefined;
+  const completed_by = to === 'skipped' && by !== 'planner' ? by : undefined;
+  return moveStep(step, to, { at, error: note, because, completed_by });
 }
 
 /** A hand edit as reported to the model: one sentence per change. */

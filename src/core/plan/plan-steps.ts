@@ -4,7 +4,6 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { readTags } from '../text/bracket-tags.ts';
 import { isFanOutStep } from './fan-out.ts';
 import { isGroup, replaceStep } from './step-graph.ts';
-import { skipCauseOf } from './step-readiness.ts';
 
 /** Steps still to be worked on. */
 export function openSteps(plan: Plan): Step[] {
@@ -37,9 +36,7 @@ function isOutcomeOfItsOwn({ steps }: Plan, group: string): boolean {
   return steps.every(
     (step) =>
       step.parent !== group ||
-      (step.status !== 'failed' &&
-        step.status !== 'blocked' &&
-        (skipCauseOf(step)?.relation ?? 'part of') === 'part of'),
+      (step.status !== 'failed' && step.status !== 'blocked' && (step.because?.relation ?? 'part of') === 'part of'),
   );
 }
 

@@ -4,7 +4,7 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { isByHand } from '../../protocol/session/plan.ts';
 import { groupStepsBy, groupsAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
 import { moveStep } from './step-moves.ts';
-import { formatSkipCause, isNeedMet, readinessOfPending, skipCauseOf } from './step-readiness.ts';
+import { causeInWords, isNeedMet, readinessOfPending } from './step-readiness.ts';
 
 /** Steps changed in one go: each change of a large plan takes time, and other sessions get their turn in between. */
 export const MAX_CHANGES_AT_ONCE = 200;
@@ -18,7 +18,7 @@ export function cascadeEvents(plan: Plan, replaced: readonly string[]): EventBod
   const skipped = plan.steps.flatMap((step): EventBody[] => {
     const own = readiness.get(step.id);
     if (own?.is !== 'lost') return [];
-    return [{ type: 'step.skipped', step: step.id, reason: formatSkipCause(own.cause), by: 'daemon' }];
+    return [{ type: 'step.skipped', step: step.id, ...causeInWords(own.cause), by: 'daemon' }];
   });
   return skipped.length > 0 ? skipped.slice(0, MAX_CHANGES_AT_ONCE) : groupEndEvents(plan, replaced);
 }
@@ -57,8 +57,8 @@ type GroupChange = Extract<EventBody, { type: 'step.completed' | 'step.failed' |
 type GroupEnd = Exclude<GroupChange, { type: 'step.reopened' }>;
 
 /**
- * The groups that had ended because of one of these steps, which a person has closed since: they would end otherwise
- * now. A group that a person has closed, and one with a step that still fails it, stays as it is.
+ * Groups that failed or were skipped because of a step that a person has since closed, and that would now be
+ * completed. A group that a person has closed, and one with a step that still fails it, stays as it is.
  */
 export function groupsToReopen(
   steps: readonly Step[],
@@ -151,7 +151,7 @@ export function reopenWithDependents(
   opened: ReadonlySet<string>,
   editedByPerson: readonly string[],
 ): Step[] {
-  const behind = groupStepsBy(steps, (step) => skipCauseOf(step)?.step);
+  const behind = groupStepsBy(steps, (step) => step.because?.step);
   const isKept = ({ id, status, completed_by }: Step) =>
     (status === 'skipped' || status === 'failed' || isByHand(completed_by)) && editedByPerson.includes(`${id}:status`);
   const groups = new Set<string>();
@@ -188,7 +188,7 @@ export function reopenAfterHandEdit(
 ): Step[] {
   const graph = stepGraph(steps);
   let released = steps.filter((step) => {
-    const cause = skipCauseOf(step);
+    const cause = step.because;
     if (!cause || editedByPerson.includes(`${step.id}:status`)) return false;
     const held = graph.byId.get(cause.step);
     const isOver = held !== undefined && isNeedMet(held, graph);

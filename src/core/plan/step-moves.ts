@@ -6,7 +6,7 @@ import { isGroup } from './step-graph.ts';
 
 /** What is known when the status of a step changes; undefined values are not written. */
 type Outcome = {
-  [K in 'result' | 'error' | 'evidence' | 'completed_by' | 'proof' | 'attachments']?: Step[K] | undefined;
+  [K in 'result' | 'error' | 'because' | 'evidence' | 'completed_by' | 'proof' | 'attachments']?: Step[K] | undefined;
 };
 
 /** The statuses of a step that has ended. */
@@ -26,7 +26,7 @@ export function moveStep(
   { at, attempts, ...outcome }: Outcome & { at?: string; attempts?: number } = {},
 ): Step {
   const wasOpen = step.status === 'pending' || step.status === 'running';
-  const bare = omitFields(step, 'completed_by', 'evidence', 'proof', 'completed_at');
+  const bare = omitFields(step, 'because', 'completed_by', 'evidence', 'proof', 'completed_at');
   if (to === 'pending' || to === 'running') {
     const isTriedAgain = attempts !== undefined || (wasOpen && (step.attempts ?? 1) > 1);
     const open = omitFields(bare, ...(wasOpen ? [] : OUTCOME), ...(isTriedAgain ? [] : ['error' as const]));

@@ -1,30 +1,28 @@
 import { firstFew } from '../../base/strings.ts';
 import type { Plan, Step, StepCondition } from '../../protocol/session/plan.ts';
-import { isByHand } from '../../protocol/session/plan.ts';
+import { isByHand, SkipCause } from '../../protocol/session/plan.ts';
 import type { Language } from '../../protocol/settings/effective-settings.ts';
 import { assertsPhrase } from '../text/prose.ts';
 import { findCycles, rollbackStepAround, type StepGraph, stepGraph, stepWithGroups } from './step-graph.ts';
 
 /** The outlook of a step that has not started: it may start, something else comes first, or it never will, and why. */
-export type StepReadiness = { is: 'ready' } | { is: 'waits' } | { is: 'lost'; cause: SkipCause };
+export type StepReadiness = { is: 'ready' } | { is: 'waits' } | { is: 'lost'; cause: LostCause };
 
-/** How a step depends on the one because of which it is skipped or blocked. */
-const RELATIONS = ['needs', 'when', 'undoes', 'part of'] as const;
+/** Why a step is lost. `detail`: how the other one ended, with its punctuation. */
+export type LostCause = SkipCause & { detail: string };
 
-/** Why the daemon skips or blocks a step: because of `step`. `detail`: how that one ended, with its punctuation. */
-export type SkipCause = { relation: (typeof RELATIONS)[number]; step: string; detail: string };
+/** The reason as people read it (`needs step_1, which was failed`), and the fact it states. */
+export const causeInWords = ({ detail, ...because }: LostCause) => ({
+  reason: `${because.relation} ${because.step}${detail}`,
+  because,
+});
 
-/** The cause as events and `plan.json` store it: `needs step_1, which was failed`. */
-export const formatSkipCause = ({ relation, step, detail }: SkipCause): string => `${relation} ${step}${detail}`;
+const STATED_CAUSE = new RegExp(`^(${SkipCause.shape.relation.options.join('|')}) ([^\\s,:]+)`, 'u');
 
-const STORED_CAUSE = new RegExp(`^(${RELATIONS.join('|')}) ([^\\s,:]+)(.*)$`, 'su');
-
-/** Why a step is skipped or blocked; undefined if another step is not the reason. */
-export function skipCauseOf({ status, error = '' }: Step): SkipCause | undefined {
-  if (status !== 'skipped' && status !== 'blocked') return undefined;
-  const [, stored, step, detail = ''] = STORED_CAUSE.exec(error) ?? [];
-  const relation = RELATIONS.find((one) => one === stored);
-  return relation === undefined || step === undefined ? undefined : { relation, step, detail };
+/** The cause in such a reason: events of earlier versions state it there alone. */
+export function causeInReason(reason = ''): SkipCause | undefined {
+  const [, relation, step] = STATED_CAUSE.exec(reason) ?? [];
+  return SkipCause.safeParse({ relation, step }).data;
 }
 
 const readinessCache = new WeakMap<readonly Step[], ReadonlyMap<string, StepReadiness>>();
@@ -110,7 +108,7 @@ export const isNeedMet = (step: Step, graph: StepGraph): boolean =>
 
 /** Whether a person skipped a step, the group it is a part of, or all of its parts. */
 export function isLeftOutByPerson(step: Step, graph: StepGraph): boolean {
-  const group = skipCauseOf(step);
+  const group = step.because;
   const whole = group?.relation === 'part of' ? graph.byId.get(group.step) : undefined;
   return isSkippedByPerson(step, graph, []) || (whole !== undefined && isSkippedByPerson(whole, graph, []));
 }

@@ -51,7 +51,7 @@ const proposalFault = (why: string): ProposalReading => ({ is: 'fault', why });
 
 type ProposalIssue = { code: string; path: PropertyKey[]; message: string; errors?: ProposalIssue[][] };
 
-/** The first fault. Of the forms a step may have, an object is what was meant if there are keys. */
+/** The first fault. A step may be text or an object: if it has keys, the object's issue is reported. */
 function describeIssue([issue]: readonly ProposalIssue[], within: readonly PropertyKey[] = []): string {
   if (!issue) return 'the object does not fit';
   const path = [...within, ...issue.path];

@@ -1,5 +1,5 @@
 import { firstJsonObject } from '../../base/json.ts';
-import type { Plan, Step } from '../../protocol/session/plan.ts';
+import type { Plan, SkipCause, Step } from '../../protocol/session/plan.ts';
 import { type PlanChange, PlanRevision } from '../../protocol/session/plan-edit.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
@@ -8,7 +8,7 @@ import { applyPlanChanges } from '../plan/plan-changes.ts';
 import { findAgentName } from '../plan/plan-steps.ts';
 import { dependencyNodes, findCycle, stepGraph, stepReferences } from '../plan/step-graph.ts';
 import { whyIllegalTransition } from '../plan/step-moves.ts';
-import { formatSkipCause } from '../plan/step-readiness.ts';
+import { causeInWords } from '../plan/step-readiness.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { assignStepIds, MAX_PLAN_STEPS } from './plan-proposal.ts';
@@ -110,7 +110,8 @@ function grantedChanges(
     applyToDraft(draft, { what: 'added', step, at: from < 0 ? draft.plan.steps.length : from + n });
   for (const one of change ?? []) changeStep(draft, one, agents, editedByPerson);
   for (const id of ids) detachRemoved(draft, id);
-  for (const group of emptiedGroups(plan, draft.plan)) skipStep(draft, group.id, 'all its parts were removed');
+  for (const group of emptiedGroups(plan, draft.plan))
+    skipStep(draft, group.id, { reason: 'all its parts were removed' });
   if (order) orderSteps(draft, order);
   const cycle = findCycle(dependencyNodes(draft.plan.steps));
   if (cycle) throw new RefusedRevision(`the steps ${cycle.join(' → ')} would wait for each other in a cycle`);
@@ -135,9 +136,11 @@ function orderSteps(draft: PlanDraft, order: readonly string[]): void {
   if (!isSameJson(to, ids)) applyToDraft(draft, { what: 'order', to });
 }
 
-function skipStep(draft: PlanDraft, step: string, note: string): void {
+function skipStep(draft: PlanDraft, step: string, why: { reason: string; because?: SkipCause }): void {
   const pending = draft.plan.steps.some(({ id, status }) => id === step && status === 'pending');
-  if (pending) applyToDraft(draft, { what: 'status', step, from: 'pending', to: 'skipped', note });
+  const { reason: note, because } = why;
+  const change = { what: 'status', step, from: 'pending', to: 'skipped', note, ...(because && { because }) } as const;
+  if (pending) applyToDraft(draft, change);
 }
 
 /** The step of that id, if it has not started. */
@@ -177,7 +180,7 @@ function changeStep(
   if (own.length > 0) throw new RefusedRevision(`${own.join(', ')} of ${id} was written by a person and stays`);
   checkReferences(draft.plan, id, set);
   if (Object.keys(set).length + unset.length > 0) applyToDraft(draft, { what: 'step', step: id, set, unset });
-  if (to === 'skipped') skipStep(draft, id, 'left out by the planner');
+  if (to === 'skipped') skipStep(draft, id, { reason: 'left out by the planner' });
 }
 
 type StepValues = Pick<Extract<PlanChange, { what: 'step' }>, 'set' | 'unset'>;
@@ -231,7 +234,7 @@ function detachRemoved(draft: PlanDraft, gone: string): void {
     applyToDraft(draft, { what: 'step', step: id, set, unset });
     const relation = fewerNeeds ? 'needs' : 'when';
     if (fewerNeeds || fewerWhen)
-      skipStep(draft, id, formatSkipCause({ relation, step: gone, detail: ', which was removed' }));
+      skipStep(draft, id, causeInWords({ relation, step: gone, detail: ', which was removed' }));
   }
 }
 

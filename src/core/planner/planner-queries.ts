@@ -54,7 +54,7 @@ export function readFirstPlan(
   return readProposal(run.plannerQuery.text, { agents: rules.agents, most: firstPlan.maxSteps });
 }
 
-type FirstPlan = { title: string | undefined; steps: Step[]; by: string };
+type FirstPlan = { title: string | undefined; steps: Step[]; by: string; unplanned?: true };
 
 /**
  * The plan a run starts with: requested from the model, tried again if its answer cannot be read, and made of plain
@@ -88,11 +88,11 @@ function firstPlanFrom(session: Session, rules: Rules, firstPlan: FirstPlanRules
     return { title: whole.title, steps: firstIndependentSteps(whole.steps, firstPlan.maxSteps), by };
   }
   const steps = firstPlan.fallback(sessionLanguage(session, rules), requestOfRun(session));
-  return { title: undefined, steps, by: `fallback: ${read.why}` };
+  return { title: undefined, steps, by: `fallback: ${read.why}`, unplanned: true };
 }
 
 /** A plan with its steps, in one event: a power cut must not leave half a plan. */
-function startPlanEvents(session: Session, { title, steps, by }: FirstPlan): EventBody[] {
+function startPlanEvents(session: Session, { title, steps, by, unplanned }: FirstPlan): EventBody[] {
   const { run } = session;
   if (!run) return [];
   const goal = requestOfRun(session);
@@ -107,6 +107,7 @@ function startPlanEvents(session: Session, { title, steps, by }: FirstPlan): Eve
       limits,
       title: title ?? titleFromGoal(goal),
       planned_by: by,
+      ...(unplanned && { unplanned }),
       steps,
     },
   ];

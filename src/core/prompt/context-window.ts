@@ -1,9 +1,9 @@
-import { listItems } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import type { ChatMessage } from '../session/session-messages.ts';
 import { contextWindowOf } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
+import { chatMessages } from './chat-messages.ts';
 import { summarizeTurns } from './context-summary.ts';
 
 /** Share of the window that a conversation may fill before outputs are left out; the rest is for the answer. */
@@ -137,7 +137,7 @@ const MODELS_WITHOUT_WINDOW = /^(?:runbook$|scripted:)/;
  */
 export function compactionEvent(session: Session, rules: Rules): EventBody | null {
   if (MODELS_WITHOUT_WINDOW.test(session.run?.model ?? rules.model ?? '')) return null;
-  const conversation = listItems(session.conversation);
+  const conversation = chatMessages(session);
   const window = contextWindowOf(session, rules);
   const room = window * WINDOW_SHARE;
   if (!hasOutgrownWindow(conversation, window)) return null;

@@ -1,14 +1,15 @@
-import { getOwn, listItems, mapGet } from '../../base/collections.ts';
+import { getOwn, mapGet } from '../../base/collections.ts';
 import { oneLine, truncate } from '../../base/strings.ts';
 import type { PlannerQuery } from '../../protocol/session/event.ts';
 import type { AgentProfile } from '../../protocol/settings/config.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { commonReach } from '../../protocol/workspace/daemon-files.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
-import { toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
+import { saidMessage } from '../messages/commands.ts';
 import type { ChatMessage } from '../session/session-messages.ts';
 import { contextWindowOf, sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
+import { chatMessages, toDaemonMessage, toUserMessage } from './chat-messages.ts';
 import { countImages, elideOldOutputs, withoutFirstImages } from './context-window.ts';
 import { MODEL_WORDING } from './model-wording.ts';
 import { plannerQueryBlock, plannerSystemMessage } from './planner-prompt.ts';
@@ -31,7 +32,7 @@ export function buildModelRequest(
   const notes = notesInReach(session, rules.notes, deliver);
   const fresh = deliver.flatMap((id) => {
     const message = mapGet(session.messages, id);
-    return message ? [toUserMessage(message, session.promptNonce)] : [];
+    return message ? [toUserMessage(saidMessage(message), session.promptNonce)] : [];
   });
   const block = plannerQuery
     ? plannerQueryBlock(session, rules, plannerQuery, language)
@@ -50,7 +51,7 @@ export function buildModelRequest(
           ),
         )
       : { role: 'system', content: buildSystemText(session, rules, notes) };
-  const history = elideOldOutputs(listItems(session.conversation), contextWindowOf(session, rules));
+  const history = elideOldOutputs(chatMessages(session), contextWindowOf(session, rules));
   return [
     system,
     ...limitImages([...history, ...fresh]),

@@ -1,12 +1,18 @@
 import { appendList, listItems, mapGet, mapSet, omitKey } from '../../base/collections.ts';
-import type { Event, EventOf } from '../../protocol/session/event.ts';
+import type { Event, EventBody, EventOf } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
-import { toDaemonMessage } from '../messages/chat-messages.ts';
 import { giveTimeAgain } from '../session/child-session.ts';
 import { FRESH_PLAN_PROGRESS } from '../session/progress-state.ts';
 import type { Run } from '../session/run-state.ts';
 import { withSendersReach } from '../session/sender-rights.ts';
-import { discardAnsweredTexts, dropKey, type Message, toTakenDrop, withoutText } from '../session/session-messages.ts';
+import {
+  discardAnsweredTexts,
+  dropKey,
+  type HistoryItem,
+  type Message,
+  toTakenDrop,
+  withoutText,
+} from '../session/session-messages.ts';
 import type { Session } from '../session/session-state.ts';
 import { titleFromMessage } from '../text/prose.ts';
 import { markApprovalSeen, reduceApproval, reduceBrowserHold, reduceChildCalls } from './reduce-approval.ts';
@@ -106,6 +112,10 @@ function applyEvent(session: Session, event: Event): Session {
   }
 }
 
+/** The session after these events. */
+export const sessionAfter = (session: Session, events: readonly EventBody[]): Session =>
+  events.reduce((so, body) => reduceEvent(so, { v: 2, seq: so.seq + 1, epoch: 1, at: so.at, ...body }), session);
+
 const rightsIn =
   ({ messages }: Session) =>
   (id: string) =>
@@ -141,7 +151,8 @@ function resetConversation(session: Session): Session {
 /** Replaces the oldest turns with a summary; the last messages stay as they are. */
 function compactConversation(session: Session, summary: string, kept: number): Session {
   const last = listItems(session.conversation).slice(-kept);
-  return { ...session, conversation: appendList([toDaemonMessage(summary, session.promptNonce), ...last]) };
+  const item = { type: 'summary', nonce: session.promptNonce, text: summary } as const;
+  return { ...session, conversation: appendList<HistoryItem>([item, ...last]) };
 }
 
 function modelFailed(session: Session, event: EventOf<'model.failed'>): Session {

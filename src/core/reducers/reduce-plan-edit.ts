@@ -16,7 +16,6 @@ import {
 import { groupsToReopen, nextGroupEnd, reopenAfterHandEdit } from '../plan/step-cascade.ts';
 import { replaceStep } from '../plan/step-graph.ts';
 import { moveStep } from '../plan/step-moves.ts';
-import { skipCauseOf } from '../plan/step-readiness.ts';
 import { FRESH_STEP_PROGRESS } from '../session/progress-state.ts';
 import type { Notice, Run, RunEnd, StepClaim } from '../session/run-state.ts';
 import { hasRole } from '../session/sender-rights.ts';
@@ -78,7 +77,7 @@ function withReopenedSteps(plan: Plan, event: EventOf<'plan.edited'>, session: S
     ...event.changes.flatMap((it) =>
       it.what === 'step' && RELATIONS.some((field) => field in it.set || it.unset.includes(field)) ? [it.step] : [],
     ),
-    ...plan.steps.flatMap((step) => (gone.has(skipCauseOf(step)?.step ?? '') ? [step.id] : [])),
+    ...plan.steps.flatMap((step) => (gone.has(step.because?.step ?? '') ? [step.id] : [])),
   ];
   if (!isFromOutside(event.by) || moved.length + rewired.length + gone.size === 0) return plan;
   const stepsSetTo = (isWanted: (to: StepStatus) => boolean) =>
@@ -194,7 +193,7 @@ function claimAfterEdit({ claim, plan, turn }: Session, event: EventOf<'plan.edi
   };
 }
 
-/** None has a result; one that is running ends for nothing. */
+/** Drops all results; that of a running check will be ignored. */
 const outdatedChecks = ({ checks }: StepClaim): StepClaim['checks'] =>
   checks.map((check) => (check?.state === 'started' ? { ...check, isOutdated: true as const } : undefined));
 

@@ -49,6 +49,8 @@ function newPlan(session: Session, event: EventOf<'plan.started'>): Plan {
     iteration_count: session.turn ? 1 : (session.run?.spent.iterations ?? 0),
     ...(event.title !== undefined && { title: event.title }),
     ...(event.planned_by !== undefined && { planned_by: event.planned_by }),
+    // An earlier version said it in `planned_by` alone.
+    ...((event.unplanned || event.planned_by?.startsWith('fallback')) && { unplanned: true as const }),
     ...(session.run?.modeReason !== undefined && { mode_reason: session.run.modeReason }),
     limits: event.limits,
     revision: 1,

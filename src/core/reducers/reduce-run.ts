@@ -128,6 +128,7 @@ export function reduceRunResumed(before: Session, event: EventOf<'run.resumed'>)
 
 export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Session {
   const { run } = session;
+  const own = run ?? session.runEnd;
   const rest: RunEnd = {
     message: event.message,
     status: event.status,
@@ -139,14 +140,14 @@ export function reduceRunEnd(session: Session, event: EventOf<'run.ended'>): Ses
     plan: run ? (activePlan(session)?.id ?? null) : restingPlanId(session),
     spent: event.spent,
     ...requestLeft(session),
-    mode: run ? run.mode : session.runEnd?.mode,
-    modeReason: run ? run.modeReason : session.runEnd?.modeReason,
-    ownModel: run ? run.ownModel : session.runEnd?.ownModel,
-    ownLimits: (run ? run.ownLimits : session.runEnd?.ownLimits) ?? {},
-    reach: (run ? run.reach : session.runEnd?.reach) ?? [],
-    agent: run ? run.agent : session.runEnd?.agent,
-    folder: run ? run.folder : session.runEnd?.folder,
-    exitStatus: (run ? run.exitStatus : session.runEnd?.exitStatus) ?? null,
+    mode: own?.mode,
+    modeReason: own?.modeReason,
+    ownModel: own?.ownModel,
+    ownLimits: own?.ownLimits ?? {},
+    reach: own?.reach ?? [],
+    agent: own?.agent,
+    folder: own?.folder,
+    exitStatus: own?.exitStatus ?? null,
     ...(event.files && { files: event.files }),
   };
   const asks = endsForApproval(session, event) || endsForChildCalls(session, event);

@@ -7,6 +7,7 @@ import { omitFields, replaceSteps, runningStep, updateStep } from '../plan/plan-
 import { reopenWithDependents } from '../plan/step-cascade.ts';
 import { groupsAround, isGroup } from '../plan/step-graph.ts';
 import { moveStep } from '../plan/step-moves.ts';
+import { causeInReason } from '../plan/step-readiness.ts';
 import { isSpawnedStep } from '../session/internal-calls.ts';
 import { FRESH_STEP_PROGRESS } from '../session/progress-state.ts';
 import { endRound, type Run, type Turn, type WorkRounds } from '../session/run-state.ts';
@@ -74,6 +75,7 @@ export function endedStep(step: Step, event: EventOf<'step.completed' | 'step.fa
       return moveStep(step, 'skipped', {
         at,
         error: event.reason,
+        because: event.because ?? (event.by === 'daemon' ? causeInReason(event.reason) : undefined),
         completed_by: event.by === 'model' ? 'marker' : undefined,
       });
     default:
@@ -131,6 +133,7 @@ function roundsAfterClose(rounds: WorkRounds, own: boolean, completed: boolean):
  */
 export function stepBlocked(session: Session, plan: Plan, event: EventOf<'step.blocked'>): Session {
   const asks = event.by !== 'daemon';
+  const because = event.because ?? (asks ? undefined : causeInReason(event.error));
   return {
     ...session,
     claim: null,
@@ -138,7 +141,7 @@ export function stepBlocked(session: Session, plan: Plan, event: EventOf<'step.b
     plan: updateStep(
       plan,
       event.step,
-      (step) => moveStep(step, 'blocked', { at: event.at, error: event.error }),
+      (step) => moveStep(step, 'blocked', { at: event.at, error: event.error, because }),
       event.at,
     ),
     turn: session.turn && asks ? { ...session.turn, isJudged: true, isBlocked: true } : session.turn,

@@ -105,10 +105,7 @@ function stepAdded(session: Session, plan: Plan, event: EventOf<'step.added'>): 
   };
 }
 
-/**
- * A step that starts in the middle of an answer's turn owns that answer; one that follows a closed step starts with the
- * next.
- */
+/** A step started by an answer counts it as its first iteration; after a closed step, the next answer is the first. */
 function startedStep(step: Step, session: Session, at: string): Step {
   const first = session.turn && !session.turn.hasClosedStep && step.call === undefined ? 1 : 0;
   return { ...moveStep(step, 'running', { at }), iterations: (step.iterations ?? 0) + first };

@@ -1,13 +1,13 @@
 import { appendItems, getOwn, hashKey, mapGet } from '../../base/collections.ts';
+import { parseJson } from '../../base/json.ts';
 import { truncate } from '../../base/strings.ts';
 import type { EventOf, PlannerQuery } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
-import { dataBlock, indentContinuation } from '../../protocol/session/prompt-tags.ts';
-import { ASK_USER_TOOL, PLAN_TOOL } from '../../protocol/tool-calls/own-tools.ts';
-import { toAssistantMessage, toDaemonMessage, toUserMessage } from '../messages/chat-messages.ts';
+import type { ImageFile } from '../../protocol/session/message.ts';
+import { saidMessage } from '../messages/commands.ts';
 import { bumpRevision, openSteps, runningStep, updateStep, withExitStatus } from '../plan/plan-steps.ts';
 import { pathUnderWork, proofOfCall, writesFile } from '../session/call-proof.ts';
-import { isAskUserCall, isCheckKey, isListingKey, isSpawnCall } from '../session/internal-calls.ts';
+import { isAskUserCall, isCheckKey, isListingKey } from '../session/internal-calls.ts';
 import {
   addUsage,
   continueRound,
@@ -17,7 +17,7 @@ import {
   type TurnCall,
   type TurnTrace,
 } from '../session/run-state.ts';
-import { type ChatMessage, discardAnsweredTexts } from '../session/session-messages.ts';
+import { type CallEnd, discardAnsweredTexts, type HistoryItem } from '../session/session-messages.ts';
 import { activePlan } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { reduceListing } from './reduce-child.ts';
@@ -59,7 +59,7 @@ export function reduceModelAnswer(session: Session, event: EventOf<'model.answer
     {
       ...session,
       messages: discardAnsweredTexts(session.messages, event.delivered),
-      conversation: appendItems(session.conversation, ...delivered, toAssistantMessage(event)),
+      conversation: appendItems(session.conversation, ...delivered, answerItem(event)),
       turn,
       stepHistory: appendStepHistory(session),
       ...withoutDelivered(session, event),
@@ -102,12 +102,19 @@ function reducePlannerAnswer(session: Session, event: EventOf<'model.answered'>,
   };
 }
 
-function deliveredMessages(session: Session, event: EventOf<'model.answered'>): ChatMessage[] {
+function deliveredMessages(session: Session, event: EventOf<'model.answered'>): HistoryItem[] {
   return event.delivered.flatMap((id) => {
     const message = mapGet(session.messages, id);
-    return message ? [toUserMessage(message, session.promptNonce)] : [];
+    return message ? [{ type: 'message', nonce: session.promptNonce, message: saidMessage(message) }] : [];
   });
 }
+
+const answerItem = ({ text, calls, provider_fields }: EventOf<'model.answered'>): HistoryItem => ({
+  type: 'answer',
+  text,
+  calls,
+  ...(provider_fields && { provider_fields }),
+});
 
 /** Messages this answer was the first to receive are now delivered. */
 function withoutDelivered(session: Session, event: EventOf<'model.answered'>): Pick<Session, 'queue' | 'undelivered'> {
@@ -142,14 +149,10 @@ const MAIN_ARGUMENTS = ['path', 'file', 'command', 'url', 'query', 'pattern'] as
 
 /** The main argument of a call: its path or command, else the first string among its arguments. */
 function findMainArgument(args: string): string {
-  try {
-    const given: unknown = JSON.parse(args);
-    if (typeof given !== 'object' || given === null) return args;
-    const texts = Object.entries(given).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
-    return MAIN_ARGUMENTS.flatMap((key) => texts.filter(([name]) => name === key))[0]?.[1] ?? texts[0]?.[1] ?? args;
-  } catch {
-    return args;
-  }
+  const given = parseJson(args);
+  if (typeof given !== 'object' || given === null) return args;
+  const texts = Object.entries(given).filter((entry): entry is [string, string] => typeof entry[1] === 'string');
+  return MAIN_ARGUMENTS.flatMap((key) => texts.filter(([name]) => name === key))[0]?.[1] ?? texts[0]?.[1] ?? args;
 }
 
 /** Counts one more iteration for the run, its plan and its current step. */
@@ -187,24 +190,34 @@ export function reduceToolCall(
   const call = session.turn?.calls.find((one) => one.key === event.call);
   if (!session.turn || !call) return session.question?.call === event.call ? { ...session, question: null } : session;
   if (event.type === 'tool.started') return updateCall(session, { ...call, state: 'started', replay: event.replay });
-  const output = event.type === 'tool.finished' ? inlineText(event.output) : interruptedOutput(event);
+  const end = callEnd(event);
+  const output = [...('why' in end ? [end.why] : []), ...(end.output === undefined ? [] : [end.output])].join('\n');
   const ok = event.type === 'tool.finished' && event.ok;
   const state = event.type === 'tool.finished' ? 'finished' : 'interrupted';
-  const isQuestion = session.question?.call === call.key;
+  const isAnswer = session.question?.call === call.key;
   const images = event.type === 'tool.finished' && event.images ? { images: event.images } : {};
   const proof = ok && event.type === 'tool.finished' ? proofOfCall(call, event, session.run?.folder) : undefined;
-  const end = { state, ok, outputHead: truncate(output, 400), ...(proof !== undefined && { proof }) } as const;
-  const after = updateCall(session, { ...call, ...end, ...images });
+  const outcome = { state, ok, outputHead: truncate(output, 400), ...(proof !== undefined && { proof }) } as const;
+  const after = updateCall(session, { ...call, ...outcome, ...images });
+  const nonce = session.promptNonce;
   return {
     ...after,
     conversation: appendItems(
       session.conversation,
-      isQuestion
-        ? { role: 'tool', tool_call_id: call.id, content: output, by: 'person' }
-        : { role: 'tool', tool_call_id: call.id, content: toolResultText(call, event, session.promptNonce) },
-      ...imagesMessage(after.turn, session.promptNonce),
+      ...[
+        {
+          type: 'result',
+          nonce,
+          call: call.id,
+          tool: call.name,
+          began: call.state !== 'asked',
+          isAnswer,
+          end,
+        } as const,
+      ],
+      ...imagesOfTurn(after.turn).map((images) => ({ type: 'images', nonce, images }) as const),
     ),
-    question: isQuestion ? null : session.question,
+    question: isAnswer ? null : session.question,
     ...keepExitStatus(after, event),
     toolFailures:
       event.type === 'tool.finished' ? countToolFailures(session.toolFailures, call.name, ok) : session.toolFailures,
@@ -216,13 +229,17 @@ export function reduceToolCall(
   };
 }
 
-/** A result cannot carry images: they follow in a message from the daemon, after the last result. */
-function imagesMessage(turn: Turn | null, nonce: string): ChatMessage[] {
+function callEnd(event: EventOf<'tool.finished'> | EventOf<'tool.interrupted'>): CallEnd {
+  const output = event.output && { output: inlineText(event.output) };
+  return event.type === 'tool.finished' ? { ...output } : { ...output, why: event.why, outcome: event.outcome };
+}
+
+/** The images of an answer's calls, once the last of them has ended. */
+function imagesOfTurn(turn: Turn | null): Array<readonly ImageFile[]> {
   const calls = turn?.calls ?? [];
   const images = calls.flatMap((call) => call.images ?? []);
-  if (images.length === 0 || calls.some((call) => call.state === 'asked' || call.state === 'started')) return [];
-  const names = images.map(({ path }) => `work/${path}`).join(', ');
-  return [{ ...toDaemonMessage(indentContinuation(`From the calls above, in this order: ${names}`), nonce), images }];
+  const isOpen = calls.some((call) => call.state === 'asked' || call.state === 'started');
+  return images.length === 0 || isOpen ? [] : [images];
 }
 
 /** For a command: its exit status, null if it has none; undefined if no command ran. */
@@ -239,37 +256,6 @@ function keepExitStatus(
   const step = runningStep(activePlan(session));
   if (!plan || !step || exit === undefined || (step.exit ?? null) === exit) return { plan };
   return { plan: updateStep(plan, step.id, (one) => withExitStatus(one, exit ?? undefined), event.at) };
-}
-
-/** Tools whose results are the daemon's own words, or instructions a person wrote down. */
-const TRUSTED_TOOLS: ReadonlySet<string> = new Set([PLAN_TOOL.name, ASK_USER_TOOL.name, 'skill']);
-
-/**
- * The result of a call as the model receives it: a tool's output is data; the daemon's words about the call stand
- * outside it.
- */
-function toolResultText(
-  call: TurnCall,
-  event: EventOf<'tool.finished'> | EventOf<'tool.interrupted'>,
-  nonce: string,
-): string {
-  if (event.type === 'tool.finished') {
-    const text = inlineText(event.output);
-    // A call that never started has no output: the daemon says why.
-    const isDaemons = call.state === 'asked' && !isSpawnCall(call);
-    return isDaemons || TRUSTED_TOOLS.has(call.name) ? text : dataBlock(nonce, text);
-  }
-  const note = interruptionNote(event);
-  return event.output ? `${note}\n${dataBlock(nonce, inlineText(event.output))}` : note;
-}
-
-function interruptedOutput(event: EventOf<'tool.interrupted'>): string {
-  return [interruptionNote(event), ...(event.output ? [inlineText(event.output)] : [])].join('\n');
-}
-
-function interruptionNote(event: EventOf<'tool.interrupted'>): string {
-  if (event.outcome === 'not_started') return `[not run: ${event.why}]`;
-  return `[interrupted: ${event.why}. This call may or may not have run, in part or in whole; look before you repeat it.]`;
 }
 
 function updateCall(session: Session, call: TurnCall): Session {

@@ -17,10 +17,7 @@ export type Decision =
   | { do: 'think'; deliver: string[]; notBefore: string | null; plannerQuery?: PlannerQuery }
   /** ask the model what this queued message means, in a request of its own without tools */
   | { do: 'interpret'; message: string }
-  /**
-   * run this call; a call that was started and has no end was open when a daemon died: run it again only if that is
-   * safe
-   */
+  /** run this call; if it is already started, a daemon died in it: run it again only if `replay` is safe */
   | { do: 'act'; call: TurnCall }
   /**
    * take a checkpoint of `work/`, which no call of the session is using; for a message that restores files, of what is

@@ -6,7 +6,6 @@ import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { answerForPeople, textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
 import { grantedLimits } from '../messages/message-meaning.ts';
-import { answerQuestionEvents } from '../messages/questions.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import type { ReplyWording } from '../messages/reply-wording-english.ts';
 import {
@@ -18,6 +17,7 @@ import {
 } from '../messages/status-report.ts';
 import { openSteps, runningStep, unreachedStepIds } from '../plan/plan-steps.ts';
 import { explainNothingReady } from '../plan/step-readiness.ts';
+import { answerQuestionEvents } from '../prompt/chat-messages.ts';
 import { sessionDepth } from '../session/child-session.ts';
 import { checkCallKey, isAskUserCall, isSpawnCall, listingCallKey } from '../session/internal-calls.ts';
 import type { Run, Turn, TurnCall } from '../session/run-state.ts';
@@ -29,13 +29,11 @@ const MINUTE_MS = 60_000;
 /** How many times its limit a run may go where limits are extended. */
 export const EXTEND_FACTOR = 5;
 
-/** Ends a run: open calls are closed, and its plan ends with it if the end is final. */
+/** Ends a run: open calls are closed. `withRunClosed` adds what follows from it. */
 export function endRunEvents(session: Session, rules: Rules, why: RunEndReason): EventBody[] {
   const { run } = session;
   if (!run) return [];
   const language = sessionLanguage(session, rules);
-  const ends = why.status === 'failed' || why.status === 'cancelled';
-  const plan = activePlan(session);
   return [
     ...(why.keepsCalls
       ? []
@@ -50,16 +48,6 @@ export function endRunEvents(session: Session, rules: Rules, why: RunEndReason):
       ...(why.question && { question: why.question }),
     },
     ...(why.asksMeaning ? [{ type: 'meaning.asked' as const, message: run.message }] : []),
-    ...(plan && ends
-      ? [
-          {
-            type: 'plan.ended' as const,
-            plan: plan.id,
-            status: why.status as 'failed' | 'cancelled',
-            reason: why.reason,
-          },
-        ]
-      : []),
   ];
 }
 

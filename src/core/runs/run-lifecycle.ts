@@ -10,12 +10,12 @@ import { classifyIntent } from '../intent/intent.ts';
 import { isConfirmation } from '../messages/approval-answers.ts';
 import { parseCommand, textWithoutCommand } from '../messages/commands.ts';
 import { boundedGrant, intentOf, wordsContext } from '../messages/message-meaning.ts';
-import { withdrawQuestionEvents } from '../messages/questions.ts';
 import { replyEvent, replyInWords, standInReplyName } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { initialMode } from '../modes/mode-choice.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
-import { reduceEvent } from '../reducers/reduce-event.ts';
+import { withdrawQuestionEvents } from '../prompt/chat-messages.ts';
+import { sessionAfter } from '../reducers/reduce-event.ts';
 import { isChildBusy, isFromAncestor } from '../session/child-session.ts';
 import { CHECK_TOOL, checkCallKey } from '../session/internal-calls.ts';
 import { limitsOfMessage, type Message } from '../session/session-messages.ts';
@@ -81,14 +81,6 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
     named !== undefined && (session.plan?.status === 'paused' || session.plan?.status === 'waiting')
       ? [shelvePlanEvent(session.plan.id)]
       : [];
-  const {
-    model: _,
-    mode: __,
-    mode_reason: ___,
-    agent: ____,
-    folder: _____,
-    ...began
-  } = runStartedEvent(session, message, rules);
   const own = message.options?.model ?? (named === undefined ? session.runEnd?.ownModel : undefined);
   const model = own ?? session.model ?? rules.model;
   const beside = fromAbove || named !== undefined || first === session.plan?.id ? undefined : planLeftPaused(session);
@@ -96,8 +88,8 @@ export function resumeRunEvents(session: Session, message: Message, rules: Rules
     ...(named === undefined ? [] : withdrawQuestionEvents(session, 'the person took up another plan')),
     ...away,
     {
-      ...began,
       type: 'run.resumed',
+      message: message.id,
       by: message.by ?? 'person',
       limits: resolveLimits(
         rules.limits,
@@ -200,12 +192,6 @@ export const isStalled = ({ run, children, browserHold }: Session, decision: Dec
   browserHold === null &&
   !Object.values(children).some(isChildBusy);
 
-/** The end of such a run: the reply says so, and the person can continue. */
-export function endStalledRunEvents(session: Session, rules: Rules): EventBody[] {
-  const text = REPLY_WORDING[sessionLanguage(session, rules)].stalled;
-  return endRunEvents(session, rules, { status: 'failed', reason: RUN_END.stalled, text });
-}
-
 type Forked = EventBody & { type: 'session.forked' };
 
 /**
@@ -214,15 +200,14 @@ type Forked = EventBody & { type: 'session.forked' };
  */
 export function copiedSessionEvents(session: Session, forked: Forked): EventBody[] {
   const events: EventBody[] = [forked];
-  const after = () => events.reduce(reduceNext, session);
   const { open } = session.approvals;
   if (open) {
     const { call, id } = open;
     const why = 'This session is a copy; ask again if the call is still needed.';
     events.push({ type: 'approval.answered', call, id, decision: 'deny', by: 'withdrawn', why });
   }
-  return [...events, ...endRunEvents(after(), resolveRules(), { status: 'paused', reason: RUN_END.asked })];
+  return [
+    ...events,
+    ...endRunEvents(sessionAfter(session, events), resolveRules(), { status: 'paused', reason: RUN_END.asked }),
+  ];
 }
-
-const reduceNext = (session: Session, body: EventBody): Session =>
-  reduceEvent(session, { v: 2, seq: session.seq + 1, epoch: 1, at: session.at, ...body });

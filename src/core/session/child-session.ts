@@ -1,7 +1,7 @@
 import { sha256 } from '../../base/sha256.ts';
 import type { Reply } from '../../protocol/session/reply.ts';
 import type { Limits } from '../../protocol/settings/run-options.ts';
-import { sessionFolder } from '../../protocol/workspace/session-names.ts';
+import { rootSessionOf, sessionFolder } from '../../protocol/workspace/session-names.ts';
 
 /** A child session: what its parent asked of it, and its progress. */
 export type ChildSession = {
@@ -56,7 +56,7 @@ const HASHED_NAME = /~h(\d)-[0-9a-f]{24}$/;
 export function childSessionName(parent: string, step: string, generation: number): string {
   const name = `${parent}~${sessionFolder(step)}${generation > 1 ? `+${generation}` : ''}`;
   if (utf8Length(name) <= MAX_NAME_BYTES) return name;
-  return `${rootSessionName(parent)}~h${sessionDepth(parent) + 1}-${sha256(name).slice(0, 24)}`;
+  return `${rootSessionOf(parent)}~h${sessionDepth(parent) + 1}-${sha256(name).slice(0, 24)}`;
 }
 
 /** The nesting depth of a session; 0 for a root session. */
@@ -66,19 +66,14 @@ export const sessionDepth = (session: string): number =>
 /** Why this session cannot have children; undefined if it can. */
 export function whyNoChildren(session: string): string | undefined {
   if (sessionDepth(session) >= MAX_SESSION_DEPTH) return `sessions may be ${MAX_SESSION_DEPTH} deep, no deeper`;
-  return utf8Length(rootSessionName(session)) > MAX_ROOT_NAME_BYTES
-    ? `the name of the session ${rootSessionName(session)} leaves no room for those of child sessions; rename it to at most ${MAX_ROOT_NAME_BYTES} bytes`
+  return utf8Length(rootSessionOf(session)) > MAX_ROOT_NAME_BYTES
+    ? `the name of the session ${rootSessionOf(session)} leaves no room for those of child sessions; rename it to at most ${MAX_ROOT_NAME_BYTES} bytes`
     : undefined;
 }
 
-/** The root session of a session. */
-export const rootSessionName = (session: string): string => session.split('~', 1)[0] ?? session;
-
 /** Whether the message is from an ancestor session, which speaks for the person. */
 export const isFromAncestor = (session: string, from: string | undefined): boolean =>
-  from !== undefined &&
-  rootSessionName(from) === rootSessionName(session) &&
-  sessionDepth(from) < sessionDepth(session);
+  from !== undefined && rootSessionOf(from) === rootSessionOf(session) && sessionDepth(from) < sessionDepth(session);
 
 const utf8Length = (text: string): number => new TextEncoder().encode(text).length;
 

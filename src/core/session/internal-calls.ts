@@ -1,3 +1,5 @@
+import { propertyOf } from '../../base/collections.ts';
+import { parseJson } from '../../base/json.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import {
   ASK_USER_TOOL,
@@ -27,13 +29,10 @@ export function replanCalls({ turn }: Session): TurnCall[] {
 }
 
 export function replanReason(args: string): string | null {
-  try {
-    const call: unknown = JSON.parse(args);
-    if (typeof call !== 'object' || call === null || !('command' in call) || call.command !== 'replan') return null;
-    return 'reason' in call && typeof call.reason === 'string' ? call.reason : '';
-  } catch {
-    return null;
-  }
+  const call = parseJson(args);
+  if (propertyOf(call, 'command') !== 'replan') return null;
+  const reason = propertyOf(call, 'reason');
+  return typeof reason === 'string' ? reason : '';
 }
 
 /**

@@ -69,39 +69,16 @@ export const FRESH_PLAN_PROGRESS: PlanProgress = {
   stepCheckpoints: {},
 };
 
-/** The progress of the current plan that is kept when the plan is shelved. */
+const PROGRESS_KEYS = Object.keys(FRESH_PLAN_PROGRESS) as Array<keyof PlanProgress>;
+
+/** The progress of the current plan that is kept when the plan is shelved: checks that were in progress run again. */
 export function planProgressOf(session: PlanProgress): PlanProgress {
-  const {
-    revisions,
-    revisedFor,
-    workRounds,
-    replacedSteps,
-    reviewedSteps,
-    children,
-    fanOut,
-    closedSteps,
-    lastStepNumber,
-  } = session;
-  const { editedByPerson, trustedChecks, reach, limitsByPerson, planSaves, stepCheckpoints } = session;
-  return {
-    revisions,
-    revisedFor,
-    workRounds,
-    replacedSteps,
-    reviewedSteps,
-    children,
-    fanOut,
-    closedSteps,
-    lastStepNumber,
-    // Checks that were in progress run again.
-    claim: null,
-    editedByPerson,
-    trustedChecks,
-    reach,
-    limitsByPerson,
-    planSaves,
-    stepCheckpoints,
+  const kept = { ...FRESH_PLAN_PROGRESS };
+  const keep = <Key extends keyof PlanProgress>(key: Key) => {
+    kept[key] = session[key];
   };
+  PROGRESS_KEYS.forEach(keep);
+  return { ...kept, claim: null };
 }
 
 /** State of the current step that is not in `plan.json`. */

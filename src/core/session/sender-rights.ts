@@ -2,7 +2,8 @@ import type { EventBody, EventOf } from '../../protocol/session/event.ts';
 import type { MessageFile, SenderRights } from '../../protocol/session/message.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import { commonReach, includesRole, type Role } from '../../protocol/workspace/daemon-files.ts';
-import { rootSessionName, sessionDepth } from './child-session.ts';
+import { rootSessionOf } from '../../protocol/workspace/session-names.ts';
+import { sessionDepth } from './child-session.ts';
 import type { Session } from './session-state.ts';
 
 /** The author of what a message orders, as events name them. */
@@ -32,7 +33,7 @@ export function mayGiveOrders(
   senders: readonly string[] | undefined,
 ): boolean {
   if (from === undefined || senders === undefined || senders.includes(from)) return true;
-  return sessionDepth(session) > 0 && rootSessionName(from) === rootSessionName(session);
+  return sessionDepth(session) > 0 && rootSessionOf(from) === rootSessionOf(session);
 }
 
 /**

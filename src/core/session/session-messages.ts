@@ -1,4 +1,5 @@
 import { mapGet, mapSet, type PersistentMap } from '../../base/collections.ts';
+import type { ToolCall } from '../../protocol/session/event.ts';
 import type { FileIdentity } from '../../protocol/session/log-entry.ts';
 import type { MessageMeaning } from '../../protocol/session/meaning-events.ts';
 import type {
@@ -47,7 +48,29 @@ export function limitsOfMessage(message: Message | undefined): Limits {
   return { ...template, ...message?.options?.limits };
 }
 
-/** The conversation in the format of the model's endpoint (OpenAI chat). */
+/** What the model is to know of a message. `template`: the name of the one it runs. */
+export type SaidMessage = Pick<Message, 'from' | 'as' | 'attachments' | 'files'> & { text: string; template?: string };
+
+/**
+ * What was said, as facts; `core/prompt/chat-messages.ts` writes it for the model, one chat message each. `nonce`: the
+ * prompt nonce of the time.
+ */
+export type HistoryItem =
+  | { type: 'message'; nonce: string; message: SaidMessage }
+  | { type: 'answer'; text: string; calls: ToolCall[]; provider_fields?: ProviderFields }
+  /** The end of a call. `began`: it was started. `isAnswer`: a person's answer to the question it asked. */
+  | { type: 'result'; nonce: string; call: string; tool: string; began: boolean; isAnswer: boolean; end: CallEnd }
+  /** A result cannot carry images: they follow the last one of an answer. */
+  | { type: 'images'; nonce: string; images: readonly ImageFile[] }
+  /** What stands for older turns that were compacted. */
+  | { type: 'summary'; nonce: string; text: string }
+  /** As a snapshot of an earlier version has it. */
+  | ChatMessage;
+
+/** How a call ended; `why`: it was interrupted, or never ran. */
+export type CallEnd = { output?: string } | { output?: string; why: string; outcome: 'not_started' | 'unknown' };
+
+/** A message in the format of the model's endpoint (OpenAI chat). */
 export type ChatMessage =
   | { role: 'system'; content: string }
   /** `images` follow the text, for models with vision. */

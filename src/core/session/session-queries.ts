@@ -103,7 +103,7 @@ export function runWait({ run }: Session): RunWait | null {
 }
 
 /** The status of a session for a new message: the columns of the table in `message-actions.ts`. */
-export type SessionStatus = Exclude<Standing, 'cancelled'>;
+export type SessionStatus = Exclude<SessionStanding, 'cancelled' | 'unreadable'>;
 
 /**
  * A cancelled run can be resumed like a failed one, so messages are handled alike. Of a plan that a person has closed
@@ -118,14 +118,11 @@ export function sessionStatus(session: Session): SessionStatus {
 /** Why a plan is over whose last step a person has closed. */
 export const CLOSED_BY_HAND = 'closed by hand';
 
-/** The state of a session whose event log is readable. */
-export type Standing = Exclude<SessionStanding, 'unreadable'>;
-
 /**
  * The state of a session, the same for every frontend. A stopped run determines it until another one ends with an
  * answer; an open plan outlives runs that leave it alone, and what people do to an idle plan counts from then on.
  */
-export function sessionStanding({ run, plan, runEnd }: Session): Standing {
+export function sessionStanding({ run, plan, runEnd }: Session): Exclude<SessionStanding, 'unreadable'> {
   if (run) return 'running';
   const open = plan?.status === 'paused' || plan?.status === 'waiting' ? plan.status : null;
   const isOfRun = plan !== null && runEnd?.plan === plan.id;

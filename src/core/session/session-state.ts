@@ -17,7 +17,7 @@ import {
   type Turn,
   type WorkHistory,
 } from './run-state.ts';
-import type { ChatMessage, Message, TakenDrop } from './session-messages.ts';
+import type { HistoryItem, Message, TakenDrop } from './session-messages.ts';
 
 /** The state of a session: the result of reducing its events. Immutable. */
 export type Session = PlanProgress &
@@ -48,7 +48,7 @@ export type Session = PlanProgress &
      * resumes.
      */
     promptNonce: string;
-    conversation: AppendList<ChatMessage>;
+    conversation: AppendList<HistoryItem>;
     run: Run | null;
     turn: Turn | null;
     runEnd: RunEnd | null;
@@ -97,7 +97,7 @@ export type Session = PlanProgress &
 /** Who holds the browser, and since when; `from`: null for a message without a sender. */
 export type PersonHold = { from: string | null; since: string };
 
-/** What is known of daemons lost over the current work. */
+/** Crashes counted against the current work. */
 export type CrashCounts = {
   /** How many in a row, each with evidence, without any progress in between. */
   count: number;

@@ -180,9 +180,7 @@ async function createServer(
   const { createEndpointHandler, handlers, object } = await import('@restatedev/restate-sdk/node');
   const session = object({
     name: ENGINE_OBJECT,
-    handlers: {
-      wake: handlers.object.exclusive(HANDLER_OPTIONS, (ctx: ObjectContext) => wakeSession(ctx, serve)),
-    },
+    handlers: { wake: handlers.object.exclusive(HANDLER_OPTIONS, (ctx: ObjectContext) => wakeSession(ctx, serve)) },
   });
   const { reserve, settle } = spendingHandlers(usage);
   const spending = object({

@@ -4,7 +4,7 @@ import { errorText } from '../../base/user-error.ts';
 import type { PreviousFailure } from '../../engine/loop/recovery.ts';
 import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import type { CrashRecord } from '../../protocol/workspace/daemon-files.ts';
-import { rootSessionOf } from '../../store/index.ts';
+import { rootSessionOf } from '../../protocol/workspace/session-names.ts';
 import type { BlameResult } from './crash-notes.ts';
 import type { UnservedSession } from './failing-sessions.ts';
 

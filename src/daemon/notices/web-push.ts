@@ -31,11 +31,7 @@ export function pushRequest(
   keys: PushKeys,
   { contact, isUrgent, now }: { contact: string; isUrgent: boolean; now: Date },
 ): { headers: Record<string, string>; body: Buffer<ArrayBuffer> } {
-  const claims = {
-    aud: new URL(to.endpoint).origin,
-    exp: Math.floor(now.getTime() / 1000) + TOKEN_S,
-    sub: contact,
-  };
+  const claims = { aud: new URL(to.endpoint).origin, exp: Math.floor(now.getTime() / 1000) + TOKEN_S, sub: contact };
   const headers = {
     authorization: `vapid t=${signToken(claims, keys.privateKey)}, k=${keys.publicKey}`,
     'content-encoding': 'aes128gcm',

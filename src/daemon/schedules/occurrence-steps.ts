@@ -44,11 +44,7 @@ export function newOccurrence(name: string, schedule: Schedule | undefined, time
     const { why = 'the schedule was removed', missedSince } = time.is === 'skipped' ? time : {};
     return { ...head, state: 'skipped', why, ...(missedSince && { missed_since: missedSince.toISOString() }) };
   }
-  return {
-    ...head,
-    ...waitingToBeSent(name, schedule, time.due),
-    ...(time.is === 'caught up' && { caught_up: true }),
-  };
+  return { ...head, ...waitingToBeSent(name, schedule, time.due), ...(time.is === 'caught up' && { caught_up: true }) };
 }
 
 type StepOptions = { folder: string; sessions: ScheduledSessions; log: SessionPorts['log'] };

@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { basename, join } from 'node:path';
-import { errorCode } from '../../base/user-error.ts';
+import { attempt, errorCode } from '../../base/user-error.ts';
 import type { Clock } from '../../engine/ports/session-ports.ts';
 import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
 import { createFolderId, sessionPaths, type WorkspacePaths } from '../../store/index.ts';
@@ -219,11 +219,7 @@ function checkInbox(it: WatchState, name: string, known: WatchedSession): void {
 
 /** The inbox may be a file, which is reported elsewhere. */
 function isTaken(path: string): boolean {
-  try {
-    return fs.lstatSync(path, { throwIfNoEntry: false }) !== undefined;
-  } catch {
-    return false;
-  }
+  return attempt(() => fs.lstatSync(path, { throwIfNoEntry: false }) !== undefined) ?? false;
 }
 
 function pollUnreadable({ sessions, polled, handlers, clock }: WatchState, name: string): void {

@@ -14,13 +14,7 @@ const SWEEP_MS = 30_000;
 const POLL_MS = 1000;
 
 /** How sessions are watched, for the status file. `why`: the reason why some are polled; null if none are. */
-export type WatchStatus = {
-  fileSystem: string;
-  known: number;
-  watched: number;
-  polled: string[];
-  why: string | null;
-};
+export type WatchStatus = { fileSystem: string; known: number; watched: number; polled: string[]; why: string | null };
 
 /** A running watch of a workspace. */
 export type WorkspaceWatch = {

@@ -6,13 +6,13 @@ import { buildMeaningQuery, parseMeaning } from '../../core/prompt/meaning-query
 import { buildModelRequest } from '../../core/prompt/model-request.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import type { Run } from '../../core/session/run-state.ts';
+import type { Message } from '../../core/session/session-messages.ts';
 import { activePlan, modelForCall } from '../../core/session/session-queries.ts';
-import type { EventBody } from '../../protocol/session/event.ts';
+import type { EventBody, EventOf } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
-import type { SessionPorts } from '../ports/session-ports.ts';
-import { type AskOptions, type ChatMessage, ModelError, type ModelRequest } from '../ports/session-ports.ts';
+import type { CallEstimate, ModelRequest, Reservation, SessionPorts } from '../ports/session-ports.ts';
+import { type AskOptions, type ChatMessage, type ModelAnswer, ModelError } from '../ports/session-ports.ts';
 import type { SessionLog } from '../state/session-log.ts';
-import { beginCountedCall } from './call-spending.ts';
 import { listOfferedTools, toolNames, unwrapMoreTools } from './permission-gate.ts';
 import { cleanUpCalls } from './tool-call.ts';
 
@@ -30,7 +30,7 @@ export function backoffMs(attempt: number): number {
 
 /**
  * Makes one model call. Whatever happens becomes one event; the signal ends the call within moments. The request is
- * made ready while the log is synced. It leaves, a server of tools starts, and a failure is returned after that.
+ * made ready while the log is synced. Nothing is sent, no MCP server is started and no failure is returned before that.
  */
 export async function callModel(
   decision: Decision & { do: 'think' },
@@ -54,7 +54,7 @@ export async function callModel(
   };
   ports.store.live.begin();
   const synced = sessionLog.sync();
-  // Its failure is noticed where it is awaited, which may be later.
+  // Awaited below. This keeps an early rejection from ending the process.
   synced.catch(() => {});
   try {
     await cleanUpCalls(ports, sessionLog);
@@ -215,4 +215,55 @@ function requestTooLongEvent(
   const window = Math.max(1, Math.floor(Math.min(error.window ?? sent, sent * 0.8)));
   const retry_at = tries < MAX_SHRINK_TRIES ? now.toISOString() : null;
   return { type: 'model.failed', kind: 'too_long', error: error.message, attempt, retry_at, window };
+}
+
+/** The longest answer that money is held back for, in tokens: few models answer with more at once. */
+const MAX_ANSWER_TOKENS = 16_384;
+
+/** A call whose cost is counted. */
+type CountedCall = {
+  answered(answer: ModelAnswer, ms: number): Promise<void>;
+  /** It failed or was aborted; the money that is held back for it is free again, but for what it must have cost. */
+  failed(error: unknown, ms: number): Promise<void>;
+};
+
+type Refused = Pick<EventOf<'model.failed'>, 'type' | 'kind' | 'error' | 'attempt' | 'retry_at'>;
+
+/**
+ * Holds back what a request for a message may cost. A budget that is used up refuses it: a run waits, as for an
+ * endpoint, but until a time that is known, and goes on by itself. Throws the signal's reason if aborted while it waits
+ * for other calls.
+ */
+async function beginCountedCall(
+  { spending, model }: Pick<SessionPorts, 'spending' | 'model'>,
+  message: Message | undefined,
+  request: ModelRequest,
+  signal: AbortSignal,
+): Promise<CountedCall | Refused> {
+  if (!spending || !message) return { answered: async () => {}, failed: async () => {} };
+  const prices = await model.prices?.(request.model);
+  const offered = request.tools.filter(({ line }) => line === undefined);
+  const input = countTokens(request.messages) + Math.ceil(JSON.stringify(offered).length / 4);
+  const estimate: CallEstimate = {
+    tokens: input + MAX_ANSWER_TOKENS,
+    cost: prices ? (input * prices.input + MAX_ANSWER_TOKENS * prices.output) / 1e6 : null,
+  };
+  const reserved = await spending.reserve({ ...estimate, model: request.model ?? '', message }, signal);
+  if ('why' in reserved) {
+    const kind = reserved.until === null ? 'unconfigured' : 'budget';
+    return { type: 'model.failed', kind, error: reserved.why, attempt: 1, retry_at: reserved.until };
+  }
+  return countCall(reserved, { tokens: input, cost: prices ? (input * prices.input) / 1e6 : null });
+}
+
+function countCall(reserved: Reservation, prompt: CallEstimate): CountedCall {
+  return {
+    answered: ({ usage, model, instead_of: other }, ms) =>
+      reserved.settle({ ...usage, ...(other && { model }), ms, isAnswered: true }),
+    failed(error, ms) {
+      // What was refused, or never arrived, costs nothing. An answer that was cut off has been paid for.
+      const isFree = error instanceof ModelError && error.kind !== 'malformed';
+      return reserved.settle({ ...(isFree ? { tokens: 0, cost: 0 } : prompt), ms, isAnswered: false });
+    },
+  };
 }

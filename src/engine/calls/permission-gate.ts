@@ -164,14 +164,10 @@ function offeringOf(rare: readonly ToolSpec[]): ToolSpec {
 /** A call of `more_tools` with arguments is one of the tool that it names, to which all rules and words apply. */
 export function unwrapMoreTools(call: ToolCall): ToolCall {
   if (call.name !== MORE_TOOLS.name) return call;
-  try {
-    const { tool, arguments: args } = MoreToolsArgs.parse(JSON.parse(call.args));
-    return args && tool !== MORE_TOOLS.name
-      ? { ...call, name: tool, args: JSON.stringify(args), via: MORE_TOOLS.name }
-      : call;
-  } catch {
-    return call;
-  }
+  const { tool = '', arguments: args } = MoreToolsArgs.safeParse(parseJson(call.args)).data ?? {};
+  return args && tool !== MORE_TOOLS.name
+    ? { ...call, name: tool, args: JSON.stringify(args), via: MORE_TOOLS.name }
+    : call;
 }
 
 /**

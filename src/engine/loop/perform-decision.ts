@@ -23,7 +23,7 @@ const DISK_RETRY_MS = 1000;
 /** A run that waits for longer than this gives its slot to others. */
 const FREE_SLOT_MS = 5000;
 
-type CallDecision = Decision & { do: 'think' | 'act' | 'interpret' };
+export type CallDecision = Decision & { do: 'think' | 'act' | 'interpret' };
 
 /**
  * Calls the model or a tool and logs its end. During the call the loop keeps taking in messages and answers what it

@@ -34,7 +34,7 @@ export async function recordRecovery(
   await sessionLog.sync();
 }
 
-/** Whether as many daemons as a message is given were lost over this session, the last while it read `plan.json`. */
+/** Whether this session crashed CRASH_LIMIT daemons in a row, the last of them while reading `plan.json`. */
 export const isPlanToBlame = (last: PreviousFailure | undefined): boolean =>
   last?.after === 'crash' && (last.crashes ?? 0) >= CRASH_LIMIT && isLostOverPlan(last.error ?? '');
 

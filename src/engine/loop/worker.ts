@@ -1,6 +1,6 @@
 import { mapGet } from '../../base/collections.ts';
 import { errorText } from '../../base/user-error.ts';
-import { endStalledRun } from '../../core/decide/close-run.ts';
+import { endStalledRun, withRunClosed } from '../../core/decide/close-run.ts';
 import { decide } from '../../core/decide/decide.ts';
 import type { Decision } from '../../core/runs/decision.ts';
 import { deadLetterEvents, isStalled } from '../../core/runs/run-lifecycle.ts';
@@ -13,7 +13,7 @@ import { cleanUpCalls } from '../calls/tool-call.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
 import type { SessionStore } from '../ports/store-ports.ts';
 import { restoreFiles, saveWork } from './perform-checkpoint.ts';
-import { performCall, publishReply, sendToChild } from './perform-decision.ts';
+import { type CallDecision, performCall, publishReply, sendToChild } from './perform-decision.ts';
 import {
   describeOpenWork,
   endDroppedChecks,
@@ -141,8 +141,6 @@ function abortCalls({ call, checkpoint, interpreting }: SessionLoop, why: Error)
 /** How often a run that waits for child sessions checks them, even if it is not woken. */
 const CHILDREN_POLL_MS = 30_000;
 
-type CallDecision = Decision & { do: 'think' | 'act' | 'interpret' };
-
 /** Takes in, decides, acts and records until nothing is left to do, a time is awaited, or the loop is stopped. */
 async function runUntilIdle(loop: SessionLoop): Promise<void> {
   const { sessionLog, intake } = loop;
@@ -188,7 +186,7 @@ async function carryOut(loop: SessionLoop, decision: Decision, rules: Rules): Pr
 async function nextDecision(loop: SessionLoop, rules: Rules): Promise<Decision> {
   const { ports, sessionLog } = loop;
   const decided = sessionLog.runGuarded('deciding', () => decide(sessionLog.session, rules));
-  const decision = waitIfNotDue(loop, endIfStalled(loop, decided, rules));
+  const decision = waitIfNotDue(loop, endIfStalled(loop, decided, rules), rules);
   if (decision.do !== 'record') return decision;
   return { ...decision, events: await checkCallsBegunBy(decision.events, ports, sessionLog, rules) };
 }
@@ -217,7 +215,8 @@ function endIfRepeating({ sessionLog: { session }, ports }: SessionLoop, decisio
 }
 
 /** Sets the alarm for a decision that is not due yet; logs what was waited for once its time has come. */
-function waitIfNotDue({ pauses, deadlines, alarm, sessionLog }: SessionLoop, decision: Decision): Decision {
+function waitIfNotDue(loop: SessionLoop, decision: Decision, rules: Rules): Decision {
+  const { pauses, deadlines, alarm, sessionLog } = loop;
   if (decision.do === 'send') {
     const wait = pauses.left(decision.notBefore);
     if (wait > 0) alarm.wakeIn(wait);
@@ -225,7 +224,8 @@ function waitIfNotDue({ pauses, deadlines, alarm, sessionLog }: SessionLoop, dec
   }
   if (decision.do !== 'idle' || !decision.due) return decision;
   const wait = deadlines.left(decision.due.at, decision.due.later);
-  if (wait <= 0) return { do: 'record', events: decision.due.events };
+  const due: Decision = { do: 'record', events: decision.due.events };
+  if (wait <= 0) return withRunClosed(sessionLog.session, due, rules);
   // Timers cannot be set many days ahead: this one is set again when it fires.
   alarm.wakeIn(Math.min(wait, MAX_TIMER_MS), sessionLog.session.run === null);
   return decision;

@@ -23,7 +23,7 @@ const MAX_WRITE_LAG_MS = 5000;
 const UNREADABLE_GRACE_MS = 300;
 const MAX_WRITE_TRIES = 5;
 
-/** The steps that a person's save can freeze, as the watchdog names them. */
+/** The watchdog's names for the two operations that a large plan.json can slow down. */
 const READING = 'reading plan.json';
 const MERGING = 'merging plan.json';
 

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { SessionUpdate, ToolCall, ToolCallContent, ToolKind } from '@agentclientprotocol/sdk';
 import { getOwn, propertyOf } from '../../base/collections.ts';
+import { parseJson } from '../../base/json.ts';
 import { truncate } from '../../base/strings.ts';
 import type { Event } from '../../protocol/session/event.ts';
 import { inlineText } from '../../protocol/session/log-entry.ts';
@@ -49,12 +50,8 @@ export function describeCall({ call, name, args }: CallOnRecord, work: string): 
 
 /** Arguments as an object; undefined if the model wrote something else. */
 function parseArgs(args: string): object | undefined {
-  try {
-    const value: unknown = JSON.parse(args);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parseJson(args);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
 }
 
 /** The change that a file tool makes. For a file written as a whole, the previous content is not known. */

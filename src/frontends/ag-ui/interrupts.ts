@@ -66,11 +66,7 @@ function approvalInterrupt(asked: ApprovalRequest, call: string | null): Interru
     ...(call === null ? { reason: 'confirmation' } : { reason: 'tool_call', toolCallId: call }),
     message: escapeInvisible(`May this run${call === null ? ` in ${session}` : ''} (${why})?\n\n${tool} ${display}`),
     expiresAt: expires_at,
-    responseSchema: {
-      type: 'object',
-      properties: { approved: { type: 'boolean' }, ...rule },
-      required: ['approved'],
-    },
+    responseSchema: { type: 'object', properties: { approved: { type: 'boolean' }, ...rule }, required: ['approved'] },
     metadata: { agentd: { session, id, hash, why, always } },
   };
 }
@@ -79,11 +75,7 @@ function answerSchema(question: UserQuestion | null): Record<string, unknown> {
   const choices = (question?.choices ?? []).map(escapeInvisible);
   const listed = choices.map((choice, at) => `${at + 1}: ${choice}`).join('; ');
   const offered = listed === '' ? {} : { description: `A choice or your own words. ${listed}`, examples: choices };
-  return {
-    type: 'object',
-    properties: { answer: { type: 'string', minLength: 1, ...offered } },
-    required: ['answer'],
-  };
+  return { type: 'object', properties: { answer: { type: 'string', minLength: 1, ...offered } }, required: ['answer'] };
 }
 
 const Decision = z.object({ approved: z.boolean(), always: z.boolean().optional() });

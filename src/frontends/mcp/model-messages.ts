@@ -116,10 +116,7 @@ function wordsForm(choices: readonly string[]): ElicitRequestFormParams['request
 }
 
 /** What a client sends back for a form. */
-const FormResponse = z.object({
-  action: z.enum(['accept', 'decline', 'cancel']),
-  content: z.unknown().optional(),
-});
+const FormResponse = z.object({ action: z.enum(['accept', 'decline', 'cancel']), content: z.unknown().optional() });
 
 const Decision = z.object({ decision: z.enum(['allow', 'deny']) });
 const Words = z.object({ answer: z.string().trim().min(1) });

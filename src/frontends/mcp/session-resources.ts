@@ -6,7 +6,7 @@ import {
   ResourceNotFoundError,
   ResourceTemplate,
 } from '@modelcontextprotocol/server';
-import { errorText } from '../../base/user-error.ts';
+import { attempt, errorText } from '../../base/user-error.ts';
 import type { Client } from '../../client/index.ts';
 import { NoSuchSession, WaitedTooLong } from '../../client/sessions/client-errors.ts';
 import type { Event } from '../../protocol/session/event.ts';
@@ -21,11 +21,7 @@ const PLAN_URI = 'agentd://sessions/{session}/plan';
 /** The session whose plan a URI names; undefined for any other URI. */
 export function sessionOfPlanUri(uri: string): string | undefined {
   const [, session] = /^agentd:\/\/sessions\/([^/?#]+)\/plan$/.exec(uri) ?? [];
-  try {
-    return session === undefined ? undefined : decodeURIComponent(session);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => (session === undefined ? undefined : decodeURIComponent(session)));
 }
 
 /** Plans, transcripts and replies of sessions, to be read by their URI. */

@@ -160,6 +160,10 @@ function answered(reading: Reading, event: EventOf<'model.answered'>): SpanRecor
     'gen_ai.response.model': model,
     'gen_ai.response.finish_reasons': [event.truncated ? 'length' : calls.length > 0 ? 'tool_calls' : 'stop'],
     'agentd.usage.tokens': usage.tokens,
+    ...(usage.output !== undefined && {
+      'gen_ai.usage.input_tokens': usage.tokens - usage.output,
+      'gen_ai.usage.output_tokens': usage.output,
+    }),
     ...(usage.cached !== undefined && { 'gen_ai.usage.cache_read.input_tokens': usage.cached }),
     ...(usage.cost !== null && { 'agentd.usage.cost_usd': usage.cost }),
     ...(event.planner_query !== undefined && { 'agentd.planner_query': event.planner_query }),

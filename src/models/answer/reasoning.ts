@@ -193,10 +193,5 @@ export function toWireAssistant(message: ChatMessage & { role: 'assistant' }, mo
     ...(isSent && provider_fields),
     ...(mode === 'placeholder signature' && !provider_fields && { extra_content: PLACEHOLDER_SIGNATURE }),
   }));
-  return {
-    ...plain,
-    tool_calls: calls,
-    ...emptyReasoning,
-    ...(isSent && own),
-  };
+  return { ...plain, tool_calls: calls, ...emptyReasoning, ...(isSent && own) };
 }

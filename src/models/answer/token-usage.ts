@@ -32,7 +32,7 @@ const ReportedUsage = z.object({
 /**
  * The usage of an answer. Tokens as reported by the endpoint, else estimated from the characters. Cost from `prices` if
  * a person set them, else from the endpoint's `usage.cost`, else from the list price, else null: unknown. `cached`:
- * prompt tokens that the endpoint had cached, if it says so.
+ * prompt tokens that the endpoint had cached, `output`: those that are not of the prompt, both if it says so.
  */
 export function measureUsage(
   draft: CompletionDraft,
@@ -49,7 +49,12 @@ export function measureUsage(
   const costAt = (price: TokenPrices) =>
     ((input - fromCache) * price.input + fromCache * (price.cached ?? price.input) + output * price.output) / 1e6;
   const cost = prices ? costAt(prices) : (reported?.cost ?? (listPrices ? costAt(listPrices) : null));
-  return { tokens: total, cost, ...(cached !== undefined && { cached }) };
+  const isSplit = isReported && reported.prompt_tokens != null;
+  return {
+    ...{ tokens: total, cost, ...(cached !== undefined && { cached }) },
+    // Some count the tokens of reasoning only in the total.
+    ...(isSplit && { output: Math.max(0, total - input) }),
+  };
 }
 
 function cachedTokens(reported: z.infer<typeof ReportedUsage>): number | undefined {

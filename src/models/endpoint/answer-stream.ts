@@ -87,9 +87,7 @@ function pieceOf({ event, data }: { event?: string | undefined; data: string }):
   return piece;
 }
 
-const PlainAnswer = z.looseObject({
-  choices: z.array(z.looseObject({ finish_reason: z.unknown().optional() })),
-});
+const PlainAnswer = z.looseObject({ choices: z.array(z.looseObject({ finish_reason: z.unknown().optional() })) });
 
 /** An answer of an endpoint that ignores `stream`, as one piece. */
 function wholeAnswer(text: string): unknown {

@@ -139,9 +139,7 @@ async function askOnce(
     });
     const came = readPieces(body, settings.timeoutMs, notes);
     const pieces = request.api === 'responses' ? asChatPieces(came) : came;
-    const draft = await readCompletionStream(pieces, {
-      ...{ onText, maxTokens: budget.tokens, late },
-    });
+    const draft = await readCompletionStream(pieces, { ...{ onText, maxTokens: budget.tokens, late } });
     signal.throwIfAborted();
     const facts = { streams: draft.pieces > 2, usage: draft.usage !== undefined };
     const listPrices = settings.prices ? undefined : await findKnownPrices(settings.baseUrl, request.model);

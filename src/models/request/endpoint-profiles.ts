@@ -17,10 +17,7 @@ export const EndpointProfile = z.object({
 });
 export type EndpointProfile = z.infer<typeof EndpointProfile>;
 
-const ProfileFile = z.object({
-  version: z.literal(1),
-  endpoints: z.record(z.string(), z.unknown()),
-});
+const ProfileFile = z.object({ version: z.literal(1), endpoints: z.record(z.string(), z.unknown()) });
 
 /**
  * Profiles by address and model. A cache, never an authority: it may be deleted, one of another version or a damaged

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { parseJson } from '../../base/json.ts';
 import type { ChatMessage, ModelRequest } from '../../engine/ports/session-ports.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
+import { isRecord } from '../answer/endpoint-errors.ts';
 import { FieldsMode, toWireAssistant } from '../answer/reasoning.ts';
 
 /** How messages are written for an endpoint. */
@@ -111,13 +113,7 @@ function wireName(name: string): string {
 /** Arguments that are no JSON object are wrapped: strict endpoints refuse a conversation for one malformed call. */
 function wireArguments(text: string): string {
   if (text.trim() === '') return '{}';
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return text;
-  } catch {
-    // Wrapped, too.
-  }
-  return JSON.stringify({ unparsed: text });
+  return isRecord(parseJson(text)) ? text : JSON.stringify({ unparsed: text });
 }
 
 const flatCache = new WeakMap<ChatMessage, ChatMessage>();

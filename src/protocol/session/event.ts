@@ -14,9 +14,9 @@ import {
   RenderedTemplate,
   SenderRights,
 } from './message.ts';
-import { CompletedBy, PlanStatus, Step, StepProgress } from './plan.ts';
+import { CompletedBy, PlanStatus, SkipCause, Step, StepProgress } from './plan.ts';
 import { EditRefusal, PlanChange, PlanSave } from './plan-edit.ts';
-import { Reply, Usage, UserQuestion } from './reply.ts';
+import { CallUsage, Reply, Usage, UserQuestion } from './reply.ts';
 
 export const ToolCall = z.object({
   id: z.string(),
@@ -96,7 +96,7 @@ const EVENT_SCHEMAS = [
     text: z.string(),
     calls: z.array(ToolCall),
     provider_fields: ProviderFields.optional().describe('Fields that the endpoint expects back, unchanged.'),
-    usage: Usage.omit({ iterations: true, ms: true }).extend({ cached: z.number().optional() }),
+    usage: CallUsage,
     model: z.string(),
     ms: z.number(),
     delivered: z.array(z.string()).describe('Messages delivered to the model for the first time with this call.'),
@@ -169,6 +169,7 @@ const EVENT_SCHEMAS = [
     limits: z.object({ iterations: z.int(), step_iterations: z.int() }),
     title: z.string().optional(),
     planned_by: z.string().optional(),
+    unplanned: z.literal(true).optional().describe('As in the plan.'),
     steps: z.array(Step).optional().describe('Its first steps, if a planner or a template made it.'),
   }),
   eventSchema('plan.revised', {
@@ -211,8 +212,8 @@ const EVENT_SCHEMAS = [
     next_step: z.string().optional().describe('The step that the answer named as the next one.'),
   }),
   eventSchema('step.failed', { step: z.string(), error: z.string(), by: Actor }),
-  eventSchema('step.blocked', { step: z.string(), error: z.string(), by: Actor }),
-  eventSchema('step.skipped', { step: z.string(), reason: z.string(), by: Actor }),
+  eventSchema('step.blocked', { step: z.string(), error: z.string(), because: SkipCause.optional(), by: Actor }),
+  eventSchema('step.skipped', { step: z.string(), reason: z.string(), because: SkipCause.optional(), by: Actor }),
   eventSchema('step.reopened', { step: z.string(), by: Actor, message: z.string().optional() }),
   eventSchema('child.sent', {
     step: z.string(),

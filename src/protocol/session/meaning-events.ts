@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Usage } from './reply.ts';
+import { CallUsage } from './reply.ts';
 
 /**
  * What a message of a person means. `correction`, `addition`: about the work that is on; `task`: other work; `unclear`:
@@ -19,10 +19,7 @@ export const MessageInterpreted = z.object({
     .string()
     .optional()
     .describe('The message in which the person said so: the words of `message` are its words from here on.'),
-  usage: Usage.omit({ iterations: true, ms: true })
-    .extend({ cached: z.number().optional() })
-    .optional()
-    .describe('What asking the model took.'),
+  usage: CallUsage.optional().describe('What asking the model took.'),
   model: z.string().optional(),
   ms: z.number().optional(),
   error: z.string().optional().describe('Why the model did not say.'),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { EachSource, ReduceInput, Step, StepCheck, StepCondition, StepStatus } from './plan.ts';
+import { EachSource, ReduceInput, SkipCause, Step, StepCheck, StepCondition, StepStatus } from './plan.ts';
 
 /** The bounds of a `plan.json`: nobody reads a larger one, and each change of it would delay all sessions. */
 export const PLAN_BOUNDS = {
@@ -117,6 +117,7 @@ export const PlanChange = z.discriminatedUnion('what', [
     from: StepStatus,
     to: StepStatus,
     note: z.string().optional().describe('Its result, or the reason.'),
+    because: SkipCause.optional(),
   }),
   z.object({
     what: z.literal('step'),

@@ -69,6 +69,13 @@ export type ReduceInput = z.infer<typeof ReduceInput>;
 
 export const StepProgress = z.object({ current: z.int().min(0), total: z.int().min(0) });
 
+/** The other step because of which the daemon skips or blocks one, and how this one depends on it. */
+export const SkipCause = z.object({
+  relation: z.enum(['needs', 'when', 'undoes', 'part of']),
+  step: z.string().min(1),
+});
+export type SkipCause = z.infer<typeof SkipCause>;
+
 export const Step = z.object({
   id: z.string().min(1),
   description: z.string().min(1).describe('What is to be done. A tag like [CHART] at its beginning may name an agent.'),
@@ -84,6 +91,7 @@ export const Step = z.object({
     .optional()
     .describe('What can be checked: files with their hashes, exit statuses, addresses. Empty: it is unproven.'),
   error: z.string().optional(),
+  because: SkipCause.optional().describe('The other step because of which it was skipped or blocked.'),
   progress: StepProgress.optional(),
   needs: z.array(z.string()).optional().describe('Ids of steps that must be completed first.'),
   when: z.array(StepCondition).optional().describe('It runs only if all of these hold; else it is skipped.'),
@@ -137,6 +145,7 @@ export const Plan = z.object({
     .string()
     .optional()
     .describe('Where the steps come from, if not from the work itself: "planner", or "fallback: <why>".'),
+  unplanned: z.literal(true).optional().describe('The planner gave no plan: its first step is the whole request.'),
   status: PlanStatus,
   reason: z.string().optional().describe('Why the plan is not being worked on.'),
   steps: z.array(Step),

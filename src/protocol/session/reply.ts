@@ -19,6 +19,12 @@ export const Usage = z.object({
 });
 export type Usage = z.infer<typeof Usage>;
 
+/** Of one model call. */
+export const CallUsage = Usage.omit({ iterations: true, ms: true }).extend({
+  cached: z.number().optional().describe('Of the tokens, those that the endpoint had in its cache.'),
+  output: z.number().optional().describe('Of the tokens, those that were not of the prompt, if the endpoint tells.'),
+});
+
 /** One file in `outbox/`: exactly one for each message. */
 export const Reply = z.object({
   id: z.string().describe('The name of the reply file.'),

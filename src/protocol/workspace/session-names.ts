@@ -49,6 +49,9 @@ function readablePart(part: string): string {
   return !MISLEADING.test(key) && sessionFolder(key) === escaped ? key + generation : part;
 }
 
+/** The session at the top of a family: `demo` of `demo~step_1~step_2`. */
+export const rootSessionOf = (name: string): string => name.split('~', 1)[0] ?? name;
+
 /** Folders that a disk, a NAS or an unpacker puts into any folder: they are no sessions. */
 const FOREIGN_FOLDERS: ReadonlySet<string> = new Set([
   ...['lost+found', '$recycle.bin', 'recycler', 'system volume information', '__macosx'],

@@ -55,12 +55,7 @@ export type Segment = {
 };
 
 /** The files of an event log; rotated ones are opened on demand. */
-export type SegmentFiles = {
-  oldest: number;
-  current: Segment;
-  open(number: number): Segment;
-  close(): void;
-};
+export type SegmentFiles = { oldest: number; current: Segment; open(number: number): Segment; close(): void };
 
 /**
  * Opens an event log for reading while its writer may be active: the folder is listed before the current file is

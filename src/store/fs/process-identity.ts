@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
-import { errorCode } from '../../base/user-error.ts';
+import { attempt, errorCode } from '../../base/user-error.ts';
 
 /** Whether this system describes its processes in /proc. */
 export const hasProc = fs.existsSync('/proc/self/stat');
@@ -58,9 +58,7 @@ function readProc(path: string): string | undefined {
 const statFields = (line: string): string[] => line.slice(line.lastIndexOf(')') + 2).split(' ');
 
 function outputOf(program: string, args: string[]): string {
-  try {
-    return execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
-  } catch {
-    return '';
-  }
+  return (
+    attempt(() => execFileSync(program, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()) ?? ''
+  );
 }

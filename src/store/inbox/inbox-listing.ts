@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { errorCode, isFileLimit } from '../../base/user-error.ts';
+import { attempt, errorCode, isFileLimit } from '../../base/user-error.ts';
 import { type OpenFolder, statInFolder } from '../fs/open-folder.ts';
 import { inboxOrderOf, isCompleteByName, isIgnoredName } from '../layout/layout.ts';
 
@@ -194,11 +194,7 @@ function rethrowIfScarce<T>(error: unknown, answer: T): T {
 }
 
 function inodeKeyAt(path: string): string | undefined {
-  try {
-    return inodeKey(fs.statSync(path, { bigint: true }));
-  } catch {
-    return undefined;
-  }
+  return attempt(() => inodeKey(fs.statSync(path, { bigint: true })));
 }
 
 /** Whether none of the process's files are readable, as with other users' processes without full root rights. */

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import { sha256 } from '../../base/sha256.ts';
+import { rootSessionOf } from '../../protocol/workspace/session-names.ts';
 
 /** Instructions for agents in a folder: `CLAUDE.md` counts where there is no `AGENTS.md`. */
 export const instructionFiles = (folder: string) => ({
@@ -180,9 +181,6 @@ function truncateToBytes(text: string, max: number): string {
   }
   return kept;
 }
-
-/** The session at the top of a family: `demo` of `demo~step_1~step_2`. */
-export const rootSessionOf = (name: string): string => name.split('~', 1)[0] ?? name;
 
 /** The parent of this session; undefined if it is not a child. */
 export function parentSessionOf(name: string): string | undefined {

@@ -4,11 +4,13 @@ import { setImmediate as others } from 'node:timers/promises';
 import { z } from 'zod';
 import { parseWrittenFrontMatter } from '../../base/front-matter.ts';
 import { parseJson } from '../../base/json.ts';
+import { attempt } from '../../base/user-error.ts';
 import { inlineText, StoredText } from '../../protocol/session/log-entry.ts';
 import { Reply } from '../../protocol/session/reply.ts';
 import type { SearchDocument } from '../../protocol/workspace/memory-notes.ts';
+import { rootSessionOf } from '../../protocol/workspace/session-names.ts';
 import { readRegularFile } from '../fs/file-reads.ts';
-import { existingRootOf, rootSessionOf, sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
+import { existingRootOf, sessionPaths, type WorkspacePaths } from '../layout/layout.ts';
 
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_TOTAL_BYTES = 64 * 1024 * 1024;
@@ -89,17 +91,8 @@ function openReadBudget({ signal, elapsed, ms }: CorpusOptions): ReadBudget {
   };
 }
 
-/** The result of `read`; undefined on a file system error: unreadable files are skipped. */
-function ignoreFsErrors<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
-}
-
 function listSessionPlaces(home: string, archived: boolean): SessionPlace[] {
-  const entries = ignoreFsErrors(() => fs.readdirSync(home, { withFileTypes: true })) ?? [];
+  const entries = attempt(() => fs.readdirSync(home, { withFileTypes: true })) ?? [];
   return entries
     .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
     .map(({ name }) => ({ name, home, archived, folder: join(home, name), at: 0 }));
@@ -107,7 +100,7 @@ function listSessionPlaces(home: string, archived: boolean): SessionPlace[] {
 
 /** The time of the last change of `outbox/`, by adding or removing a reply. */
 function lastReplyTime({ folder }: SessionPlace): number {
-  return ignoreFsErrors(() => fs.lstatSync(sessionPaths(folder).outbox).mtimeMs) ?? 0;
+  return attempt(() => fs.lstatSync(sessionPaths(folder).outbox).mtimeMs) ?? 0;
 }
 
 async function readSessionTexts(
@@ -116,7 +109,7 @@ async function readSessionTexts(
   budget: ReadBudget,
   each: (writing: SearchDocument) => void,
 ): Promise<void> {
-  const isThere = (session: string) => ignoreFsErrors(() => fs.lstatSync(join(place.home, session))) !== undefined;
+  const isThere = (session: string) => attempt(() => fs.lstatSync(join(place.home, session))) !== undefined;
   // Without its root, it is unknown which settings apply to an archived child session.
   if (place.archived && !isThere(rootSessionOf(place.name))) return;
   const root = sessionPaths(join(place.home, existingRootOf(place.name, isThere)));
@@ -151,7 +144,7 @@ function listCorpusFiles(folder: string): CorpusFile[] {
   ];
   return named
     .flatMap(({ path, is }): CorpusFile[] => {
-      const stat = ignoreFsErrors(() => fs.lstatSync(path));
+      const stat = attempt(() => fs.lstatSync(path));
       return stat?.isFile() && stat.size <= MAX_FILE_BYTES ? [{ path, is, at: stat.mtimeMs, size: stat.size }] : [];
     })
     .sort((a, b) => b.at - a.at)
@@ -159,8 +152,8 @@ function listCorpusFiles(folder: string): CorpusFile[] {
 }
 
 function listFiles(folder: string): string[] {
-  if (!ignoreFsErrors(() => fs.lstatSync(folder))?.isDirectory()) return [];
-  const entries = ignoreFsErrors(() => fs.readdirSync(folder, { withFileTypes: true })) ?? [];
+  if (!attempt(() => fs.lstatSync(folder))?.isDirectory()) return [];
+  const entries = attempt(() => fs.readdirSync(folder, { withFileTypes: true })) ?? [];
   return entries
     .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
     .map((entry) => join(folder, entry.name));
@@ -168,7 +161,7 @@ function listFiles(folder: string): string[] {
 
 /** Undefined if it is missing, unreadable, too large, or not a regular file. */
 const readCorpusText = (path: string): string | undefined =>
-  ignoreFsErrors(() => readRegularFile(path, MAX_FILE_BYTES)?.toString());
+  attempt(() => readRegularFile(path, MAX_FILE_BYTES)?.toString());
 
 const PlanFields = z.object({
   id: z.string().optional(),
@@ -233,7 +226,7 @@ export async function readSessionWords(
   const budget = openReadBudget(reading);
   const { events: log, rotated } = sessionPaths(folder);
   const parts = [...listFiles(rotated).sort(), log].map(
-    (path) => ignoreFsErrors(() => readRegularFile(path, MAX_LOG_BYTES)?.toString()) ?? '',
+    (path) => attempt(() => readRegularFile(path, MAX_LOG_BYTES)?.toString()) ?? '',
   );
   const events: SaidEvent[] = [];
   for (const line of parts.flatMap((text) => text.split('\n'))) {

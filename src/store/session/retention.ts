@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { readLastEvent } from '../event-log/log-reader.ts';
 import { listRotatedSegments, openSegments } from '../event-log/segments.ts';
-import { encodeSnapshot, openSnapshotStore } from '../event-log/snapshot-file.ts';
+import { encodeSnapshot } from '../event-log/snapshot-file.ts';
 import { removeOldStaging, removeStaging, syncFolder } from '../fs/durable-write.ts';
 import { readJsonFile } from '../fs/file-reads.ts';
 import { type FolderOnPath, statInFolder, withFolder } from '../fs/open-folder.ts';
@@ -12,6 +12,7 @@ import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 import { isIgnoredName } from '../layout/layout.ts';
 import { WATCHED_VERSIONS } from '../plan/plan-content.ts';
+import { openSnapshotStore } from './snapshots.ts';
 
 /** Days that data is kept; 0: forever. */
 export type RetentionDays = { recordDays: number; filesDays: number };
@@ -47,10 +48,7 @@ export async function applyRetention(
   const files =
     keep.filesDays > 0 ? (await removeExpiredFiles(paths, filesEnd)) + removeForgottenAttachments(paths, filesEnd) : 0;
   removeOldInboxStaging(paths, now);
-  return {
-    removed: segments + blobs + files,
-    more: segments === MAX_SEGMENTS_PER_RUN || files >= MAX_FILES_PER_RUN,
-  };
+  return { removed: segments + blobs + files, more: segments === MAX_SEGMENTS_PER_RUN || files >= MAX_FILES_PER_RUN };
 }
 
 const daysBefore = (now: Date, days: number) => new Date(now.getTime() - days * DAY_MS);

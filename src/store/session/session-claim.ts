@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { parseJson } from '../../base/json.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { createFile, ensureFolder, syncFolder } from '../fs/durable-write.ts';
-import { listNames } from '../fs/file-reads.ts';
+import { listNames, readJsonFile } from '../fs/file-reads.ts';
 import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists } from '../fs/store-errors.ts';
 import type { SessionPaths, WorkspacePaths } from '../layout/layout.ts';
@@ -74,12 +74,7 @@ export function assertClaim(paths: SessionPaths, epoch: number): void {
 
 /** The owner that a claim names; undefined if it cannot be read, such as after a power cut. */
 function ownerIn(path: string): string | undefined {
-  try {
-    const text = ifExists(() => fs.readFileSync(path, 'utf8'));
-    return text === undefined ? undefined : SessionClaim.parse(JSON.parse(text)).owner;
-  } catch {
-    return undefined;
-  }
+  return readJsonFile(path, SessionClaim)?.owner;
 }
 
 /** `.agentd/cluster.json`: workers may be at work in the workspace, also while no gateway runs. */

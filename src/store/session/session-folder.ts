@@ -5,7 +5,6 @@ import type { Blobs, SessionStore } from '../../engine/ports/store-ports.ts';
 import { openEventLog } from '../event-log/event-log.ts';
 import type { SessionToken } from '../event-log/log-writers.ts';
 import type { EventLogOptions } from '../event-log/open-log.ts';
-import { openSnapshotStore } from '../event-log/snapshot-file.ts';
 import {
   ensureFolder,
   placeNewFile,
@@ -22,6 +21,7 @@ import { openPlanFile } from '../plan/plan-file.ts';
 import { openTemplates } from '../templates/template-store.ts';
 import { openApprovalFiles } from './approval-files.ts';
 import { openLiveText, openOutbox } from './outbox.ts';
+import { openSnapshotStore } from './snapshots.ts';
 import { listExistingFiles, openCallFolders, readImage } from './work-files.ts';
 
 export type SessionFolderOptions = Pick<EventLogOptions, 'now' | 'disk' | 'segmentBytes' | 'closedEpoch' | 'own'> &

@@ -12,11 +12,7 @@ export type SchemaLike<T> = {
 export type SchemaIssue = { code?: string; path: PropertyKey[]; message: string; keys?: string[] };
 
 /** One fault of a value: where, what was expected, what was found. */
-export type SchemaError = {
-  path: PropertyKey[];
-  text: string;
-  unknownKey: boolean;
-};
+export type SchemaError = { path: PropertyKey[]; text: string; unknownKey: boolean };
 
 /** Other programs' names for protective settings, which are too different to be found as misspellings. */
 const OTHER_NAMES: ReadonlyMap<string, string> = new Map([

@@ -2,8 +2,9 @@ import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { hostname } from 'node:os';
 import { z } from 'zod';
-import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { attempt, errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { withTrustedPath } from '../../protocol/workspace/session-names.ts';
+import { readJsonFile } from '../fs/file-reads.ts';
 import { bootId, hasProc, isProcessRunning, processStartTime } from '../fs/process-identity.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import type { WorkspacePaths } from '../layout/layout.ts';
@@ -46,11 +47,7 @@ function pidNamespace(): { pid_ns?: string } {
 
 /** The identity in a lock file of this format; undefined if there is none or it is invalid. */
 export function readIdentityFile<T extends ProcessIdentity>(path: string, format: z.ZodType<T>): T | undefined {
-  try {
-    return format.safeParse(JSON.parse(fs.readFileSync(path, 'utf8'))).data;
-  } catch {
-    return undefined;
-  }
+  return readJsonFile(path, format);
 }
 
 /** Whether the process is alive: same pid, same start time, same boot. */

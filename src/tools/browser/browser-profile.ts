@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { BrowserContext } from 'playwright-core';
 import { z } from 'zod';
+import { attempt } from '../../base/user-error.ts';
 import { endGroup } from '../process/process-group.ts';
 
 /** Where a session's browser keeps its files: a folder of the session outside `work/`. */
@@ -68,11 +69,9 @@ export async function removeOrphanedProfile({ folder }: ProfilePaths): Promise<v
 
 /** Whether a process was started with this profile; its pid may have been reused. */
 function isBrowserOf(pid: number, data: string): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(`--user-data-dir=${data}`);
-  } catch {
-    return false;
-  }
+  return (
+    attempt(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').includes(`--user-data-dir=${data}`)) ?? false
+  );
 }
 
 const Cookie = z.object({

@@ -4,7 +4,7 @@ import type { BrowserContext } from 'playwright-core';
 import { z } from 'zod';
 import { settlesWithin } from '../../base/async.ts';
 import { truncate } from '../../base/strings.ts';
-import { errorText, UserError } from '../../base/user-error.ts';
+import { attempt, errorText, UserError } from '../../base/user-error.ts';
 import { endGroup, guardGroup, isGroupRunning, killGroup } from '../process/process-group.ts';
 import type { ResolveHost } from '../web/destination.ts';
 import { parseAllowedHosts } from '../web/destination.ts';
@@ -225,11 +225,7 @@ async function processGroupOf(context: BrowserContext): Promise<number | undefin
 
 /** Undefined if there is no such folder, or none that can be looked at: Chromium could not use it either. */
 function inodeOf(folder: string): number | undefined {
-  try {
-    return lstatSync(folder).ino;
-  } catch {
-    return undefined;
-  }
+  return attempt(() => lstatSync(folder).ino);
 }
 
 function launchError(executable: string, error: unknown): UserError {

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
+import { attempt } from '../../base/user-error.ts';
 import { trustedPathFolders } from '../../protocol/workspace/session-names.ts';
 
 /** The first program of a name in the folders of a PATH, skipping folders a model may write to. */
@@ -26,9 +27,5 @@ export function isInside(folder: string, path: string): boolean {
 
 /** The real path; undefined if it cannot be resolved. */
 export function realPathOrNone(path: string): string | undefined {
-  try {
-    return fs.realpathSync.native(path);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => fs.realpathSync.native(path));
 }

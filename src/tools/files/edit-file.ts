@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { sha256 } from '../../base/sha256.ts';
 import { diffLines, formatBytes, similarityTo, truncate } from '../../base/strings.ts';
-import { UserError } from '../../base/user-error.ts';
+import { attempt, UserError } from '../../base/user-error.ts';
 import { defineTool, optional, type Tool } from '../common/define-tool.ts';
 import { withOpenFile } from './safe-open.ts';
 import { openWorkPaths } from './work-paths.ts';
@@ -147,9 +147,5 @@ function differenceNote(at: number, differs: number, lines: string[]): string {
 
 /** The bytes as text; undefined if they are not UTF-8. A byte order mark is kept. */
 function decodeUtf8(bytes: Buffer): string | undefined {
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
 }

@@ -40,18 +40,7 @@ export function searchFilesTool(readAlso: string[], maxMs = MAX_MS): Tool {
     kind: 'path',
     access: 'read',
     run: ({ pattern, path = '.', glob }, context) =>
-      runSearch(
-        {
-          pattern: compilePattern(pattern, 'The pattern'),
-          path,
-          glob,
-        },
-        readAlso,
-        {
-          ...context,
-          maxMs,
-        },
-      ),
+      runSearch({ pattern: compilePattern(pattern, 'The pattern'), path, glob }, readAlso, { ...context, maxMs }),
   });
 }
 

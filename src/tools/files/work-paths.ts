@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { escapeControlChars } from '../../base/strings.ts';
-import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { attempt, errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { sessionsFolderAbove } from '../../protocol/workspace/session-names.ts';
 import { isInside, realPathOrNone } from '../common/path-lookup.ts';
 
@@ -122,11 +122,7 @@ function linkMessage(name: string, target: string): string {
 
 /** The target of a link; undefined if it is not a link. */
 function linkTarget(path: string): string | undefined {
-  try {
-    return fs.readlinkSync(path);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => fs.readlinkSync(path));
 }
 
 const FILE_ERROR_TEXTS: Record<string, string> = {

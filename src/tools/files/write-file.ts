@@ -11,10 +11,7 @@ import { defineTool, type Tool } from '../common/define-tool.ts';
 import { realPathOfDescriptor, statIfExists, withFolderAsync } from './safe-open.ts';
 import { openWorkPaths, type ResolvedPath, toFileError, type WorkPaths } from './work-paths.ts';
 
-const ARGS = z.strictObject({
-  path: z.string().min(1).describe('Relative to the work folder.'),
-  content: z.string(),
-});
+const ARGS = z.strictObject({ path: z.string().min(1).describe('Relative to the work folder.'), content: z.string() });
 
 /** `write_file`: writes a whole file. */
 export function writeFileTool(readAlso: string[]): Tool {

@@ -1,6 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { attempt } from '../../base/user-error.ts';
 import { MAX_INLINE_CHARS } from '../../protocol/session/log-entry.ts';
 import { readSmallFile } from '../process/call-folder.ts';
 import { lastCharBoundary, nextCharBoundary } from '../process/command-output.ts';
@@ -154,11 +155,7 @@ function readStretches(folder: string): Stretch[] {
 }
 
 function readIfThere(path: string): Buffer | undefined {
-  try {
-    return fs.readFileSync(path);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => fs.readFileSync(path));
 }
 
 const startsCharacter = (byte: number | undefined): boolean => byte !== undefined && byte >> 6 !== 0b10;

@@ -2,9 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { getOwn } from '../../base/collections.ts';
 import { detectFileKind, SNIFF_BYTES } from '../../base/file-kind.ts';
+import { parseJson } from '../../base/json.ts';
 import { sha256 } from '../../base/sha256.ts';
 import { escapeControlChars, formatBytes, truncate } from '../../base/strings.ts';
-import { errorText } from '../../base/user-error.ts';
+import { attempt, errorText } from '../../base/user-error.ts';
 import type { ToolResult } from '../../engine/ports/tool-ports.ts';
 import { type ImageFile, MAX_IMAGE_BYTES } from '../../protocol/session/message.ts';
 import { openWorkPaths } from '../files/work-paths.ts';
@@ -134,13 +135,7 @@ export async function toToolResult(result: ServerResult, tool: string, work: str
 function isAlreadyInText(value: unknown, texts: string[]): boolean {
   const [only, ...others] = typeof value === 'object' && value !== null ? Object.values(value) : [];
   if (typeof only === 'string' && others.length === 0 && only === texts.join('\n')) return true;
-  return texts.some((text) => {
-    try {
-      return isDeepStrictEqual(JSON.parse(text), value);
-    } catch {
-      return false;
-    }
-  });
+  return texts.some((text) => isDeepStrictEqual(parseJson(text), value));
 }
 
 async function describePart(part: Part, save: SaveFile): Promise<string> {

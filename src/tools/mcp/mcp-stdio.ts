@@ -8,7 +8,14 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
-import { endGroup, isGroupRunning, settlesWithinLinger, startedChild, waitUntil } from '../process/process-group.ts';
+import {
+  endGroup,
+  guardGroup,
+  isGroupRunning,
+  settlesWithinLinger,
+  startedChild,
+  waitUntil,
+} from '../process/process-group.ts';
 import { coverInheritedDescriptors } from '../process/supervisor.ts';
 import type { ServerLaunch } from '../sandbox/sandbox-backend.ts';
 
@@ -18,9 +25,6 @@ export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 const MAX_NOISE_BYTES = 256 * 1024;
 /** How long it may take to exit once its input is closed. */
 const EXIT_MS = 500;
-/** Ends the process group of a server whose daemon has ended: the daemon's end closes the guard's input. */
-const GUARD_SCRIPT =
-  'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
 
 /**
  * A transport over stdin and stdout of a program in its own process group. The whole group ends when the transport is
@@ -85,11 +89,7 @@ export function stdioTransport(started: ServerLaunch, onStderr: (text: string) =
 
 function parseMessage(line: string): JSONRPCMessage | undefined {
   if (!line.startsWith('{')) return undefined;
-  try {
-    return deserializeMessage(line);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => deserializeMessage(line));
 }
 
 /** The message cannot have reached the server. */
@@ -136,18 +136,15 @@ function startServer(started: ServerLaunch) {
   const server = spawnServer(started);
   server.on('error', () => undefined);
   const closed = once(server, 'close').catch(() => undefined);
-  let watching: ReturnType<typeof spawnGuard> | undefined;
+  let dismiss = (): void => {};
   return {
     server,
     closed,
     guard(group: number) {
-      watching = spawnGuard(group);
+      dismiss = guardGroup(group);
     },
     /** Called before its input closes: the guard must not mistake the end of the server for the end of the daemon. */
-    dismiss() {
-      watching?.kill('SIGKILL');
-      watching?.stdin.destroy();
-    },
+    dismiss: () => dismiss(),
   };
 }
 
@@ -163,22 +160,6 @@ function spawnServer({ command, args, env, cwd, folder }: ServerLaunch) {
   } finally {
     if (folder !== undefined) closeSync(folder);
   }
-}
-
-function spawnGuard(group: number) {
-  const guard = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'agentd-mcp-guard', String(group)], {
-    env: { PATH: '/usr/bin:/bin' },
-    cwd: '/',
-    detached: true,
-    stdio: ['pipe', 'ignore', 'ignore'],
-  });
-  // Without a guard, closing the server's input must suffice.
-  guard.on('error', () => undefined);
-  // One that was not started has no streams if no file descriptor was left, and `kill` would signal this process group.
-  if (guard.pid === undefined) return undefined;
-  guard.stdin.on('error', () => undefined);
-  guard.unref();
-  return guard;
 }
 
 function startError(error: unknown, { command, env, cwd }: ServerLaunch): UserError {

@@ -2,7 +2,7 @@ import { readlinkSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { getOwn } from '../../base/collections.ts';
-import { UserError } from '../../base/user-error.ts';
+import { attempt, UserError } from '../../base/user-error.ts';
 import type { SandboxSettings } from '../../protocol/settings/effective-settings.ts';
 import type { McpServer, McpServers } from '../../protocol/settings/mcp-config.ts';
 import { isInSessionFolder } from '../../protocol/workspace/session-names.ts';
@@ -200,11 +200,7 @@ function placesOn(path: string): string[] {
 const realPathOf = (path: string): string => placesOn(path).at(-1) ?? path;
 
 function linkTarget(path: string): string | undefined {
-  try {
-    return readlinkSync(path);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => readlinkSync(path));
 }
 
 const inHome = (text: string, home: string): string =>

@@ -9,12 +9,7 @@ import { isInside, realPathOrNone } from '../common/path-lookup.ts';
 import type { ServerProgram } from '../sandbox/sandbox-backend.ts';
 import { checkOutsideSandbox, LEADS_TO_CODE, writablePaths } from './outside-sandbox.ts';
 
-export type HttpEndpoint = {
-  by: 'endpoint';
-  url: URL;
-  headers: Record<string, string>;
-  oauth?: McpOAuth | undefined;
-};
+export type HttpEndpoint = { by: 'endpoint'; url: URL; headers: Record<string, string>; oauth?: McpOAuth | undefined };
 
 /** How a server is reached, every `${VAR}` resolved. */
 export type ServerTarget = HttpEndpoint | { by: 'program'; server: ServerProgram };

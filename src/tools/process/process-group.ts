@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { errorCode, UserError } from '../../base/user-error.ts';
+import { attempt, errorCode, UserError } from '../../base/user-error.ts';
 import { hasProc } from '../../store/fs/process-identity.ts';
 
 /** How long processes may take to end between SIGTERM and SIGKILL; shorter after an abort. */
@@ -71,11 +71,7 @@ export function isGroupRunning(group: number): boolean {
 
 /** Undefined if they cannot be listed, as while too many files are open. */
 function listProcesses(): string[] | undefined {
-  try {
-    return fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  } catch {
-    return undefined;
-  }
+  return attempt(() => fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name)));
 }
 
 /** Longer than any `stat` line; reused, as there may be hundreds to read at once (twice as fast as `readFileSync`). */
@@ -143,8 +139,8 @@ const GUARD_SCRIPT =
   'read -r _; sleep 1; kill -TERM "-$1" 2>/dev/null || exit 0; sleep 2; kill -KILL "-$1" 2>/dev/null';
 
 /**
- * Makes sure that a process group ends if this process is killed. Chromium exits when its pipe closes, unless it hangs.
- * The returned function dismisses the guard; call it once the group has ended.
+ * Makes sure that a process group ends if this process is killed: a browser or MCP server that hangs does not notice
+ * that its pipe has closed. The returned function dismisses the guard; call it once the group has ended.
  */
 export function guardGroup(group: number): () => void {
   const guard = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'guard', String(group)], {
@@ -153,7 +149,7 @@ export function guardGroup(group: number): () => void {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
-  // Without a guard, Chromium's own end must suffice.
+  // Without a guard, the closed pipe must suffice.
   guard.on('error', () => undefined);
   // One that was not started has no streams if no file descriptor was left, and `kill` would signal this process group.
   if (guard.pid === undefined) return () => undefined;
@@ -238,9 +234,5 @@ function removeFolder(folder: string): void {
 }
 
 function readOrEmpty(path: string): string {
-  try {
-    return fs.readFileSync(path, 'utf8');
-  } catch {
-    return '';
-  }
+  return attempt(() => fs.readFileSync(path, 'utf8')) ?? '';
 }

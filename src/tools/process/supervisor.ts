@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { Socket } from 'node:net';
 import { totalmem } from 'node:os';
+import { attempt } from '../../base/user-error.ts';
 import { HEAD_BYTES, TAIL_BYTES } from './command-output.ts';
 import { startedChild } from './process-group.ts';
 
@@ -233,11 +234,7 @@ function openDevNull(): number {
 
 /** Read from /proc; without it they are unknown. */
 function inheritableDescriptors(): number[] {
-  try {
-    return fs.readdirSync('/proc/self/fd').map(Number).filter(isInheritable);
-  } catch {
-    return [];
-  }
+  return attempt(() => fs.readdirSync('/proc/self/fd').map(Number).filter(isInheritable)) ?? [];
 }
 
 function isInheritable(fd: number): boolean {

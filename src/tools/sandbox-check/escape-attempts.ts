@@ -143,11 +143,7 @@ export const ESCAPE_ATTEMPTS: EscapeAttempt[] = [
     tries: 'the absolute path of another session, of its own event log and of `.agentd/`',
     command: ({ root, mine, other }) => `cat ${other}/work/secret ${mine}/events.jsonl ${root}/.agentd/owner.json`,
   },
-  {
-    name: 'home',
-    tries: 'a file in your home folder',
-    command: ({ home }) => `cat ${home}/.ssh/id; cat ~/.ssh/id`,
-  },
+  { name: 'home', tries: 'a file in your home folder', command: ({ home }) => `cat ${home}/.ssh/id; cat ~/.ssh/id` },
   {
     name: 'old links',
     tries: 'a symbolic link that is in `work/` before the command begins',

@@ -7,12 +7,13 @@ import { IGNORED_SIGNALS, MAX_DATA_KIB, type SandboxedCommand, type ShellCommand
 import { findIdmappedSystem, type IdmappedSystem } from './idmapped-system.ts';
 import {
   type BackendProbe,
+  findObstacle,
+  missingBubblewrap,
   type SandboxView,
   type ServerLaunch,
   type ServerProgram,
   tryProgram,
 } from './sandbox-backend.ts';
-import { findObstacle, missingBubblewrap } from './sandbox-obstacle.ts';
 import { openSeccompFilter } from './seccomp-filter.ts';
 import {
   assertMayBeShown,

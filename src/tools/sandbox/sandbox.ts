@@ -6,17 +6,15 @@ import { isInSessionFolder } from '../../protocol/workspace/session-names.ts';
 import type { CallEffects } from '../common/define-tool.ts';
 import type { SandboxedCommand, ShellCommand } from '../process/supervisor.ts';
 import { bubblewrapBackend } from './bubblewrap.ts';
-import { landlockBackend } from './landlock.ts';
 import type { BackendProbe, SandboxBackend, ServerLaunch, ServerProgram } from './sandbox-backend.ts';
-import { seatbeltBackend } from './seatbelt.ts';
+import { landlockBackend, seatbeltBackend } from './without-namespaces.ts';
 
 /** Why there is no sandbox, or no better one, and lines that say what to do about it. */
 type Missing = { why: string; remedy?: string[] };
 
 /**
- * Whether a command is sandboxed. If not: why, as text for a person, and whether a person chose so (`sandbox: none`),
- * in which case no approval is needed. `refused`: a sandbox is required but unavailable, so no command runs. `weaker`: it
- * is a fence without namespaces, since nothing better works here.
+ * Whether a command is sandboxed; `weaker`: in a fence without namespaces. If not: why, and whether a person chose so
+ * (`sandbox: none`), in which case no approval is needed. `isRefused`: one is required, so no command runs.
  */
 export type SandboxStatus =
   | { isSandboxed: true; gaps: string[]; weaker?: Missing }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,10 +21,7 @@ const AUDIT_ARCH: Record<FilteredArch, number> = { x64: 0xc000003e, arm64: 0xc00
 const X32_CALLS = 0x40000000;
 
 const ERRNO = { EPERM: 1, ENOSYS: 38, EAFNOSUPPORT: 97 } as const;
-/**
- * Families a command may create: AF_UNIX, AF_INET, AF_INET6 and AF_NETLINK. Without namespaces, `network` leaves out
- * Unix sockets, since those of other programs are reached by them (Docker, D-Bus), and `none` has no sockets.
- */
+/** AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. Without namespaces, AF_UNIX would reach other programs (Docker, D-Bus). */
 const FAMILIES = { all: [1, 2, 10, 16], network: [2, 10, 16], none: [] } as const;
 export type SocketFamilies = keyof typeof FAMILIES;
 /** TIOCSTI types into a terminal, TIOCLINUX pastes into a console. */
@@ -135,17 +133,13 @@ export function openSeccompFilter(sockets: SocketFamilies): string | undefined {
   const known = opened.get(sockets);
   const bytes = known === undefined ? seccompFilter(process.arch, sockets) : undefined;
   if (bytes === undefined) return known;
+  const file = join(tmpdir(), `agentd-filter-${randomUUID()}`);
   try {
-    const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-filter-'));
-    try {
-      const file = join(folder, 'filter');
-      fs.writeFileSync(file, bytes, { mode: 0o400 });
-      opened.set(sockets, `/proc/${process.pid}/fd/${fs.openSync(file, fs.constants.O_RDONLY)}`);
-    } finally {
-      fs.rmSync(folder, { recursive: true, force: true });
-    }
+    fs.writeFileSync(file, bytes, { mode: 0o400, flag: 'wx' });
+    opened.set(sockets, `/proc/${process.pid}/fd/${fs.openSync(file, fs.constants.O_RDONLY)}`);
   } catch {
-    return undefined;
+    // Without a filter commands run, and that is said.
   }
+  fs.rmSync(file, { force: true });
   return opened.get(sockets);
 }

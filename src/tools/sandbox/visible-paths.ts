@@ -4,7 +4,7 @@ import { homedir } from 'node:os';
 import { basename, dirname, isAbsolute, join, relative } from 'node:path';
 import { getOwn } from '../../base/collections.ts';
 import { UserError } from '../../base/user-error.ts';
-import { findProgram, isInside } from '../common/path-lookup.ts';
+import { findProgram, isInside, realPathOrNone } from '../common/path-lookup.ts';
 import { startedChild } from '../process/process-group.ts';
 
 /** The system folders. `/run`, `/sys`, `/var`, `/srv`, `/mnt` and anything else on the machine are not visible. */
@@ -32,7 +32,7 @@ export type SandboxPaths = {
 
 /** Determined once: what is installed or mounted later becomes visible after the daemon's next start. */
 export function findSandboxPaths(env: NodeJS.ProcessEnv, hide: string[]): SandboxPaths {
-  const hidden = hide.map((named) => ({ named, real: realPathOrUndefined(named) ?? named }));
+  const hidden = hide.map((named) => ({ named, real: realPathOrNone(named) ?? named }));
   const system = SYSTEM_FOLDERS.flatMap((path) => {
     const stat = fs.lstatSync(path, { throwIfNoEntry: false });
     return stat ? [{ path, link: stat.isSymbolicLink() ? fs.readlinkSync(path) : undefined }] : [];
@@ -47,8 +47,8 @@ export function findSandboxPaths(env: NodeJS.ProcessEnv, hide: string[]): Sandbo
     isHidden(path, hidden);
   const folders = (env['PATH'] ?? '').split(':').filter((path) => isAbsolute(path) && fs.existsSync(path));
   const programs = folders.map((path) => join(path, '.')).flatMap((path) => [path, ...programSiblings(path, home)]);
-  const real = programs.flatMap((path) => [path, realPathOrUndefined(path) ?? path]);
-  const wanted = real.filter((path) => !shown(path) && !barred(path) && !barred(realPathOrUndefined(path) ?? path));
+  const real = programs.flatMap((path) => [path, realPathOrNone(path) ?? path]);
+  const wanted = real.filter((path) => !shown(path) && !barred(path) && !barred(realPathOrNone(path) ?? path));
   const named = env['HOME'] ?? homedir();
   return { home, named, system, hidden, programs: [...new Set(wanted)] };
 }
@@ -94,7 +94,7 @@ export function realWorkFolder(work: string, hidden: HiddenFolder[]): string {
 export function openWorkFolder(work: string, hidden: HiddenFolder[]): { path: string; fd: number } {
   const path = realWorkFolder(work, hidden);
   const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY | fs.constants.O_NOFOLLOW);
-  if (realPathOrUndefined(`/proc/self/fd/${fd}`) === path) return { path, fd };
+  if (realPathOrNone(`/proc/self/fd/${fd}`) === path) return { path, fd };
   fs.closeSync(fd);
   throw new UserError(`${work} changed while it was opened.`);
 }
@@ -102,7 +102,7 @@ export function openWorkFolder(work: string, hidden: HiddenFolder[]): { path: st
 /** Throws UserError if something is requested that is never visible. A missing writable folder is created. */
 export function assertMayBeShown(hidden: HiddenFolder[], read: string[], write: string[]): void {
   for (const path of [...read, ...write]) {
-    const real = realPathOrUndefined(path) ?? path;
+    const real = realPathOrNone(path) ?? path;
     if ([path, real].some((one) => one === '/' || NEVER_SHOWN.some((never) => isInside(never, one)))) {
       throw new UserError(`\`${path}\` belongs to the machine itself and is never shown in a sandbox.`);
     }
@@ -120,7 +120,7 @@ const isHidden = (path: string, hidden: HiddenFolder[]): boolean =>
 
 function homeToCover(env: NodeJS.ProcessEnv, hidden: HiddenFolder[]): string {
   const named = env['HOME'] ?? homedir();
-  const home = realPathOrUndefined(named) ?? named;
+  const home = realPathOrNone(named) ?? named;
   const isFit =
     isAbsolute(home) &&
     home !== '/' &&
@@ -136,15 +136,7 @@ function programSiblings(programs: string, home: string): string[] {
   return [...PROGRAM_SIBLINGS.map((name) => join(prefix, name)), ...elsewhere].filter((path) => fs.existsSync(path));
 }
 
-function realPathOrUndefined(path: string): string | undefined {
-  try {
-    return fs.realpathSync(path);
-  } catch {
-    return undefined;
-  }
-}
-
-/** How long a result is cached, in ms; an expired one stays in use while it is refreshed. */
+/** How long a result is cached, in ms. */
 const CACHE_MS = 10 * 60_000;
 /** With more private paths than this in one folder, the whole folder is covered. */
 const MAX_COVERS_PER_FOLDER = 64;
@@ -153,8 +145,7 @@ const PACKAGE_STORES = ['/nix/store', '/gnu/store'];
 /** Folders with files that belong to no package. */
 const CHANGING_FOLDERS = ['/etc', '/opt', '/usr/local'];
 
-type CachedSearch = { at: number; found: Promise<string[]>; next?: Promise<string[]> | undefined };
-const searchCache = new Map<string, CachedSearch>();
+const searchCache = new Map<string, { at: number; found: Promise<string[]> }>();
 
 /**
  * Files, folders and sockets in system folders that this process may use and an ordinary user may not. If root runs the
@@ -171,24 +162,12 @@ export async function findPrivatePaths(folders: string[], path: string): Promise
 async function cachedPrivatePaths(folders: string[], path: string): Promise<string[]> {
   const key = folders.join(':');
   const have = searchCache.get(key);
-  if (!have) {
-    const found = searchPrivatePaths(folders, path);
-    searchCache.set(key, { at: performance.now(), found });
-    // Whoever asked is told; the next one searches again.
-    found.catch(() => searchCache.delete(key));
-    return found;
-  }
-  if (performance.now() - have.at > CACHE_MS && !have.next) {
-    have.next = searchPrivatePaths(folders, path);
-    have.next.then(
-      (list) => searchCache.set(key, { at: performance.now(), found: Promise.resolve(list) }),
-      // The expired result stays in use, and the next one to ask searches again.
-      () => {
-        have.next = undefined;
-      },
-    );
-  }
-  return have.found;
+  if (have && performance.now() - have.at < CACHE_MS) return have.found;
+  const found = searchPrivatePaths(folders, path);
+  searchCache.set(key, { at: performance.now(), found });
+  // Whoever asked is told; the next one searches again.
+  found.catch(() => searchCache.delete(key));
+  return found;
 }
 
 async function searchPrivatePaths(folders: string[], path: string): Promise<string[]> {

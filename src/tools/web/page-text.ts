@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { startDeadline } from '../../base/async.ts';
 import { detectFileKind, SNIFF_BYTES } from '../../base/file-kind.ts';
-import { errorCode, UserError } from '../../base/user-error.ts';
+import { attempt, errorCode, UserError } from '../../base/user-error.ts';
 
 export type ConvertJob =
   | { from: 'html'; html: string; url: string; whole: boolean }
@@ -153,9 +153,5 @@ function declaredEncoding(bytes: Buffer): string | undefined {
 
 /** Undefined if the label is unknown, or this Node was built without the encoding. */
 function tryDecode(bytes: Buffer, label: string): string | undefined {
-  try {
-    return decode(bytes, label);
-  } catch {
-    return undefined;
-  }
+  return attempt(() => decode(bytes, label));
 }

@@ -39,23 +39,12 @@ export const send = defineCommand({
           describe: 'Text of the message; read from standard input if it is "-" or missing',
         })
         .option('file', { type: 'string', array: true, requiresArg: true, describe: 'Attach a copy of this file' })
-        .option('stdin', {
-          type: 'boolean',
-          describe: 'Read the text from standard input, as "-" does',
-        })
+        .option('stdin', { type: 'boolean', describe: 'Read the text from standard input, as "-" does' })
         .option('iterations', {
           type: 'number',
           requiresArg: true,
           coerce: parseWholeNumber('--iterations'),
           describe: 'Model calls before the run pauses',
-        })
-        // The earlier name, for scripts.
-        .option('limit-iterations', {
-          type: 'number',
-          requiresArg: true,
-          coerce: parseWholeNumber('--limit-iterations'),
-          conflicts: 'iterations',
-          hidden: true,
         })
         .option('mode', {
           choices: MODES,
@@ -63,16 +52,13 @@ export const send = defineCommand({
           describe: 'Planning mode of the run this message starts',
         })
         .option('model', { type: 'string', requiresArg: true, describe: 'Model of the run this message starts' })
-        .option('after', {
-          type: 'boolean',
-          describe: 'Do not join the current run; wait for its end',
-        })
+        .option('after', { type: 'boolean', describe: 'Do not join the current run; wait for its end' })
         .option('from', { type: 'string', requiresArg: true, describe: 'Name of the sender' })
         .example('$0 send demo "Count the words in notes.txt" --wait', '')
         .example('git diff | $0 send review - --file style.md', ''),
     ),
   async run(args) {
-    const { limitIterations, iterations = limitIterations, mode, model, after, from, file } = args;
+    const { iterations, mode, model, after, from, file } = args;
     const words = [...(args.text ?? []), ...args._.slice(1).map(String)];
     const text = words.length > 0 ? words.join(' ') : args.stdin || !file ? await readTextFromStdin() : undefined;
     const options = {

@@ -148,10 +148,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
 async function readSchedules(client: Client) {
   if (!existsSync(client.paths.schedules)) return { total: 0, broken: [] };
   const found = (await client.schedules()).list();
-  return {
-    total: found.length,
-    broken: found.flatMap(({ name, fault }) => (fault === null ? [] : [{ name, fault }])),
-  };
+  return { total: found.length, broken: found.flatMap(({ name, fault }) => (fault === null ? [] : [{ name, fault }])) };
 }
 
 /** The budgets that are nearly used up, in words. What invalid settings say about budgets is not known. */

@@ -145,10 +145,7 @@ export const SESSION_PREFIX_ARG = {
 export const JSON_OPTION = { type: 'boolean', describe: 'Print JSON' } as const;
 /** Arguments of a command with `--json`. */
 export type JsonOptions = GlobalOptions & { json: boolean | undefined };
-export const WAIT_OPTION = {
-  type: 'boolean',
-  describe: 'Wait for the reply and print its text',
-} as const;
+export const WAIT_OPTION = { type: 'boolean', describe: 'Wait for the reply and print its text' } as const;
 
 /** Parses a whole number of 1 or more, as a `coerce` function for yargs. */
 export function parseWholeNumber(flag: string): (value: number | undefined) => number | undefined {
@@ -171,10 +168,7 @@ export const EXIT_CODES = {
   daemon: { code: 3, when: 'wrong daemon state: not running, already running, or busy with the session' },
   session: { code: 4, when: 'no such session, or several match the prefix' },
   paused: { code: 5, when: 'with --wait, watch or reply: the run is paused' },
-  waiting: {
-    code: 6,
-    when: 'with --wait, watch, reply, status --check: an answer is awaited',
-  },
+  waiting: { code: 6, when: 'with --wait, watch, reply, status --check: an answer is awaited' },
   failed: { code: 7, when: 'with --wait, watch or reply: the run failed or was cancelled' },
   approval: { code: 8, when: 'approve, deny: no call is waiting, or it is unclear which one is meant' },
   timeout: { code: 124, when: 'timed out waiting' },

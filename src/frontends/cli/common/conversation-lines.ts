@@ -1,3 +1,4 @@
+import { parseJson } from '../../../base/json.ts';
 import { legible } from '../../../base/strings.ts';
 import type { SessionUpdate } from '../../../client/index.ts';
 import { authorName, describeEvent } from '../../../client/inspect/describe-event.ts';
@@ -33,10 +34,7 @@ export const CONVERSATION_WORDS = {
   en: EN,
   zh: {
     edited: (by: string) => `${by} 编辑了计划`,
-    held: {
-      'browser.taken': '有人接管了浏览器：智能体需要它时会等待。',
-      'browser.returned': '智能体收回了浏览器。',
-    },
+    held: { 'browser.taken': '有人接管了浏览器：智能体需要它时会等待。', 'browser.returned': '智能体收回了浏览器。' },
     assumed: '推定完成',
     unproven: '未经证实',
     resumed: '已恢复',
@@ -227,10 +225,6 @@ function stepLabel({ plan }: ShownSession, id: string): string {
 
 /** The values only: a path, a command. The event log has them in full. */
 export function formatArgs(args: string): string {
-  try {
-    const value: unknown = JSON.parse(args);
-    return typeof value === 'object' && value !== null ? Object.values(value).map(String).join(' ') : args;
-  } catch {
-    return args;
-  }
+  const value = parseJson(args);
+  return typeof value === 'object' && value !== null ? Object.values(value).map(String).join(' ') : args;
 }

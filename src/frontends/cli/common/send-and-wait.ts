@@ -41,10 +41,7 @@ export function addSendOptions<T>(cli: Argv<T>) {
       implies: 'wait',
       describe: 'Longest wait in seconds; by default no limit',
     })
-    .option('json', {
-      type: 'boolean',
-      describe: 'Print the message sent, or with --wait the reply, as JSON',
-    })
+    .option('json', { type: 'boolean', describe: 'Print the message sent, or with --wait the reply, as JSON' })
     .check(({ timeout }) => {
       if (timeout === undefined || timeout > 0) return true;
       throw new Error('--timeout takes a number of seconds.');

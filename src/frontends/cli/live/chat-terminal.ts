@@ -1,4 +1,4 @@
-import { errorText } from '../../../base/user-error.ts';
+import { attempt, errorText } from '../../../base/user-error.ts';
 import type { ApprovalRequest } from '../../../client/index.ts';
 import { commandLine } from '../../../client/sessions/client-errors.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
@@ -59,11 +59,7 @@ async function greet({ client, session, words }: ChatTerminal, area: LiveArea): 
 
 /** Until its first message a new session has no folder. */
 function exists({ client, session }: Pick<ChatTerminal, 'client' | 'session'>): boolean {
-  try {
-    return client.folder(session) !== '';
-  } catch {
-    return false;
-  }
+  return attempt(() => client.folder(session) !== '') ?? false;
 }
 
 /** Both directions of a chat: what is typed goes to the session, what happens there to the screen. */

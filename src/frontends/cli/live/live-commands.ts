@@ -45,7 +45,7 @@ export const top = defineCommand({
       .option('once', { type: 'boolean', describe: 'Print one frame; without a terminal this is the default' })
       .option('json', { type: 'boolean', describe: 'Print the sessions once, as list --json does' })
       .epilogue(
-        'Keys: arrows or j/k select, Enter chats, / finds, a allows, d denies, p pauses, c continues, s stops, ? shows all keys, q quits.',
+        'Keys: arrows or j/k select, Enter chats, / finds, e shows what has ended, a allows, d denies, p pauses, c continues, s stops, ? shows all keys, q quits.',
       ),
   async run(args) {
     if (args.json) return listSessions(args);

@@ -100,11 +100,22 @@ export function compareTopRows(one: TopRow, other: TopRow): number {
   return one.changed === other.changed ? (one.name < other.name ? -1 : 1) : one.changed < other.changed ? 1 : -1;
 }
 
+/** So many of the sessions in which nothing is left to do are listed, the newest, until a person asks for all. */
+const ENDED_SHOWN = 5;
+
+/** The sorted rows without most of those that have ended. */
+export function foldEnded(rows: readonly TopRow[]): readonly TopRow[] {
+  const ended = rows.filter((row) => !row.needsYou && RANKS[row.state] === RANKS.completed).length;
+  return ended > ENDED_SHOWN + 1 ? rows.slice(0, ENDED_SHOWN - ended) : rows;
+}
+
 /** A line of a frame. `isSelected` and `isHead`: how it is shown. */
 export type TopLine = { text: string; isSelected: boolean; isHead: boolean };
 
 type TopView = {
   rows: readonly TopRow[];
+  /** How many more there are, which have ended. */
+  folded?: number;
   selected: number;
   columns: number;
   /** Lines there are room for; undefined: as many as it takes. */
@@ -119,7 +130,7 @@ type TopView = {
 };
 
 /** The frame, each line in at most `columns - 1` cells. With a height it has exactly so many lines. */
-export function topFrame({ rows, selected, columns, height, note, keys, now, words }: TopView): TopLine[] {
+export function topFrame({ rows, folded = 0, selected, columns, height, note, keys, now, words }: TopView): TopLine[] {
   const width = Math.max(20, columns - 1);
   const waiting = rows.filter((row) => row.needsYou).length;
   const line = (text: string, how: Partial<TopLine> = {}): TopLine => ({
@@ -131,10 +142,10 @@ export function topFrame({ rows, selected, columns, height, note, keys, now, wor
   const shown = rows.map((row) => ({ ...row, age: ageOf(row, now) }));
   const widths = columnWidths(shown, width, words);
   const head = { ...words.columns, name: words.columns.session, count: words.columns.step, doing: '' };
-  const listHeight = height === undefined ? rows.length : Math.max(1, height - 4);
+  const listHeight = height === undefined ? rows.length : Math.max(1, height - 4 - Math.sign(folded));
   const first = Math.max(0, Math.min(selected - listHeight + 1, rows.length - listHeight));
   const lines = [
-    line(words.topHead(rows.length, waiting), { isHead: true }),
+    line(words.topHead(rows.length + folded, waiting), { isHead: true }),
     line(formatColumns(head, widths), { isHead: true }),
     ...(rows.length === 0 ? [line(words.empty)] : []),
     ...shown.slice(first, first + listHeight).map((row, place) => {
@@ -144,6 +155,7 @@ export function topFrame({ rows, selected, columns, height, note, keys, now, wor
         isSelected,
       });
     }),
+    ...(folded > 0 ? [line(words.folded(folded))] : []),
   ];
   if (height === undefined) return lines;
   const blank = Array.from({ length: Math.max(0, height - 2 - lines.length) }, () => line(''));

@@ -10,7 +10,7 @@ import { type ChatTerminal, decisionMessage } from './chat-input.ts';
 import { chatInTerminal } from './chat-terminal.ts';
 import { BEGIN_FRAME, END_FRAME } from './live-area.ts';
 import type { LiveWording } from './live-wording.ts';
-import { compareTopRows, type TopLine, type TopRow, topFrame, topRow, unreadableRow } from './top-frame.ts';
+import { compareTopRows, foldEnded, type TopLine, type TopRow, topFrame, topRow, unreadableRow } from './top-frame.ts';
 
 /** Shortest time between two checks of the sessions, and the share of the time that checking may take. */
 const REFRESH_MS = 250;
@@ -61,7 +61,7 @@ type TopTerminal = Omit<ChatTerminal, 'session'>;
 
 /** Shows the sessions until the person leaves. Resolves when the terminal is as it was. */
 export async function topInTerminal(terminal: TopTerminal): Promise<void> {
-  const view = { current: undefined, filter: '' };
+  const view = { current: undefined, filter: '', isWhole: false };
   for (;;) {
     const session = await chooseSession(terminal, view);
     if (session === undefined) return;
@@ -70,7 +70,7 @@ export async function topInTerminal(terminal: TopTerminal): Promise<void> {
 }
 
 /** What of a list stays while a session is open in a chat. */
-type KeptView = { current: string | undefined; filter: string };
+type KeptView = { current: string | undefined; filter: string; isWhole: boolean };
 
 /** The session that the person opens; undefined if they leave. */
 async function chooseSession(terminal: TopTerminal, view: KeptView): Promise<string | undefined> {
@@ -83,7 +83,8 @@ async function chooseSession(terminal: TopTerminal, view: KeptView): Promise<str
   let note = '';
   let isTyping = false;
   let isHelp = false;
-  const rows = () => all.filter((row) => hasWords(row, view.filter, words));
+  const rows = () =>
+    view.filter !== '' ? all.filter((row) => hasWords(row, view.filter, words)) : view.isWhole ? all : foldEnded(all);
   const selected = (shown: readonly TopRow[]) =>
     Math.max(
       0,
@@ -95,6 +96,7 @@ async function chooseSession(terminal: TopTerminal, view: KeptView): Promise<str
     const shown = rows();
     const frame = topFrame({
       rows: shown,
+      folded: view.filter === '' ? all.length - shown.length : 0,
       selected: selected(shown),
       columns,
       height,
@@ -123,6 +125,7 @@ async function chooseSession(terminal: TopTerminal, view: KeptView): Promise<str
     else if (isTyping) isTyping = typeWord(view, text, name);
     else if (text === '/') isTyping = true;
     else if (text === '?') isHelp = !isHelpShown;
+    else if (text === 'e') view.isWhole = !view.isWhole;
     else if (name === 'escape' && (view.filter !== '' || isHelpShown)) view.filter = '';
     else if (name === 'q' || name === 'escape') ended.abort();
     else if (getOwn(MOVES, name) !== undefined) move(getOwn(MOVES, name) ?? 0);

@@ -14,11 +14,7 @@ import { HttpProblem, type ProblemStatus } from './http-problem.ts';
  * removed. `acceptSocket`: set if the request asks for a WebSocket; calling it accepts. `outgoing`: Node's response.
  */
 export type HttpEnv = {
-  Bindings: {
-    owner?: Client;
-    acceptSocket?: (take: (socket: WebSocket) => void) => void;
-    outgoing?: OutgoingMessage;
-  };
+  Bindings: { owner?: Client; acceptSocket?: (take: (socket: WebSocket) => void) => void; outgoing?: OutgoingMessage };
   Variables: { client: Client; currentClient: () => Client | undefined };
 };
 

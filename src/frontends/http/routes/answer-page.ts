@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import type { Context, Hono } from 'hono';
 import { legible } from '../../../base/strings.ts';
-import { UserError } from '../../../base/user-error.ts';
+import { attempt, UserError } from '../../../base/user-error.ts';
 import { approvalMessage } from '../../../client/actions/messaging.ts';
 import type { ApprovalRequest, Client } from '../../../client/index.ts';
 import { NoSuchApproval, NoSuchSession } from '../../../client/sessions/client-errors.ts';
@@ -146,11 +146,7 @@ async function readLink(client: Client, text: string): Promise<LinkedCall | unde
   const wanted = Buffer.from(signatureOf(await client.accessToken(), content));
   const came = Buffer.from(signature);
   if (came.length !== wanted.length || !timingSafeEqual(came, wanted)) return undefined;
-  try {
-    return LinkedCall.parse(JSON.parse(Buffer.from(content, 'base64url').toString()));
-  } catch {
-    return undefined;
-  }
+  return attempt(() => LinkedCall.parse(JSON.parse(Buffer.from(content, 'base64url').toString())));
 }
 
 async function findAnswer(client: Client, { session, id }: LinkedCall): Promise<AnswerState | undefined> {

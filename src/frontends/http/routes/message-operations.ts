@@ -90,10 +90,7 @@ export const MESSAGE_OPERATIONS: readonly HttpOperation[] = [
     query: z.strictObject({
       wait: wholeNumber(0, MAX_WAIT_S).optional().describe('Longest wait in seconds; by default it does not wait.'),
     }),
-    answers: {
-      200: { describe: 'The reply.', schema: Reply },
-      202: { describe: 'No reply yet.', schema: Pending },
-    },
+    answers: { 200: { describe: 'The reply.', schema: Reply }, 202: { describe: 'No reply yet.', schema: Pending } },
     problems: [404],
     async run({ client, params, query: { wait = 0 }, signal }) {
       try {

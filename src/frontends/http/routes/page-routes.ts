@@ -2,10 +2,12 @@ import { readFile } from 'node:fs/promises';
 import type { Hono } from 'hono';
 import { z } from 'zod';
 import { UserError } from '../../../base/user-error.ts';
+import type { Client } from '../../../client/index.ts';
+import { PushSubscription } from '../../../protocol/session/notice-file.ts';
 import { pageFile } from '../../command-line.ts';
 import type { PageAccess } from '../access/credentials.ts';
 import { HttpProblem } from '../common/http-problem.ts';
-import { type HttpEnv, jsonAnswer, readJson } from '../common/operation.ts';
+import { defineOperation, type HttpEnv, type HttpOperation, jsonAnswer, readJson } from '../common/operation.ts';
 
 /**
  * Allows files of this server only, and never treats text as markup or code, so that what a model writes cannot run or
@@ -80,3 +82,41 @@ function logIn(access: PageAccess, text: string): ReturnType<PageAccess['logIn']
     throw error;
   }
 }
+
+/** Throws 403 unless the caller is the admin: a notice may be of any session. */
+async function pushFiles(client: Client) {
+  client.status();
+  const { openPushFiles } = await import('../../../client/sessions/push-files.ts');
+  return openPushFiles(client.paths);
+}
+
+/** Notices by Web Push: a browser is told by what key, and says where it takes them. */
+export const PUSH_OPERATIONS: readonly HttpOperation[] = [
+  defineOperation({
+    ...{ method: 'get', path: '/api/push', id: 'getPushKey', summary: 'The key for Web Push' },
+    answers: {
+      200: {
+        describe: 'What a browser calls `applicationServerKey`.',
+        schema: z.object({ publicKey: z.string().describe('In base64url.') }),
+      },
+    },
+    problems: [403],
+    async run({ client }) {
+      const { publicKey } = await (await pushFiles(client)).keys();
+      return jsonAnswer({ publicKey });
+    },
+  }),
+  defineOperation({
+    ...{ method: 'put', path: '/api/push', id: 'putPushSubscription' },
+    summary: 'Let a browser take notices, or no more',
+    body: z.strictObject({ subscription: PushSubscription, active: z.boolean() }),
+    answers: { 200: { describe: 'It is written.', schema: z.object({}) } },
+    problems: [403],
+    async run({ client, body: { subscription, active } }) {
+      const files = await pushFiles(client);
+      if (active) await files.add(subscription, new Date());
+      else files.remove(subscription.endpoint);
+      return jsonAnswer({});
+    },
+  }),
+];

@@ -16,9 +16,8 @@ import { BROWSER_OPERATIONS, serveBrowserSocket } from '../routes/browser-socket
 import { CHECKPOINT_OPERATIONS } from '../routes/checkpoint-operations.ts';
 import { STREAM_OPERATION, serveEventSocket } from '../routes/event-stream.ts';
 import { MESSAGE_OPERATIONS } from '../routes/message-operations.ts';
-import { addPageRoutes } from '../routes/page-routes.ts';
+import { addPageRoutes, PUSH_OPERATIONS } from '../routes/page-routes.ts';
 import { PLAN_OPERATIONS } from '../routes/plan-operations.ts';
-import { PUSH_OPERATIONS } from '../routes/push-operations.ts';
 import { BUDGET_OPERATIONS, SCHEDULE_OPERATIONS } from '../routes/schedule-operations.ts';
 import { FILE_OPERATIONS, SESSION_OPERATIONS, WORKSPACE_OPERATIONS } from '../routes/session-operations.ts';
 import { BROWSER_SOCKET_PATH, SOCKET_PATH } from './listen.ts';

@@ -1,7 +1,7 @@
 import { computed, effect, signal } from '@preact/signals';
 import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import { formatDay, words } from '../text/wording.ts';
-import { isLoggedIn, requestJson } from './api.ts';
+import { ApiProblem, isLoggedIn, requestJson } from './api.ts';
 import { openSession } from './session.ts';
 
 /** The views of a session, in the order of their tabs. */
@@ -18,6 +18,8 @@ export type Route =
 
 export const route = signal<Route>(readRoute());
 export const sessions = signal<readonly SessionOverview[] | undefined>(undefined);
+/** Why the list cannot be read. */
+export const listProblem = signal('');
 export const hasDaemon = signal(true);
 export const filter = signal('');
 
@@ -37,7 +39,7 @@ export const groups = computed<ReadonlyArray<readonly [title: string, readonly S
   const listed = (sessions.value ?? [])
     .filter(({ parent, standing }) => parent === null || standing === 'waiting' || standing === 'unreadable')
     .filter((one) => wanted.every((word) => searchText(one).includes(word)))
-    .sort((a, b) => ((a.changed ?? '') < (b.changed ?? '') ? 1 : -1));
+    .sort((a, b) => (orderOf(a) < orderOf(b) ? 1 : -1));
   const days = new Map<string, string>();
   const dayOf = (at: string): string => {
     const day = new Date(at).toDateString();
@@ -53,6 +55,9 @@ export const groups = computed<ReadonlyArray<readonly [title: string, readonly S
   }
   return [...found].filter(([, entries]) => entries.length > 0);
 });
+
+/** An answer is wanted before a repair or "continue". */
+const orderOf = ({ standing, changed }: SessionOverview): string => `${standing === 'waiting'} ${changed ?? ''}`;
 
 /** How many sessions wait for a person. */
 export const waitingCount = computed(() => (sessions.value ?? []).filter((one) => groupOf(one) === 'needsYou').length);
@@ -142,8 +147,10 @@ async function look(): Promise<void> {
       const [all, ready] = await Promise.all([requestJson<SessionOverview[]>('/api/sessions'), fetch('/readyz')]);
       sessions.value = all;
       hasDaemon.value = ready.ok;
-    } catch {
-      // The page shows that it has no connection, and the next poll tries again.
+      listProblem.value = '';
+    } catch (error) {
+      // The next poll tries again; that there is no connection is shown anyway.
+      listProblem.value = error instanceof ApiProblem ? error.message : '';
     }
   }
   clearTimeout(timer);

@@ -6,7 +6,7 @@ import { route } from '../data/overview.ts';
 import { shownPlan, stepDraft } from '../data/plan-edits.ts';
 import { stepState } from '../data/plan-graph.ts';
 import { type SessionView, sendCommand } from '../data/session.ts';
-import { Button, SureButton } from '../parts/controls.tsx';
+import { Button, SureButton, set } from '../parts/controls.tsx';
 import { Icon, StateSign } from '../parts/icons.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
 import { words } from '../text/wording.ts';
@@ -40,9 +40,7 @@ export function PlanLine({ view }: { view: SessionView }) {
       type="button"
       class="plan-line"
       aria-expanded={isOpen}
-      onClick={() => {
-        planInFront.value = isOpen ? undefined : view.name;
-      }}
+      onClick={set(planInFront, isOpen ? undefined : view.name)}
     >
       <StateSign state={step ? stepState(plan, step) : 'completed'} />
       <b>{`${countDone(plan)}/${plan.steps.length}`}</b>

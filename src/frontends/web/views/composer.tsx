@@ -23,7 +23,7 @@ export function Composer({ view, approvals }: { view: SessionView; approvals: re
   return (
     <section class="ask" aria-label={words.value.asksYou}>
       <h2>{words.value.asksYou}</h2>
-      {renderMarkdown(legible(question?.text ?? waits?.why ?? ''))}
+      {renderMarkdown(legible(question?.text ?? ''))}
       <div class="row">
         {(question?.choices ?? answers).map((choice) => (
           <Button key={choice} kind="main" onClick={() => sendMessage(name, choice)}>

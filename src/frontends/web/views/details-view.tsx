@@ -152,29 +152,31 @@ function SchedulesTable() {
               </Notice>,
             ],
       )}
-      <Table
-        head={Object.values(scheduleColumns)}
-        rows={(value ?? []).flatMap(({ name, schedule, next, last }) =>
-          schedule === null
-            ? []
-            : [
-                {
-                  key: name,
-                  cells: [
-                    name,
-                    next === null ? notDue : formatTime(next),
-                    <code>{schedule.cron ?? schedule.every ?? schedule.heartbeat ?? schedule.at}</code>,
-                    <a href={hrefOf(schedule.session)}>{schedule.session}</a>,
-                    last && (
-                      <Unfold summary={`${formatTime(last.due)} ${scheduleStates[last.state]}`}>
-                        {() => <ScheduleHistory name={name} />}
-                      </Unfold>
-                    ),
-                  ],
-                },
-              ],
-        )}
-      />
+      {value && (
+        <Table
+          head={Object.values(scheduleColumns)}
+          rows={value.flatMap(({ name, schedule, next, last }) =>
+            schedule === null
+              ? []
+              : [
+                  {
+                    key: name,
+                    cells: [
+                      name,
+                      next === null ? notDue : formatTime(next),
+                      <code>{schedule.cron ?? schedule.every ?? schedule.heartbeat ?? schedule.at}</code>,
+                      <a href={hrefOf(schedule.session)}>{schedule.session}</a>,
+                      last && (
+                        <Unfold summary={`${formatTime(last.due)} ${scheduleStates[last.state]}`}>
+                          {() => <ScheduleHistory name={name} />}
+                        </Unfold>
+                      ),
+                    ],
+                  },
+                ],
+          )}
+        />
+      )}
     </section>
   );
 }

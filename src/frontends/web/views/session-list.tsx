@@ -3,8 +3,8 @@ import { legible } from '../../../base/strings.ts';
 import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import { isConnected, logOut } from '../data/api.ts';
 import { notificationState, toggleNotifications } from '../data/notifications.ts';
-import { filter, groups, hasDaemon, hrefOf, isUnread, route, sessions } from '../data/overview.ts';
-import { Button, bound, Empty, Loading, Notice } from '../parts/controls.tsx';
+import { filter, groups, hasDaemon, hrefOf, isUnread, listProblem, route, sessions } from '../data/overview.ts';
+import { Button, bound, Empty, Loading, Notice, set } from '../parts/controls.tsx';
 import { StateSign } from '../parts/icons.tsx';
 import { chooseLanguage, formatTime, LANGUAGES, words } from '../text/wording.ts';
 import { KeyboardButton } from './keyboard.tsx';
@@ -33,7 +33,8 @@ export function SessionList() {
       </div>
       {route.value.page !== 'session' && <Faults />}
       <input type="search" id="filter" aria-label={keys.filter} placeholder={keys.filter} {...bound(filter)} />
-      {!sessions.value && isConnected.value && <Loading />}
+      {listProblem.value !== '' && <Notice isProblem>{listProblem.value}</Notice>}
+      {!sessions.value && isConnected.value && listProblem.value === '' && <Loading />}
       {sessions.value?.length === 0 && <Empty title={noSessions} />}
       {filter.value.trim() !== '' && groups.value.length === 0 && (
         <p class="quiet" role="status">
@@ -52,15 +53,7 @@ export function SessionList() {
           </ul>
         </section>
       ))}
-      {count > most.value && (
-        <Button
-          onClick={() => {
-            most.value += MOST;
-          }}
-        >
-          {moreSessions(count - most.value)}
-        </Button>
-      )}
+      {count > most.value && <Button onClick={set(most, most.value + MOST)}>{moreSessions(count - most.value)}</Button>}
       <Settings />
     </nav>
   );
@@ -69,13 +62,16 @@ export function SessionList() {
 function Entry(entry: SessionOverview) {
   const { name, label, title, standing, plan, changed, inbox, plan_problem, waits } = entry;
   const isOpen = route.value.page === 'session' && route.value.name === name;
-  const matter = waits?.why ?? plan_problem;
+  // In words: it may begin with a marker of the model, and has no room for Markdown.
+  const matter = legible(waits?.why ?? plan_problem ?? '')
+    .replace(/^[[【]([^\]】]{1,20})[\]】]\s*/u, '$1: ')
+    .replace(/\*\*|`/g, '');
   return (
     <a class="entry" href={hrefOf(name)} aria-current={isOpen ? 'page' : undefined}>
       <StateSign state={standing} />
       <strong class="title">{legible(title ?? label)}</strong>
       <span class="quiet about">
-        {matter && <span class="line matter">{legible(matter).replace(/\*\*|`/g, '')}</span>}
+        {matter !== '' && <span class="line matter">{matter}</span>}
         {waits?.until && <span class="line">{words.value.goesOn(formatTime(waits.until))}</span>}
         {inbox > 0 && <span class="line">{words.value.waitingMessages(inbox)}</span>}
         <span class="line">

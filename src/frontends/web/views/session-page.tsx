@@ -125,7 +125,7 @@ function RejectedFiles({ total, newest }: SessionView['rejected']) {
 
 /** `isPaused`: and can be resumed. */
 function RunState({ view, isPaused }: { view: SessionView; isPaused: boolean }) {
-  const { stepOf, calls, tokens, waitingMessages, usageColumns } = words.value;
+  const { stepOf, calls, tokens, waitingMessages, usageColumns, goesOn } = words.value;
   const { standing, plan, run, run_end: runEnd, inbox } = view;
   const spent = run?.spent ?? runEnd?.spent;
   const completed = plan?.steps.filter(({ status }) => status === 'completed').length ?? 0;
@@ -135,6 +135,7 @@ function RunState({ view, isPaused }: { view: SessionView; isPaused: boolean }) 
     spent && spent.cost !== null && `${usageColumns.cost} ${formatCost(spent.cost)}`,
     spent?.ms !== undefined && formatDuration(spent.ms),
     inbox > 0 && waitingMessages(inbox),
+    view.waits?.until && goesOn(formatTime(view.waits.until)),
   ];
   return (
     <div class="row run-state">

@@ -4,7 +4,7 @@ import { test } from 'vitest';
 import { setup } from '../support/agentctl.ts';
 import { checkTranscript } from './transcript.ts';
 
-test('the transcript of docs/first-task.md comes out as it is shown', () => {
+test.each(['docs/first-task.md', 'docs/undo.md'])('the transcript of %s comes out as it is shown', (page) => {
   const { root, path } = setup();
   const bin = join(root, '..', 'bin');
   for (const folder of [root, bin]) mkdirSync(folder, { mode: 0o700 });
@@ -13,5 +13,5 @@ test('the transcript of docs/first-task.md comes out as it is shown', () => {
   chmodSync(join(bin, 'agentctl'), 0o755);
   // Without a sandbox each command would wait for an approval.
   writeFileSync(path('agentd.json'), '{ "permissions": [{ "allow": "shell" }] }');
-  checkTranscript('docs/first-task.md', { AGENTD_WORKSPACE: root, PATH: `${bin}:${process.env['PATH']}` }, root);
+  checkTranscript(page, { AGENTD_WORKSPACE: root, PATH: `${bin}:${process.env['PATH']}` }, root);
 });
