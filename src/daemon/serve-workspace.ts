@@ -20,6 +20,7 @@ import {
 import { GRACE_MS } from './host/clock.ts';
 import { type DiskMonitor, fileSystemAt, type ReadFsType } from './host/disk.ts';
 import { takeOwnership, type WorkspaceOwnership } from './host/ownership.ts';
+import type { RunSlots } from './host/run-limits.ts';
 import { openLocalHost } from './host/session-host.ts';
 import type { ScheduledSessions } from './schedules/occurrence-steps.ts';
 import { startSchedules } from './schedules/schedule-runner.ts';
@@ -59,6 +60,7 @@ export type ServeOptions = {
   settings: () => void;
   /** The state of all settings, for the status file. */
   settingsStatus: () => DaemonStatus['settings'];
+  runSlots?: RunSlots;
   onLost: (why: Error) => void;
   /** Called once the workspace is ours, before anything is watched. */
   prepare: () => Promise<void>;
@@ -136,6 +138,7 @@ export async function serveWorkspace(
     disk,
     mostOpen: options.mostOpen,
     settings: options.settingsStatus,
+    runSlots: options.runSlots,
   });
   begun.start();
   const schedules = startSchedulesOf(workspace, owner, options);

@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorText } from '../base/user-error.ts';
+import { isServedByAgentd } from '../client/actions/settings-edit.ts';
 import { ModelError, type ModelRequest } from '../engine/ports/session-ports.ts';
 import type { DoctorOptions, Finding } from '../frontends/cli/common/command.ts';
 import { chooseModel, isBuiltIn } from '../models/choose-model.ts';
@@ -51,6 +52,7 @@ export async function checkModel(
     return text === '' || isBuiltIn(name) ? [] : [finding('note', text)];
   };
   try {
+    if (!ask && (await isServedByAgentd(address))) return [finding('wrong', ITSELF)];
     if (!ask) return [finding('ok', await checkConfigured(settings, { env, name })), ...known()];
     profiles.forget(address, name);
     const { model, calls } = await askForCalls(settings, env, profiles);
@@ -80,6 +82,9 @@ export async function checkModel(
 /** Nothing is wrong with a machine on which none was chosen yet. */
 export const NO_MODEL =
   'none is set yet, so messages will fail. Set one: agentctl start --base-url http://127.0.0.1:11434/v1 --model NAME, or see docs/models.md';
+
+const ITSELF =
+  'its endpoint is a server of agentd itself, which is refused. Set another: agentctl restart --base-url … --model NAME';
 
 async function checkConfigured(settings: EffectiveModel, { env, name }: { env: NodeJS.ProcessEnv; name: string }) {
   // The request is aborted before anything is sent, but fails if no model is configured.

@@ -3,6 +3,7 @@ import { mapGet } from '../base/collections.ts';
 import { errorText } from '../base/user-error.ts';
 import { openSessionFolders, readSession } from '../client/sessions/session-folders.ts';
 import { realClock } from '../daemon/host/clock.ts';
+import type { RunSlots } from '../daemon/host/run-limits.ts';
 import type { SessionLease } from '../daemon/host/session-host.ts';
 import type { SpendingBook } from '../daemon/host/spending.ts';
 import type { DaemonHooks } from '../daemon/serve-workspace.ts';
@@ -45,7 +46,7 @@ type SessionDeps = {
   settings: LiveSettings;
   config: () => Config;
   env: NodeJS.ProcessEnv;
-  runSemaphore: SessionPorts['runSemaphore'];
+  runSlots: RunSlots;
   diskCapacity: SessionPorts['diskCapacity'];
   models: (settings: EffectiveModel) => Model;
   sandbox: Sandbox;
@@ -100,7 +101,7 @@ export async function openSession(name: string, deps: SessionDeps): Promise<Open
     tools,
     clock: realClock,
     createNonce: () => randomBytes(6).toString('hex'),
-    runSemaphore: deps.runSemaphore,
+    runSemaphore: deps.runSlots.of(name),
     owner,
     diskCapacity: deps.diskCapacity,
     notes: notes.current,

@@ -6,7 +6,7 @@ import { type ClusterRole, openBookFor, serveAs } from '../daemon/cluster/cluste
 import { realClock, timesOf } from '../daemon/host/clock.ts';
 import { type LoggerLevel, openDaemonLog } from '../daemon/host/daemon-log.ts';
 import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk.ts';
-import { createRunSemaphore, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
+import { createRunSlots, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
 import type { SessionLease } from '../daemon/host/session-host.ts';
 import type { DaemonHooks, ServedWorkspace } from '../daemon/serve-workspace.ts';
 import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
@@ -98,7 +98,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const [config, currentConfig] = [settings.config(), oncePerTurn(settings.config)];
   const disk = openDisk(workspace, currentConfig, log);
   const allowed = limitsFor(config.concurrency?.runs ?? DEFAULT_RUNS, options.role?.is === 'worker', log);
-  const runSemaphore = createRunSemaphore(allowed.runs);
+  const runSlots = createRunSlots(allowed.runs);
   const models = cacheModels(env, endpointProfiles(workspace.paths));
   models(resolveSettings({ flags, env, workspace: config }).model);
   const parents = new Map<string, string>();
@@ -112,7 +112,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const warnOnce = logEachOnce((text) => log('warn', text));
   const open = (name: string, owner: SessionLease) =>
     openSession(name, {
-      ...{ workspace, owner, settings, config: currentConfig, env, runSemaphore, models, sandbox, log },
+      ...{ workspace, owner, settings, config: currentConfig, env, runSlots, models, sandbox, log },
       // If the disk has become full meanwhile, the write itself fails.
       diskCapacity: oncePerTurn(disk.capacity, (capacity) => capacity === 'ok'),
       ...{ parents, skills, warnOnce },
@@ -128,7 +128,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
     ...{ reducers: REDUCER_VERSION, usage },
     allowNetwork: options.allowNetwork || config.allow_network_fs === true,
     settings: settings.reload,
-    settingsStatus: settings.status,
+    ...{ settingsStatus: settings.status, runSlots },
     onLost: options.onLost,
     ...timesOf(options.env),
     prepare: () => prepareWorkspace(workspace, log),

@@ -38,11 +38,20 @@ export function publishedSchemas(): Record<string, object> {
   return Object.fromEntries(
     Object.entries(FORMATS).map(([name, { schema, title }]) => [
       `${name}.schema.json`,
-      { ...z.toJSONSchema(schema, { io: 'input', override: TAKES_NOTES.has(name) ? withNotes : () => {} }), title },
+      { ...z.toJSONSchema(schema, { io: 'input', override: TAKES_NOTES.has(name) ? withNotes : boundNumbers }), title },
     ]),
   );
 }
 
+/** The bound of a number or null is put where the number is, as strict validators want it. */
+function boundNumbers({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  const [number] = jsonSchema.anyOf ?? [];
+  if (jsonSchema.maximum === undefined || typeof number !== 'object') return;
+  number.maximum = jsonSchema.maximum;
+  delete jsonSchema.maximum;
+}
+
 function withNotes({ jsonSchema }: { jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  boundNumbers({ jsonSchema });
   if (jsonSchema.additionalProperties === false) jsonSchema.patternProperties = NOTES;
 }

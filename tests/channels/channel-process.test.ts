@@ -1,18 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { ground, until } from '../support/daemon.ts';
+import { until } from '../support/daemon.ts';
 import { startFakeMatrix } from './fake-matrix.ts';
-import { pairedChannel } from './promises.ts';
+import { servedChannel } from './promises.ts';
 
 test('channel run is a process: killed at once after each message, it takes and answers each once, and ends on SIGTERM', async () => {
   const matrix = await startFakeMatrix();
-  const on = ground();
-  writeFileSync(join(on.root, 'script.json'), JSON.stringify([{ text: 'Done.', repeat: true }]));
-  on.config({ channels: { matrix: { type: 'matrix', token_env: 'M', server: matrix.url } } });
-  await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-  const { files } = await pairedChannel(on.root, 'matrix', '@ada:here');
+  const entry = { type: 'matrix', token_env: 'M', server: matrix.url };
+  const served = { name: 'matrix', entry, account: '@ada:here' };
+  const { on, files } = await servedChannel([{ text: 'Done.', repeat: true }], served);
 
   async function start(env: NodeJS.ProcessEnv = { M: 'syt' }) {
     const words = [resolve('dist/agentctl.js'), '--workspace', on.root, 'channel', 'run', 'matrix'];

@@ -1,19 +1,17 @@
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { openChatSdk } from '../../src/frontends/channels/chat-sdk.ts';
-import { ground, until } from '../support/daemon.ts';
+import { until } from '../support/daemon.ts';
 import { startFakeTelegram } from './fake-telegram.ts';
-import { pairedChannel } from './promises.ts';
+import { servedChannel } from './promises.ts';
 
 test('by an adapter of chat, a message is taken, its call is allowed by a button, and the reply comes', async () => {
   const telegram = await startFakeTelegram();
-  const on = ground();
   const answers = [{ calls: [{ name: 'shell', args: { command: 'echo hi > note.txt' } }] }, { text: 'Written.' }];
-  writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
-  on.config({ permissions: [{ ask: 'shell' }] });
-  await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-  const { files, run } = await pairedChannel(on.root, 'chat', '7');
+  const entry = { type: 'chat-sdk', adapter: '@chat-adapter/telegram', token_env: 'T' };
+  const served = { name: 'chat', entry, account: '7' };
+  const { on, files, run } = await servedChannel(answers, { ...served, permissions: [{ ask: 'shell' }] });
   const channel = await openChatSdk({
     adapter: '@chat-adapter/telegram',
     options: { botToken: '1:x', apiUrl: telegram.url, mode: 'polling', longPolling: { timeout: 1 } },

@@ -41,6 +41,9 @@ promises('email', async () => {
       to(person).flatMap(({ attachments }) =>
         attachments.map(({ filename = '', content }) => ({ name: filename, content: content.toString() })),
       ),
+    revoke: mail.revoke,
+    overflow: (person) =>
+      mail.deliver(`${VERIFIED}\nFrom: ${person}@here\nReferences: <root-${person}@here>\n\nhuge\n`, 50_000_000),
     setDown(isDown) {
       mail.state.down = isDown;
     },

@@ -6,9 +6,9 @@ import { onTestFinished } from 'vitest';
 
 /** An IMAP and an SMTP server of one mailbox, with as much of the protocols as the channel uses. */
 export async function startFakeMail() {
-  const box: Array<{ uid: number; source: Buffer }> = [];
+  const box: Array<{ uid: number; source: Buffer; size: number }> = [];
   const got: ParsedMail[] = [];
-  const state = { down: false };
+  const state = { down: false, revoked: false };
   const idle = new Map<Socket, number>();
   const sockets = new Set<Socket>();
 
@@ -24,6 +24,7 @@ export async function startFakeMail() {
       const [tag = '', command = '', ...rest] = line.split(' ');
       const words = rest.join(' ');
       const ok = `${tag} OK done`;
+      if (state.revoked && /^(?:LOGIN|AUTHENTICATE)$/.test(command)) return say(`${tag} NO [AUTHENTICATIONFAILED] no`);
       if (command === 'IDLE') {
         idling = tag;
         idle.set(socket, box.length);
@@ -39,8 +40,8 @@ export async function startFakeMail() {
       const [, wanted = ''] = /^FETCH (\d+) /.exec(words) ?? [];
       const mail = box.find(({ uid }) => `${uid}` === wanted);
       if (mail) {
-        const { uid, source } = mail;
-        socket.write(`* ${uid} FETCH (UID ${uid} RFC822.SIZE ${source.length} BODY[]<0> {${source.length}}\r\n`);
+        const { uid, source, size } = mail;
+        socket.write(`* ${uid} FETCH (UID ${uid} RFC822.SIZE ${size} BODY[]<0> {${source.length}}\r\n`);
         socket.write(source);
         say(' INTERNALDATE "28-Nov-2026 10:00:00 +0000")');
       }
@@ -89,8 +90,15 @@ export async function startFakeMail() {
   const [imapPort, smtpPort] = [await listen(imap), await listen(smtp)];
   return {
     ...{ imap: `imap://127.0.0.1:${imapPort}`, smtp: `smtp://127.0.0.1:${smtpPort}`, got, state },
-    deliver(source: string) {
-      box.push({ uid: box.length + 1, source: Buffer.from(source.replace(/\r?\n/g, '\r\n')) });
+    /** The password is another one: connections end. */
+    revoke(isRevoked: boolean) {
+      state.revoked = isRevoked;
+      for (const socket of sockets) socket.destroy();
+    },
+    /** `size`: what the server says that it has. */
+    deliver(text: string, size?: number) {
+      const source = Buffer.from(text.replace(/\r?\n/g, '\r\n'));
+      box.push({ uid: box.length + 1, source, size: size ?? source.length });
       for (const socket of idle.keys()) socket.write(`* ${box.length} EXISTS\r\n`);
     },
   };

@@ -18,7 +18,7 @@ export async function startFakeMatrix() {
   const media = new Map<string, Buffer>();
   const members = new Map<string, Set<string>>();
   const invited = new Set<string>();
-  const state = { down: false, pauses: 0 };
+  const state = { down: false, pauses: 0, revoked: false };
   let waiting: { since: number; response: ServerResponse } | undefined;
   let n = 0;
 
@@ -73,7 +73,7 @@ export async function startFakeMatrix() {
     const url = new URL(request.url ?? '', 'http://here');
     const words = url.pathname.split('/').map(decodeURIComponent);
     const room = words[words.indexOf('rooms') + 1] ?? '';
-    if (request.headers.authorization !== 'Bearer syt')
+    if (state.revoked || request.headers.authorization !== 'Bearer syt')
       return reply(response, 401, { errcode: 'M_UNKNOWN_TOKEN', error: 'no' });
     if (state.down) return reply(response, 502, {});
     if (url.pathname.endsWith('/whoami')) return reply(response, 200, { user_id: BOT });

@@ -2,6 +2,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 
+type Document = { chat: string; name: string; content: string };
 type Sent = { chat: string; id: number; text: string; buttons: Array<{ text: string; callback_data: string }> };
 
 /**
@@ -11,8 +12,8 @@ type Sent = { chat: string; id: number; text: string; buttons: Array<{ text: str
 export async function startFakeTelegram() {
   const updates: Array<{ update_id: number }> = [];
   const files = new Map<string, Buffer>();
-  const got = { sent: [] as Sent[], edits: [] as Sent[], documents: [] as string[], answered: 0, polls: 0 };
-  const state = { pauses: 0, conflict: false, revoked: false };
+  const got = { sent: [] as Sent[], edits: [] as Sent[], documents: [] as Document[], answered: 0, polls: 0 };
+  const state = { pauses: 0, conflict: false, revoked: false, down: false };
   let nextId = 100;
   let waiting: { offset: number; response: ServerResponse } | undefined;
 
@@ -85,6 +86,7 @@ export async function startFakeTelegram() {
     const body = Buffer.concat(pieces);
     const [, kind = '', ...rest] = (request.url ?? '').split('/');
     if (kind === 'file') return void response.end(files.get(rest.at(-1) ?? ''));
+    if (state.down) return void refuse(response, 502, 'Bad Gateway');
     if (state.revoked) return void refuse(response, 401, 'Unauthorized');
     const isForm = request.headers['content-type']?.startsWith('multipart/');
     const params = isForm ? {} : JSON.parse(body.toString() || '{}');
@@ -94,7 +96,12 @@ export async function startFakeTelegram() {
     else if (method === 'sendMessage' || method === 'editMessageText') send(response, params);
     else if (method === 'getFile') ok(response, { file_id: params.file_id, file_path: params.file_id });
     else if (method === 'sendDocument') {
-      got.documents.push(body.toString());
+      const form = await new Response(body, {
+        headers: { 'content-type': `${request.headers['content-type']}` },
+      }).formData();
+      const file = form.get('document');
+      if (!(file instanceof File)) return void refuse(response, 400, 'Bad Request: there is no document');
+      got.documents.push({ chat: String(form.get('chat_id')), name: file.name, content: await file.text() });
       ok(response, { message_id: nextId++ });
     } else {
       got.answered += 1;
@@ -108,6 +115,7 @@ export async function startFakeTelegram() {
   });
 
   let updateId = 1000;
+  let written = 0;
   const add = (update: object) => {
     updates.push({ update_id: updateId++, ...update });
     poll();
@@ -119,12 +127,16 @@ export async function startFakeTelegram() {
     state,
     files,
     texts: (chat = '7') => got.sent.filter((one) => one.chat === chat).map(({ text }) => text),
-    write: (text: string, { from = 7, chat = 7, type = 'private', ...more }: Record<string, unknown> = {}) =>
-      add({
-        message: { message_id: nextId++, date: 1, chat: { id: chat, type }, from: person(Number(from)), text, ...more },
-      }),
+    write(text: string, { from = 7, chat = 7, type = 'private', ...more }: Record<string, unknown> = {}) {
+      written = nextId++;
+      const chatted = { date: 1, chat: { id: chat, type }, from: person(Number(from)), text, ...more };
+      add({ message: { message_id: written, ...chatted } });
+    },
+    /** Edits what was written last. */
     edit: (text: string) =>
-      add({ edited_message: { message_id: 5, date: 1, chat: { id: 7, type: 'private' }, from: person(7), text } }),
+      add({
+        edited_message: { message_id: written, date: 1, chat: { id: 7, type: 'private' }, from: person(7), text },
+      }),
     press: (data: string, from = 7) =>
       add({
         callback_query: {

@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
@@ -27,6 +27,10 @@ export type FakeService = {
   delivered?(): Promise<void>;
   /** Nothing works; or it does again. */
   setDown(isDown: boolean): void;
+  /** The token or password is not valid any more; or it is again. */
+  revoke?(isRevoked: boolean): void;
+  /** Writes a message that is too large as a whole. */
+  overflow?(person: string): void;
 };
 
 /** A channel of a workspace in which Ada, who has this account, is paired; `run` runs it until it is ended, or the test is. */
@@ -48,15 +52,31 @@ export async function pairedChannel(root: string, name: string, account: string,
   return { client, files, run };
 }
 
+/** The same with a daemon of its own, which gives these answers; `entry` is that of the channel in the settings. */
+export async function servedChannel(
+  answers: object[],
+  { name, entry, account, role = 'approve', ...settings }: ServedChannel,
+) {
+  const on = ground();
+  writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
+  on.config({ channels: { [name]: entry }, ...settings });
+  await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
+  return { on, ...(await pairedChannel(on.root, name, account, role)) };
+}
+type ServedChannel = {
+  name: string;
+  entry: object;
+  account: string;
+  role?: 'send' | 'approve';
+  [setting: string]: unknown;
+};
+
 /** What every channel promises, tried with one service. */
 export function promises(type: string, start: () => Promise<FakeService>): void {
   async function chatting(answers: object[], settings: object = {}) {
     const service = await start();
-    const on = ground();
-    writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
-    on.config({ channels: { [type]: service.settings }, ...settings });
-    await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-    const { client, files, run: begin } = await pairedChannel(on.root, type, service.account('ada'));
+    const served = { name: type, entry: service.settings, account: service.account('ada'), ...settings };
+    const { on, client, files, run: begin } = await servedChannel(answers, served);
     const session = client.sessionName(`${type}:${service.conversation('ada')}`);
     async function run() {
       const end = begin(await service.open(files));
@@ -68,14 +88,15 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
   }
 
   test(`${type}: a stranger gets a code once and is not read; once paired, they are a sender`, async () => {
-    const { service, on, run } = await chatting([{ text: 'Hello Eve.' }]);
+    const { service, on, files, run } = await chatting([{ text: 'Hello Eve.' }]);
     await run();
     service.write('eve', 'run rm');
     service.write('eve', 'hello?');
     const [text = ''] = await until(() => service.texts('eve').length > 0 && service.texts('eve'), 'the code');
     await service.delivered?.();
     const [, code = ''] = /channel pair \w+ (\w{8})/.exec(text) ?? [];
-    await on.ctl('channel', 'pair', type, code, '--as', 'eve');
+    expect(await on.ctl('channel', 'pair', type, 'WRONG123')).toContain('No code "WRONG123" waits');
+    await on.ctl('channel', 'pair', type, code.toLowerCase(), '--as', 'eve');
     service.write('eve', 'hello');
     await until(() => service.texts('eve').some((one) => one.includes('Hello Eve.')), 'the reply');
     expect(service.texts('eve')).toHaveLength(2);
@@ -83,6 +104,8 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
       .events(`${type}=3a${openClient(on.root).sessionName(service.conversation('eve'))}`)
       .filter((one) => one.type === 'message.received');
     expect([received?.from, more.length]).toEqual(['eve', 0]);
+    await on.ctl('channel', 'unpair', type, 'eve');
+    expect(files.people().map(({ name }) => name)).toEqual(['ada']);
   });
 
   test(`${type}: a waiting call is allowed once by what was shown for it, and a file of the reply is sent`, async () => {
@@ -113,7 +136,7 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
   });
 
   test(`${type}: what comes again after a crash is the same message, and no reply is sent twice`, async () => {
-    const { service, on, run, session, mark } = await chatting([
+    const { service, on, files, run, session, mark } = await chatting([
       { text: 'One.' },
       { text: 'Two.' },
       { text: 'Three.' },
@@ -127,27 +150,43 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
     service.write('ada', 'second');
     await until(() => saw('Two.') === 1, 'the second reply');
     await end();
-    // As after a crash before the mark and the receipts of the second part were written.
+    // As after a crash before the mark was written, and the position in the log.
     if (existsSync(`${mark}.old`)) copyFileSync(`${mark}.old`, mark);
+    else rmSync(mark);
+    const [conversation] = files.conversations();
+    if (conversation) await files.writeConversation({ ...conversation, seq: 0 });
     await run();
     service.write('ada', 'third');
     await until(() => saw('Three.') === 1, 'the third reply');
     expect([saw('One.'), saw('Two.')]).toEqual([1, 1]);
     expect(on.events(session).filter((one) => one.type === 'message.received')).toHaveLength(3);
+    const unread = () => readdirSync(join(on.session(session), 'outbox')).filter((name) => name.endsWith('.json'));
+    await until(() => unread().length === 0, 'replies that are marked as read');
   });
 
   test(`${type}: while the service is down that is said, and then everything goes through; files come up to a limit`, async () => {
-    const { service, on, files, run, session } = await chatting([{ text: 'Seen.' }]);
+    const { service, on, files, run, session } = await chatting([{ text: 'Seen.' }, { text: 'Still here.' }]);
+    const comes = (text: string) => until(() => service.texts('ada').some((one) => one.includes(text)), `"${text}"`);
     await run();
     service.setDown(true);
     service.write('ada', 'look', { name: 'data.csv', content: 'a,b\n' });
     await until(() => files.state()?.fault ?? undefined, 'the fault');
     service.setDown(false);
-    await until(() => service.texts('ada').some((one) => one.includes('Seen.')), 'the reply');
+    await comes('Seen.');
     expect(readFileSync(join(on.session(session), 'work/uploads/data.csv'), 'utf8')).toBe('a,b\n');
     await until(() => files.state()?.fault === null, 'no fault');
     service.write('ada', '', { name: 'big.zip', content: 'x', bytes: 21_000_000 });
-    await until(() => service.texts('ada').some((one) => one.includes('big.zip was not taken')), 'the refusal');
+    await comes('big.zip was not taken');
+    service.overflow?.('ada');
+    if (service.overflow) await comes('and at most');
     expect(on.events(session).filter((one) => one.type === 'message.received')).toHaveLength(1);
+    if (!service.revoke) return;
+    service.revoke(true);
+    service.write('ada', 'are you there?');
+    const why = /does not know the token|does not accept the user and password/;
+    await until(() => why.test(files.state()?.fault ?? ''), 'what is wrong');
+    expect(await on.ctl('channel', 'status', type)).toMatch(why);
+    service.revoke(false);
+    await comes('Still here.');
   });
 }

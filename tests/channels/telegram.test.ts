@@ -1,42 +1,52 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openTelegram } from '../../src/frontends/channels/telegram.ts';
-import { ground, until } from '../support/daemon.ts';
+import { until } from '../support/daemon.ts';
 import { startFakeTelegram } from './fake-telegram.ts';
-import { pairedChannel } from './promises.ts';
+import { promises, servedChannel } from './promises.ts';
 
 const SESSION = 'telegram=3a7';
 
 /** A workspace with a daemon, and the fake Bot API; Ada, account 7, is paired. */
 async function chatting(answers: object[], settings: object = {}, role: 'send' | 'approve' = 'approve') {
   const telegram = await startFakeTelegram();
-  const on = ground();
-  writeFileSync(join(on.root, 'script.json'), JSON.stringify(answers));
-  on.config({ channels: { telegram: { type: 'telegram', token_env: 'T', server: telegram.url } }, ...settings });
-  await on.serve(['--model', `scripted:${join(on.root, 'script.json')}`]);
-  const { files, run: begin } = await pairedChannel(on.root, 'telegram', '7', role);
+  const entry = { type: 'telegram', token_env: 'T', server: telegram.url };
+  const served = { name: 'telegram', entry, account: '7', role, ...settings };
+  const { on, files, run: begin } = await servedChannel(answers, served);
   const run = () => begin(openTelegram({ token: '1:x', server: telegram.url }));
   return { telegram, on, files, run };
 }
 
-test('a stranger is told a code once, in private chats alone, and nothing of theirs is taken; once paired, they are a sender', async () => {
-  const { telegram, on, files, run } = await chatting([{ text: 'Hello Eve.' }]);
-  run();
-  telegram.write('run rm', { from: 8, chat: 8 });
-  telegram.write('hello?', { from: 8, chat: 8 });
-  telegram.write('in a group', { from: 9, chat: -5, type: 'group' });
-  const [text = ''] = await until(() => telegram.texts('8').length > 0 && telegram.texts('8'), 'the code');
-  const [, code = ''] = /pair telegram (\w{8})/.exec(text) ?? [];
-  expect(await on.ctl('channel', 'pair', 'telegram', 'WRONG123')).toContain('No code "WRONG123" waits');
-  expect(await on.ctl('channel', 'pair', 'telegram', code.toLowerCase(), '--as', 'eve')).toContain('as those of eve');
-  telegram.write('hello', { from: 8, chat: 8 });
-  await until(() => telegram.texts('8').includes('Hello Eve.'), 'the reply');
-  expect([telegram.texts('8').length, telegram.texts('-5')]).toEqual([2, []]);
-  expect(on.events('telegram=3a8').find(({ type }) => type === 'message.received')).toMatchObject({ from: 'eve' });
-  await on.ctl('channel', 'unpair', 'telegram', 'eve');
-  expect(files.people().map(({ name }) => name)).toEqual(['ada']);
+promises('telegram', async () => {
+  const telegram = await startFakeTelegram();
+  const accounts: Record<string, number> = { ada: 7, eve: 8 };
+  const account = (person: string) => `${accounts[person]}`;
+  return {
+    settings: { type: 'telegram', token_env: 'T', server: telegram.url },
+    open: () => openTelegram({ token: '1:x', server: telegram.url }),
+    ...{ account, conversation: account },
+    write(person, text, file) {
+      const { name = '', content = '', bytes = content.length } = file ?? {};
+      telegram.files.set(name, Buffer.from(content));
+      const document = { file_id: name, file_name: name, file_size: bytes };
+      const to = { from: accounts[person], chat: accounts[person] };
+      telegram.write(text, { ...to, ...(file && { text: undefined, caption: text, document }) });
+    },
+    press(person, n) {
+      const shown = telegram.got.sent.findLast(({ chat, buttons }) => chat === account(person) && buttons.length > 0);
+      telegram.press(shown?.buttons[n - 1]?.callback_data ?? '');
+    },
+    texts: (person) => telegram.texts(account(person)),
+    files: (person) => telegram.got.documents.filter(({ chat }) => chat === account(person)),
+    revoke(isRevoked) {
+      telegram.state.revoked = isRevoked;
+    },
+    setDown(isDown) {
+      telegram.state.down = isDown;
+    },
+  };
 });
 
 test('a waiting call comes with buttons that allow exactly that call once, a plan as a check list, and the result with its file', async () => {
@@ -59,7 +69,7 @@ test('a waiting call comes with buttons that allow exactly that call once, a pla
   const [allow, , deny] = asked.buttons;
   telegram.press(allow?.callback_data ?? '');
   await until(() => telegram.got.documents.length > 0, 'the file');
-  expect(telegram.got.documents[0]).toContain('filename="note.txt"');
+  expect(telegram.got.documents[0]?.name).toBe('note.txt');
   expect(telegram.got.edits.find(({ id }) => id === asked.id)?.text).toContain('(allow: ada)');
   telegram.press(deny?.callback_data ?? '');
   await until(() => telegram.texts().filter((text) => text === 'That is not open any more.').length === 2, 'no second');
@@ -101,46 +111,14 @@ test('the choices of a question are buttons, and an edit is refused', async () =
   expect(telegram.texts().filter((text) => text.includes('do not read edits'))).toHaveLength(1);
 });
 
-test('messages that come again after a crash before the mark was noted are the same, and replies are not sent again', async () => {
-  const { telegram, on, run } = await chatting([{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }]);
-  const own = join(on.root, '.agentd/channels/telegram');
-  const end = run();
-  telegram.write('first');
-  await until(() => telegram.texts().includes('One.'), 'the first reply');
-  telegram.write('second');
-  await until(() => telegram.texts().includes('Two.'), 'the second reply');
-  await end();
-  // As if both were lost: the service gives what it has again, and the log is read from its beginning.
-  rmSync(join(own, 'mark.json'));
-  const [file = ''] = readdirSync(join(own, 'conversations'));
-  const before = JSON.parse(readFileSync(join(own, 'conversations', file), 'utf8'));
-  writeFileSync(join(own, 'conversations', file), JSON.stringify({ ...before, seq: 0 }));
-  run();
-  telegram.write('third');
-  await until(() => telegram.texts().includes('Three.'), 'the third reply');
-  expect(telegram.texts()).toEqual(['One.', 'Two.', 'Three.']);
-  expect(on.events(SESSION).filter(({ type }) => type === 'message.received')).toHaveLength(3);
-  const unread = () => readdirSync(join(on.session(SESSION), 'outbox')).filter((name) => name.endsWith('.json'));
-  await until(() => unread().length === 0, 'replies that are marked as read');
-});
-
-test('a long reply comes in parts after the pauses that were asked for, and files are taken up to what bots may fetch', async () => {
+test('a long reply comes in parts after the pauses that were asked for', async () => {
   const long = Array.from({ length: 900 }, (_, n) => `line ${n} 😀`).join('\n');
-  const { telegram, on, run } = await chatting([{ text: long }]);
+  const { telegram, run } = await chatting([{ text: long }]);
   telegram.state.pauses = 2;
-  telegram.files.set('doc1', Buffer.from('a,b\n1,2\n'));
   run();
-  telegram.write('', {
-    text: undefined,
-    caption: 'look',
-    document: { file_id: 'doc1', file_name: 'data.csv', file_size: 8 },
-  });
+  telegram.write('count');
   await until(() => telegram.texts().at(-1)?.endsWith('line 899 😀'), 'the last part');
   expect(telegram.texts().join('\n')).toBe(long);
-  expect(readFileSync(join(on.session(SESSION), 'work/uploads/data.csv'), 'utf8')).toBe('a,b\n1,2\n');
-  telegram.write('', { text: undefined, document: { file_id: 'big', file_name: 'big.zip', file_size: 30_000_000 } });
-  await until(() => telegram.texts().some((text) => text.startsWith('big.zip was not taken')), 'the refusal');
-  expect(on.events(SESSION).filter(({ type }) => type === 'message.received')).toHaveLength(1);
 });
 
 test('a channel that hears nothing says why, is tried again, and is owed; a second process is refused', async () => {

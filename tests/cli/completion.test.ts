@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { sessionPaths } from '../../src/store/layout/layout.ts';
+import { opened, planned, received, record, started } from '../client/rig.ts';
 import { bench, runHere } from '../support/agentctl-here.ts';
 
 test('completion prints a script for each shell that asks agentctl for the words, and names the shells it knows', async () => {
@@ -39,6 +41,16 @@ test('what is completed is what is wanted at that place', async () => {
   expect(await words('help', '')).toEqual(expect.arrayContaining(['models', 'send']));
   expect(await words('completion', '')).toEqual(['bash', 'zsh', 'fish', 'powershell']);
   expect(await words('list', '--')).not.toContain('--q');
+  expect(await words('config', 'get', '')).toEqual(expect.arrayContaining(['limits.iterations', 'language']));
+  at.write('templates/weekly.md', '1. Look');
+  expect(await words('run', 'job1', '')).toEqual(['weekly']);
+  await record(sessionPaths(at.path('.sessions/job1')), [
+    opened,
+    received('1.md'),
+    started('1.md'),
+    ...planned('p', 'x'),
+  ]);
+  expect(await words('why', 'job1', '')).toEqual(['step_1']);
 });
 
 test('help prints a page of the docs or the help of a command, and lists the pages', async () => {

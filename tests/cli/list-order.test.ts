@@ -303,10 +303,7 @@ test('a plan.json that cannot be read is named in top at every width while the r
     standing: 'running',
     children: [{ step: '1', child: 'demo~1', standing: 'paused', shown: child }],
   });
-  expect(topRow(parent, words)).toMatchObject({
-    doing: 'demo~1: plan.json does not parse: line 2',
-    needsYou: true,
-  });
+  expect(topRow(parent, words)).toMatchObject({ doing: 'demo~1: plan.json does not parse: line 2', needsYou: true });
 });
 
 test('a command to copy names the workspace that was given, and quotes what a shell would read otherwise', () => {

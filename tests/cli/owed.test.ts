@@ -83,10 +83,8 @@ test('list, show, why, top and /status say the same of an approval, a question, 
   const listed = async (name: string): Promise<SessionOverview | undefined> =>
     JSON.parse(await on.ctl('list', '--json')).find((one: SessionOverview) => one.name === name);
   for (const [name, what] of Object.entries(WAITING)) {
-    if (what === 'disk') {
-      on.config({ ...rules, disk: { min_free_mb: 100_000_000 } });
-      await until(() => on.status()?.disk.space !== 'ok', 'a disk that is too small', 50_000);
-    }
+    if (what === 'disk') on.config({ ...rules, disk: { min_free_mb: 100_000_000 } });
+    if (what === 'disk') await until(() => on.status()?.disk.space !== 'ok', 'a disk too small', 50_000);
     await on.ctl('send', name, name);
     while ((await listed(name))?.waits?.what !== what) await new Promise((done) => setTimeout(done, 50));
     const { why = '', say = [], commands = [] } = (await listed(name))?.waits ?? {};
@@ -103,5 +101,19 @@ test('list, show, why, top and /status say the same of an approval, a question, 
     // The reply of the run.
     if (what !== 'model') for (const words of say) expect(shown.run_end.text, name).toContain(words);
   }
+  await server.close();
+}, 60_000);
+
+test('a run that waits until another one ends is listed as queued, with how many are at work', async () => {
+  const server = await startOpenAI(() => ({ text: 'x', hang: 'before' }));
+  const on = ground();
+  on.config({ concurrency: { runs: 1 } });
+  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.ctl('send', 'first', 'Write');
+  await until(() => server.requests.length === 1, 'the first call');
+  await on.ctl('send', 'second', 'Write');
+  await until(() => on.status()?.sessions.queued?.includes('second'), 'the second in the status', 50_000);
+  expect(await on.ctl('list')).toMatch(/^second +running \(queued\).*\n(?:.*\n)*first +running /m);
+  expect(await on.ctl('show', 'second')).toMatch(/Waits for: 1 runs are at work.*\nNext: agentctl watch .*second/);
   await server.close();
 }, 60_000);

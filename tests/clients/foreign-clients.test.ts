@@ -2,62 +2,13 @@
  * Clients of others against the built server: `npm run test:clients`. Nothing is installed here; docs/testing.md says how to. A client
  * that is not there skips its test, with the reason.
  */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect } from 'vitest';
 import { serveWorkspace } from '../http/serving.ts';
 import { openAiSetup } from '../openai/openai-setup.ts';
 import { setup } from '../support/agentctl.ts';
 import { foreign, LIMIT_MS, needNpm, needPython, PYTHON, run } from './foreign-programs.ts';
-
-const PYTHON_SDK = `
-import json, sys, openai
-c = openai.OpenAI(max_retries=0)
-user = lambda text: [{'role': 'user', 'content': text}]
-out = {'models': [m.id for m in c.models.list()]}
-one = c.chat.completions.create(model='agentd/demo', messages=user('One'))
-out['chat'] = one.choices[0].message.content
-chunks = list(c.chat.completions.create(model='agentd/demo', messages=user('Two'), stream=True))
-out['stream'] = ''.join(x.choices[0].delta.content or '' for x in chunks if x.choices)
-history = user('First') + [{'role': 'assistant', 'content': c.chat.completions.create(model='agentd', messages=user('First')).choices[0].message.content}]
-raw = c.chat.completions.with_raw_response.create(model='agentd', messages=history + user('Second'))
-out['history'] = [raw.headers['x-agentd-session'], raw.parse().choices[0].message.content]
-r = c.responses.create(model='agentd/resp', input='Three')
-out['response'] = [r.output_text, c.responses.retrieve(r.id).output_text]
-with c.responses.stream(model='agentd', input='Four', previous_response_id=r.id) as s:
-    out['response_stream'] = s.get_final_response().output_text
-png = 'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-seen = c.chat.completions.create(model='agentd/image', messages=[{'role': 'user', 'content': [{'type': 'text', 'text': 'See'}, {'type': 'image_url', 'image_url': {'url': png}}]}])
-out['image'] = seen.choices[0].message.content
-try:
-    c.chat.completions.create(model='gpt-5', messages=user('x'))
-except openai.NotFoundError as e:
-    out['error'] = e.code
-try:
-    openai.OpenAI(api_key='wrong', max_retries=0).models.list()
-except openai.AuthenticationError as e:
-    out['wrong_key'] = e.code
-print(json.dumps(out))
-`;
-
-foreign(
-  'the SDK of OpenAI for Python chats, streams, goes on by history and response, sends images, and knows the errors',
-  async (context) => {
-    await needPython(context, 'openai');
-    const { serving, path } = await openAiSetup([{ text: 'ok', repeat: true }]);
-    const env = { OPENAI_BASE_URL: `${serving.url}/v1`, OPENAI_API_KEY: serving.token };
-    const { out, err } = await run(PYTHON, ['-c', PYTHON_SDK], env);
-    expect(out, err).not.toBe('');
-    expect(JSON.parse(out)).toEqual({
-      models: ['agentd'],
-      ...{ chat: 'ok', stream: 'ok', image: 'ok', response: ['ok', 'ok'], response_stream: 'ok' },
-      history: [expect.stringMatching(/^chat-/), 'ok'],
-      ...{ error: 'model_not_found', wrong_key: 'invalid_api_key' },
-    });
-    expect(existsSync(path('.sessions', 'image', 'work', 'uploads'))).toBe(true);
-  },
-  LIMIT_MS,
-);
 
 foreign(
   'llm asks, streams, and goes on in its session',

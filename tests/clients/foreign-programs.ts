@@ -37,10 +37,10 @@ export function skip(context: TestContext, why: string): never {
 }
 
 /** Skips without this package of Python; says which version was tried. */
-export async function needPython(context: TestContext, name: string): Promise<void> {
+export async function needPython(context: TestContext, name: string, python = PYTHON): Promise<void> {
   const asked = `import importlib.metadata as m; print(m.version(${JSON.stringify(name)}))`;
-  const { code, out } = await run(PYTHON, ['-c', asked]);
-  if (code !== 0) skip(context, `no package ${name} in ${PYTHON}: set AGENTD_TEST_PYTHON`);
+  const { code, out } = await run(python, ['-c', asked]);
+  if (code !== 0) skip(context, `no package ${name} in ${python}: set AGENTD_TEST_PYTHON`);
   console.log(`${name} ${out.trim()}`);
 }
 

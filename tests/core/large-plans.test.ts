@@ -113,6 +113,13 @@ test.each([
   );
 });
 
+test('a save with a pattern that is none is refused at its place', () => {
+  const steps = [{ description: 'Count', done_when: [{ file: 'x.txt', matches: '(' }] }];
+  expect(parseEditedPlan(JSON.stringify({ steps }))).toEqual({
+    fault: expect.stringMatching(/column \d+, at steps\.0\.done_when\.0\.matches: expected a JavaScript regular expr/),
+  });
+});
+
 const taken = (steps: EditedPlan['steps']) => {
   const read = parseEditedPlan(JSON.stringify({ steps }));
   if ('fault' in read) throw new Error(read.fault);

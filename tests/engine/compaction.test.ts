@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { chatMessages } from '../../src/core/prompt/chat-messages.ts';
+import { countTokens } from '../../src/core/prompt/context-window.ts';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import type { ChatMessage } from '../../src/core/session/session-messages.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
@@ -91,7 +92,28 @@ test('what was asked is kept shortened, each condition as it was typed, and what
   expect(gist).toMatchObject({ summary: expect.stringContaining('- person: Draw a chart of the sums.') });
   expect(gist).toMatchObject({ summary: expect.stringContaining('“It must have a legend.”') });
   expect(gist).toMatchObject({ summary: expect.stringContaining('- you: Chart 3 is there.') });
+  expect(gist).toMatchObject({
+    summary: expect.stringMatching(
+      /\(left out: \d+ messages and answers, \d+ results of tools\. They are kept: recall/,
+    ),
+  });
   expect(gist?.type === 'context.compacted' && gist.summary.length).toBeLessThan(2500);
+});
+
+test('what people wrote for the model, and the tools, count against the window: a small one is not exceeded', async () => {
+  const it = await rig({
+    config: { model: { context_window: 8192 }, instructions: 'Write it down well. '.repeat(200) },
+    script: (_, n): Move =>
+      n < 40
+        ? { text: n === 0 ? '[Step] Count' : '', calls: [{ name: 'shell', args: { n } }] }
+        : { text: '[Done] all' },
+    tool: (call) => ({ ok: true, text: `exit 0 ${call.args}\n${OUTPUT}` }),
+  });
+  it.drop('1.md', TASK);
+  await it.settle();
+  for (let n = 0; n < 40 && !it.reply('1.md'); n++) await it.pass(300);
+  // The schemas of the tools take about 1,400 tokens.
+  expect(Math.max(...it.requests.map(({ messages }) => countTokens(messages)))).toBeLessThan(0.9 * 8192 - 1400);
 });
 
 test('models that read their place off the whole conversation get all of it', async () => {

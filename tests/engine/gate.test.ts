@@ -147,6 +147,27 @@ test('a tool that settings withhold, and those of the daemon itself, are not run
   }
 });
 
+test('the toolbox is told what the model may call, for the answer to a call of what there is not', async () => {
+  const told: unknown[] = [];
+  const it = await rig({
+    tools: ['shell'],
+    script: moves(call('nope', {}), { text: 'Then not.' }),
+    around: (ports) => ({
+      ...ports,
+      tools: {
+        ...ports.tools,
+        run: async (_call, { offered }) => {
+          told.push(offered);
+          return { ok: false, text: 'none' };
+        },
+      },
+    }),
+  });
+  it.drop('1.md', 'do it');
+  await it.settle();
+  expect(told).toEqual([['plan', 'ask_user', 'spawn', 'shell']]);
+});
+
 test.each(['nobody', 'constructor'])('a run of the agent %s, whom no settings know, has no tools', async (agent) => {
   const it = await rig({ tools: ['shell'], script: moves(call('shell', { command: 'ls' }), { text: 'Then not.' }) });
   it.drop('1.json', JSON.stringify({ text: 'do it', options: { agent } }));

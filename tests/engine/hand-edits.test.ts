@@ -119,6 +119,24 @@ test('limits a person sets apply from the next budget window on', async () => {
   expect(it.requests).toHaveLength(4);
 });
 
+test('an edit that closes no step ends no plan: "continue" resumes it, also where all of its steps are closed', async () => {
+  const it = await rig({
+    script: moves(
+      { text: '[Step] A', calls: [shell()] },
+      { text: '[Done] a ready', calls: [shell()] },
+      { text: 'THE REPORT' },
+    ),
+  });
+  it.drop('1.json', JSON.stringify({ text: 'make the report', options: { limits: { iterations: 2 } } }));
+  await it.settle();
+  expect(it.plan()).toMatchObject({ status: 'paused', steps: [{ status: 'completed' }] });
+  await edit(it, (plan) => ({ ...plan, limits: { ...plan.limits, iterations: 9 } }));
+  it.drop('2.md', 'continue');
+  await it.settle();
+  expect(it.plan()).toMatchObject({ status: 'completed', goal: 'make the report' });
+  expect(it.reply('2.md')).toContain('THE REPORT');
+});
+
 test("status, index and counters of the plan are the daemon's own, and it says so", async () => {
   const it = await paused();
   await edit(it, (plan) => ({ ...plan, status: 'completed', iteration_count: 0 }));
@@ -471,4 +489,28 @@ test.each([
   await edit(it, () => saved);
   const open = it.plan()?.steps.filter((step) => ['Find', 'Fetch'].includes(step.description));
   expect(open?.map((step) => step.status === 'completed')).toEqual([true, false]);
+});
+
+test('what no step has is said, with the field that may be meant; "done" and "open" are statuses', async () => {
+  const it = await paused();
+  await edit(it, (plan) => ({
+    ...plan,
+    steps: [
+      { ...plan.steps[0], title: 'Read all' },
+      { description: 'Find', status: 'done', nedes: ['step_1'] },
+      { description: 'Fetch', status: 'open', nedes: [] },
+    ],
+  }));
+  expect(edited(it)).toMatchObject({
+    ignored: [
+      '"title" is not a field of a step (step_1); did you mean "description"?',
+      '"nedes" is not a field of a step (Find, Fetch); did you mean "needs"?',
+    ],
+  });
+  expect(
+    it
+      .plan()
+      ?.steps.slice(1)
+      .map(({ status }) => status),
+  ).toEqual(['completed', 'pending']);
 });

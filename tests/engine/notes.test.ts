@@ -24,10 +24,7 @@ const call = (name: string): Move => ({ text: 'on it', calls: [{ name, args: { a
 
 test('the system message of a run stays the same however often memory changes, and the next run has what is new', async () => {
   const { on, systems, note } = await noted(
-    (n) =>
-      [call('a'), call('b'), BUSY, call('c')][n] ?? {
-        text: 'All done.',
-      },
+    (n) => [call('a'), call('b'), BUSY, call('c')][n] ?? { text: 'All done.' },
     () => note({ ...remembering(`- changed ${on.toolRuns.length}`), withheldTools: ['shell'] }),
   );
   on.drop('1.md', 'Do three things.');

@@ -118,6 +118,19 @@ describe('the timeout', () => {
     expect(it.types()).not.toContain('step.completed');
   });
 
+  test('a step of the session itself that takes longer than limits.step_minutes fails; the others go on', async () => {
+    const it = await run([{ text: 'Drawing.', calls: [shell()] }], {
+      config: { limits: { step_minutes: 1 } },
+      tool: (_call, n) => (n === 0 ? 'hold' : { ok: true, text: 'x' }),
+    });
+    await it.pass(61_000);
+    it.release();
+    await it.settle();
+    await it.pass(300);
+    expect(it.plan()?.steps[0]?.error).toContain('longer than limits.step_minutes (1), which is 60 s');
+    expect(statuses(it)).toEqual(['failed', 'running', 'pending']);
+  });
+
   test('after an undo it is not assumed done again at once', async () => {
     const it = await rig({
       script: (_request, n) =>
@@ -192,6 +205,24 @@ describe('a check that a person answers', () => {
     expect(it.reply('2.md')).toContain('And blue?');
     await say(it, '3.md', 'yes');
     expect(it.plan()?.steps[0]?.status).toBe('completed');
+  });
+});
+
+describe('/plan', () => {
+  test('undo with a step opens that one again, whichever was closed last', async () => {
+    const it = await run([{ text: 'Fetched. [Done]', calls: [shell()] }]);
+    await say(it, '2.md', '/plan skip 2');
+    await say(it, '3.md', '/plan undo 1');
+    expect(it.reply('3.md')).toContain('Fetch');
+    expect(statuses(it)).toEqual(['running', 'skipped', 'pending']);
+    await say(it, '4.md', '/plan undo 1');
+    expect(it.reply('4.md')).toContain('step_1 is running: only a step that has ended is undone.');
+  });
+
+  test('with a word that it does not know names the nearest, and all there are', async () => {
+    const it = await run([]);
+    await say(it, '2.md', '/plan skpi 2');
+    expect(it.reply('2.md')).toContain('There is no /plan skpi. Did you mean "skip"? There are: done <step>');
   });
 });
 

@@ -155,17 +155,26 @@ test.skipIf(none)(
   },
 );
 
-test.skipIf(none)(`a disk without names for new files counts as full ${none}`, async () => {
-  const disk = smallDisk('size=12m,nr_inodes=400');
+test.skipIf(none)(`a disk without names for new files counts as full, and a run is stopped on it ${none}`, async () => {
+  const disk = smallDisk('size=12m,nr_inodes=500');
   const on = ground(disk.path);
   fs.mkdirSync(on.root, { mode: 0o700 });
-  on.config({ version: 1, disk: { ...DISK, reserve_mb: 0 } });
-  on.sh('demo', 'mkdir inbox');
-  await on.start();
+  const calls = [{ name: 'shell', args: JSON.stringify({ command: 'echo there > log; sleep 60' }) }];
+  const server = await startOpenAI([{ text: 'Waiting.', calls }]);
+  on.config({ version: 1, disk: DISK });
+  await on.start(['--base-url', server.url, '--model', 'm']);
+  await until(() => on.status()?.disk.reserve, 'the reserve');
+  await on.ctl('send', 'long', 'Look around');
+  await on.file('long', 'work/log');
   disk.fill('names');
   await until(() => on.status()?.disk.space === 'full', 'the daemon to notice');
   expect(on.status()?.disk.why).toContain('inodes');
+  for (const face of ['list', 'show long']) expect(await on.ctl(...face.split(' '))).toContain('inodes');
+  expect(await on.ctl('stop-run', 'long', '--wait')).toContain('Stopped.');
+  expect(on.events('long').find((event) => event.type === 'run.ended')).toMatchObject({ reason: 'stopped' });
   disk.free();
+  await server.close();
+  on.sh('demo', 'mkdir inbox');
   on.sh('demo', 'echo /status > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
   oneReplyEach(on, 'demo', ['1.md']);

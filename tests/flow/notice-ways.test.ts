@@ -2,7 +2,6 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
-import { noticeFaults } from '../../src/client/sessions/push-files.ts';
 import { serveHttp } from '../../src/frontends/http/index.ts';
 import { startFakeMail } from '../channels/fake-mail.ts';
 import { ask } from '../http/serving.ts';
@@ -22,11 +21,11 @@ async function notified(notify: (root: string) => object[], answers: object[]) {
     existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.json') && name !== 'read.json') : [];
   const send = (text: string) => on.sh('demo', `mkdir -p inbox; echo ${JSON.stringify(text)} > inbox/${Date.now()}.md`);
   /** Lets time pass for what waits. */
-  const makeDue = (change: object = {}) => {
+  const makeDue = () => {
     for (const name of waiting()) {
       const file = JSON.parse(readFileSync(join(folder, name), 'utf8'));
       const to = file.to.map((one: object) => ({ ...one, next_at: '2026-01-01T00:00:00.000Z' }));
-      writeFileSync(join(folder, name), JSON.stringify({ ...file, to, notice: { ...file.notice, ...change } }));
+      writeFileSync(join(folder, name), JSON.stringify({ ...file, to }));
     }
   };
   /** Whether the daemon has noted this of what waits. */
@@ -112,22 +111,4 @@ test('a browser that was asked takes what waits, encrypted; one that is gone is 
   await until(() => on.events('demo').filter(({ type }) => type === 'run.ended').length >= 3, 'the next run');
   expect(await on.ctl('status')).toContain('a browser takes no notices any more');
   expect(push.state.refused).toBe(1);
-});
-
-test('notices that nobody takes for a day are dead letters, and both are owed', async () => {
-  const { on, start, send, noted, makeDue } = await notified(
-    () => [{ webhook: 'http://127.0.0.1:1/hook' }],
-    [{ text: 'One.' }],
-  );
-  await start();
-  send('go');
-  await until(() => noted('fault'), 'a fault');
-  const owed = (why: string) =>
-    noticeFaults(openClient(on.root).paths, new Date()).some((one) => one.why.includes(why));
-  // The daemon may have it open just now, and write it again.
-  const age = (hours: number) => makeDue({ at: new Date(Date.now() - hours * 3_600_000).toISOString() });
-  await until(() => owed('notices do not arrive: ') || void age(1), 'a late one');
-  expect(await on.ctl('status')).toContain('notices do not arrive: ');
-  await until(() => owed('notices were given up: ') || void age(48), 'a dead letter');
-  expect(await on.ctl('status')).toContain('notices were given up: ');
 });

@@ -251,9 +251,9 @@ describe('usage', () => {
     ]);
     const words = [user('y'.repeat(400))];
     const first = await ask(model, words, { tools: [] });
-    expect(first.usage).toEqual({ tokens: 118, cost: null });
+    expect(first.usage).toEqual({ tokens: 118, cost: null, estimated: true });
     expect(first.usage.tokens).toBe(countTokens([...words, assistantMessage(first)]));
-    expect((await ask(model, words, { tools: [] })).usage).toEqual({ tokens: 123, cost: null });
+    expect((await ask(model, words, { tools: [] })).usage).toEqual({ tokens: 123, cost: null, estimated: true });
     expect((await ask(model, words)).usage.tokens).toBeGreaterThan(130);
   });
 

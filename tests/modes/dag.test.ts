@@ -74,6 +74,7 @@ describe('super-steps', () => {
     const b = await bench({ plan: REPORT, limits: { iterations: 3 } });
     await b.work();
     expect(b.on.reply('1.md')).toContain('limits.iterations');
+    expect(b.on.reply('1.md')).toContain('Iterations: 3');
     expect(b.plan()).toMatchObject({ status: 'paused', reason: 'limit' });
     expect(b.ran()).toEqual(['a', 'b']);
     b.on.drop('2.md', '/continue');

@@ -94,6 +94,22 @@ describe('what is ready', () => {
   });
 });
 
+test('what a person blocked may still be done: what needs it waits, and the reply says how it is unblocked', async () => {
+  const steps = [{ id: 'one' }, { id: 'two', needs: ['one'] }].map((step) => ({ ...step, status: 'pending' as const }));
+  const blocked = { what: 'status' as const, step: 'one', from: 'pending' as const, to: 'blocked' as const };
+  const it = await rig({
+    before: [...recordOf(steps, 'todo'), { type: 'plan.edited', by: 'person', ignored: [], changes: [blocked] }],
+    config: { mode: 'todo' },
+    script: moves({ text: 'sum' }),
+  });
+  it.worker.wake();
+  await it.settle();
+  expect(it.plan()).toMatchObject({ status: 'waiting', steps: [{ status: 'blocked' }, { status: 'pending' }] });
+  expect(it.events().findLast((event) => event.type === 'run.ended')).toMatchObject({
+    text: expect.stringMatching(/two needs one, which is blocked[\s\S]*set its "status" to "pending"/),
+  });
+});
+
 describe('what may be added', () => {
   each(
     'R2b',

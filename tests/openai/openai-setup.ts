@@ -14,13 +14,15 @@ export type OpenAiSetup = Setup & {
   received(session: string): Promise<string[]>;
 };
 
+type Face = 'openai' | 'ag-ui';
+
 /** A workspace with a daemon whose model plays `answers`, and a server with the OpenAI API. */
-export async function openAiSetup(answers: object[], settings: object = {}): Promise<OpenAiSetup> {
+export async function openAiSetup(answers: object[], settings = {}, face: Face = 'openai'): Promise<OpenAiSetup> {
   const place = setup();
   mkdirSync(place.root, { recursive: true, mode: 0o700 });
   writeFileSync(place.path('agentd.json'), JSON.stringify({ ...TEST_SETTINGS, ...settings }));
   await place.serveHere('--model', script(place, answers));
-  const serving = await serveHere(place, 'openai');
+  const serving = await serveHere(place, face);
   return {
     ...place,
     serving,

@@ -1,5 +1,5 @@
 import OpenAI from 'openai';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { serveHttp } from '../../src/frontends/http/index.ts';
 import { openAiProtocol } from '../../src/frontends/openai/openai-routes.ts';
@@ -63,6 +63,13 @@ test('a daemon whose model would be its own server is refused, and holds up nobo
   const asked = model.ask(request, { signal: new AbortController().signal, onText: () => {} });
   await expect(asked).rejects.toMatchObject({ kind: 'rejected', message: expect.stringContaining('agentd itself') });
   expect(place.names()).toEqual([]);
+  const other = setup();
+  onTestFinished(async () => void (await other.here(['stop'])));
+  await other.here(['config', 'set', 'model', JSON.stringify({ base_url: settings.model.base_url, name: 'agentd' })]);
+  for (const words of [['start'], ['doctor']]) {
+    const { out, err } = await other.here(words);
+    expect(out + err).toMatch(/a server of agentd itself.*agentctl restart/);
+  }
 });
 
 test('without --openai nothing is served below /v1', async () => {

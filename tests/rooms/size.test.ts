@@ -16,7 +16,7 @@ const CEILINGS = {
  * Lines of code, and bytes of documentation, altogether. A new room raises its total by the budget that its decision
  * record states; nothing else does.
  */
-const TOTALS = { src: 89_200, tests: 63_600, scripts: 7_830, docs: 439_000 };
+const TOTALS = { src: 89_200, tests: 63_900, scripts: 7_830, docs: 440_500 };
 
 const sources = readSources();
 const report = (name: string, found: readonly string[]) => `${name}: ${found.length}\n${found.join('\n')}`;

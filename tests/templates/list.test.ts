@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { StepCheck } from '../../src/protocol/session/plan.ts';
+import { hasPattern } from '../../src/protocol/session/plan.ts';
 import type { TemplateStep } from '../../src/protocol/templates/template.ts';
 import { escapePlaceholders, fillPlaceholders, placeholderNames } from '../../src/protocol/templates/template.ts';
 import { formatSteps, parseSteps, toOneLine } from '../../src/protocol/templates/template-steps.ts';
@@ -75,6 +76,7 @@ describe('a list of steps', () => {
         '   - neds: 1',
         '4. Four',
         '   - done when: fle work/x',
+        '   - done when: {"file": "x", "matches": "("}',
         '5. [x] Five',
         '6.',
         '7. Seven',
@@ -87,10 +89,11 @@ describe('a list of steps', () => {
       '4: needs: expected numbers of other items, from 1 to 7; got "x"',
       expect.stringContaining('6: item 3 has a list inside'),
       expect.stringContaining('8: done when: expected file <path>, command <command>'),
-      expect.stringContaining('9: item 5 is ticked already'),
-      '10: item 6 says nothing',
-      '12: rollback: expected one item; got "1 2"',
-      expect.stringContaining('13: command: expected "none"'),
+      expect.stringContaining('9: done when: matches: expected a JavaScript regular expression'),
+      expect.stringContaining('10: item 5 is ticked already'),
+      '11: item 6 says nothing',
+      '13: rollback: expected one item; got "1 2"',
+      expect.stringContaining('14: command: expected "none"'),
     ]);
   });
 
@@ -127,29 +130,7 @@ describe('a place in a text', () => {
 
 describe('steps that are written as a list', () => {
   const words = fc.constantFrom(
-    '`',
-    '``',
-    '```',
-    '[x] ',
-    '[ ] ',
-    '\\',
-    '- ',
-    '1. ',
-    ': ',
-    ':',
-    '.',
-    '#',
-    '~~~',
-    '{{a}}',
-    'needs: 1',
-    'Find',
-    '图表',
-    'it',
-    ' ',
-    '"',
-    '|',
-    '{',
-    '}',
+    ...'`¦``¦```¦[x] ¦[ ] ¦\\¦- ¦1. ¦: ¦:¦.¦#¦~~~¦{{a}}¦needs: 1¦Find¦图表¦it¦ ¦"¦|¦{¦}'.split('¦'),
   );
   const line = fc
     .array(fc.oneof(words, fc.string({ maxLength: 6 })), { minLength: 1, maxLength: 8 })
@@ -164,7 +145,7 @@ describe('steps that are written as a list', () => {
     .filter((text) => text !== '');
   const check = fc.oneof(
     text.map((file): StepCheck => ({ file })),
-    fc.record({ file: text, min_bytes: fc.nat(), matches: fc.string() }),
+    fc.record({ file: text, min_bytes: fc.nat(), matches: fc.string() }).filter(hasPattern),
     fc.record({ command, exit: fc.nat(3) }),
     text.map((person): StepCheck => ({ person })),
     fc.constant<StepCheck>({ url: 'http://127.0.0.1/x', status: 204 }),

@@ -41,12 +41,43 @@ export function assertRestartable(paths: WorkspacePaths, configFile?: string): v
 }
 
 /**
- * Whether nothing names a model for this workspace: not these flags, not the environment, not the settings file, which
- * is `configFile` or `agentd.json`. False where that file is invalid.
+ * Why messages would fail for their model, which flags, the environment or the settings file (`configFile`, by default
+ * `agentd.json`) name: `none` does, or its endpoint is agentd `itself`. Null where all is well or that file is invalid.
  */
-export function namesNoModel(paths: WorkspacePaths, configFile: string | undefined, flags: ModelSettings): boolean {
+export async function modelFault(
+  paths: WorkspacePaths,
+  configFile: string | undefined,
+  flags: ModelSettings,
+): Promise<'none' | 'itself' | null> {
   const { value, fault } = readChecked('', () => checkConfig(readTextFile(configFile ?? paths.config), ''));
-  return fault === null && !resolveSettings({ flags, env: process.env, workspace: value }).model.name;
+  const { model } = resolveSettings({ flags, env: process.env, workspace: value });
+  if (fault !== null) return null;
+  if (!model.name) return 'none';
+  return (await isServedByAgentd(model.base_url ?? process.env['OPENAI_BASE_URL'])) ? 'itself' : null;
+}
+
+const ANSWERS_WITHIN_MS = 1000;
+
+/** Whether an address on this machine is a server of agentd, whose model agentd cannot be itself. */
+export async function isServedByAgentd(baseUrl: string | undefined): Promise<boolean> {
+  try {
+    const { origin, hostname } = new URL(baseUrl ?? '');
+    if (!/^(?:localhost|127\..*|\[::1\])$/.test(hostname)) return false;
+    const answer = await fetch(`${origin}/openapi.json`, { signal: AbortSignal.timeout(ANSWERS_WITHIN_MS) });
+    return /"title": ?"agentd/.test(await answer.text());
+  } catch {
+    return false;
+  }
+}
+
+/** Every key that a settings file may have, at its top and one level below. */
+export async function settingKeys(): Promise<string[]> {
+  const { publishedSchemas } = await import('../../protocol/json-schemas.ts');
+  const keys = Object.entries(Object(publishedSchemas()['agentd.schema.json']).properties);
+  return keys.flatMap(([key, one]) => [
+    key,
+    ...Object.keys(Object(Object(one).properties)).map((inner) => `${key}.${inner}`),
+  ]);
 }
 
 /** The value of a key such as `limits.iterations`, as the file has it; of the whole file without a key. */

@@ -14,6 +14,8 @@ export type UsageTotal = {
   tokens: number;
   /** Of the tokens, those that endpoints reported as cached. */
   cached: number;
+  /** The endpoint of a call reports no tokens, so they are estimated. */
+  estimated?: true | undefined;
   /** Of the calls whose cost is known. */
   cost: number;
   /** Calls whose cost is unknown: neither the endpoint nor the `prices` in the settings say it. */
@@ -25,9 +27,10 @@ export const NO_USAGE: UsageTotal = { calls: 0, tokens: 0, cached: 0, cost: 0, u
 /** Several totals as one. */
 export function sumUsage(parts: readonly UsageTotal[]): UsageTotal {
   return parts.reduce(
-    (sum, { calls, tokens, cached, cost, unpriced }) => ({
+    (sum, { calls, tokens, cached, cost, unpriced, estimated }) => ({
       calls: sum.calls + calls,
       tokens: sum.tokens + tokens,
+      ...((sum.estimated || estimated) && { estimated: true }),
       cached: sum.cached + cached,
       cost: sum.cost + cost,
       unpriced: sum.unpriced + unpriced,

@@ -95,7 +95,7 @@ export const EVENTS = {
     kind: 'answer',
     about: 'a call of the model returned: text, tool calls, usage, the messages delivered for the first time',
     words: ({ usage, ms, calls, text }) =>
-      `${usage.tokens} tokens, ${ms} ms${calls.length === 0 ? '' : ` → ${calls.map(({ name }) => name).join(', ')}`}: ${text}`,
+      `${usage.estimated ? '~' : ''}${usage.tokens} tokens, ${ms} ms${calls.length === 0 ? '' : ` → ${calls.map(({ name }) => name).join(', ')}`}: ${text}`,
   },
   'model.failed': {
     kind: 'notice',

@@ -89,6 +89,7 @@ export async function readSessionDetails(
   const settings = await checkSessionSettings(paths);
   const serving = await readServing(workspace);
   const unserved = whyUnserved(paths, serving);
+  const around = { ...serving, queuedBehind: serving.queuedBehind(paths.name) };
   const inbox = countWaitingMessages(paths);
   const asked = approvalRequestOf(paths, session);
   const children = await readChildren(session, at, workspace);
@@ -113,7 +114,7 @@ export async function readSessionDetails(
     isBrowserOpen: isBrowserOpen(paths.browserRunning),
     asked,
     children,
-    waits: waitingFor(session, { ...serving, settings: settings.problem, unserved, inbox, calls }),
+    waits: waitingFor(session, { ...around, settings: settings.problem, unserved, inbox, calls }),
   };
 }
 

@@ -64,15 +64,19 @@ export type SessionOverview = {
 /** Whether a daemon is running, why it does not serve sessions, by name, and what the disk and the settings lack. */
 export type Serving = Pick<Surroundings, 'isServed' | 'disk' | 'workspaceSettings'> & {
   reasons: ReadonlyMap<string, string>;
+  /** How many runs are at work, if its own waits for one of them to end. */
+  queuedBehind: (name: string) => number | undefined;
 };
 
 /** What the running daemon says about itself and the sessions it does not serve. */
 export async function readServing(paths: WorkspacePaths): Promise<Serving> {
   const status = readDaemonStatus(paths);
   const { space = 'ok', why = null } = status?.disk ?? {};
+  const queued = new Set(status?.sessions.queued);
   return {
     isServed: readRunningOwner(paths) !== undefined,
     reasons: new Map(status?.trouble.sessions.map(({ session, why }) => [session, why])),
+    queuedBehind: (name) => (queued.has(name) ? status?.sessions.runs : undefined),
     disk: space === 'ok' || why === null ? null : { space, why },
     workspaceSettings: await workspaceSettingsProblem(paths),
   };
@@ -87,7 +91,10 @@ export function whyUnserved(paths: NamedSession, { reasons }: Pick<Serving, 'rea
 export async function* readOverviews(paths: WorkspacePaths, folders: SessionFolders): AsyncGenerator<SessionOverview> {
   const serving = await readServing(paths);
   for (const name of folders.names()) yield await readOverview(folders.get(name), serving);
-  for (const name of folders.links()) yield overviewOfNoFolder({ ...sessionPaths(paths.session(name)), name });
+  for (const name of folders.links()) {
+    const at = { ...sessionPaths(paths.session(name)), name };
+    yield unreadableOverview(at, notAFolder(at.folder), { inbox: 0, parent: null });
+  }
 }
 
 /** A summary of a session; an unreadable event log is reported in it, not thrown. */
@@ -101,6 +108,8 @@ export async function readOverview(paths: NamedSession, serving: Serving): Promi
     const wait = runWait(session);
     const question = standing === 'waiting' ? session.question : null;
     const { title, problem: settings } = await checkSessionSettings(paths);
+    const around = { ...serving, queuedBehind: serving.queuedBehind(paths.name) };
+    const waits = waitingFor(session, { ...around, settings, unserved, inbox, calls: ownCalls(session) });
     return {
       name: paths.name,
       label: readableName(paths.name),
@@ -109,7 +118,10 @@ export async function readOverview(paths: NamedSession, serving: Serving): Promi
       standing,
       plan: plan && planProgress(plan),
       asks: question && { text: question.text, choices: question.choices },
-      waits_for: standing === 'waiting' ? waitReason(session) : (wait?.what ?? null),
+      waits_for:
+        standing === 'waiting'
+          ? waitReason(session)
+          : ((wait ?? (waits?.needs === 'time' ? waits : null))?.what ?? null),
       waits_until: wait?.until ?? null,
       changed: session.at || null,
       inbox,
@@ -117,23 +129,10 @@ export async function readOverview(paths: NamedSession, serving: Serving): Promi
       settings,
       plan_problem: isOver(standing) ? null : await planProblem(paths, plan),
       unserved,
-      waits: waitingFor(session, { ...serving, settings, unserved, inbox, calls: ownCalls(session) }),
+      waits,
     };
   } catch (error) {
-    const problem = errorText(error);
-    const parent = parentSessionOf(paths.name) ?? null;
-    const { name } = paths;
-    return {
-      name,
-      label: readableName(name),
-      parent,
-      title: null,
-      standing: 'unreadable',
-      ...UNREADABLE,
-      inbox,
-      problem,
-      waits: unreadable(name, problem),
-    };
+    return unreadableOverview(paths, errorText(error), { inbox, parent: parentSessionOf(paths.name) ?? null });
   }
 }
 
@@ -149,20 +148,23 @@ function planProgress(plan: Plan): SessionOverview['plan'] {
 const waitReason = ({ runEnd, plan }: Session): string | null =>
   (runEnd?.status === 'waiting' ? runEnd.reason : plan?.reason) ?? null;
 
-/** The overview of an entry in place of a session's folder that is not a folder: nothing in it is served. */
-function overviewOfNoFolder({ name, folder }: NamedSession): SessionOverview {
-  const problem = notAFolder(folder);
+/** The overview of a session of which nothing is known, as where its folder is none: nothing in it is served. */
+function unreadableOverview(
+  { name }: NamedSession,
+  problem: string,
+  { inbox, parent }: Pick<SessionOverview, 'inbox' | 'parent'>,
+): SessionOverview {
   const label = readableName(name);
-  const waits = unreadable(name, problem);
-  return { name, label, parent: null, title: null, standing: 'unreadable', ...UNREADABLE, inbox: 0, problem, waits };
+  const waits = { ...{ what: 'session', needs: 'repair' as const, why: problem, until: null, say: [] } };
+  const standing = 'unreadable' as const;
+  const rest = { ...UNREADABLE, inbox, problem, waits: { ...waits, commands: [['show', label]] } };
+  return { name, label, parent, title: null, standing, ...rest };
 }
 
-const unreadable = (name: string, why: string): SessionWait => ({
-  ...{ what: 'session', needs: 'repair', why, until: null, say: [], commands: [['show', readableName(name)]] },
-});
-
-const NOTHING = { plan: null, asks: null, waits_for: null, waits_until: null, changed: null };
-const UNREADABLE = { ...NOTHING, settings: null, plan_problem: null, unserved: null };
+const UNREADABLE = {
+  ...{ plan: null, asks: null, waits_for: null, waits_until: null, changed: null },
+  ...{ settings: null, plan_problem: null, unserved: null },
+};
 
 /** Number of messages not taken yet; 0 if the inbox cannot be read. */
 export const countWaitingMessages = (paths: SessionPaths): number =>

@@ -8,7 +8,7 @@ import { textOfJsonAnswer } from '../detect/answer-reading.ts';
 import { claimStepEvent } from '../detect/step-claims.ts';
 import { readStatusTags } from '../detect/step-tags.ts';
 import { currentPolicy, MODE_POLICIES } from '../modes/mode-choice.ts';
-import { isBeingWorkedOn } from '../plan/plan-steps.ts';
+import { isBeingWorkedOn, runningStep } from '../plan/plan-steps.ts';
 import { startStepEvents } from '../plan/step-cascade.ts';
 import { rollbackStepAround, stepGraph } from '../plan/step-graph.ts';
 import { readySteps } from '../plan/step-readiness.ts';
@@ -31,7 +31,7 @@ import {
 
 /**
  * What delegated steps need next: a child's reply processed, a child sent its task, its answer or "continue", more
- * steps started, or waiting. Null if no step is delegated or about to be.
+ * steps started, or waiting. Null if no step is delegated or about to be, unless the session's own has taken too long.
  */
 export function decideDelegation(session: Session, rules: Rules): Decision | null {
   const plan = activePlan(session);
@@ -51,7 +51,7 @@ export function decideDelegation(session: Session, rules: Rules): Decision | nul
   if (now) return now;
   const joining = policy.isRolling ? more() : [];
   if (joining.length > 0) return { do: 'record', events: joining };
-  if (later || given.length === 0) return later ?? null;
+  if (later || given.length === 0) return later ?? lateStep(session, plan);
   // Whether or not others are working: once the shared budget is spent, the run ends.
   const spent = checkLimits(session, rules);
   if (spent) return { do: 'record', events: endRunEvents(session, rules, spent) };
@@ -104,11 +104,25 @@ function stepTimeout({ run, children }: Session, given: readonly Step[]): { due?
     })
     .sort((a, b) => a.since - b.since);
   if (!first) return {};
-  const error = `timed out: it took longer than limits.step_minutes (${minutes}), which is ${Math.round(minutes * 60)} s`;
   const endOf = ({ since }: { since: number }) => new Date(since + minutes * MINUTE_MS).toISOString();
   const [at, later] = [endOf(first), others.map(endOf)];
-  return { due: { at, later, events: [{ type: 'step.failed', step: first.id, error, by: 'daemon' }] } };
+  return { due: { at, later, events: [tookTooLong(first.id, minutes)] } };
 }
+
+/** The end of a step of the session itself whose calls have taken too long. */
+function lateStep({ run, stepMs = 0 }: Session, plan: Plan): Decision | null {
+  const step = runningStep(plan);
+  const minutes = run?.limits.step_minutes ?? null;
+  const isLate = step && minutes !== null && stepMs > minutes * MINUTE_MS;
+  return isLate ? { do: 'record', events: [tookTooLong(step.id, minutes)] } : null;
+}
+
+const tookTooLong = (step: string, minutes: number): EventBody => ({
+  type: 'step.failed',
+  step,
+  error: `timed out: it took longer than limits.step_minutes (${minutes}), which is ${Math.round(minutes * 60)} s`,
+  by: 'daemon',
+});
 
 type ChildContext = { child: ChildSession; among: number };
 

@@ -1,4 +1,5 @@
 import type { EventBody } from '../../protocol/session/event.ts';
+import type { Step } from '../../protocol/session/plan.ts';
 import { RUN_END, type RunEndCode } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { MODES } from '../../protocol/settings/run-options.ts';
@@ -9,6 +10,7 @@ import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { formatPlanSummary, formatStatus } from '../messages/status-report.ts';
 import { shelvePlanEvent } from '../plan/plan-changes.ts';
 import { PLAN_COMMAND_WORDING, runPlanCommand } from '../plan/plan-command.ts';
+import { findStep, isOpenStep } from '../plan/plan-steps.ts';
 import { withdrawQuestionEvents } from '../prompt/chat-messages.ts';
 import { sessionAfter } from '../reducers/reduce-event.ts';
 import { endRunEvents } from '../runs/end-run.ts';
@@ -109,6 +111,7 @@ function stopAfterPause(session: Session, message: Message, rules: Rules): Event
 function answerPlanCommand(session: Session, message: Message, rules: Rules): EventBody[] {
   const { plan } = session;
   const command = (parseCommand(message)?.rest ?? '').trim();
+  const [, named] = /^undo(?:\s+(\S+))?$/i.exec(command) ?? [];
   const isUndo = command.toLowerCase() === 'undo';
   if (!plan) {
     const isOrder = command !== '' && !isUndo;
@@ -116,19 +119,14 @@ function answerPlanCommand(session: Session, message: Message, rules: Rules): Ev
   }
   if (command === '') return replyInWords(session, message, rules, (_, language) => formatPlanSummary(plan, language));
   if (isUndo) return reopenLastStep(session, message, rules);
+  const closed = named === undefined ? undefined : findStep(plan, named);
+  if (closed && closed.status !== 'blocked' && !isOpenStep(plan, closed.id))
+    return reopenStep(session, message, rules, closed);
   const words = PLAN_COMMAND_WORDING[replyLanguage(session, message, rules)];
   const done = runPlanCommand(plan, session.lastStepNumber, command, words);
-  const events = editEvents(message, done?.changes ?? []);
-  return [
-    ...events,
-    ...replyInWords(
-      sessionAfter(session, events),
-      message,
-      rules,
-      () => done?.reply ?? words.usage,
-      done && !done.isRefused ? 'done' : 'rejected',
-    ),
-  ];
+  const events = editEvents(message, done.changes);
+  const status = done.isRefused ? 'rejected' : 'done';
+  return [...events, ...replyInWords(sessionAfter(session, events), message, rules, () => done.reply, status)];
 }
 
 /** Changes how a run that has already stopped ended. */
@@ -138,14 +136,8 @@ export function changeRunEnd(
   status: 'paused' | 'cancelled',
   reason: RunEndCode,
 ): EventBody {
-  return {
-    type: 'run.ended',
-    message,
-    status,
-    reason,
-    text: '',
-    spent: session.runEnd?.spent ?? { iterations: 0, tokens: 0, cost: null },
-  };
+  const spent = session.runEnd?.spent ?? { iterations: 0, tokens: 0, cost: null };
+  return { type: 'run.ended', message, status, reason, text: '', spent };
 }
 
 function reopenLastStep(session: Session, message: Message, rules: Rules): EventBody[] {
@@ -159,6 +151,16 @@ function reopenLastStep(session: Session, message: Message, rules: Rules): Event
   const step = lastClosedStep(session);
   if (!step)
     return replyInWords(session, message, rules, (words) => (session.plan ? words.nothingToUndo : words.noPlan));
+  return reopenStep(session, message, rules, step, outcome);
+}
+
+function reopenStep(
+  session: Session,
+  message: Message,
+  rules: Rules,
+  step: Step,
+  outcome?: ReturnType<typeof restoreOutcome> | null,
+): EventBody[] {
   const runs = session.run !== null;
   const events: EventBody[] = [
     { type: 'step.reopened', step: step.id, by: message.by ?? 'person', message: message.id },

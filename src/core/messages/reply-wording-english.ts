@@ -92,7 +92,7 @@ export const ENGLISH_REPLIES = {
       ? `Note on the event log: it was accepted without its end. What happened after that is not known here and may be done again; it is kept in ${kept.join(', ')}.`
       : `Note on the event log: an end that was not written completely, as after a power cut, was cut off. Nothing that was answered or run is lost. It is kept in ${kept.join(', ')}.`,
   idle: 'Nothing is running.',
-  spent: (iterations: string, tokens: number, cost: string | null) =>
+  spent: (iterations: string, tokens: string, cost: string | null) =>
     `iterations ${iterations}, tokens ${tokens}${cost === null ? '' : `, cost ${cost}`}`,
   working: (goal: string) => `Working on: ${goal}`,
   noPlan: 'There is no plan.',

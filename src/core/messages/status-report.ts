@@ -2,7 +2,7 @@ import { mapGet } from '../../base/collections.ts';
 import { firstFew, oneLine, truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { isByHand } from '../../protocol/session/plan.ts';
-import { RUN_END } from '../../protocol/session/reply.ts';
+import { RUN_END, tokenMark } from '../../protocol/session/reply.ts';
 import type { Language, Rules } from '../../protocol/settings/effective-settings.ts';
 import { stepsToShow } from '../plan/fan-out.ts';
 import { executorOf, isLeftOutByModel, isUnproven, rolledBackSteps, runningStep } from '../plan/plan-steps.ts';
@@ -181,9 +181,10 @@ function runningLines(session: Session, language: Language): string[] {
   const goal = mapGet(session.messages, run.message)?.text.trim() || plan?.goal || run.message;
   const failure = run.failure?.last;
   const { iterations, tokens, cost } = run.spent;
+  const mark = tokenMark(run.spent);
   return [
     words.working(goal.split('\n')[0] ?? goal),
-    words.spent(`${iterations}/${run.limits.iterations}`, tokens, cost?.toFixed(4) ?? null),
+    words.spent(`${iterations}/${run.limits.iterations}`, `${mark}${tokens}`, cost?.toFixed(4) ?? null),
     ...(failure?.retry_at ? [words.retrying(failure.error, failure.attempt, failure.retry_at)] : []),
   ];
 }

@@ -75,7 +75,7 @@ export const todo: ModePolicy = {
     // The model is stuck and has asked the person: the run waits, with everything as it is.
     if (first || !plan || session.turn?.isBlocked) return first;
     const again = retryOrBlock(session, plan);
-    const events = again ? [again] : blockDependents(plan);
+    const events = again ? [again] : blockDependents(session, plan);
     if (events.length > 0) return { record: events.slice(0, MAX_CHANGES_AT_ONCE) };
     if (openSteps(plan).length > 0 && isStagnant(session.workRounds))
       return { endRun: stagnationEnd(session, plan, rules) };
@@ -95,10 +95,16 @@ function retryOrBlock({ editedByPerson }: Session, plan: Plan): EventBody | null
 /** The single item of a list that was never planned gets one attempt: a second one would find no better plan. */
 const maxAttemptsOf = (plan: Plan, { id }: Step): number => (plan.unplanned && id === 'step_1' ? 1 : todo.maxAttempts);
 
-/** Items that need one that will never be completed are never started, nor those that need them in turn. */
-function blockDependents({ steps }: Plan): EventBody[] {
+/**
+ * Items that need one that will never be completed are never started, nor those that need them in turn. What a person
+ * holds back may still be done: what needs it waits.
+ */
+function blockDependents({ editedByPerson }: Session, { steps }: Plan): EventBody[] {
+  const isHeldBack = ({ id, status }: Step) => status === 'blocked' && editedByPerson.includes(`${id}:status`);
   const lost = new Map(
-    steps.flatMap(({ id, status }) => (status === 'blocked' || status === 'failed' ? [[id, status]] : [])),
+    steps.flatMap((step) =>
+      (step.status === 'blocked' || step.status === 'failed') && !isHeldBack(step) ? [[step.id, step.status]] : [],
+    ),
   );
   return steps.flatMap(({ id, status, needs = [] }): EventBody[] => {
     const need = status === 'pending' ? needs.find((one) => lost.has(one)) : undefined;

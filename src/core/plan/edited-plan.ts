@@ -1,6 +1,6 @@
 import { propertyOf } from '../../base/collections.ts';
 import { findJsonSyntaxError, positionAt, positionOfJsonPath } from '../../base/json.ts';
-import type { Plan, Step } from '../../protocol/session/plan.ts';
+import { hasPattern, NO_PATTERN, type Plan, type Step } from '../../protocol/session/plan.ts';
 import { EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/plan-edit.ts';
 import { readForeignPlan } from './foreign-plan.ts';
 
@@ -51,6 +51,10 @@ export function editFault(
   const deep = findTooDeepStep(edit);
   if (deep !== undefined)
     return { path: ['steps', deep, 'parent'], why: `expected at most ${PLAN_BOUNDS.depth} groups within each other` };
+  for (const [n, { done_when = [] }] of edit.steps.entries()) {
+    const at = done_when.findIndex((check) => !hasPattern(check));
+    if (at >= 0) return { path: ['steps', n, 'done_when', at, 'matches'], why: NO_PATTERN };
+  }
   const long = textFault(stepsText(edit.steps), stepsText(current));
   return long === undefined ? undefined : { path: ['steps'], why: long };
 }

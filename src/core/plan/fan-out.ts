@@ -2,7 +2,8 @@ import { truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 
 /** A step that is never worked on itself: further steps are created for it, and its end follows from theirs. */
-export const isFanOutStep = (step: Step): boolean => step.each !== undefined || step.gather !== undefined;
+export const isFanOutStep = ({ each, gather }: Pick<Step, 'each' | 'gather'>): boolean =>
+  each !== undefined || gather !== undefined;
 
 /** The running step that has items. */
 export function runningFanOutStep(plan: Plan | null): Step | undefined {

@@ -1,4 +1,6 @@
-import { getOwn } from '../../base/collections.ts';
+import { getOwn, propertyOf } from '../../base/collections.ts';
+import { firstFew, nearestName, truncate } from '../../base/strings.ts';
+import { Step } from '../../protocol/session/plan.ts';
 
 /**
  * The forms in which other programs write plans (TodoWrite, task-master, plain lists), as the form of `plan.json`. What
@@ -48,6 +50,30 @@ function statusOf({ status, done, completed }: Readonly<Record<string, unknown>>
   if (typeof status !== 'string') return status;
   const word = status.toLowerCase().replace(/[\s_-]/g, '');
   return OURS.has(word) ? word : (getOwn(STATUSES, word) ?? status);
+}
+
+/** What steps of a save say that no step has: a line for each key, with the key that may be meant. */
+export function describeUnknownKeys({ steps }: Readonly<Record<string, unknown>>): string[] {
+  const found = new Map<string, string[]>();
+  for (const step of Array.isArray(steps) ? steps.filter(isRecord) : [])
+    for (const key of Object.keys(step).filter((one) => !(one in Step.shape) && !isRead(step, one))) {
+      const of = found.get(key) ?? [];
+      found.set(key, of);
+      of.push(truncate(String(step['id'] ?? step['description']), 40));
+    }
+  return [...found].map(([key, of]) => {
+    const meant = TEXT_KEYS.some((one) => one === key) ? 'description' : nearestName(key, Object.keys(Step.shape));
+    const hint = meant === undefined ? '' : `; did you mean "${meant}"?`;
+    return `"${truncate(key, 40)}" is not a field of a step (${firstFew(of, 3).join(', ')})${hint}`;
+  });
+}
+
+/** Whether it was read as one of our fields. */
+function isRead(of: object, key: string): boolean {
+  const given = propertyOf(of, key);
+  if (key === 'done' || key === 'completed') return typeof given === 'boolean';
+  if (NEED_KEYS.some((one) => one === key)) return Array.isArray(propertyOf(of, 'needs'));
+  return TEXT_KEYS.some((one) => one === key) && given === propertyOf(of, 'description');
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>

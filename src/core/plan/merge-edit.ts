@@ -12,6 +12,7 @@ import {
   toSavedStep,
   unchangedSave,
 } from './edited-plan.ts';
+import { describeUnknownKeys } from './foreign-plan.ts';
 import { applyPlanChanges } from './plan-changes.ts';
 import { dependencyNodes, findCycle, stepReferences } from './step-graph.ts';
 
@@ -47,7 +48,7 @@ export function mergePlanEdit(
   const limits = { ...now.limits, ...changedLimits(was, save) };
   if (!isSameJson(limits, now.limits)) changes.push({ what: 'limits', to: limits });
   mergeSteps(was, save, now, { changes, ignored });
-  ignored.push(...describeDaemonFields(was, save), ...describeDeadlocks(now, changes));
+  ignored.push(...describeUnknownKeys(raw), ...describeDaemonFields(was, save), ...describeDeadlocks(now, changes));
   return { changes, ignored: firstFew(ignored), save: isDifferentSave(was, save) ? save : null };
 }
 

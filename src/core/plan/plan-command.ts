@@ -1,3 +1,4 @@
+import { nearestName, truncate } from '../../base/strings.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import type { PlanChange } from '../../protocol/session/plan-edit.ts';
 import { PLAN_BOUNDS } from '../../protocol/session/plan-edit.ts';
@@ -13,9 +14,14 @@ export type PlanCommandResult = {
   isRefused?: true;
 };
 
+const VERBS = ['done', 'skip', 'add', 'move', 'reword', 'undo'];
+
 const en = {
   usage:
-    'done <step> [result] · skip <step> [reason] · add [after <step>:] <text> · move <step> <position> · reword <step> <text> · undo',
+    'done <step> [result] · skip <step> [reason] · add [after <step>:] <text> · move <step> <position> · reword <step> <text> · undo [step]',
+  noSuchVerb: (verb: string, near: string | undefined): string =>
+    `There is no /plan ${verb}.${near ? ` Did you mean "${near}"?` : ''} There are: ${en.usage}`,
+  notEnded: (step: string, status: string) => `${step} is ${status}: only a step that has ended is undone.`,
   isNow: (step: string, text: string) => `${step} is now: ${text}`,
   rewordNeeds: 'reword needs a text: reword <step> <text>',
   addNeeds: 'add needs a text: add [after <step>:] <text>',
@@ -31,7 +37,9 @@ const en = {
 };
 const zh: typeof en = {
   usage:
-    'done <步骤> [结果] · skip <步骤> [原因] · add [after <步骤>:] <内容> · move <步骤> <位置> · reword <步骤> <内容> · undo',
+    'done <步骤> [结果] · skip <步骤> [原因] · add [after <步骤>:] <内容> · move <步骤> <位置> · reword <步骤> <内容> · undo [步骤]',
+  noSuchVerb: (verb, near) => `没有 /plan ${verb}。${near ? `您是指“${near}”吗？` : ''}可用的有：${zh.usage}`,
+  notEnded: (step, status) => `${step} 的状态是 ${status}：只能撤销已经结束的步骤。`,
   isNow: (step, text) => `${step} 现在是：${text}`,
   rewordNeeds: 'reword 需要内容：reword <步骤> <内容>',
   addNeeds: 'add 需要内容：add [after <步骤>:] <内容>',
@@ -51,14 +59,9 @@ type Words = typeof en;
 
 /**
  * `/plan done step_2`, `skip`, `add`, `move`, `reword`: hand edits of `plan.json` without an editor, as the same
- * changes. Undefined if the command is not one of these.
+ * changes. Any other is refused, with those there are.
  */
-export function runPlanCommand(
-  plan: Plan,
-  lastStepNumber: number,
-  command: string,
-  words: Words,
-): PlanCommandResult | undefined {
+export function runPlanCommand(plan: Plan, lastStepNumber: number, command: string, words: Words): PlanCommandResult {
   const [, verb = '', rest = ''] = /^\s*(\S+)\s*([\s\S]*)$/.exec(command) ?? [];
   switch (verb.toLowerCase()) {
     case 'done':
@@ -71,8 +74,10 @@ export function runPlanCommand(
       return withNamedStep(plan, rest, words, (step, text) => moveStepByHand(plan, step, Number(text), words));
     case 'add':
       return addStepByHand(plan, lastStepNumber, rest.trim(), words);
+    case 'undo':
+      return withNamedStep(plan, rest, words, ({ id, status }) => refuse(words.notEnded(id, status)));
     default:
-      return undefined;
+      return refuse(words.noSuchVerb(truncate(verb, 40), nearestName(verb, VERBS)));
   }
 }
 

@@ -43,6 +43,24 @@ export function elideOldOutputs(conversation: readonly ChatMessage[], window: nu
   return conversation.map((message, place) => (gone.has(place) ? elideMessage(message) : message));
 }
 
+/** Share of the window that a request may fill, with the system message and the tools; the rest is for the answer. */
+const REQUEST_SHARE = 0.85;
+/** Our own words to the model, and the tools whose schemas are sent; those of servers are offered by a line. */
+const OWN_TOKENS = 2500;
+/** Characters of each text and list that people wrote, as far as a request shows them. */
+const MAX_SHOWN_CHARS = 16_000;
+
+/** The window of a model as far as a conversation may have it: what is sent beside it counts, too. */
+export function conversationWindow(session: Session, rules: Rules): number {
+  const window = contextWindowOf(session, rules);
+  const { memory, user, project, skills } = rules.notes;
+  const listed = skills.map(({ name, description }) => `${name} ${description}`).join('\n');
+  const texts = [memory.workspace, memory.session, user, project?.text ?? '', listed];
+  const shown = texts.reduce((sum, text) => sum + countTextTokens(text.slice(0, MAX_SHOWN_CHARS)), 0);
+  const beside = OWN_TOKENS + countTextTokens(rules.instructions) + shown;
+  return Math.max(window / 3, Math.min(window, (window * REQUEST_SHARE - beside) / WINDOW_SHARE));
+}
+
 /** What a request can do without: long outputs and images, never what a person or the model wrote. */
 const isElidable = (message: ChatMessage): boolean =>
   message.role === 'user'
@@ -138,7 +156,7 @@ const MODELS_WITHOUT_WINDOW = /^(?:runbook$|scripted:)/;
 export function compactionEvent(session: Session, rules: Rules): EventBody | null {
   if (MODELS_WITHOUT_WINDOW.test(session.run?.model ?? rules.model ?? '')) return null;
   const conversation = chatMessages(session);
-  const window = contextWindowOf(session, rules);
+  const window = conversationWindow(session, rules);
   const room = window * WINDOW_SHARE;
   if (!hasOutgrownWindow(conversation, window)) return null;
   const from = compactionCut(conversation, room * KEPT_SHARE);

@@ -7,10 +7,10 @@ import { commonReach } from '../../protocol/workspace/daemon-files.ts';
 import type { Notes } from '../../protocol/workspace/memory-notes.ts';
 import { saidMessage } from '../messages/commands.ts';
 import type { ChatMessage } from '../session/session-messages.ts';
-import { contextWindowOf, sessionLanguage } from '../session/session-queries.ts';
+import { sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { chatMessages, toDaemonMessage, toUserMessage } from './chat-messages.ts';
-import { countImages, elideOldOutputs, withoutFirstImages } from './context-window.ts';
+import { conversationWindow, countImages, elideOldOutputs, withoutFirstImages } from './context-window.ts';
 import { MODEL_WORDING } from './model-wording.ts';
 import { plannerQueryBlock, plannerSystemMessage } from './planner-prompt.ts';
 import { buildStatusBlock, type ToolFacts } from './status-block.ts';
@@ -51,7 +51,7 @@ export function buildModelRequest(
           ),
         )
       : { role: 'system', content: buildSystemText(session, rules, notes) };
-  const history = elideOldOutputs(chatMessages(session), contextWindowOf(session, rules));
+  const history = elideOldOutputs(chatMessages(session), conversationWindow(session, rules));
   return [
     system,
     ...limitImages([...history, ...fresh]),

@@ -27,6 +27,8 @@ const en = {
   later: 'Open steps',
   more: (count: number) => `… and ${count} more`,
   allDone: 'Every step is finished. If nothing is missing, answer the person in full, without a tool call.',
+  noneOpen:
+    'No step is open, and not all of them were done. Answer the person in full, without a tool call: what came out, and what did not work.',
   whenDone: 'When the current step is finished, write [Done] with what came out of it.',
   assumed: 'assumed done',
   unproven: '✓ (unproven)',
@@ -103,6 +105,7 @@ const zh: typeof en = {
   later: '待做的步骤',
   more: (count) => `……还有 ${count} 个`,
   allDone: '所有步骤都已完成。如果没有遗漏，请完整回答对方，不要再调用工具。',
+  noneOpen: '没有未结束的步骤了，但并非全部完成。请完整地回答对方，不要调用工具：有什么结果，什么没有做成。',
   whenDone: '当前步骤完成后，写 [完成] 并说明结果。',
   assumed: '推定完成',
   unproven: '✓（未经证实）',

@@ -52,14 +52,15 @@ function pausedPlanLines(session: Session, words: ModelWording): string[] {
 function planLines(session: Session, words: ModelWording): string[] {
   const plan = activePlan(session);
   if (!plan) return [];
-  const resumed = session.turn === null && plan.iteration_count > 0 ? [words.resumed] : [];
+  const isResumed = session.turn === null && session.run?.isResumed && plan.iteration_count > 0;
   const { workPrompt } = currentPolicy(session);
   return [
     `${words.goal}: ${indentContinuation(truncate(plan.goal, 2000))}`,
     ...stepLines(plan, words),
+    ...(plan.steps.length > 0 ? [closingLine(plan, words)] : []),
     ...describeBrokenNeeds(plan, words.language).map(indentContinuation),
     ...(workPrompt ? [workPrompt[words.language]] : []),
-    ...resumed,
+    ...(isResumed ? [words.resumed] : []),
   ];
 }
 
@@ -92,8 +93,15 @@ export function stepLines(plan: Plan, words: ModelWording): string[] {
     ...(closed.length > 0 ? [`${words.finished}:`, ...closed.map(line)] : []),
     ...(current ? [currentStepLine(plan, current, words)] : []),
     ...(later.length > 0 ? [`${words.later}:`, ...openStepLines(later, words)] : []),
-    openSteps(plan).length === 0 ? words.allDone : words.whenDone,
   ];
+}
+
+/** What is to be done at the end of the step, or of all. */
+function closingLine(plan: Plan, words: ModelWording): string {
+  if (openSteps(plan).length > 0) return words.whenDone;
+  return plan.steps.every(({ status }) => status === 'completed' || status === 'skipped')
+    ? words.allDone
+    : words.noneOpen;
 }
 
 /** Open steps listed at once: a plan of several hundred would fill every request. */

@@ -93,7 +93,10 @@ function childReplied(session: Session, known: ChildSession | undefined, event: 
         reply: event.reply,
       },
     },
-    plan: plan && updateStep(plan, event.step, (step) => withExitStatus(step, exit), event.at),
+    plan: plan && {
+      ...updateStep(plan, event.step, (step) => withExitStatus(step, exit), event.at),
+      iteration_count: plan.iteration_count + (usage?.iterations ?? 0),
+    },
   };
   return run && spent ? withRun(replied, { ...run, spent, elapsedMs: run.elapsedMs + (usage.ms ?? 0) }) : replied;
 }

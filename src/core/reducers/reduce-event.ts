@@ -248,9 +248,9 @@ function answeredMessage(undelivered: readonly string[], message: Message): Mess
  */
 function addElapsedTime(session: Session, event: Event): Session {
   const ms = durationOf(event);
-  return session.run && ms > 0
-    ? { ...session, run: { ...session.run, elapsedMs: session.run.elapsedMs + ms } }
-    : session;
+  const { run, stepMs = 0 } = session;
+  if (!run || ms <= 0) return session;
+  return { ...session, run: { ...run, elapsedMs: run.elapsedMs + ms }, stepMs: run.besidePlan ? stepMs : stepMs + ms };
 }
 
 function durationOf(event: Event): number {

@@ -93,6 +93,8 @@ export type StepProgress = {
   stepHistory: ReadonlyArray<TurnTrace>;
   /** How often in a row each tool has failed in the current step; tools whose last call succeeded are not in it. */
   toolFailures: Readonly<Record<string, number>>;
+  /** Duration of the calls of the current step. */
+  stepMs?: number;
   /** The step the model named as next. */
   announcedStep: string | null;
 };
@@ -104,5 +106,6 @@ export const FRESH_STEP_PROGRESS: StepProgress = {
   graceIterations: 0,
   stepHistory: [],
   toolFailures: {},
+  stepMs: 0,
   announcedStep: null,
 };

@@ -29,7 +29,7 @@ export type Run = {
   reach?: SessionReach;
   /** Id of a paused plan that this run leaves alone. */
   besidePlan: string | undefined;
-  spent: { iterations: number; tokens: number; cost: number | null };
+  spent: { iterations: number; tokens: number; cost: number | null; estimated?: true | undefined };
   /** Consecutive answers without a tool call and without a step being closed, while steps were open. */
   idleAnswers: number;
   /** How often the last call gave the same result since there was a new one; `counts`: of each of the latest. */
@@ -56,6 +56,7 @@ export type Run = {
 export const addUsage = (spent: Run['spent'], more: Run['spent']): Run['spent'] => ({
   iterations: spent.iterations + more.iterations,
   tokens: spent.tokens + more.tokens,
+  ...((spent.estimated || more.estimated) && { estimated: true }),
   cost: spent.cost === null || more.cost === null ? null : spent.cost + more.cost,
 });
 

@@ -34,6 +34,8 @@ export type Surroundings = {
   workspaceSettings: string | null;
   /** Messages that are not taken yet. */
   inbox: number;
+  /** How many runs are at work at once, while this one waits for one of them to end. */
+  queuedBehind?: number | undefined;
   /** The calls that wait for an answer, here and in child sessions. */
   calls: ReadonlyArray<{ session: string; id: number; tool: string; display: string }>;
 };
@@ -65,7 +67,7 @@ export function waitingFor(session: Session, around: Surroundings): SessionWait 
     return repair('daemon', 'no daemon is running', [workspaceSettings === null ? ['start'] : ['config', 'validate']]);
   if (disk && (disk.space === 'full' ? hasWork : inbox > 0))
     return repair('disk', `${disk.why}; free some space, and work resumes by itself`, [['status']]);
-  if (run) return waitOfRun(session, name);
+  if (run) return waitOfRun(session, name) ?? waitForOthers(around.queuedBehind, name);
   if (inbox > 0) return null;
   // The daemon goes on by itself once the file is valid.
   if (workspaceSettings !== null && runEnd?.reason === RUN_END.settings)
@@ -85,6 +87,12 @@ function waitOfRun(session: Session, name: string): SessionWait | null {
   }[what];
   const commands = { budget: [['usage']], 'model limit': [['watch', name]], model: MODEL_REMEDY }[what];
   return { what, needs: 'time', why: firstLine(why), until, say: [], commands };
+}
+
+function waitForOthers(runs: number | undefined, name: string): SessionWait | null {
+  if (runs === undefined) return null;
+  const why = `${runs} runs are at work, the most at once (concurrency.runs); it goes on when one of them ends`;
+  return { what: 'queued', needs: 'time', why, until: null, say: [], commands: [['watch', name]] };
 }
 
 const OTHER_MODEL = ['restart', '--base-url', 'http://127.0.0.1:11434/v1', '--model', 'NAME'];

@@ -6,12 +6,15 @@ import { makeDescriptionsUnique, textBeforeList } from '../../protocol/templates
 import {
   fillPlaceholders,
   MAX_TEMPLATE_CHARS,
+  mapCheck,
+  mapSource,
   placeholderNames,
   type Template,
   type TemplateHead,
   type TemplateStep,
 } from '../../protocol/templates/template.ts';
 import { formatSteps, parseSteps, toOneLine } from '../../protocol/templates/template-steps.ts';
+import { isFanOutStep } from '../plan/fan-out.ts';
 import { findCycle } from '../plan/step-graph.ts';
 
 /** Longest value in UTF-16 units; anything longer belongs in a file. */
@@ -28,10 +31,17 @@ export function findTemplateFaults({ name, head, body, frontMatterLines }: Templ
   const cycle = findCycle(
     read.steps.map((step, n) => ({
       id: `step_${n + 1}`,
-      needs: [...(step.needs ?? []), ...(step.when ?? []).map((one) => one.step)],
+      needs: [
+        ...(step.needs ?? []),
+        ...(step.gather ? [step.gather.from] : []),
+        ...(step.when ?? []).map((one) => one.step),
+      ],
     })),
   );
   return [
+    ...(read.steps.some(isFanOutStep) && head.mode !== 'map-reduce'
+      ? [at(1, '"each" and "gather" need "mode: map-reduce"')]
+      : []),
     ...strangers.map((place) =>
       at(placeholderLine(body, place), `{{${place}}} is not a parameter; ${suggestParameter(place, known)}`),
     ),
@@ -154,12 +164,13 @@ function fillStep(
   value: (key: string) => string,
   values: ReadonlyMap<string, string>,
 ): TemplateStep {
-  const { description, command, notes, done_when, when } = step;
+  const { description, command, notes, done_when, when, each } = step;
   return {
     ...step,
     description: toOneLine(fillPlaceholders(description, value)),
     ...(command !== undefined && { command: exportVariables(command, values).trim() }),
     ...(notes !== undefined && { notes: fillPlaceholders(notes, value) }),
+    ...(each && { each: mapSource(each, (text) => fillPlaceholders(text, value)) }),
     ...(done_when && { done_when: done_when.map((check) => fillCheck(check, value, values)) }),
     ...(when && {
       when: when.map((one) =>
@@ -170,17 +181,12 @@ function fillStep(
 }
 
 function fillCheck(check: StepCheck, value: (key: string) => string, values: ReadonlyMap<string, string>): StepCheck {
-  if ('command' in check) return { ...check, command: exportVariables(check.command, values) };
-  if ('url' in check) return { ...check, url: fillPlaceholders(check.url, (key) => encodeURIComponent(value(key))) };
-  if ('person' in check) return { person: fillPlaceholders(check.person, value) };
-  // A value is plain text there too, not a pattern.
+  // A value is plain text in a pattern, too.
   const pattern = (key: string) => value(key).replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
-  const { file, matches } = check;
-  return {
-    ...check,
-    file: fillPlaceholders(file, value),
-    ...(matches !== undefined && { matches: fillPlaceholders(matches, pattern) }),
-  };
+  const fill = { url: (key: string) => encodeURIComponent(value(key)), matches: pattern, person: value, file: value };
+  return mapCheck(check, (text, of) =>
+    of === 'command' ? exportVariables(text, values) : fillPlaceholders(text, fill[of]),
+  );
 }
 
 /**

@@ -3,8 +3,15 @@ import type { RenderedTemplate } from '../../protocol/session/message.ts';
 import type { Plan, Step } from '../../protocol/session/plan.ts';
 import { DEFAULT_LIMITS, resolveLimits } from '../../protocol/settings/run-options.ts';
 import { parseListItems, textBeforeList } from '../../protocol/templates/markdown-list.ts';
-import { escapePlaceholders, type TemplateHead, type TemplateStep } from '../../protocol/templates/template.ts';
+import {
+  escapePlaceholders,
+  mapCheck,
+  mapSource,
+  type TemplateHead,
+  type TemplateStep,
+} from '../../protocol/templates/template.ts';
 import { formatSteps, parseSteps, toOneLine } from '../../protocol/templates/template-steps.ts';
+import { isFanOutStep } from '../plan/fan-out.ts';
 import { newPlanId } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 
@@ -50,14 +57,20 @@ function templateDescription(text: string): string {
 
 function stepsToKeep({ steps }: Plan): Step[] {
   const undoing = new Set(steps.flatMap((step) => step.rollback ?? []));
-  return steps.filter((step) => step.status !== 'skipped' || step.when !== undefined || undoing.has(step.id));
+  // Parts are found again when the template runs.
+  const fannedOut = new Set(steps.filter(isFanOutStep).map(({ id }) => id));
+  return steps.filter(
+    (step) =>
+      (step.status !== 'skipped' || step.when !== undefined || undoing.has(step.id)) &&
+      !(step.parent !== undefined && fannedOut.has(step.parent)),
+  );
 }
 
 type ListedItems = ReturnType<typeof parseListItems>;
 
 /** A step's own fields. References to steps that are left out are dropped. */
 function toTemplateStep(step: Step, places: ReadonlyMap<string, string>, listed: ListedItems): TemplateStep {
-  const { description, agent, notes, done_when } = step;
+  const { description, agent, notes, done_when, each, on_failed_part } = step;
   const command = step.command ?? listed.find((item) => item.description === description)?.command;
   const placed = (ids: readonly string[] | undefined) => (ids ?? []).flatMap((id) => places.get(id) ?? []);
   const needs = placed(step.needs);
@@ -68,6 +81,7 @@ function toTemplateStep(step: Step, places: ReadonlyMap<string, string>, listed:
       : [{ ...one, step: id, ...(one.result !== undefined && { result: escapePlaceholders(one.result) }) }];
   });
   const [rollback] = placed(step.rollback === undefined ? [] : [step.rollback]);
+  const from = step.gather && places.get(step.gather.from);
   const [parent] = placed(step.parent === undefined ? [] : [step.parent]);
   return {
     description: escapePlaceholders(toOneLine(description)),
@@ -77,19 +91,12 @@ function toTemplateStep(step: Step, places: ReadonlyMap<string, string>, listed:
     ...(rollback !== undefined && { rollback }),
     ...(parent !== undefined && { parent }),
     ...(agent !== undefined && { agent }),
-    ...(done_when && done_when.length > 0 && { done_when: done_when.map(escapeCheck) }),
+    ...(each && { each: mapSource(each, escapePlaceholders) }),
+    ...(step.gather && from !== undefined && { gather: { ...step.gather, from } }),
+    ...(on_failed_part && { on_failed_part }),
+    ...(done_when &&
+      done_when.length > 0 && { done_when: done_when.map((check) => mapCheck(check, escapePlaceholders)) }),
     ...(notes !== undefined && { notes: escapePlaceholders(notes) }),
-  };
-}
-
-function escapeCheck(check: NonNullable<Step['done_when']>[number]): NonNullable<Step['done_when']>[number] {
-  if ('command' in check) return { ...check, command: escapePlaceholders(check.command) };
-  if ('url' in check) return { ...check, url: escapePlaceholders(check.url) };
-  if ('person' in check) return { person: escapePlaceholders(check.person) };
-  return {
-    ...check,
-    file: escapePlaceholders(check.file),
-    ...(check.matches !== undefined && { matches: escapePlaceholders(check.matches) }),
   };
 }
 

@@ -3,7 +3,7 @@ import * as fs from 'node:fs';
 import { dirname } from 'node:path';
 import { errorText, isDiskFull } from '../../base/user-error.ts';
 import type { Clock, DiskCapacity, SessionPorts } from '../../engine/ports/session-ports.ts';
-import { stagingName, takeFromReserve } from '../../store/fs/durable-write.ts';
+import { spareFilesOf, stagingName, takeFromReserve } from '../../store/fs/durable-write.ts';
 
 const MIB = 2 ** 20;
 const CHECK_EVERY_MS = 1000;
@@ -20,6 +20,8 @@ const MIN_SPARE_RESERVES = 4;
 /** A session takes some 15 inodes and a message 4; on a small file system the floor is a twentieth. */
 const MIN_INODES = 1024;
 const MIN_INODE_SHARE = 1 / 20;
+/** Inodes that are kept for messages that stop a run, and their replies. */
+const SPARE_FILES = 32;
 
 /** The free space required and the size of the reserve, in MiB. */
 export type DiskThresholds = { floorMb: number; reserveMb: number };
@@ -184,6 +186,7 @@ function maintainReserve(
   warn: Warn,
 ): boolean {
   try {
+    if (is === 'ok') keepSpareFiles(spareFilesOf(path), reserveMb > 0 ? SPARE_FILES : 0);
     const isThere = (fs.statSync(path, { throwIfNoEntry: false })?.size ?? -1) === reserveMb * MIB;
     if (isThere || is !== 'ok') return true;
     if (reserveMb > 0 && free >= (floorMb + MIN_SPARE_RESERVES * reserveMb) * MIB)
@@ -194,6 +197,13 @@ function maintainReserve(
     warn(`disk reserve: ${errorText(error)}`);
     return false;
   }
+}
+
+function keepSpareFiles(folder: string, count: number): void {
+  if (count > 0) fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const names = count > 0 ? new Set(fs.readdirSync(folder)) : new Set();
+  for (let n = 0; n < count; n++) if (!names.has(`${n}`)) fs.writeFileSync(`${folder}/${n}`, '', { mode: 0o600 });
+  if (count === 0) fs.rmSync(folder, { recursive: true, force: true });
 }
 
 /** Creates or replaces the reserve; false if it could not be written. */

@@ -41,12 +41,16 @@ export function readOpenFilesLimit(): number | undefined {
   }
 }
 
-/** A semaphore for `runs` concurrent runs; first come, first served. */
-export function createRunSemaphore(runs: number): RunSemaphore {
+/** A semaphore for `runs` concurrent runs; first come, first served. `queued`: the sessions whose runs wait for it. */
+export type RunSlots = { of(session: string): RunSemaphore; queued(): string[]; count: number };
+
+export function createRunSlots(runs: number): RunSlots {
   const queue = new PQueue({ concurrency: runs });
-  return {
+  const waiting = new Set<string>();
+  const of = (session: string): RunSemaphore => ({
     acquire(since, signal) {
-      return new Promise((resolve, reject) => {
+      waiting.add(session);
+      return new Promise<() => void>((resolve, reject) => {
         const slot = queue.add(
           () =>
             new Promise<void>((free) => {
@@ -55,9 +59,10 @@ export function createRunSemaphore(runs: number): RunSemaphore {
           { priority: -since, signal },
         );
         slot.catch(reject);
-      });
+      }).finally(() => waiting.delete(session));
     },
-  };
+  });
+  return { of, queued: () => [...waiting], count: runs };
 }
 
 const PAUSE_FIRST_MS = 250;

@@ -4,6 +4,7 @@ import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import { type DaemonStatus, MAX_LISTED } from '../../protocol/workspace/daemon-files.ts';
 import { replaceFile } from '../../store/index.ts';
 import type { DiskMonitor } from '../host/disk.ts';
+import type { RunSlots } from '../host/run-limits.ts';
 import type { WorkspaceWatch } from '../watch/workspace-watch.ts';
 import type { SessionPool } from './session-pool.ts';
 
@@ -17,6 +18,7 @@ type StatusSources = {
   disk: DiskMonitor;
   mostOpen: number;
   settings: () => DaemonStatus['settings'];
+  runSlots: RunSlots | undefined;
 };
 
 /**
@@ -77,19 +79,21 @@ async function replaceOrOverwrite(path: string, text: string): Promise<void> {
   }
 }
 
-function statusBody({
-  sessions,
-  watch,
-  disk,
-  mostOpen,
-  settings,
-}: StatusSources): Omit<DaemonStatus, 'version' | 'at' | 'pid'> {
+function statusBody(sources: StatusSources): Omit<DaemonStatus, 'version' | 'at' | 'pid'> {
+  const { sessions, watch, disk, mostOpen, settings, runSlots } = sources;
   const watching = watch.status();
   const { open, waiting } = sessions.counts();
   const trouble = sessions.listUnserved();
   const { free_mb, ...space } = disk.status();
   return {
-    sessions: { known: watching.known, open, max_open: mostOpen, waiting },
+    sessions: {
+      known: watching.known,
+      open,
+      max_open: mostOpen,
+      waiting,
+      runs: runSlots?.count ?? 0,
+      queued: runSlots?.queued() ?? [],
+    },
     watching: {
       file_system: watching.fileSystem,
       watched: watching.watched,

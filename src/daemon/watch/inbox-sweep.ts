@@ -40,18 +40,8 @@ type InboxSweepDeps = {
 };
 
 /** Sweeps and polling that make up for lost events: over all sessions, and over those without a watch. */
-export function openInboxSweep({
-  paths,
-  sessions,
-  watches,
-  statFolder,
-  local,
-  clock,
-  open,
-  wake,
-  onComplete,
-  onFailed,
-}: InboxSweepDeps): InboxSweep {
+export function openInboxSweep(deps: InboxSweepDeps): InboxSweep {
+  const { paths, sessions, watches, statFolder, local, clock, open, wake, onComplete, onFailed } = deps;
   const peek = (name: string) => {
     if (hasMail(sessionPaths(paths.session(name)).inbox)) wake(name);
   };

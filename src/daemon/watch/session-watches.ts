@@ -139,20 +139,22 @@ function check(it: WatchState, name: string): void {
 
 /** A copy in which nothing has changed for this long is whole. */
 const COPY_QUIET_MS = 1000;
-/** Only a session that has worked has these; a new one has its inbox, and what a person puts beside it. */
-const OF_WORKED_SESSIONS = ['events.jsonl', 'snapshot.json', 'blobs', 'done', 'outbox', 'plans', 'tools'];
+/** Only a session that has worked has one of these; a new one has its inbox, and what a person puts beside it. */
+const WORKED = ['events.jsonl', 'snapshot.json', 'blobs', 'done', 'outbox', 'plans', 'tools'];
 
 /**
  * Whether a session's folder was made a moment ago, is no new session and still grows. A copying program stops at
  * folders that are suddenly there, so that none are made in it meanwhile.
  */
-function isBeingCopied(it: WatchState, name: string, { born }: FolderState): boolean {
-  const isKnown = it.copies.has(name);
-  if (!it.awaitsCopies || (!isKnown && Date.now() - born > COPY_QUIET_MS)) return false;
-  if ([...it.open()].includes(name)) return false;
-  const folder = it.paths.session(name);
-  if (!isKnown && !OF_WORKED_SESSIONS.some((one) => isTaken(join(folder, one)))) return false;
-  return lastGrowth(folder) > Date.now() - COPY_QUIET_MS;
+function isBeingCopied(
+  { paths, open, copies, awaitsCopies }: WatchState,
+  name: string,
+  { born }: FolderState,
+): boolean {
+  const folder = paths.session(name);
+  const mayBe =
+    copies.has(name) || (born > Date.now() - COPY_QUIET_MS && WORKED.some((one) => isTaken(join(folder, one))));
+  return awaitsCopies && mayBe && ![...open()].includes(name) && lastGrowth(folder) > Date.now() - COPY_QUIET_MS;
 }
 
 /** When a folder last changed, or what was made in it last. */
@@ -166,11 +168,11 @@ function lastGrowth(path: string): number {
 
 function checkLater(it: WatchState, name: string): void {
   clearTimeout(it.copies.get(name));
-  const timer = setTimeout(() => {
+  const look = () => {
     check(it, name);
     if (it.sessions.has(name) || !isTaken(it.paths.session(name))) it.copies.delete(name);
-  }, COPY_QUIET_MS / 4);
-  it.copies.set(name, timer);
+  };
+  it.copies.set(name, setTimeout(look, COPY_QUIET_MS / 4));
 }
 
 function addSession(it: WatchState, name: string, folder: string): void {

@@ -56,14 +56,15 @@ function keysOfOpenCalls({ turn, claim }: Session): string[] {
 /**
  * Runs one tool call: logged before it starts and when it has ended. A call that an earlier daemon started is restarted
  * only if it is safe and the permission gate still allows it (`mayBegin`): otherwise its result is fetched, or it is
- * logged that nobody knows the result. An aborted call is left open for the caller, who knows why.
+ * logged that nobody knows the result. An aborted call is left open for the caller, who knows why. `offered`: the tools
+ * that the model may call.
  */
 export async function runToolCall(
   { call }: Decision & { do: 'act' },
   ports: SessionPorts,
   sessionLog: SessionLog,
   signal: AbortSignal,
-  mayBegin = true,
+  { mayBegin, offered }: { mayBegin: boolean; offered: readonly string[] },
 ): Promise<EventBody[]> {
   const { store, tools, clock } = ports;
   const { run } = sessionLog.session;
@@ -81,6 +82,7 @@ export async function runToolCall(
     folder: store.calls.pathOf(call.key),
     signal,
     mayBegin,
+    offered,
     blob: (hash: string) => store.blobs.get(hash),
     ...(run && { jobs: run.limits.jobs, reach: run.reach ?? [] }),
   };

@@ -9,7 +9,7 @@ import { isWaitingForSettings } from '../../core/session/session-queries.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
 import { askMessageMeaning, callModel } from '../calls/model-call.ts';
-import { checkCall } from '../calls/permission-gate.ts';
+import { checkCall, listOfferedTools, toolNames } from '../calls/permission-gate.ts';
 import { runToolCall } from '../calls/tool-call.ts';
 import { recordChildReplies } from '../intake/intake.ts';
 import type { SessionPorts } from '../ports/session-ports.ts';
@@ -137,7 +137,9 @@ async function beginToolCall(
     const replay = ports.tools.replayPolicy(name);
     await sessionLog.record([{ type: 'tool.started', call: key, name, args, replay }]);
   }
-  return listenDuring(loop, runToolCall(decision, ports, sessionLog, signal, stops.length === 0));
+  const offered = toolNames(listOfferedTools(sessionLog.session, ports, rules));
+  const how = { mayBegin: stops.length === 0, offered };
+  return listenDuring(loop, runToolCall(decision, ports, sessionLog, signal, how));
 }
 
 /** Waits for the pending work, and takes in whatever the signal announces in the meantime. */

@@ -162,8 +162,8 @@ export type ModelRequest = {
 export type ModelAnswer = {
   text: string;
   calls: ToolCall[];
-  /** Of the tokens, `cached`: those that the endpoint had in its cache; `output`: those it made, if it tells. */
-  usage: { tokens: number; cost: number | null; cached?: number; output?: number };
+  /** Of the tokens, `cached`: of its cache; `output`: those it made, if it tells. `estimated`: it reported none. */
+  usage: { tokens: number; cost: number | null; cached?: number; output?: number; estimated?: true };
   model: string;
   provider_fields?: Readonly<Record<string, unknown>>;
   /** It reached the length limit of the endpoint and ends in the middle. */

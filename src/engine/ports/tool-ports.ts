@@ -75,6 +75,8 @@ export type ToolContext = {
    * would do it, if not this one.
    */
   permits?: (args: string, tool?: string) => Permission;
+  /** The tools that the model may call, for one that names another; those with a schema if left out. */
+  offered?: readonly string[];
   /** For `resume`: false if the rules no longer allow the call to start. Results are returned, nothing is started. */
   mayBegin?: boolean;
 };

@@ -129,10 +129,14 @@ async function drop(on: Intake, item: Item, mine: Client): Promise<void> {
 async function take(on: Intake, given: Incoming): Promise<void> {
   const person = on.files.people().find(({ id }) => id === given.person.id);
   if (!person) return greet(on, given);
-  if (given.refusal !== undefined) return tell(on, given, given.refusal);
+  const { refusal } = given;
   const key = `${on.name}:${given.conversation}`;
   const session = on.client.sessionName(key);
-  const item: Item = { ...given, key, session, messageId: messageIdOf(on.name, given.id) };
+  const item: Item = { ...given, key, session, messageId: messageIdOf(on.name, refusal?.about ?? given.id) };
+  if (refusal) {
+    if (refusal.about === undefined || (await isKnown(on, item))) await tell(on, given, refusal.text);
+    return;
+  }
   if (await isKnown(on, item)) return;
   const mine = restrictClient(on.client, tokenOf(person, session), () => true);
   try {

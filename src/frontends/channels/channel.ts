@@ -19,8 +19,8 @@ export type Incoming = {
   files: IncomingFile[];
   /** The data of the button that was pressed. */
   choice?: string;
-  /** What to say instead of taking it: it is an edit, say. */
-  refusal?: string;
+  /** What to say instead of taking it. `about`: only if that message was taken, of which it is an edit, say. */
+  refusal?: { text: string; about?: string | undefined };
   /** Called once it is dealt with. */
   done?: () => Promise<void>;
 };
@@ -108,6 +108,16 @@ export async function requestService(
 /** The fault of a file that is larger than its service or this channel allows. */
 export const tooLarge = (bytes: number | null, most: number): ChannelFault =>
   new ChannelFault(`it has ${bytes} bytes, and at most ${most} are taken here`, { isFinal: true });
+
+/** A file whose bytes came with its message. */
+export function fileOf(name: string, content: Uint8Array, most: number): IncomingFile {
+  const bytes = content.length;
+  const open = async () => {
+    if (bytes > most) throw tooLarge(bytes, most);
+    return new Blob([new Uint8Array(content)]).stream();
+  };
+  return { name, bytes, open };
+}
 
 /** The bytes of a file at a service. Throws `ChannelFault`. */
 export async function* readPieces(answer: Response): AsyncGenerator<Uint8Array> {

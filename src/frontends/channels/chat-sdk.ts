@@ -39,14 +39,8 @@ export async function openChatSdk({ adapter: name, options }: ChatSdkOptions): P
   bot.onDirectMessage(hear);
   bot.onNewMention(hear);
   bot.onAction(async ({ actionId, value = '', threadId, messageId, user }) => {
-    if (actionId === 'agentd')
-      await arrivals.add({
-        ...ofPerson(user, threadId),
-        id: `press ${messageId} ${value}`,
-        text: '',
-        files: [],
-        choice: value,
-      });
+    const press = { id: `press ${messageId} ${value}`, text: '', files: [], choice: value };
+    if (actionId === 'agentd') await arrivals.add({ ...ofPerson(user, threadId), ...press });
   });
 
   return {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { sha256 } from '../../base/sha256.ts';
 import { errorText, UserError } from '../../base/user-error.ts';
 import { mailServerAt } from '../../protocol/settings/channels.ts';
-import { type Channel, ChannelFault, type Incoming, type Outgoing, tooLarge } from './channel.ts';
+import { type Channel, ChannelFault, fileOf, type Incoming, type Outgoing } from './channel.ts';
 import { type MailSide, readMail } from './mail-reading.ts';
 
 const MAX_CHARS = 200_000;
@@ -40,22 +40,20 @@ export async function openEmail(options: EmailOptions): Promise<Channel> {
   const transport = nodemailer.createTransport(loginAt(options.smtp, options));
 
   async function itemsOf({ source, size }: FetchMessageObject): Promise<Incoming[]> {
-    if ((size ?? 0) > MAX_MAIL_BYTES || !source) return [];
+    if (!source) return [];
     const mail = await simpleParser(source);
     const read = readMail(mail, options);
     if ('refused' in read) return [];
     const { from, label, id, root, subject, text } = read;
     const conversation = `${from}/${sha256(root).slice(0, 12)}`;
     await records.write(conversation, { to: from, subject, root, last: id } satisfies Thread);
-    const files = mail.attachments.map(({ filename, size: bytes, content }, n) => ({
-      ...{ name: filename ?? `attachment-${n + 1}`, bytes },
-      async open() {
-        if (bytes > MAX_FILE_BYTES) throw tooLarge(bytes, MAX_FILE_BYTES);
-        return new Response(new Uint8Array(content)).body ?? new ReadableStream<Uint8Array>();
-      },
-    }));
+    const files = mail.attachments.map(({ filename, content }, n) =>
+      fileOf(filename ?? `attachment-${n + 1}`, content, MAX_FILE_BYTES),
+    );
     const person = { id: from, label };
-    return [{ id: `${from} ${id}`, conversation, person, isPrivate: async () => true, text, files }];
+    const tooMuch = `Your mail has ${size} bytes, and at most ${MAX_MAIL_BYTES} are read.`;
+    const refusal = (size ?? 0) > MAX_MAIL_BYTES ? { refusal: { text: tooMuch } } : {};
+    return [{ id: `${from} ${id}`, conversation, person, isPrivate: async () => true, text, files, ...refusal }];
   }
 
   async function post(conversation: string, key: string, text: string, file?: { name: string; content: Blob }) {

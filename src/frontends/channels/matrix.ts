@@ -18,20 +18,21 @@ const REQUEST_MS = 60_000;
 /** Pages of a room that are read at most, a hundred events each, after a long absence. */
 const MAX_PAGES = 100;
 
+const Text = z.string().optional();
 const Content = z.object({
-  ...{ msgtype: z.string().optional(), body: z.string().default(''), membership: z.string().optional() },
-  ...{ url: z.string().optional(), filename: z.string().optional(), file: z.unknown().optional() },
+  ...{ msgtype: Text, body: z.string().default(''), membership: Text, url: Text, filename: Text, redacts: Text },
   info: z.object({ size: z.number().optional() }).optional().catch(undefined),
   'm.mentions': z.object({ user_ids: z.array(z.string()).default([]) }).optional(),
-  'm.relates_to': z.object({ rel_type: z.string().optional(), 'm.in_reply_to': z.unknown().optional() }).optional(),
+  'm.relates_to': z.object({ rel_type: Text, event_id: Text, 'm.in_reply_to': z.unknown() }).partial().optional(),
 });
 const RoomEvent = z.object({
-  ...{ type: z.string(), event_id: z.string(), sender: z.string(), state_key: z.string().optional(), content: Content },
-  unsigned: z.object({ prev_content: z.object({ membership: z.string().optional() }).optional() }).optional(),
+  // `redacts` is here in rooms of an older version.
+  ...{ type: z.string(), event_id: z.string(), sender: z.string(), state_key: Text, content: Content, redacts: Text },
+  unsigned: z.object({ prev_content: z.object({ membership: Text }).optional() }).optional(),
 });
 type RoomEvent = z.infer<typeof RoomEvent>;
 const Timeline = z.object({
-  ...{ events: z.array(z.unknown()), limited: z.boolean().default(false), prev_batch: z.string().optional() },
+  ...{ events: z.array(z.unknown()), limited: z.boolean().default(false), prev_batch: Text },
 });
 const Sync = z.object({
   next_batch: z.string(),
@@ -42,10 +43,13 @@ const Sync = z.object({
     })
     .optional(),
 });
-const Page = z.object({ chunk: z.array(z.unknown()), end: z.string().optional() });
+const Page = z.object({ chunk: z.array(z.unknown()), end: Text });
 const Mark = z.object({ since: z.string() });
 const Sent = z.object({ event_id: z.string() });
 const Refusal = z.object({ errcode: z.string().default(''), error: z.string().default('') });
+
+const ENCRYPTED = 'I cannot read encrypted rooms. Invite me to one without encryption.';
+const DELETED = 'I had read the message that you deleted. To end what it began, send /stop.';
 
 /** What is asked for: messages, their removals, and who is in a room. */
 const TYPES = ['m.room.message', 'm.room.encrypted', 'm.room.redaction', 'm.room.member'];
@@ -94,12 +98,8 @@ export function openMatrix({ token, server }: { token: string; server: string })
       const { content_uri: url } = z
         .object({ content_uri: z.string() })
         .parse(await home.call('POST', `/media/v3/upload?filename=${encodeURIComponent(name)}`, content, signal));
-      return put(
-        room,
-        key,
-        { msgtype: 'm.file', body: name, filename: name, url, info: { size: content.size } },
-        signal,
-      );
+      const message = { msgtype: 'm.file', body: name, filename: name, url, info: { size: content.size } };
+      return put(room, key, message, signal);
     },
     async edit(room, handle, { text }, signal) {
       const content = { msgtype: 'm.text', body: text };
@@ -176,7 +176,7 @@ async function newEvents(home: HomeServer, { room, me, since, timeline }: RoomNe
 
 /** What an event brings; nothing if it is of another kind, or not for the bot. */
 async function itemOf(home: HomeServer, room: string, me: string, event: RoomEvent, signal: AbortSignal) {
-  const { type, event_id: id, sender, content } = event;
+  const { type, event_id: id, sender, content, redacts } = event;
   // Notices are what bots say to people.
   if (sender === me || type === 'm.room.member' || content.msgtype === 'm.notice') return [];
   const isPrivate = async () => (await home.countMembers(room, signal)) <= 2;
@@ -184,12 +184,12 @@ async function itemOf(home: HomeServer, room: string, me: string, event: RoomEve
     ...{ id, conversation: room, person: { id: sender, label: sender }, isPrivate },
     ...{ text: wordsOf(content, me), files: fileOf(home, content, signal) },
   };
-  if (type === 'm.room.encrypted')
-    return [{ ...item, refusal: 'I cannot read encrypted rooms. Invite me to one without encryption.' }];
-  if (type === 'm.room.redaction')
-    return [{ ...item, refusal: 'I had read the message that you deleted. To end what it began, send /stop.' }];
-  if (content['m.relates_to']?.rel_type === 'm.replace')
-    return [{ ...item, refusal: 'I do not read edits. Send it as a new message.' }];
+  // Said once in a room: the key of what is sent is made of this id.
+  if (type === 'm.room.encrypted') return [{ ...item, id: `encrypted ${room}`, refusal: { text: ENCRYPTED } }];
+  const relation = content['m.relates_to'];
+  if (type === 'm.room.redaction') return [{ ...item, refusal: { text: DELETED, about: content.redacts ?? redacts } }];
+  if (relation?.rel_type === 'm.replace')
+    return [{ ...item, refusal: { text: 'I do not read edits. Send it as a new message.', about: relation.event_id } }];
   const isAddressed = content['m.mentions']?.user_ids.includes(me) || content.body.includes(nameOf(me));
   return isAddressed || (await isPrivate()) ? [item] : [];
 }

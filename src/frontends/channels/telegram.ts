@@ -157,10 +157,8 @@ function itemOf(bot: Bot, update: Update, username: string, signal: AbortSignal)
     return [{ ...common, id: `press ${query.id}`, text: '', files: [], choice: query.data ?? '', done }];
   }
   const id = `${chat.id} ${message.message_id}`;
-  if (update.edited_message)
-    return [
-      { ...common, id: `edit ${id}`, text: '', files: [], refusal: 'I do not read edits. Send it as a new message.' },
-    ];
+  const refusal = { text: 'I do not read edits. Send it as a new message.', about: id };
+  if (update.edited_message) return [{ ...common, id: `edit ${id}`, text: '', files: [], refusal }];
   const files = [
     ...photo.slice(-1).map((one) => fileOf(bot, one, `photo-${message.message_id}.jpg`, signal)),
     ...(['document', 'audio', 'video', 'voice'] as const).flatMap((kind) => {

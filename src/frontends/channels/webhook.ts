@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { z } from 'zod';
 import { parseJson } from '../../base/json.ts';
 import { errorText } from '../../base/user-error.ts';
-import { type Channel, ChannelFault, type Incoming, openArrivals, requestService, tooLarge } from './channel.ts';
+import { type Channel, ChannelFault, fileOf, type Incoming, openArrivals, requestService } from './channel.ts';
 
 const MAX_CHARS = 100_000;
 const MAX_FILE_BYTES = 20_000_000;
@@ -122,14 +122,7 @@ function itemOf({ id, conversation, from, private: isPrivate, text, files, choic
     ...{ id: `${conversation} ${id}`, conversation, text, ...(choice !== undefined && { choice }) },
     person: { id: from, label: from },
     isPrivate: async () => isPrivate,
-    files: files.map(({ name, base64 }) => {
-      const content = Buffer.from(base64, 'base64');
-      const open = async () => {
-        if (content.length > MAX_FILE_BYTES) throw tooLarge(content.length, MAX_FILE_BYTES);
-        return new Response(new Uint8Array(content)).body ?? new ReadableStream<Uint8Array>();
-      };
-      return { name, bytes: content.length, open };
-    }),
+    files: files.map(({ name, base64 }) => fileOf(name, Buffer.from(base64, 'base64'), MAX_FILE_BYTES)),
   };
 }
 

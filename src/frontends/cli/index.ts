@@ -10,6 +10,7 @@ import {
   openWorkspaceClient,
 } from './common/command.ts';
 import { configureOutput, print, printError } from './common/terminal.ts';
+import type { ParserContext } from './parser/yargs-parser.ts';
 
 /** Runs one command line. Resolves with its exit code; an error that a person can fix is printed without a stack. */
 export async function runAgentctl(given: string[], parts: CliServices): Promise<number> {
@@ -23,7 +24,7 @@ export async function runAgentctl(given: string[], parts: CliServices): Promise<
     };
     const quick = findQuickCommand(argv, parts);
     if (quick) return EXIT_CODES[await quick()].code;
-    const sessions = argv[0] === COMPLETION_FLAG ? await sessionNames(argv) : [];
+    const completed = argv[0] === COMPLETION_FLAG ? await completionWords(argv) : { sessions: [], seconds: [] };
     if (argv[0] === 'completion' && argv[1] !== undefined && !argv[1].startsWith('-')) {
       const { completionScript } = await import('./parser/completion-scripts.ts');
       const script = completionScript(argv[1], process.env);
@@ -36,12 +37,8 @@ export async function runAgentctl(given: string[], parts: CliServices): Promise<
       process.stdout.write(await renderTopHelp(terminalWidth()));
       return EXIT_CODES.ok.code;
     }
-    await buildAgentctlParser(expandHelp(dashToStdinFlag(argv)), {
-      parts,
-      width: terminalWidth(),
-      ended,
-      sessions,
-    }).parseAsync();
+    const context = { parts, width: terminalWidth(), ended, ...completed };
+    await buildAgentctlParser(expandHelp(dashToStdinFlag(argv)), context).parseAsync();
     return EXIT_CODES[exit].code;
   } catch (error) {
     const isForPeople = error instanceof UserError || isFileError(error);
@@ -101,10 +98,21 @@ function errorEnvelope(message: string, exit: number) {
 /** What the completion script of yargs calls us with. */
 const COMPLETION_FLAG = '--get-yargs-completions';
 
-/** Names of the sessions of the workspace that is meant in a command line that is still being typed. */
-async function sessionNames(argv: string[]): Promise<string[]> {
+/**
+ * What completes a command line that is still being typed, in the workspace that is meant: the names of sessions, and
+ * what the second word after its command may be.
+ */
+async function completionWords(argv: string[]): Promise<Pick<ParserContext, 'sessions' | 'seconds'>> {
   const flag = argv.lastIndexOf('--workspace');
-  return (await openWorkspaceClient({ workspace: flag < 0 ? undefined : argv[flag + 1] })).sessions();
+  const client = await openWorkspaceClient({ workspace: flag < 0 ? undefined : argv[flag + 1] });
+  const [, , command, session = ''] = argv.filter((_, n) => flag < 0 || (n !== flag && n !== flag + 1));
+  const seconds = async (): Promise<string[]> => {
+    if (command === 'run') return (await client.templates()).map(({ name }) => name);
+    if (command === 'why') return (await client.show(session)).session.plan?.steps.map(({ id }) => id) ?? [];
+    if (command !== 'config') return [];
+    return (await import('../../client/actions/settings-edit.ts')).settingKeys();
+  };
+  return { sessions: client.sessions(), seconds: await seconds().catch(() => []) };
 }
 
 /** yargs loses a bare "-"; it means the same as `--stdin`. */

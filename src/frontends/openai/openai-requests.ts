@@ -159,7 +159,10 @@ function turnOf({ type = 'message', role, content, output }: z.infer<typeof Inpu
   return undefined;
 }
 
-function checkTurns(turns: ChatTurn[]): ChatTurn[] {
+/** Instructions may stand behind what the user says; they are context like those before it. */
+function checkTurns(given: ChatTurn[]): ChatTurn[] {
+  const end = given.findLastIndex(({ role }) => role !== 'system') + 1;
+  const turns = [...given.slice(end), ...given.slice(0, end)];
   const last = turns.at(-1);
   if (last?.role === 'user' && last.text.trim() !== '') return turns;
   const came = last ? `one of the role "${last.role}"${last.text.trim() === '' ? ' without text' : ''}` : 'none';

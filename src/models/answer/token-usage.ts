@@ -51,7 +51,7 @@ export function measureUsage(
   const cost = prices ? costAt(prices) : (reported?.cost ?? (listPrices ? costAt(listPrices) : null));
   const isSplit = isReported && reported.prompt_tokens != null;
   return {
-    ...{ tokens: total, cost, ...(cached !== undefined && { cached }) },
+    ...{ tokens: total, cost, ...(!isReported && { estimated: true }), ...(cached !== undefined && { cached }) },
     // Some count the tokens of reasoning only in the total.
     ...(isSplit && { output: Math.max(0, total - input) }),
   };

@@ -47,7 +47,7 @@ export function answerRunbook({ messages, tools }: BuiltInRequest): BuiltInAnswe
   const isResultDue = asked && (current === list.progress.at || isSuccess(list.progress.result));
   const reopened = !isResultDue && done.has(current) ? steps[current] : undefined;
   const isWanted = hasMessage || current !== list.progress.at || REOPENED_BY_PERSON.test(daemonText);
-  if (reopened) return reopenedAnswer(current + 1, reopened, isWanted);
+  if (reopened) return reopenedAnswer(current + 1, reopened, isWanted, daemonText);
   if (isRunbookFinished(list)) return textAnswer(hasMessage ? HELP : NO_COMMAND);
   if (problems.length > 0) return textAnswer(problemsText(problems));
   if (!tools.includes(SHELL_TOOL))
@@ -133,10 +133,15 @@ function isCurrentStep(daemonText: string, step: RunbookStep): boolean {
 /** The daemon's note, given once, that a person has reopened a step: by "undo", in either language, or in the plan. */
 const REOPENED_BY_PERSON = /^(?:A person says that "|有人说“|[^:：\n]*[:：] \S+ was set from completed to pending$)/m;
 
+/** What the check of a step says, in either language of the daemon. */
+const CHECK_SAYS = /(?:Its check says: |检查结果：)(.+?)\.?$/m;
+
 /** A step we called done is still current: its checks failed, or a person wants it to run again. */
-function reopenedAnswer(number: number, step: RunbookStep, isWanted: boolean): BuiltInAnswer {
+function reopenedAnswer(number: number, step: RunbookStep, isWanted: boolean, daemonText: string): BuiltInAnswer {
   if (isWanted) return runStep(step, `Step ${number} again: ${stepTitle(step)}`);
-  const advice = 'Its command succeeded, but a check failed. Fix the cause, then say "continue": the step runs again.';
+  const [, why = ''] = CHECK_SAYS.exec(daemonText) ?? [];
+  const failed = why === '' ? 'a check failed' : `a check failed: ${clip(why)}`;
+  const advice = `Its command succeeded, but ${failed}. Fix the cause, then say "continue": the step runs again.`;
   return textAnswer(`Step ${number} is open: ${stepTitle(step)}. [Blocked: it is not done yet]\n\n${advice}`);
 }
 

@@ -10,21 +10,15 @@ export const StepStatus = z.enum(STEP_STATUSES);
 export type StepStatus = z.infer<typeof StepStatus>;
 
 export const COMPLETED_BY = [
-  'marker',
-  'tool',
-  'transition',
-  'timeout',
-  'text',
-  'person',
-  'agent',
-  'child',
-  'parts',
+  ...(['marker', 'tool', 'transition', 'timeout', 'text', 'person', 'agent', 'child', 'parts'] as const),
 ] as const;
 export const CompletedBy = z.enum(COMPLETED_BY);
 export type CompletedBy = z.infer<typeof CompletedBy>;
 
 /** Whether a person, or another agent in their place, set it to completed. */
 export const isByHand = (by: CompletedBy | undefined): boolean => by === 'person' || by === 'agent';
+
+export const NO_PATTERN = 'expected a JavaScript regular expression';
 
 /** A check that must pass before a step counts as done. */
 export const StepCheck = z.union([
@@ -34,6 +28,15 @@ export const StepCheck = z.union([
   z.strictObject({ person: z.string().min(1) }),
 ]);
 export type StepCheck = z.infer<typeof StepCheck>;
+
+/** Whether its pattern is one. One that was recorded earlier need not be. */
+export function hasPattern(check: StepCheck): boolean {
+  try {
+    return !('matches' in check) || new RegExp(check.matches ?? '') !== undefined;
+  } catch {
+    return false;
+  }
+}
 
 /** A fact about another step; every field given must hold. */
 export const StepCondition = z.strictObject({

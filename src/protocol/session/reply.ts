@@ -14,6 +14,7 @@ export type ReplyStatus = z.infer<typeof ReplyStatus>;
 export const Usage = z.object({
   iterations: z.int().min(0).describe('Model calls since the run started or was resumed.'),
   tokens: z.int().min(0),
+  estimated: z.literal(true).optional().describe('The endpoint of a call reports no tokens, so they are estimated.'),
   cost: z.number().nullable().describe('Null if neither the endpoint nor the configured `prices` provide it.'),
   ms: z.number().min(0).optional().describe('Duration of model and tool calls, including those of child sessions.'),
 });
@@ -24,6 +25,9 @@ export const CallUsage = Usage.omit({ iterations: true, ms: true }).extend({
   cached: z.number().optional().describe('Of the tokens, those that the endpoint had in its cache.'),
   output: z.number().optional().describe('Of the tokens, those that were not of the prompt, if the endpoint tells.'),
 });
+
+/** What stands before a number of tokens: a tilde where it is estimated. */
+export const tokenMark = ({ estimated }: { estimated?: true | undefined }): string => (estimated ? '~' : '');
 
 /** One file in `outbox/`: exactly one for each message. */
 export const Reply = z.object({
@@ -120,13 +124,6 @@ export type RunEndCode = (typeof RUN_END)[keyof typeof RUN_END];
  * `unreadable`: the event log cannot be trusted.
  */
 export const SESSION_STANDINGS = [
-  'none',
-  'running',
-  'waiting',
-  'paused',
-  'completed',
-  'failed',
-  'cancelled',
-  'unreadable',
+  ...(['none', 'running', 'waiting', 'paused', 'completed', 'failed', 'cancelled', 'unreadable'] as const),
 ] as const;
 export type SessionStanding = (typeof SESSION_STANDINGS)[number];

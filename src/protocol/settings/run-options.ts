@@ -38,7 +38,9 @@ export const Limits = z
       .number()
       .positive()
       .nullable()
-      .describe('Minutes a child session may take for its step, counted from its last message; then the step fails.'),
+      .describe(
+        'Minutes a step may take; then it fails. Counted in a child session from its last message, else by the calls.',
+      ),
     approval_minutes: z
       .number()
       .min(0)

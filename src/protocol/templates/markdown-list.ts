@@ -43,7 +43,10 @@ const SPAN = /(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)/g;
 const NOTE_LINE = /^(\p{L}[\p{L} _-]{0,30}?)\s*[:：](?:\s+(.*))?$/u;
 
 /** Bullets under an item that are notes on it. Any other bullet there is a nested list. */
-export const NOTE_KEYS = ['needs', 'done when', 'agent', 'notes', 'when', 'rollback', 'part of', 'command'] as const;
+export const NOTE_KEYS = [
+  ...(['needs', 'done when', 'agent', 'notes', 'when', 'rollback', 'part of', 'command'] as const),
+  ...(['each', 'gather', 'failed part'] as const),
+] as const;
 export type NoteKey = (typeof NOTE_KEYS)[number];
 
 /** `Done_When` and `done when` are the same key. */

@@ -1,5 +1,5 @@
 import { parseJson } from '../../base/json.ts';
-import { StepCheck, StepCondition } from '../session/plan.ts';
+import { EachSource, hasPattern, NO_PATTERN, ReduceInput, StepCheck, StepCondition } from '../session/plan.ts';
 import { PLAN_BOUNDS } from '../session/plan-edit.ts';
 import { type ItemNote, type ListItem, normalizeNoteKey, parseListItems } from './markdown-list.ts';
 import { MAX_TEMPLATE_STEPS, type TemplateStep } from './template.ts';
@@ -95,6 +95,14 @@ function parseNote({ key, value }: ItemNote, own: number, count: number): Partia
       return parseCheck(value);
     case 'when':
       return parseCondition(value, own, count);
+    case 'each':
+      return parseEach(value);
+    case 'gather':
+      return parseGather(value, own, count);
+    case 'failed part':
+      return value === 'fail' || value === 'continue'
+        ? { on_failed_part: value }
+        : `failed part: expected "fail" or "continue"; got ${JSON.stringify(value)}`;
     case undefined:
       return `${key}: not known`;
     default:
@@ -134,6 +142,7 @@ function parseCheck(value: string): Partial<TemplateStep> | string {
   const [, kind = '', rest = ''] = /^(file|command|url|person)\s*[:：]?\s+(.+)$/i.exec(value) ?? [];
   const given = value.startsWith('{') ? json : { [kind.toLowerCase()]: stripCodeSpan(rest) };
   const read = StepCheck.safeParse(given);
+  if (read.success && !hasPattern(read.data)) return `done when: matches: ${NO_PATTERN}; got ${value}`;
   return read.success ? { done_when: [read.data] } : `done when: expected ${CHECK_FORMS}; got ${JSON.stringify(value)}`;
 }
 
@@ -146,6 +155,25 @@ function parseCondition(value: string, own: number, count: number): Partial<Temp
   return read.success
     ? { when: [read.data] }
     : `when: expected JSON such as {"step": 1, "status": "failed"}, the step by its number; got ${JSON.stringify(value)}`;
+}
+
+/** `folder in`, `file list.txt`, or the JSON of plan.json. */
+function parseEach(value: string): Partial<TemplateStep> | string {
+  const [, key, path] = /^(folder|file)\s+([^{].*)$/.exec(value) ?? [];
+  const read = EachSource.safeParse(key === undefined ? parseJson(value) : { [key]: stripCodeSpan(path ?? '') });
+  return read.success
+    ? { each: read.data }
+    : `each: expected folder <path>, file <path>, or JSON such as {"folder": "in", "match": "*.md"}; got ${JSON.stringify(value)}`;
+}
+
+/** `1`, or the JSON of plan.json with the step by its number. */
+function parseGather(value: string, own: number, count: number): Partial<TemplateStep> | string {
+  const json = parseJson(value);
+  const given = typeof json === 'object' && json !== null && 'from' in json ? json : { from: value };
+  const read = ReduceInput.safeParse({ ...given, from: stepIdOf(String(given.from), own, count) });
+  return read.success
+    ? { gather: read.data }
+    : `gather: expected the number of the item with "each", from 1 to ${count}; got ${JSON.stringify(value)}`;
 }
 
 /** A text that is entirely a JSON string stands for its value, including line breaks. */
@@ -204,8 +232,12 @@ function formatCandidates({ description, command }: TemplateStep, indent: string
 const parsesBackTo = (text: string, step: TemplateStep, number: number, count: number): boolean =>
   isSameJson(parseStep(text, number, count), { ...step, description: toOneLine(step.description) });
 
-function formatNotes({ needs, when, rollback, parent, agent, done_when, notes }: TemplateStep): string[] {
+function formatNotes(step: TemplateStep): string[] {
+  const { needs, when, rollback, parent, agent, done_when, notes, each, gather, on_failed_part } = step;
   return [
+    ...(each ? [`each: ${formatEach(each)}`] : []),
+    ...(gather ? [`gather: ${formatGather(gather)}`] : []),
+    ...(on_failed_part ? [`failed part: ${on_failed_part}`] : []),
     ...(needs && needs.length > 0 ? [`needs: ${needs.map(stepNumberOf).join(', ')}`] : []),
     ...(when ?? []).map((one) => `when: ${JSON.stringify({ ...one, step: stepNumberOf(one.step) })}`),
     ...(rollback === undefined ? [] : [`rollback: ${stepNumberOf(rollback)}`]),
@@ -215,6 +247,15 @@ function formatNotes({ needs, when, rollback, parent, agent, done_when, notes }:
     ...(notes === undefined ? [] : [`notes: ${isPlainNote(notes) ? notes : JSON.stringify(notes)}`]),
   ];
 }
+
+function formatEach(each: EachSource): string {
+  const [main, other] = Object.entries(each);
+  const isPlain = !other && typeof main?.[1] === 'string' && isPlainNote(main[1]) && !/^[`{]/.test(main[1]);
+  return main && isPlain ? `${main[0]} ${main[1]}` : JSON.stringify(each);
+}
+
+const formatGather = ({ from, ...rest }: ReduceInput): string =>
+  Object.keys(rest).length > 0 ? JSON.stringify({ from: stepNumberOf(from), ...rest }) : `${stepNumberOf(from)}`;
 
 const stepNumberOf = (id: string): number => Number(/^step_(\d+)$/.exec(id)?.[1]);
 const isPlainNote = (text: string): boolean => toOneLine(text) === text && !/^"|[\u0000-\u001f\u2028\u2029]/.test(text);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Step } from '../session/plan.ts';
+import type { EachSource, Step, StepCheck } from '../session/plan.ts';
 import { LimitsInput, Mode } from '../settings/run-options.ts';
 
 /** The most steps of a template; a longer list is a program, and belongs in a script that a step runs. */
@@ -38,8 +38,32 @@ export type TemplateHead = z.output<typeof TemplateHead>;
  */
 export type TemplateStep = Pick<
   Step,
-  'description' | 'command' | 'needs' | 'done_when' | 'notes' | 'agent' | 'when' | 'rollback' | 'parent'
+  | ('description' | 'command' | 'needs' | 'done_when' | 'notes' | 'agent' | 'when' | 'rollback' | 'parent')
+  | ('each' | 'gather' | 'on_failed_part')
 >;
+
+/** A source of items with each of its texts changed. */
+export function mapSource(each: EachSource, change: (text: string) => string): EachSource {
+  if ('list' in each) return { list: each.list.map(change) };
+  if ('file' in each) return { file: change(each.file) };
+  return { folder: change(each.folder), ...(each.match !== undefined && { match: change(each.match) }) };
+}
+
+/** A check with each of its texts changed. */
+export function mapCheck(
+  check: StepCheck,
+  change: (text: string, of: 'command' | 'url' | 'person' | 'file' | 'matches') => string,
+): StepCheck {
+  if ('command' in check) return { ...check, command: change(check.command, 'command') };
+  if ('url' in check) return { ...check, url: change(check.url, 'url') };
+  if ('person' in check) return { person: change(check.person, 'person') };
+  const { file, matches } = check;
+  return {
+    ...check,
+    file: change(file, 'file'),
+    ...(matches !== undefined && { matches: change(matches, 'matches') }),
+  };
+}
 
 /** A template as it is in its file. */
 export type Template = {

@@ -39,6 +39,8 @@ export const DaemonStatus = z.object({
     open: z.int().describe('In memory now, with their files open.'),
     max_open: z.int().describe('Most sessions that may be open at once, given the limit on open files.'),
     waiting: z.int().describe('Sessions with pending work that wait to be opened.'),
+    runs: z.int().optional().describe('Most runs at work at once (`concurrency.runs`).'),
+    queued: z.array(z.string()).optional().describe('Sessions whose runs wait until another one ends.'),
   }),
   watching: z.object({
     file_system: z.string(),

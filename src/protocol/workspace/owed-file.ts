@@ -4,19 +4,8 @@ import { z } from 'zod';
 export const OwedItem = z.strictObject({
   kind: z
     .enum([
-      'daemon',
-      'session',
-      'settings',
-      'message',
-      'answer',
-      'paused',
-      'wait',
-      'child',
-      'schedule',
-      'server',
-      'budget',
-      'channel',
-      'notice',
+      ...(['daemon', 'session', 'settings', 'message', 'answer', 'paused', 'wait'] as const),
+      ...(['child', 'schedule', 'server', 'budget', 'channel', 'notice'] as const),
     ])
     .describe('What it is about.'),
   needs: z

@@ -172,11 +172,31 @@ export function removeStaging(folder: string): void {
 /** The smallest amount taken from the reserve at a time: space for the few lines that end a call. */
 const PIECE_BYTES = 16 * 1024;
 
+/** The folder of empty files beside the reserve: each of them is an inode to give up where all are in use. */
+export const spareFilesOf = (reserve: string): string => `${reserve}-files`;
+/** A message takes one, and so does the reply to it. */
+const SPARE_FILES_AT_ONCE = 4;
+
 /**
- * Frees this many bytes by shortening the reserve of a workspace. False if nothing is left of it, or if it cannot be
- * shortened, as on a file system that became read-only.
+ * Frees this many bytes by shortening the reserve of a workspace, and a few inodes. False if nothing is left of it, or
+ * if it cannot be shortened, as on a file system that became read-only.
  */
 export function takeFromReserve(path: string, bytes: number): boolean {
+  const isFileFree = removeSpareFiles(spareFilesOf(path));
+  return shorten(path, bytes) || isFileFree;
+}
+
+function removeSpareFiles(folder: string): boolean {
+  try {
+    const some = fs.readdirSync(folder).slice(0, SPARE_FILES_AT_ONCE);
+    for (const name of some) fs.rmSync(join(folder, name), { force: true });
+    return some.length > 0;
+  } catch {
+    return false;
+  }
+}
+
+function shorten(path: string, bytes: number): boolean {
   try {
     const { size } = fs.statSync(path);
     if (size === 0) return false;

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { hostname } from 'node:os';
 import { z } from 'zod';
-import { attempt, errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { withTrustedPath } from '../../protocol/workspace/session-names.ts';
 import { readJsonFile } from '../fs/file-reads.ts';
 import { bootId, hasProc, isProcessRunning, processStartTime } from '../fs/process-identity.ts';

@@ -50,14 +50,8 @@ export type LaunchOptions = {
 };
 
 /** Starts Chromium on the profile in `folder`. Throws UserError if none is installed or it does not start. */
-export async function launchBrowser({
-  folder,
-  settings,
-  env,
-  resolve,
-  mostBytes,
-  signal,
-}: LaunchOptions): Promise<Browser> {
+export async function launchBrowser(options: LaunchOptions): Promise<Browser> {
+  const { folder, settings, env, resolve, mostBytes, signal } = options;
   requirePlaywright();
   const executable = findBrowser(settings().browser?.executable, env);
   const paths = profilePaths(folder);

@@ -5,7 +5,7 @@ import { detectFileKind, SNIFF_BYTES } from '../../base/file-kind.ts';
 import { parseJson } from '../../base/json.ts';
 import { sha256 } from '../../base/sha256.ts';
 import { escapeControlChars, formatBytes, truncate } from '../../base/strings.ts';
-import { attempt, errorText } from '../../base/user-error.ts';
+import { errorText } from '../../base/user-error.ts';
 import type { ToolResult } from '../../engine/ports/tool-ports.ts';
 import { type ImageFile, MAX_IMAGE_BYTES } from '../../protocol/session/message.ts';
 import { openWorkPaths } from '../files/work-paths.ts';

@@ -7,7 +7,7 @@ import {
   serializeMessage,
   type Transport,
 } from '@modelcontextprotocol/client';
-import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { attempt, errorCode, errorText, UserError } from '../../base/user-error.ts';
 import {
   endGroup,
   guardGroup,

@@ -114,7 +114,7 @@ export function createToolbox(
       if (tool && !known && decide(name, tool, args, { work, top }).is !== 'allow')
         return { ok: false, text: `\`${name}\` was not there when this call was made, and is now. Call it again.` };
       if (!tool) {
-        const offered = specs().map((spec) => spec.name);
+        const offered = context.offered ?? specs().map((spec) => spec.name);
         const known = sortBySimilarity(name, offered).join(', ');
         return { ok: false, text: [`No tool \`${name}\`. There are: ${known || 'none'}.`, ...notices].join('\n') };
       }

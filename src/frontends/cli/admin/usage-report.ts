@@ -2,6 +2,7 @@ import { formatLocalTime } from '../../../base/strings.ts';
 import type { Client } from '../../../client/index.ts';
 import type { BudgetReport, UsageKey, UsageTotal } from '../../../client/inspect/budget-report.ts';
 import type { DayUsage, SessionUsage } from '../../../client/inspect/usage.ts';
+import { tokenMark } from '../../../protocol/session/reply.ts';
 import { PRICE_LIST } from '../../../protocol/settings/budgets.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import { defineCommand, type GlobalOptions, JSON_OPTION, openSession, openWorkspaceClient } from '../common/command.ts';
@@ -122,9 +123,9 @@ function sumWithChildren(
 
 const USAGE_HEAD = ['CALLS', 'TOKENS', 'CACHED', 'COST'];
 
-const usageCells = ({ calls, tokens, cached, cost, unpriced }: UsageTotal): string[] => [
+const usageCells = ({ calls, tokens, cached, cost, unpriced, estimated }: UsageTotal): string[] => [
   `${calls}`,
-  `${tokens}`,
+  `${tokenMark({ estimated })}${tokens}`,
   `${cached}`,
   unpriced === calls ? 'unknown' : `${cost.toFixed(4)}${unpriced > 0 ? ` and ${unpriced} calls of unknown cost` : ''}`,
 ];

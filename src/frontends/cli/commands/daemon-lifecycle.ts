@@ -89,14 +89,14 @@ async function startDaemon(client: Client, program: string, flags: DaemonFlags, 
   const disk = client.status()?.disk;
   if (disk && disk.space !== 'ok')
     printNote(`The disk takes no new messages: ${disk.why}. Free some space, and work begins by itself.`);
-  const { namesNoModel } = await import('../../../client/actions/settings-edit.ts');
-  if (
-    fault === null &&
-    namesNoModel(client.paths, flags.config && resolve(flags.config), modelSettingsFromFlags(flags))
-  )
-    printNote(
-      `No model is configured, so messages will fail. Set one: ${formatCommand(['restart', '--base-url', 'http://127.0.0.1:11434/v1', '--model', 'NAME'], { workspace: client.paths.root })}, or: agentctl config set model.name NAME`,
-    );
+  const { modelFault } = await import('../../../client/actions/settings-edit.ts');
+  const wrong = await modelFault(client.paths, flags.config && resolve(flags.config), modelSettingsFromFlags(flags));
+  if (wrong === null) return;
+  const words = ['restart', '--base-url', 'http://127.0.0.1:11434/v1', '--model', 'NAME'];
+  const why = wrong === 'none' ? 'No model is configured' : 'The endpoint of the model is a server of agentd itself';
+  printNote(
+    `${why}, so messages will fail. Set one: ${formatCommand(words, { workspace: client.paths.root })}, or: agentctl config set model.name NAME`,
+  );
 }
 
 export const restart = defineCommand({

@@ -2,7 +2,7 @@ import { legible } from '../../../base/strings.ts';
 import type { SessionDetails } from '../../../client/index.ts';
 import { sessionStanding } from '../../../client/inspect/session-details.ts';
 import { ownWait, type SessionWait } from '../../../client/inspect/session-overview.ts';
-import type { SessionStanding } from '../../../protocol/session/reply.ts';
+import { type SessionStanding, tokenMark } from '../../../protocol/session/reply.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import type { ShownSession } from '../common/conversation-lines.ts';
 import { cellWidth, fitToWidth, formatDuration, padToWidth, toSingleLine } from '../common/terminal.ts';
@@ -78,7 +78,7 @@ function formatSpent({ run, runEnd }: SessionDetails['session']): string {
   if (!spent) return '';
   const of = (limit: number | null | undefined, format: (amount: number) => string) =>
     limit === null || limit === undefined ? '' : `/${format(limit)}`;
-  const tokens = `${formatCount(spent.tokens)}${of(run?.limits.tokens, formatCount)} tok`;
+  const tokens = `${tokenMark(spent)}${formatCount(spent.tokens)}${of(run?.limits.tokens, formatCount)} tok`;
   const money = (amount: number) => amount.toFixed(amount > 0 && amount < 1 ? 4 : 2);
   const cost = spent.cost === null ? null : `${money(spent.cost)}${of(run?.limits.cost, money)}`;
   return `${tokens} · ${cost ?? `${spent.iterations}${of(run?.limits.iterations, String)} calls`}`;

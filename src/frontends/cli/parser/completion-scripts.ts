@@ -14,8 +14,8 @@ function __agentctl_complete
     env SHELL=fish agentctl --get-yargs-completions $words "$current"
 end
 complete -c agentctl -f -a '(__agentctl_complete)'
-complete -c agentctl -l file -r -F
-complete -c agentctl -l config -r -F
+complete -c agentctl -n '__fish_seen_subcommand_from send' -l file -r -F
+complete -c agentctl -n '__fish_seen_subcommand_from start restart config' -l config -r -F
 complete -c agentctl -l workspace -r -F
 `;
 
@@ -63,7 +63,12 @@ const FILE_FLAGS: readonly string[] = ['--file', '--config', '--workspace'];
 type DefaultCompletion = (found: (error: Error | null, words: string[] | undefined) => void) => void;
 
 /** Completes commands and options as yargs does, and the names of sessions where one is expected. */
-export function addCompletion(cli: Argv<GlobalOptions>, argv: readonly string[], sessions: string[]): void {
+export function addCompletion(
+  cli: Argv<GlobalOptions>,
+  argv: readonly string[],
+  sessions: string[],
+  seconds: string[],
+): void {
   cli.completion(
     COMPLETION_COMMAND,
     COMPLETION_TEXT,
@@ -75,6 +80,7 @@ export function addCompletion(cli: Argv<GlobalOptions>, argv: readonly string[],
       if (name === 'help' && words.length <= 1)
         return done([...listPages(), ...COMMANDS.map(({ usage }) => commandName(usage))]);
       if (name === COMPLETION_COMMAND) return done([...SHELLS]);
+      if (seconds.length > 0 && words.length === 2 && !current.startsWith('-')) return done(seconds);
       const takesSession = COMMANDS.some(
         (command) => isCalled(command, name) && /[<[]session[>\]]/.test(command.usage),
       );

@@ -19,44 +19,14 @@ import { addCompletion, COMPLETION_COMMAND, COMPLETION_TEXT, commandName, isCall
 
 /** Options that may be given several times, and positionals of several words. */
 const REPEATABLE_FLAGS = [
-  'file',
-  'path',
-  'text',
-  'note',
-  'args',
-  'param',
-  'params',
-  'sessions',
-  'allow-host',
-  'allowHost',
+  ...['file', 'path', 'text', 'note', 'args', 'param', 'params', 'sessions', 'allow-host', 'allowHost'],
 ];
 
 /** Options that are set or not. yargs reads any value of theirs as "no". */
 const BOOLEAN_FLAGS = new Set([
-  'wait',
-  'check',
-  'json',
-  'stdin',
-  'after',
-  'ask',
-  'yes',
-  'full',
-  'dry-run',
-  'files',
-  'keep-files',
-  'force',
-  'follow',
-  'always',
-  'once',
-  'all',
-  'quiet',
-  'no-color',
-  'answer-approvals',
-  'print',
-  'verbose',
-  'system',
-  'help',
-  'version',
+  ...['wait', 'check', 'json', 'stdin', 'after', 'ask', 'yes', 'full', 'dry-run', 'files', 'keep-files', 'force'],
+  ...['follow', 'always', 'once', 'all', 'quiet', 'no-color', 'answer-approvals', 'print', 'verbose', 'system'],
+  ...['help', 'version'],
   ...['a', 'f', 'y', 'q', 'h', 'V'],
 ]);
 
@@ -102,14 +72,15 @@ export type ParserContext = {
   width: number;
   /** Receives how a command ended. */
   ended: (exit: ExitName) => void;
-  /** Names to complete a session with. */
+  /** Names to complete a session with, and words to complete what follows it. */
   sessions: string[];
+  seconds?: string[];
 };
 
 /** The whole command line. */
 export function buildAgentctlParser(
   argv: string[],
-  { parts, width, ended, sessions }: ParserContext,
+  { parts, width, ended, sessions, seconds = [] }: ParserContext,
 ): Argv<GlobalOptions> {
   const word = findCommandWord(argv);
   const named = COMMANDS.find((command) => isCalled(command, word));
@@ -149,7 +120,7 @@ export function buildAgentctlParser(
         : new UserError(formatUsageError(message, named?.usage, argv, cli), EXIT_CODES.usage.code);
     });
   for (const command of COMMANDS) cli = command.register(cli, parts, ended);
-  addCompletion(cli, argv, sessions);
+  addCompletion(cli, argv, sessions, seconds);
   return named ? cli : cli.epilogue(formatExitCodes());
 }
 

@@ -125,6 +125,7 @@ const Settings = z.object({
 const UsageSums = z.object({
   calls: z.int(),
   tokens: z.int(),
+  estimated: z.literal(true).optional().describe('The endpoint of a call reports no tokens, so they are estimated.'),
   cached: z.int().describe('Of the tokens, those that endpoints reported as cached.'),
   cost: z.number().describe('Of the calls whose cost is known, in the currency of the prices in the settings.'),
   unpriced: z.int().describe('Calls whose cost is unknown.'),

@@ -45,7 +45,8 @@ export async function toggleNotifications(): Promise<void> {
     await registration?.unregister();
   } else if ((await Notification.requestPermission()) === 'granted') {
     localStorage.setItem(STORED, 'on');
-    await startPush();
+    // Some browsers wait for ever where their push service cannot be reached.
+    void startPush().catch(() => {});
   }
   notificationState.value = readState();
 }
@@ -54,7 +55,7 @@ const register = (): Promise<ServiceWorkerRegistration> =>
   navigator.serviceWorker.register((scripts?.createScriptURL(WORKER) ?? WORKER) as string);
 
 /** Whether the daemon sends to this browser, so that the page need not be open. */
-let isPushed = false;
+export const isPushed = signal(false);
 
 /** Lets the daemon send to this browser. Where that cannot be, the page shows notifications while it is open. */
 async function startPush(): Promise<void> {
@@ -66,14 +67,14 @@ async function startPush(): Promise<void> {
       (await pushManager.getSubscription()) ??
       (await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey }));
     await requestJson('/api/push', { method: 'PUT', body: { subscription, active: true } });
-    isPushed = true;
+    isPushed.value = true;
   } catch {
-    isPushed = false;
+    isPushed.value = false;
   }
 }
 
 async function stopPush(registration: ServiceWorkerRegistration | undefined): Promise<void> {
-  isPushed = false;
+  isPushed.value = false;
   const subscription = await registration?.pushManager.getSubscription();
   if (!subscription) return;
   await subscription.unsubscribe();
@@ -127,7 +128,7 @@ async function update(entry: SessionOverview): Promise<void> {
   const { name, label, title, standing, problem } = entry;
   const isInFront = !document.hidden && document.hasFocus();
   if (isInFront || needOf(entry) === '') return takeBack(name);
-  if (isPushed) return;
+  if (isPushed.peek()) return;
   const { run_end: runEnd, question, waits } = await requestJson<SessionView>(sessionPath(name));
   if (standing !== 'waiting' && runEnd && ASKED_FOR.has(runEnd.reason)) return;
   const need = JSON.stringify([standing, problem, runEnd]);

@@ -265,7 +265,8 @@ export const english = {
   notCounted: (session: string, why: string) => `Not counted: ${session}: ${why}`,
   removedEvents: (count: number) => `its first ${count} events, which were removed as the settings say.`,
   notify: 'Notifications',
-  notifyHint: 'Says when a session needs you while this page is open in the background',
+  notifyHint: 'Says when a session needs you',
+  notifyOpen: 'Notifications only while this page is open',
   cannotNotify: {
     blocked: 'Notifications of this page are blocked in the settings of the browser.',
     insecure: 'Notifications need an address at localhost, or HTTPS.',

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { legible } from '../../../base/strings.ts';
 import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import { isConnected, logOut } from '../data/api.ts';
-import { notificationState, toggleNotifications } from '../data/notifications.ts';
+import { isPushed, notificationState, toggleNotifications } from '../data/notifications.ts';
 import { filter, groups, hasDaemon, hrefOf, isUnread, listProblem, route, sessions } from '../data/overview.ts';
 import { Button, bound, Empty, Loading, Notice, set } from '../parts/controls.tsx';
 import { StateSign } from '../parts/icons.tsx';
@@ -116,12 +116,12 @@ function Settings() {
 
 /** Switches notifications on and off, or says why they are not available. */
 function NotificationSwitch() {
-  const { notify, notifyHint, cannotNotify } = words.value;
+  const { notify, notifyHint, notifyOpen, cannotNotify } = words.value;
   const { value: state } = notificationState;
   if (state === 'blocked' || state === 'insecure') return <p class="quiet">{cannotNotify[state]}</p>;
   return (
     <Button isPressed={state === 'on'} hint={notifyHint} onClick={toggleNotifications}>
-      {notify}
+      {state === 'on' && !isPushed.value ? notifyOpen : notify}
     </Button>
   );
 }

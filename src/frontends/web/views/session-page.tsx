@@ -131,7 +131,7 @@ function RunState({ view, isPaused }: { view: SessionView; isPaused: boolean }) 
   const completed = plan?.steps.filter(({ status }) => status === 'completed').length ?? 0;
   const facts = [
     spent && run && calls(spent.iterations, run.limits.iterations),
-    spent && tokens(formatNumber(spent.tokens)),
+    spent && tokens(`${spent.estimated ? '~' : ''}${formatNumber(spent.tokens)}`),
     spent && spent.cost !== null && `${usageColumns.cost} ${formatCost(spent.cost)}`,
     spent?.ms !== undefined && formatDuration(spent.ms),
     inbox > 0 && waitingMessages(inbox),
