@@ -36,7 +36,8 @@ export async function cluster({ folder, size }: Setting): Promise<string> {
     ...(await overhead(join(folder, 'alone'), root, endpoint, sizes)),
     await wakes(join(folder, 'idle'), root, endpoint, sizes.wakes),
     ...(await losses(join(folder, 'lost'), sizes.kills)),
-    ...(await crowded(root, endpoint, many, sizes.crowd)),
+    await added(root, endpoint, many),
+    await crowded(root, endpoint, sizes.crowd),
   ];
   await many.stop();
   endpoint.close();
@@ -125,8 +126,8 @@ async function losses(base: string, wanted: number): Promise<string[][]> {
   ];
 }
 
-/** Many sessions at once: whether they get on alike, and whether a worker that is added takes some of the load. */
-async function crowded(root: string, endpoint: Endpoint, many: Cluster, sessions: number): Promise<string[][]> {
+/** Many sessions at once: whether they get on alike. */
+async function crowded(root: string, endpoint: Endpoint, sessions: number): Promise<string[]> {
   const folders = Array.from({ length: sessions }, (_, n) => makeSession(root, `crowd-${n}`));
   const all = crowd(endpoint, sessions, { iterations: ENDLESS, thinkMs: THINK_MS });
   const began = performance.now();
@@ -146,16 +147,14 @@ async function crowded(root: string, endpoint: Endpoint, many: Cluster, sessions
   const spread = `${Math.min(...owners.values())} to ${Math.max(...owners.values())} sessions a worker`;
   const fairness = `${times(Math.max(...counts), Math.min(...counts))} (${Math.min(...counts)} to ${Math.max(...counts)})`;
   return [
-    [
-      'sessions at once: most requests of one to fewest',
-      count(sessions),
-      `${fairness}; ${spread}; all asked after ${ms(gathered)} ms`,
-      '≤ 2 ×',
-    ],
-    await added(root, endpoint, many),
+    'sessions at once: most requests of one to fewest',
+    count(sessions),
+    `${fairness}; ${spread}; all asked after ${ms(gathered)} ms`,
+    '≤ 2 ×',
   ];
 }
 
+/** A worker that is added to those that wait: the time until it has a session. It is stopped afterwards. */
 async function added(root: string, endpoint: Endpoint, many: Cluster): Promise<string[]> {
   endpoint.script(() => ({ text: 'That was all.' }));
   const began = performance.now();
@@ -170,6 +169,9 @@ async function added(root: string, endpoint: Endpoint, many: Cluster): Promise<s
     if (sessions.some((session) => ownerOf(session) === worker.pid)) last = performance.now();
     for (const session of sessions) await replied(session, 'task');
   }
+  worker.signal('SIGTERM');
+  await worker.ended;
+  many.workers.pop();
   const text = `${ms(last - ready)} ms after READY (${ms(ready - began)} ms from its start)`;
   return ['an added worker runs its first session', '1', text, '≤ 5 s'];
 }

@@ -18,6 +18,9 @@ const TAKEN_RETRY_MS = 1000;
 /** So often a session whose folder is missing is looked for at other workers, and after so long. */
 const MOST_MISSES = 8;
 const MISSING_RETRY_MS = 500;
+/** Longer than the balancer needs to see it. */
+const MISSING_REST_MS = 2000;
+const MOST_MISSING = 1000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 export type RestateHostOptions = {
@@ -59,6 +62,7 @@ export async function openRestateHost(options: RestateHostOptions): Promise<Rest
   const leases = openLeases(options);
   const sweep = sweepOncePerDay(options);
   let run: RunSession = async () => ({ retryInMs: null });
+  const missing = openMissing(clock);
   let isStopping = false;
 
   async function serve(name: string): Promise<ServedUntil> {
@@ -68,7 +72,11 @@ export async function openRestateHost(options: RestateHostOptions): Promise<Rest
     assertServing();
     options.assertFit();
     const now = () => clock.now().getTime();
-    if (!options.workspace.has(name)) return { is: 'missing', now: now(), due: now() + MISSING_RETRY_MS };
+    if (!options.workspace.has(name)) {
+      missing.report(name);
+      return { is: 'missing', now: now(), due: now() + MISSING_RETRY_MS };
+    }
+    missing.forget(name);
     const end = await run(name, leases.create(name));
     // What is left to do is done by the worker that is called next.
     assertServing();
@@ -84,7 +92,7 @@ export async function openRestateHost(options: RestateHostOptions): Promise<Rest
   /** Whether it takes calls; says why not when that changes. */
   const isFit = (): boolean => {
     const before = unfit;
-    unfit = isStopping ? 'it stops' : reasonOf(options.assertFit);
+    unfit = isStopping ? 'it stops' : (reasonOf(options.assertFit) ?? missing.reason());
     if (unfit !== before && !isStopping)
       log(
         unfit ? 'warn' : 'info',
@@ -113,6 +121,25 @@ export async function openRestateHost(options: RestateHostOptions): Promise<Rest
  * there, or not on this machine.
  */
 type ServedUntil = { is: 'served' | 'missing'; now: number; due: number | null };
+
+/**
+ * Sessions whose folder is missing on this machine. The balancer gives a session to the same worker each time, so one
+ * that misses a session again takes nothing for a while: then the next call for it goes to another worker.
+ */
+function openMissing({ elapsed }: RestateHostOptions['clock']) {
+  const names = new Set<string>();
+  let [last, until] = ['', Number.NEGATIVE_INFINITY];
+  return {
+    report(name: string): void {
+      if (names.has(name)) [last, until] = [name, elapsed() + MISSING_REST_MS];
+      // A session that was removed is not asked for again.
+      if (names.size > MOST_MISSING) names.clear();
+      names.add(name);
+    },
+    forget: (name: string) => void names.delete(name),
+    reason: () => (elapsed() < until ? `the folder of ${last} is missing on this machine` : undefined),
+  };
+}
 
 /** Why it throws; undefined if it does not. */
 function reasonOf(assert: () => void): string | undefined {

@@ -64,7 +64,7 @@ frontend engine
 backend workers
   balance hash req.hdr(x-restate-invocation-id),bytes(0,16)
   hash-type consistent
-  hash-balance-factor 125
+  hash-balance-factor 110
   option httpchk
   http-check disable-on-404
   http-check connect proto h1
