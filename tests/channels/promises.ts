@@ -88,10 +88,12 @@ export function promises(type: string, start: () => Promise<FakeService>): void 
   }
 
   test(`${type}: a stranger gets a code once and is not read; once paired, they are a sender`, async () => {
-    const { service, on, files, run } = await chatting([{ text: 'Hello Eve.' }]);
+    const { service, on, files, run } = await chatting([{ text: 'Hello Eve.' }, { text: 'Hello Eve.' }]);
     await run();
     service.write('eve', 'run rm');
     service.write('eve', 'hello?');
+    service.write('ada', 'hello');
+    await until(() => service.texts('ada').length > 0, 'the reply to Ada');
     const [text = ''] = await until(() => service.texts('eve').length > 0 && service.texts('eve'), 'the code');
     await service.delivered?.();
     const [, code = ''] = /channel pair \w+ (\w{8})/.exec(text) ?? [];

@@ -189,7 +189,7 @@ test('a step whose check fails is not rerun automatically: the list waits, and o
   exits.count = 0;
   await send(at, '2.md', '/continue');
   expect(ran()).toEqual(['count', 'count', 'sort']);
-  expect(at.reply('2.md')).toContain('Its command succeeded, but a check failed.');
+  expect(at.reply('2.md')).toContain('Its command succeeded, but a check failed: exit 1.');
   await send(at, '3.md', '/continue');
   expect(ran()).toEqual(['count', 'count', 'sort', 'sort']);
 });

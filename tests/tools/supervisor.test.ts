@@ -112,7 +112,7 @@ test('while no file can be opened, a program that cannot be started fails its ca
     supervisor: 'EMFILE',
     'MCP server': expect.stringContaining('too many files are open'),
     search: 'EMFILE',
-    'search without a program': 'EMFILE',
+    'search without a program': 'Nothing was run: `find` (findutils) is not in PATH.',
     guard: 'done',
     group: 'done',
     again: 'done',
