@@ -69,7 +69,7 @@ test.runIf(hasSandbox)(
     await until(() => existsSync(join(work, 'begun')), 'the command');
     const own = readlinkSync('/proc/self/ns/pid');
     const outside = familyOf(daemon.process.pid ?? 0).filter(({ space }) => space === own);
-    for (const program of ['agentd-fork-server', 'agentd-job', 'bwrap', 'mcp-server.mjs', 'mcp-guard'])
+    for (const program of ['agentd-fork-server', 'agentd-job', 'bwrap', 'mcp-server.mjs', 'agentd-guard'])
       expect(outside.filter(({ name }) => name.includes(program)).length, program).toBeGreaterThan(0);
     for (const { name, cwd, env } of outside) {
       // The daemon keeps the environment it was started with where /proc shows it; what it starts does not get it.

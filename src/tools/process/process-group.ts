@@ -143,7 +143,7 @@ const GUARD_SCRIPT =
  * that its pipe has closed. The returned function dismisses the guard; call it once the group has ended.
  */
 export function guardGroup(group: number): () => void {
-  const guard = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'guard', String(group)], {
+  const guard = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'agentd-guard', String(group)], {
     env: { PATH: '/usr/bin:/bin' },
     cwd: '/',
     detached: true,
