@@ -12,18 +12,24 @@ function counted(fails: (what: 'save' | 'restore', n: number) => unknown = () =>
     isOn: true,
     async save(order) {
       saves.push(order);
-      const fault = fails('save', saves.length);
+      const fault = await fails('save', saves.length);
       if (fault) throw fault;
       return { checkpoint: saves.length, counts: NO_CHANGES, files: [], leftOut: 0 };
     },
     async restore(order) {
       restores.push(order);
-      const fault = fails('restore', restores.length);
+      const fault = await fails('restore', restores.length);
       if (fault) throw fault;
       return { ...NO_CHANGES, changed: 1 };
     },
   };
   return { saves, restores, port };
+}
+
+/** What is awaited until it is released. */
+function hold() {
+  let release = () => {};
+  return { held: new Promise<void>((done) => (release = done)), release: () => release() };
 }
 
 const STEPS = '[Step] Look\n[Step] Tell';
@@ -58,6 +64,22 @@ test('a checkpoint is taken at the start and the end of a run and at the end of 
   expect(at.reply('1.msg.md')).toContain('All is told.');
 });
 
+test('a run is answered after its last checkpoint, also if a message comes meanwhile, and the last reply is the last event', async () => {
+  const { held, release } = hold();
+  const { port } = counted((what, n) => (what === 'save' && n === 4 ? held : undefined));
+  const at = await rig(withPort(port));
+  at.drop('1.msg.md', 'Look and tell.');
+  await at.settle();
+  at.drop('2.msg.md', '/status');
+  await at.settle();
+  expect(at.types().at(-1)).toBe('message.received');
+  release();
+  await at.settle();
+  const published = at.events().filter((event) => event.type === 'reply.published');
+  expect(published).toMatchObject([{ message: '1.msg.md' }, { message: '2.msg.md', idle: true }]);
+  expect(at.events().at(-1)).toBe(published[1]);
+});
+
 test('work goes on without a checkpoint that cannot be taken, and the log says why', async () => {
   const { port } = counted((what) => what === 'save' && new Error('the disk is broken'));
   const at = await rig(withPort(port));
@@ -72,21 +94,10 @@ test('work goes on without a checkpoint that cannot be taken, and the log says w
 });
 
 test('a restore keeps what is there first, and one that a power cut interrupted is completed with that checkpoint', async () => {
-  let release = () => {};
-  const cut = new Promise<void>((done) => (release = done));
-  const { saves, restores, port } = counted();
+  const { held, release } = hold();
   let isCut = true;
-  const slow: Checkpoints = {
-    ...port,
-    get isOn() {
-      return true;
-    },
-    async restore(order, signal) {
-      if (isCut) await cut;
-      return port.restore(order, signal);
-    },
-  };
-  const at = await rig(withPort(slow));
+  const { saves, restores, port } = counted((what) => (what === 'restore' && isCut ? held : undefined));
+  const at = await rig(withPort(port));
   at.drop('1.msg.md', 'Look and tell.');
   await at.settle();
   at.drop('2.msg.md', '/restore step_1 "a file.txt" b.txt');

@@ -76,6 +76,7 @@ test('80 % of a budget, and all of it, are told once each, also over a restart',
   const first = await on.start(flags);
   const near = '需要注意: demo|session.json: budgets.day.cost of demo 已用去 80%';
   await until(() => lines().join() === near, 'the notice', 50_000);
+  await until(() => inFolder(join(on.root, '.agentd/notices')).join() === 'read.json', 'that it is known to be told');
   first.process.kill('SIGKILL');
   await first.ended;
   await on.serve(flags);

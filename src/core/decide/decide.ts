@@ -97,9 +97,10 @@ function nextDecision(session: Session, rules: Rules): Decision {
   return { do: 'idle', ...approvalTimeout(session) };
 }
 
-/** What can be done while a call is in flight: replies, and answers that need no run. Null if there is nothing. */
+/** What can be done during a call: replies, except that of a run before its last checkpoint, and what needs no run. */
 export function decideDuringCall(session: Session, rules: Rules): Decision | null {
-  const unpublished = Object.keys(session.unpublishedReplies)[0];
+  const held = dueCheckpoint(session, rules) && !session.run ? session.runEnd?.message : undefined;
+  const unpublished = Object.keys(session.unpublishedReplies).find((message) => message !== held);
   if (unpublished !== undefined) return { do: 'publish', message: unpublished };
   const lost = browserLostEvents(session, rules);
   if (lost.length > 0) return { do: 'record', events: lost };
