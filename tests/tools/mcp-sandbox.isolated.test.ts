@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { errorText } from '../../src/base/user-error.ts';
 import { resolveEntry } from '../../src/tools/mcp/server-entry.ts';
+import { listen } from '../support/temporary.ts';
 import { mcpSetup, odd } from './mcp-setup.ts';
 import { hasSandbox, whyNot } from './sandbox.ts';
 import { eventually, marked, runs } from './tool-setup.ts';
@@ -238,11 +239,7 @@ test('a server outside the sandbox whose arguments cannot be checked is started,
 });
 
 sandboxTest('a server sees and reaches only what its entry allows', async () => {
-  const received = createServer((socket) => socket.end('reached\n')).listen(0, '127.0.0.1');
-  onTestFinished(() => void received.close());
-  await new Promise((ready) => received.once('listening', ready));
-  const address = received.address();
-  const port = typeof address === 'object' ? address?.port : 0;
+  const port = await listen(createServer((socket) => socket.end('reached\n')));
   const at = mcpSetup({}, { mode: 'auto' });
   const papers = join(at.root, 'papers');
   mkdirSync(papers);
