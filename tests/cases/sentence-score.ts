@@ -60,13 +60,13 @@ const NONE: SentenceScore = { sentences: 0, heard: 0, asked: 0, wrong: 0 };
 /** The score by language and by who decides, as docs/conversation.md shows it; a cell has the three sets. */
 export function scoreTable(): string {
   const sets = SENTENCE_SETS.map(loadSentences);
-  const columns = ['sentences', 'right by rules', 'asked without a model', 'right with a model', 'wrong acts'];
+  const columns = ['sentences', 'right by rules', 'asked without a model', 'right with a model'];
   const row = (name: string, isOfRow: (sentence: Sentence) => boolean) => {
     const counts = sets.map((set) => {
       const sentences = set.filter(isOfRow);
       const of = (classify: Classify) => scoreSentences(sentences, classify).get('all') ?? NONE;
       const [rules, model] = [of(byRules), of(withModel)];
-      return [rules.sentences, rules.heard, rules.asked, model.heard, rules.wrong + model.wrong];
+      return [rules.sentences, rules.heard, rules.asked, model.heard];
     });
     return `| ${[name, ...columns.map((_, at) => counts.map((one) => one[at]).join(' / '))].join(' | ')} |`;
   };

@@ -17,6 +17,7 @@ for (const set of SENTENCE_SETS) {
 
 test('docs/conversation.md shows the score by language and by who decides', () => {
   expect(readFileSync('docs/conversation.md', 'utf8')).toContain(scoreTable());
+  for (const set of SENTENCE_SETS) expect(scoreSentences(loadSentences(set)).get('all')?.wrong).toBe(0);
 });
 
 const paused = { planStatus: 'paused' };

@@ -79,13 +79,8 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
         const verdict = judgeCall(states, source.model, cost === null && unpriced.has(source.model));
         if (verdict.is === 'refused') return verdict.refusal;
         if (verdict.is === 'room') {
-          const call: OpenCall = {
-            ...source,
-            id: `${clock.elapsed()}-${places++}`,
-            tokens,
-            cost,
-            at: now.toISOString(),
-          };
+          const id = `${clock.elapsed()}-${places++}`;
+          const call: OpenCall = { ...source, id, tokens, cost, at: now.toISOString() };
           const [day, isDurable] = [localDay(now), states.length > 0];
           days.change(day, (file) => ({ ...file, open: [...file.open, call] }));
           if (isDurable) await days.save(day, true);

@@ -42,10 +42,7 @@ export async function writeUsageDay(folder: string, file: UsageFile, durable: bo
 }
 
 /** Sums of calls. */
-export type Spent = Pick<
-  UsageEntry,
-  'calls' | 'tokens' | 'estimated' | 'cached' | 'cost' | 'unpriced' | 'ms' | 'unsettled'
->;
+export type Spent = Omit<UsageEntry, keyof CallSource>;
 
 export const NOTHING_SPENT: Spent = { calls: 0, tokens: 0, cached: 0, cost: 0, unpriced: 0, ms: 0, unsettled: 0 };
 
