@@ -35,27 +35,6 @@ test('a list has a line about each session: how it stands, how far it is, what w
   ]);
 });
 
-test('what a session waits for is said in words, not in the markers of the model', async () => {
-  const at = rig();
-  const whys = {
-    '[Failed] no key': 'Failed: no key',
-    '**[Blocked: send me the bill]**': 'Blocked: send me the bill',
-    '【受阻】\n没有密钥': '受阻: 没有密钥',
-    '[the docs](http://x) say no': '[the docs](http://x) say no',
-  };
-  const spent = { iterations: 1, tokens: 0, cost: null };
-  const begun = [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')];
-  for (const [place, text] of Object.keys(whys).entries()) {
-    await at.client.send(`s${place}`, { text: 'x' });
-    fs.rmSync(at.session(`s${place}`).inbox, { recursive: true });
-    const end = { type: 'run.ended', message: '1.md', status: 'waiting', reason: 'blocked', text, spent } as const;
-    await record(at.session(`s${place}`), [...begun, end]);
-  }
-  const said: unknown[] = [];
-  for await (const { waits } of at.client.list()) said.push(waits?.why);
-  expect(said).toEqual(Object.values(whys));
-});
-
 test('a session whose record cannot be trusted can still be put away', async () => {
   const at = rig();
   await at.client.send('demo', { text: 'x' });

@@ -77,11 +77,11 @@ test('a time in a reply says that it is UTC, in both languages', () => {
   }
 });
 
-test.each(['en', 'zh'] as const)('each prompt of a waiting call says that other words answer nothing (%s)', (language) => {
+test.each(['en', 'zh'] as const)('a prompt of a waiting call says that other words answer nothing: %s', (language) => {
   const at = '2026-03-01T23:05:09.123Z';
   const { asksHow, asksHowIn } = REPLY_WORDING[language];
-  const { approvalEnds } = liveWording({ LANG: language });
   const prompts = [asksHow(1, null, at), asksHowIn('demo~a', 1, '', at), asksHowIn('demo~a', 2, '', at)];
-  for (const prompt of [...prompts, approvalEnds(at, null), { en: english, zh: chinese }[language].expires])
+  const { expires } = { en: english, zh: chinese }[language];
+  for (const prompt of [...prompts, liveWording({ LANG: language }).approvalEnds(at, null), expires])
     expect(prompt).toMatch(/Other words answer nothing|其他的话不算回答/);
 });

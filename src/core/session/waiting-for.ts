@@ -165,10 +165,10 @@ const person = (what: string, why: string, say: string[], commands: string[][]):
 });
 
 const repair = (what: string, why: string, commands: string[][]): SessionWait => ({
-  ...{ what, needs: 'repair', why: firstLine(why), until: null, say: [], commands },
+  ...{ ...person(what, why, [], commands), needs: 'repair' },
 });
 
-/** A text that may begin with a marker of the model, without its brackets: `[Failed] no key` becomes `Failed: no key`. */
+/** Without the brackets of the marker of the model that a text may begin with: `Failed: no key`. */
 const inWords = (text: string): string =>
   text.replace(/^[\s*_]*[[【［]([^[\]【】［］]+)[\]】］](?!\()[*_]*[\s:：]*(?=(.?))/u, (_, inside, next) =>
     next === '' ? inside : `${inside}: `,
