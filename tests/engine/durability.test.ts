@@ -218,11 +218,14 @@ test('a reply that is given while a call is in flight is published only when it 
   expect(it.unsynced()).toBe(0);
 });
 
-test('a stop is durable before the call in flight is ended', async () => {
+test('a stop is durable before the call in flight is ended, and words in doubt before the model is asked what they mean', async () => {
   const it = await watched({ script: () => ({ text: '[Step] Wait', calls: [shell()] }), tool: () => 'hold' });
   await it.say('1.md', 'Work');
   await it.say('2.md', '/stop');
   expect(it.effects).toContain('a tool is stopped');
+  it.drop('3.md', 'continue the fence to the left edge');
+  await it.settle();
+  expect(it.types()).toContain('message.interpreted');
   expect(it.early).toEqual([]);
 });
 
