@@ -203,13 +203,6 @@ test('an idle session has nothing that a power cut would take', async () => {
   expect(it.unsynced()).toBe(0);
 });
 
-test('a reply to a command that changes no plan is published only when it is durable', async () => {
-  const it = await watched({ script: moves({ text: 'Hello.' }) });
-  await it.say('1.md', '/status');
-  expect(it.effects).toContain('reply');
-  expect(it.early).toEqual([]);
-});
-
 test('a reply that is given while a call is in flight is published only when it is durable', async () => {
   const it = await watched({ script: () => ({ hold: true, next: () => ({ text: 'Hello.' }) }) });
   await it.say('1.md', 'Say hello');
