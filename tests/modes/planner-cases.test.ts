@@ -44,7 +44,6 @@ const statuses = (it: Rig) => it.plan()?.steps.map((step) => step.status);
 async function settled(it: Rig): Promise<Rig> {
   await it.settle();
   await it.pass(300);
-  expect(it.faults).toEqual([]);
   return it;
 }
 

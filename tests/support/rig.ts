@@ -1,3 +1,4 @@
+import { expect, onTestFinished } from 'vitest';
 import type { PreviousFailure } from '../../src/engine/loop/recovery.ts';
 import { openSessionWorker, type SessionWorker } from '../../src/engine/loop/worker.ts';
 import type { DiskCapacity, ModelAnswer, ModelRequest, SessionPorts } from '../../src/engine/ports/session-ports.ts';
@@ -33,7 +34,9 @@ export type Rig = {
   /** What child sessions were sent; a test answers for them. */
   children: MemoryChildren['hands'];
   worker: SessionWorker;
+  /** What failed in the session. Whatever is left of it at the end fails the test: one that expects it takes it. */
   faults: unknown[];
+  takeFaults(): unknown[];
   /** What was logged: level and text. */
   logged: Array<[string, string]>;
   /** What each of these lines is about. */
@@ -107,6 +110,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
   const toolRuns: Rig['toolRuns'] = [];
   const resumed: Rig['resumed'] = [];
   const faults: unknown[] = [];
+  onTestFinished(() => expect(faults).toEqual([]));
   const logged: Rig['logged'] = [];
   const subjects: unknown[] = [];
   const troubles: unknown[] = [];
@@ -216,6 +220,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     resumed,
     children: children.hands,
     faults,
+    takeFaults: () => faults.splice(0),
     logged,
     subjects,
     troubles,

@@ -226,7 +226,6 @@ describe('/run', () => {
       REPORT.replace('---\n1.', 'mode: linear\nlimits: {iterations: 30}\ngoal: A report on {{city}}\n---\n1.'),
     );
     await send(on, '1.md', '/run report city="New York"');
-    expect(on.faults).toEqual([]);
     expect(on.plan()).toMatchObject({
       goal: 'A report on New York',
       mode: 'linear',
@@ -274,7 +273,6 @@ describe('/run', () => {
     }
     expect(on.plan()).toBeUndefined();
     expect(on.requests).toEqual([]);
-    expect(on.faults).toEqual([]);
     expect(templateUsage(template(REPORT))).toBe('/run t city=… [weeks=1]');
   });
 
