@@ -83,8 +83,7 @@ describe('what a message does', () => {
     await it.say('1.md', 'go');
     await it.say('2.md', '/pause');
     expect(it.plan()?.status).not.toBe('paused');
-    it.release();
-    await it.settle();
+    await it.letGo();
     expect(it.types()).toContain('tool.finished');
     expect(it.plan()).toMatchObject({ status: 'paused', reason: 'asked' });
     expect(it.requests).toHaveLength(1);
@@ -132,8 +131,7 @@ describe('what a message does', () => {
       const it = await rig({ script: moves({ hold: true, next: () => ({ text: 'first' }) }, { text: 'second' }) });
       await it.say('1.md', 'now');
       await it.say('2.json', content);
-      it.release();
-      await it.settle();
+      await it.letGo();
       expect(it.reply('1.md')).toContain('first');
       expect(JSON.parse(it.reply('2.json') ?? '{}')).toMatchObject({ status: 'done', text: 'second' });
     },
@@ -143,8 +141,7 @@ describe('what a message does', () => {
     const it = await rig({ script: moves({ hold: true, next: () => ({ text: 'first' }) }, { text: 'second' }) });
     await it.say('1.md', 'one');
     await it.say('2.md', 'also this');
-    it.release();
-    await it.settle();
+    await it.letGo();
     expect(statusOf(it.reply('1.md'))).toBe('done');
     expect(statusOf(it.reply('2.md'))).toBe('done');
     expect(it.reply('2.md')).toContain('second');
@@ -427,8 +424,7 @@ test('"/continue" while a run is on joins it, and the model is sent no empty mes
   const it = await rig({ script: moves({ text: '', calls: [shell()] }, { hold: true }), tool: () => 'hold' });
   await it.say('1.md', 'go');
   await it.say('2.md', '/continue');
-  it.release();
-  await it.settle();
+  await it.letGo();
   expect(statusOf(it.reply('2.md'))).toBe('joined');
   expect(it.requests.at(-1)?.messages.some((message) => message.content === '')).toBe(false);
 });

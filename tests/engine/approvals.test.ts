@@ -117,8 +117,7 @@ test('a yes that was written before anything was asked is no answer', async () =
   const it = await asked({}, { hold: true, next: () => ({ calls: [PUSH] }) }, { text: 'done' });
   await it.say('1.md', 'push it');
   await it.say('2.md', 'yes');
-  it.release();
-  await it.settle();
+  await it.letGo();
   expect(answers(it)).toEqual([]);
   expect(it.toolRuns).toEqual([]);
   await it.say('3.md', 'yes');

@@ -120,8 +120,7 @@ test('a question is not put where the person has just written something', async 
     script: moves({ hold: true, next: () => ({ text: '', calls: [FORMAT] }) }, { text: 'CSV it is.' }),
   });
   await it.say('2.md', 'use csv');
-  it.release();
-  await it.settle();
+  await it.letGo();
   expect(reported(it)).toContain('has just written');
   expect(people(it).map((one) => one.content)).toContain('use csv');
   expect(it.reply('2.md')).toContain('joined');

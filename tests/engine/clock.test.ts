@@ -41,8 +41,7 @@ test.each([
     });
     await it.say('1.md', 'go');
     it.setClock(jump);
-    it.release();
-    await it.settle();
+    await it.letGo();
     it.release();
     await it.pass(10);
     expect(
@@ -72,8 +71,7 @@ test('a run goes on while there is little room; with none its call ends, is reco
   });
   await it.say('1.md', 'go');
   it.room = 'full';
-  it.release();
-  await it.settle();
+  await it.letGo();
   expect(it.types()).toContain('tool.finished');
   expect(it.requests).toHaveLength(1);
   await it.pass(5000);

@@ -298,7 +298,6 @@ describe('the plan tool', () => {
     ]);
     await it.say('p.md', '/plan reword step_2 Draw in blue');
     it.release();
-    await it.settle();
     await it.pass(300);
     expect(it.plan()?.steps[1]?.description).toBe('Draw in blue');
     expect(toolTexts(it).at(-1)).toContain('was written by a person');
@@ -494,7 +493,6 @@ describe('reversible', () => {
           ]);
           await after.say('u.md', '/undo');
           after.release();
-          await after.settle();
           await after.pass(300);
           const bare = (it: Rig) => it.plan()?.steps.map(({ started_at: _, iterations: __, ...step }) => step);
           expect(bare(after)).toEqual(bare(before));

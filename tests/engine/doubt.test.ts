@@ -152,8 +152,7 @@ test('a doubtful stop that the model cannot tell holds the next call and asks; "
   });
   await it.say('1.md', 'Tidy up');
   await it.say('s.md', 'stop deleting my files');
-  it.release();
-  await it.settle();
+  await it.letGo();
   expect(it.plan()).toMatchObject({ status: 'paused', reason: 'unclear' });
   expect(it.reply('s.md')).toContain('should "stop deleting my files" stop it?');
   expect(it.requests).toHaveLength(2);

@@ -201,8 +201,7 @@ test.each([
   );
   const theirs = await byClerk({}, { script: scripted, config });
   await byHand(theirs, [check]);
-  theirs.release();
-  await theirs.settle();
+  await theirs.letGo();
   expect(theirs.toolRuns.map(({ name }) => name)).toEqual(['list_files', 'check']);
 });
 
@@ -217,8 +216,7 @@ test.each([
   );
   const it = await reported({ script, permit: only('check', { ...ASK, rule }) });
   await byHand(it, [{ command: 'make test' }]);
-  it.release();
-  await it.settle();
+  await it.letGo();
   expect(it.toolRuns.map(({ name }) => name)).toEqual(ran);
   expect(it.types().includes('approval.asked')).toBe(rule);
 });

@@ -266,7 +266,6 @@ test('a plan that the disk refused to put away is put away with the next one', a
   await it.say('1.md', 'Say hello');
   await it.pass(300);
   it.release();
-  await it.settle();
   await it.pass(300);
   expect(refusals).toBeLessThan(1);
   expect([it.faults, it.archived()]).toEqual([[], ['plan_1']]);

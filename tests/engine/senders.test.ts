@@ -60,8 +60,7 @@ describe('with senders set', () => {
     on.drop('2.json', messageFrom('stop', 'bob'));
     await on.say('3.json', messageFrom('/cancel', 'bob'));
     expect(JSON.parse(on.reply('3.json') ?? '').status).toBe('rejected');
-    on.release();
-    await on.settle();
+    await on.letGo();
     expect(JSON.parse(on.reply('2.json') ?? '').status).toBe('joined');
     expect(users(on)).toContain(bob('stop'));
     expect(JSON.parse(on.reply('1.json') ?? '').status).toBe('waiting');

@@ -79,8 +79,7 @@ test('what a person changed in the plan is told to the model, though the planner
   });
   await on.say('1.md', 'Compare the revenue of five companies');
   await on.say('2.md', '/plan reword step_2 Write the report in French');
-  on.release();
-  await on.settle();
+  await on.letGo();
   expect(on.types()).toContain('plan.revised');
   expect(on.requests).toHaveLength(4);
   expect(String(on.requests[3]?.messages.at(-1)?.content)).toContain('A person edited the plan');
@@ -142,8 +141,7 @@ test('a step that a person reopens while the summary is written is done again, a
     { text: 'It is in French.' },
   );
   await on.say('2.md', 'not done yet, it has to be in French');
-  on.release();
-  await on.settle();
+  await on.letGo();
   expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ result: 'rewritten' }] });
   expect(on.reply('1.md')).toContain('It is in French.');
 });

@@ -349,7 +349,6 @@ describe('the list while it is worked on', () => {
     const steps = file?.steps.map((step) => (step.id === 'step_1' ? { ...step, status: 'failed' } : step));
     it.store.hands.edit(JSON.stringify({ ...file, steps }));
     it.release();
-    await it.settle();
     await it.pass(300);
     expect(it.types()).not.toContain('step.reopened');
     expect(it.plan()?.steps[0]).toMatchObject({ status: 'failed' });
@@ -413,7 +412,6 @@ describe('needs that a person broke', () => {
     const steps = file?.steps.map((step) => ({ ...step, ...(needs[step.id] && { needs: needs[step.id] }) }));
     it.store.hands.edit(JSON.stringify({ ...file, steps }));
     it.release();
-    await it.settle();
     await it.pass(300);
     return it;
   }

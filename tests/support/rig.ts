@@ -56,6 +56,8 @@ export type Rig = {
   room: DiskCapacity;
   /** Lets a blocked model call or tool go on. */
   release(): void;
+  /** The same, and lets everything settle. */
+  letGo(): Promise<void>;
   plan(): Plan | undefined;
   archived(): string[];
   reply(name: string): string | undefined;
@@ -116,13 +118,13 @@ export async function rig(options: RigOptions): Promise<Rig> {
   const troubles: unknown[] = [];
   /** Daemons that were lost while nothing else was at work: a rig has one session. */
   let lost = 0;
-  let letGo: Array<() => void> = [];
+  let held: Array<() => void> = [];
   const children = memoryChildren();
   const rules = () => options.rules?.() ?? resolveRules(options.config);
 
   const holdUntilReleased = (signal: AbortSignal) =>
     new Promise<void>((resolve, reject) => {
-      letGo.push(resolve);
+      held.push(resolve);
       signal.addEventListener('abort', () => reject(signal.reason));
     });
 
@@ -253,9 +255,13 @@ export async function rig(options: RigOptions): Promise<Rig> {
       await self.settle();
     },
     release() {
-      const waiting = letGo;
-      letGo = [];
+      const waiting = held;
+      held = [];
       for (const go of waiting) go();
+    },
+    async letGo() {
+      self.release();
+      await self.settle();
     },
     plan: () => JSON.parse(store.hands.planText() ?? 'null') ?? undefined,
     archived: () => [...store.hands.plans().keys()],
@@ -271,7 +277,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     },
     kill() {
       timers = [];
-      letGo = [];
+      held = [];
     },
   };
   worker = await open(options.last);

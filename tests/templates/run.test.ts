@@ -299,8 +299,7 @@ describe('/run', () => {
     await send(on, '3.md', '/run nope');
     expect(on.reply('3.md')).toContain('status: rejected');
     expect(on.reply('2.md')).toBeUndefined();
-    on.release();
-    await on.settle();
+    await on.letGo();
     await on.settle();
     expect(on.reply('1.md')).toContain('status: paused');
     expect(on.reply('2.md')).toContain('written');
