@@ -103,6 +103,17 @@ test('Ctrl-C stops the run, twice at an empty line leaves; a paste of several li
   fresh.type('/quit\r');
   await fresh.left;
   expect((await at.here(['list'])).out).not.toContain('fresh');
+
+  model.add({ text: '[Step] Look', calls: [{ name: 'list_files', args: '{"path":"."}' }] }, { hang: 'before' });
+  const third = openScreen(80, 24);
+  const other = sit(at, third, 'other');
+  other.type('look\r');
+  await model.arrived(4);
+  other.type('\u0003');
+  await third.shows('Progress: 0/1');
+  expect((await third.all()).join('\n').match(/Stopped\./g)).toHaveLength(1);
+  other.type('/quit\r');
+  await other.left;
 });
 
 test('without a terminal each line is a message, and the exit code is that of the last reply', async () => {

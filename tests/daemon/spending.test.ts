@@ -68,8 +68,8 @@ test('the call of a model whose place another one took counts as one of the othe
   const book = on.open();
   const reserved = await book.reserve(callOf('a', null), NEVER);
   if ('why' in reserved) throw new Error(reserved.why);
-  await reserved.settle({ model: 'local', tokens: 90, cost: null, ms: 10, isAnswered: true });
-  expect(on.files()[0]?.entries).toMatchObject([{ model: 'local', calls: 1, unpriced: 1 }]);
+  await reserved.settle({ model: 'local', tokens: 90, estimated: true, cost: null, ms: 10, isAnswered: true });
+  expect(on.files()[0]?.entries).toMatchObject([{ model: 'local', calls: 1, estimated: true, unpriced: 1 }]);
   expect(await book.reserve(callOf('a', null), NEVER)).toHaveProperty('settle');
 });
 

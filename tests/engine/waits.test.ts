@@ -80,3 +80,14 @@ test('the model is told when two thirds, and when nine tenths of a limit of its 
   ]);
   expect(told.at(-1)?.[2]).toContain('about to be paused');
 });
+
+test.each([
+  ['Order the receipts', 'Progress: no steps: the model declared none ("[Step] …"). /mode plan-act'],
+  ['整理收据', '没有步骤：模型没有声明任何步骤'],
+])('a run that used tools without a step says at its pause that none was declared: %s', async (task, words) => {
+  const script = () => ({ text: '1. Look', calls: [shell()] });
+  const on = await rig({ config: { limits: { iterations: 2 } }, script });
+  on.drop('1.md', task);
+  await on.settle();
+  expect(on.reply('1.md')).toContain(words);
+});

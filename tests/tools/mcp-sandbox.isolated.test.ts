@@ -142,8 +142,7 @@ test('what another server may write is recognised in an entry outside the sandbo
   const shell = (text: string) => ({ command: 'sh', args: ['-c', text] });
   const refused: Array<[key: string, entry: object, env?: NodeJS.ProcessEnv]> = [
     // From its folder, which is the home folder unless the entry names one.
-    ['args.0', { cwd: home, args: ['notes/s.mjs'] }],
-    ['args.0', { args: ['notes'] }],
+    ['args.0', { args: ['notes/s.mjs'] }],
     ['args.0', { args: ['./own/../notes/s.mjs'] }],
     ['args.0', { cwd: join(home, 'own'), args: ['--import=../notes/s.mjs'] }],
     ['args.1', shell('cd notes && exec node s.mjs')],
@@ -175,6 +174,7 @@ test('what another server may write is recognised in an entry outside the sandbo
     ['env.PATH', { args: ['-y', 'pkg'], command: 'npx' }, { PATH: `${home}/bin:/usr/bin` }],
     ['env.HOME', { cwd: '/' }, { HOME: shared }],
     ['cwd', {}, { HOME: shared }],
+    ['env.AGENTD_SESSION_FOLDER', { env: { AGENTD_SESSION_FOLDER: shared } }],
     ['command', { command: 'linked' }, { PATH: `${home}/tools:/usr/bin` }],
     // A folder with a part that another server may write.
     ['cwd', { cwd: join(home, 'proj') }],

@@ -410,16 +410,20 @@ test('effects that a person granted in the settings need approval only if every 
   expect(is(reported, rules([], [], 'safe'))).toBe('ask');
 });
 
-test('without a working sandbox each command asks, whatever approvals say, unless "none" was chosen or a rule allows it', () => {
+test('without a working sandbox, or in the weaker fence, each command asks, whatever approvals say, unless "none" was chosen or a rule allows it', () => {
   const no = { isSandboxed: false, why: 'no bwrap', isRefused: false } as const;
   const unsandboxed = effectsOfCommand({ ...no, isChosen: false }, { mode: 'auto', network: false });
+  const weaker = { why: 'no namespaces' };
+  const fenced = effectsOfCommand({ isSandboxed: true, gaps: [], weaker }, { mode: 'auto', network: true });
   const chosen = effectsOfCommand({ ...no, isChosen: true }, { mode: 'none', network: false });
   const sandboxed = effectsOfCommand({ isSandboxed: true, gaps: [] }, { mode: 'auto', network: false });
   const online = effectsOfCommand({ isSandboxed: true, gaps: [] }, { mode: 'auto', network: true });
   const refused = effectsOfCommand({ ...no, isChosen: false, isRefused: true }, { mode: 'bwrap', network: false });
-  expect(is(shell('ls', unsandboxed), rules([], [], 'auto'))).toBe('ask');
-  expect(is(shell('ls', unsandboxed), rules([], [], 'ask'))).toBe('ask');
-  expect(is(shell('ls', unsandboxed), rules([{ allow: 'shell(ls*)' }], [], 'ask'))).toBe('allow');
+  for (const free of [unsandboxed, fenced]) {
+    for (const approvals of ['auto', 'ask'] as const)
+      expect(is(shell('ls', free), rules([], [], approvals))).toBe('ask');
+    expect(is(shell('ls', free), rules([{ allow: 'shell(ls*)' }], [], 'ask'))).toBe('allow');
+  }
   for (const fine of [chosen, sandboxed, online, refused])
     expect(is(shell('ls', fine), rules([], [], 'ask'))).toBe('allow');
   for (const changes of [chosen, sandboxed, online])
