@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { ChatMessage } from '../../src/engine/ports/session-ports.ts';
 import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
-import type { ScriptEntry } from '../support/openai-server.ts';
+import type { OpenAIServer, ScriptEntry } from '../support/openai-server.ts';
 import { modelServer } from '../support/temporary.ts';
 import { ask, fault, tool, user } from './ask.ts';
 
