@@ -396,3 +396,38 @@ test.each([
   expect(on.asked.length - asked).toBeLessThanOrEqual(6);
   expect(on.asked.length).toBeGreaterThan(asked);
 });
+
+test.each(['linear', 'plan-act', 'todo', 'dag', 'map-reduce'] as const)(
+  'in %s a child has the tools of its agent only, and its step names what it did, or is unproven',
+  async (mode) => {
+    const steps =
+      mode === 'map-reduce'
+        ? [{ id: 'all', description: '[READER] Read', each: { list: ['a', 'b'] } }]
+        : ['one', 'two'].map((id) => ({ id, description: `[READER] Read ${id}` }));
+    const by = { agent: 'reader' };
+    const begin =
+      mode === 'linear' ? { calls: ['a', 'b'].map((task) => ({ name: 'spawn', args: { task, ...by } })) } : {};
+    const read = { name: 'read_file', args: { path: 'a.txt' } };
+    const children: string[] = [];
+    const on = family({
+      config: { agents: { reader: { tools: ['read_file'] } } },
+      script: (session, _request, asked) => {
+        if (session === 'demo')
+          return asked > 0 ? { text: 'All read.' } : { text: JSON.stringify({ steps }), ...begin };
+        if (!children.includes(session)) children.push(session);
+        return asked === 0 && children[0] === session ? { calls: [shell(), read] } : { text: 'I have read it.' };
+      },
+    });
+    on.drop('demo', '1.json', JSON.stringify({ text: 'read', options: { mode } }));
+    await on.settle();
+    expect(on.faults).toEqual([]);
+    const results = on
+      .store(children[0] ?? '')
+      .hands.events()
+      .filter(({ type }) => type.startsWith('tool.'));
+    expect(JSON.stringify(results)).toContain('The agent \\"reader\\" has no tool `shell`');
+    const proofs = on.session('demo').plan?.steps.flatMap(({ proof }) => (proof ? [proof] : []));
+    expect(proofs).toEqual([[expect.stringMatching(/^read_file work\/(?:\S+\/)?a\.txt$/)], []]);
+    expect(on.reply('1.json')).toContain('unproven');
+  },
+);

@@ -23,6 +23,7 @@ type ReplyFacts = {
   usage?: Reply['usage'];
   plan?: Plan | null;
   exit?: number;
+  proof?: string[];
   question?: UserQuestion;
   /** Files under `work/` that existed when the run ended. */
   attachments?: string[];
@@ -31,7 +32,7 @@ type ReplyFacts = {
 
 /** The one reply to a message, as an event. Unreported faults in `plan.json` and the event log are reported here. */
 export function replyEvent(session: Session, id: string, facts: ReplyFacts, language: Language): ReplyCommitted {
-  const { status, text, reason, usage = null, exit, question, approval, attachments = [] } = facts;
+  const { status, text, reason, usage = null, exit, proof, question, approval, attachments = [] } = facts;
   const plan = facts.plan === undefined ? session.plan : facts.plan;
   const wording = REPLY_WORDING[language];
   const notes = [
@@ -54,6 +55,7 @@ export function replyEvent(session: Session, id: string, facts: ReplyFacts, lang
       plan: plan && planFacts(plan),
       usage,
       ...(exit !== undefined && { exit }),
+      ...(proof && { proof }),
       ...(approval !== undefined && { approval }),
       attachments,
     },

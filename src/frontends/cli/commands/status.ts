@@ -128,7 +128,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
         : `No daemon is running. Start one with: ${formatCommand(['start'], args)}`,
     );
     print(`Workspace: ${workspace}`);
-    print(`Log:       ${log}`);
+    print(`Log:       ${existsSync(log) ? log : 'no file; a daemon in the foreground writes to its terminal'}`);
     if (owner) print(`Lock:      ${describeLock(owner.lock)}`);
     print(`Sessions:  ${total}${formatCounts(counts)}`);
     const isThere = existsSync(client.paths.config);
