@@ -7,8 +7,9 @@ import { chatInTerminal } from '../../src/frontends/cli/live/chat-terminal.ts';
 import { liveWording } from '../../src/frontends/cli/live/live-wording.ts';
 import { topInTerminal } from '../../src/frontends/cli/live/top-terminal.ts';
 import { type Setup, setup } from '../support/agentctl.ts';
-import { type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+import type { ScriptEntry } from '../support/openai-server.ts';
 import { openScreen, type Screen } from '../support/screen.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const EVIL = 'echo hi # \u001b[2J\u202e';
 const shell = (command: string) => ({ name: 'shell', args: JSON.stringify({ command }) });
@@ -17,8 +18,7 @@ const shell = (command: string) => ({ name: 'shell', args: JSON.stringify({ comm
 async function served(...script: ScriptEntry[]) {
   const at = setup();
   await at.here(['status']);
-  const model = await startOpenAI(script);
-  onTestFinished(() => model.close());
+  const model = await modelServer(script);
   await at.here(['send', 'demo', 'first']);
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   await at.serveHere('--base-url', model.url, '--model', 'm');

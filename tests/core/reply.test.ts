@@ -52,8 +52,7 @@ test.each([
   ['a step that is blocked', { text: `[Step] look\n[Blocked: ${HOSTILE}]` }],
 ])('%s is put to a person with what would be hidden written out', async (_, answer) => {
   const on = await rig({ script: moves(answer) });
-  on.drop('1.md', 'do it');
-  await on.settle();
+  await on.say('1.md', 'do it');
   expect(on.faults).toEqual([]);
   expect(on.reply('1.md')).toMatch(/status: waiting/);
   expect(on.reply('1.md')).not.toMatch(HIDDEN);
@@ -63,8 +62,7 @@ test.each([
 test('emoji and scripts in a question stay as they are', async () => {
   const question = 'Ist 👨‍👩‍👧 gemeint, oder می‌خواهم?';
   const on = await rig({ script: moves({ text: '', calls: [{ name: 'ask_user', args: { question } }] }) });
-  on.drop('1.md', 'do it');
-  await on.settle();
+  await on.say('1.md', 'do it');
   expect(on.reply('1.md')?.split('---\n').at(-1)).toContain(question);
 });
 
