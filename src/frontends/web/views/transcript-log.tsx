@@ -116,7 +116,9 @@ function Item(item: TranscriptItem) {
     case 'message':
       return (
         <article class="message" aria-label={nameOf(item.from ?? who.you)}>
-          <Who name={item.from ?? who.you} at={item.at} />
+          <p class="who">
+            {item.from ?? who.you} <At time={item.at} />
+          </p>
           <p class="plain">{item.text}</p>
           <FileList files={item.files} />
         </article>
@@ -168,14 +170,6 @@ function StepHeading({ name, state, text, at }: StepItem & { at: string }) {
       <At time={at} />
       {text !== '' && <p>{text}</p>}
     </div>
-  );
-}
-
-function Who({ name, at }: { name: string; at: string }) {
-  return (
-    <p class="who">
-      {name} <At time={at} />
-    </p>
   );
 }
 
