@@ -161,7 +161,7 @@ export const english = {
   messageHint: 'Enter sends, Shift+Enter starts a new line',
   send: 'Send',
   sending: 'Sending …',
-  who: { you: 'You', writing: 'The agent is writing' },
+  who: { you: 'You', agent: 'The agent', writing: 'The agent is writing' },
   showAll: (lines: number) => (lines === 1 ? 'Show all of it' : `Show all ${lines} lines`),
   verbs: {
     shell: 'run',
