@@ -65,6 +65,7 @@ const PROGRAMS = {
   agentd: {
     start: ['frontends/agentd/daemon-process.ts'],
     daemon: ['main/run-daemon.ts'],
+    sessions: ['main/open-session.ts', 'engine/loop/worker.ts'],
   },
   agentctl: {
     quick: [

@@ -37,7 +37,6 @@ export class AlreadyOwnedError extends UserError {
       : 'an unknown process';
     const advice = 'Use that one, or stop it with: agentctl stop (if it hangs: agentctl takeover)';
     super(`The workspace ${root} already has a daemon: ${who}. ${advice}`, 3);
-    this.name = 'AlreadyOwnedError';
   }
 }
 

@@ -56,11 +56,14 @@ export async function syncFile(path: string | Buffer): Promise<void> {
 /** A unique, unpredictable name; the `.tmp-` prefix marks it as garbage if we die before finishing. */
 export const stagingName = () => `.tmp-${randomBytes(8).toString('hex')}`;
 
-/** Creates a file with these bytes on disk; the folder is not synced. On any failure the file is removed. */
+/**
+ * Creates a file with these bytes on disk; the folder is not synced. On any failure the file is removed. `meant`: the
+ * file that errors name.
+ */
 export async function createFile(
   path: string,
   bytes: Uint8Array | string,
-  write?: WriteBytes,
+  { write, meant = path }: { write?: WriteBytes | undefined; meant?: string } = {},
 ): Promise<fs.BigIntStats> {
   try {
     const fd = fs.openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
@@ -75,7 +78,7 @@ export async function createFile(
       fs.closeSync(fd);
     }
   } catch (error) {
-    throw toDiskError(error, 'write', path);
+    throw toDiskError(error, 'write', meant);
   }
 }
 
@@ -108,7 +111,7 @@ export async function placeNewFile(
   bytes: Uint8Array | string,
   write?: WriteBytes,
 ): Promise<boolean> {
-  await createFile(staging, bytes, write);
+  await createFile(staging, bytes, { write });
   try {
     return linkIfFree(staging, target);
   } finally {

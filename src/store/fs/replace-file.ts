@@ -1,25 +1,17 @@
 import * as fs from 'node:fs';
 import { dirname } from 'node:path';
-import writeFileAtomic from 'write-file-atomic';
 import { isDiskFull } from '../../base/user-error.ts';
-import { stagingName, syncFolder, writeAll } from './durable-write.ts';
-import { DiskError, toDiskError, wrapDiskErrors } from './store-errors.ts';
+import { createFile, stagingName, syncFolder, writeAll } from './durable-write.ts';
+import { toDiskError, wrapDiskErrors } from './store-errors.ts';
 
 /**
  * Replaces a file that only this daemon writes: a reader sees the old or the new content, never a part. `durable`: the
  * new one survives a power cut when this returns. Not for `plan.json`, which people write too.
- *
- * write-file-atomic 7 ignores the number of bytes written, so that on a full disk it can resolve with a truncated file,
- * and it never syncs the folder. Here it only writes a temporary file, which is renamed once its size is right.
  */
 export async function replaceFile(path: string, content: string, { durable = false } = {}): Promise<void> {
   const staged = `${dirname(path)}/${stagingName()}`;
+  await createFile(staged, content, { meant: path });
   try {
-    await writeFileAtomic(staged, content, { mode: 0o600 });
-    const [size, wanted] = [fs.statSync(staged).size, Buffer.byteLength(content)];
-    if (size !== wanted) {
-      throw new DiskError('ENOSPC', `Could not write ${path}: only ${size} of ${wanted} bytes fit. Free some space.`);
-    }
     fs.renameSync(staged, path);
   } catch (error) {
     fs.rmSync(staged, { force: true });
