@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { mapGet } from '../base/collections.ts';
-import { errorText } from '../base/user-error.ts';
+import { attempt, errorText } from '../base/user-error.ts';
 import { openSessionFolders, readSession } from '../client/sessions/session-folders.ts';
 import { realClock } from '../daemon/host/clock.ts';
 import type { RunSlots } from '../daemon/host/run-limits.ts';
@@ -191,12 +191,8 @@ function modelPort(model: () => Model): Model {
     },
     prices: async (asked) => buildModel(model).prices?.(asked),
     contextWindow(asked) {
-      try {
-        return model().contextWindow?.(asked);
-      } catch {
-        // A missing model is reported when the model is called.
-        return undefined;
-      }
+      // A missing model is reported when the model is called.
+      return attempt(() => model().contextWindow?.(asked));
     },
   };
 }

@@ -3,7 +3,7 @@ import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { errorCode, UserError } from '../../base/user-error.ts';
-import { listNames, openForReading, statIfExists } from './file-reads.ts';
+import { listNames, openForReading, statIfExists, withOpenFile } from './file-reads.ts';
 import { ifExists, notAFolder, toDiskError, wrapDiskErrors } from './store-errors.ts';
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
@@ -140,12 +140,7 @@ export function ensureFolderDurably(path: string): void {
   const made = fs.mkdirSync(path, { recursive: true, mode: 0o700 });
   if (made === undefined) return;
   for (let folder = path; ; folder = dirname(folder)) {
-    const fd = fs.openSync(dirname(folder), O_RDONLY | O_DIRECTORY);
-    try {
-      fs.fsyncSync(fd);
-    } finally {
-      fs.closeSync(fd);
-    }
+    withOpenFile(dirname(folder), fs.fsyncSync, 'follow');
     if (folder === made) return;
   }
 }

@@ -1,4 +1,5 @@
 import { computed, effect, signal } from '@preact/signals';
+import { attempt } from '../../../base/user-error.ts';
 import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import { formatDay, words } from '../text/wording.ts';
 import { ApiProblem, isLoggedIn, requestJson } from './api.ts';
@@ -102,11 +103,7 @@ function readRoute(): Route {
 }
 
 function readStored<T>(key: string, otherwise: T): T {
-  try {
-    return JSON.parse(localStorage.getItem(key) ?? '') ?? otherwise;
-  } catch {
-    return otherwise;
-  }
+  return attempt(() => JSON.parse(localStorage.getItem(key) ?? '') ?? otherwise) ?? otherwise;
 }
 
 /** How often the list is polled; in the background, the title still shows how many sessions wait. */
