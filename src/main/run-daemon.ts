@@ -13,8 +13,8 @@ import type { Config } from '../protocol/settings/config.ts';
 import { type EffectiveSettings, resolveSettings } from '../protocol/settings/effective-settings.ts';
 import { settingsFromEnvironment } from '../protocol/settings/environment-settings.ts';
 import type { ModelSettings } from '../protocol/settings/model-settings.ts';
+import { replaceFile } from '../store/fs/durable-write.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
-import { replaceFile } from '../store/fs/replace-file.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
 import {
   applyRetention,

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import * as fs from 'node:fs';
 import { Worker } from 'node:worker_threads';
-import { attempt, errorText } from '../../base/user-error.ts';
+import { errorText } from '../../base/user-error.ts';
 import { CrashNote, CrashRecord } from '../../protocol/workspace/daemon-files.ts';
 import { readJsonFile } from '../../store/fs/file-reads.ts';
 import { replaceFile } from '../../store/index.ts';
@@ -27,7 +27,11 @@ const WATCHDOG_THREAD = `
   const { readFileSync, write, writeFile } = require('node:fs');
   const { counters, mark, tickMs, ticks, wordsMs, note } = require('node:worker_threads').workerData;
   const waitsForDisk = () => {
-    return attempt(() => /\\) D [^)]*$/.test(readFileSync('/proc/self/stat', 'latin1'))) ?? false;
+    try {
+      return /\\) D [^)]*$/.test(readFileSync('/proc/self/stat', 'latin1'));
+    } catch {
+      return false;
+    }
   };
   const kill = () => process.kill(process.pid, 'SIGKILL');
   let last = -1;

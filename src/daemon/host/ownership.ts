@@ -4,8 +4,8 @@ import { createMutex } from '../../base/async.ts';
 import { formatLocalTime } from '../../base/strings.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
+import { replaceOrOverwriteFile } from '../../store/fs/durable-write.ts';
 import { cachedRead } from '../../store/fs/file-reads.ts';
-import { replaceOrOverwriteFile } from '../../store/fs/replace-file.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import type { Workspace, WorkspacePaths } from '../../store/index.ts';
 import {

@@ -3,8 +3,8 @@ import type { Snapshots } from '../../engine/ports/store-ports.ts';
 import type { LogPosition } from '../../protocol/session/log-entry.ts';
 import { hasPosition } from '../event-log/log-reader.ts';
 import { encodeSnapshot, readSnapshot, type Snapshot } from '../event-log/snapshot-file.ts';
+import { replaceFile } from '../fs/durable-write.ts';
 import { watchFolderIdentity } from '../fs/open-folder.ts';
-import { replaceFile } from '../fs/replace-file.ts';
 import { DiskError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 

@@ -4,9 +4,8 @@ import { nearestName } from '../../base/strings.ts';
 import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import type { Templates } from '../../engine/ports/store-ports.ts';
 import { isTemplateName, type TemplateHead } from '../../protocol/templates/template.ts';
-import { ensureFolder, placeNewFile, stagingName } from '../fs/durable-write.ts';
+import { ensureFolder, placeNewFile, replaceFile, stagingName } from '../fs/durable-write.ts';
 import { firstBadUtf8Byte, withOpenFile } from '../fs/file-reads.ts';
-import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 
 const EXTENSION = '.md';
