@@ -1,9 +1,8 @@
 /**
  * Builds a .deb and an OCI image of what `npm pack` packs, each with a Node of its own, and tries them in an empty root:
- *
- *   node scripts/package.mjs deb          packages/agentd_<version>_<architecture>.deb; needs dpkg-deb
+ *   node scripts/package.mjs deb          packages/agentd_<version>_<architecture>.deb; needs dpkg-deb and lintian
  *   node scripts/package.mjs oci          packages/agentd-<version>.oci.tar; needs root, mmdebstrap, umoci and skopeo
- *   node scripts/package.mjs check        installs, upgrades and purges the .deb, and runs the image; needs root and mmdebstrap
+ *   node scripts/package.mjs check        installs, upgrades and purges the .deb, and runs the image; needs the same
  */
 import { execFileSync } from 'node:child_process';
 import {
@@ -30,8 +29,11 @@ const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch] ?? process.a
 const deb = (of = version) => join(OUT, `agentd_${of}_${architecture}.deb`);
 const image = join(OUT, `agentd-${version}.oci.tar`);
 
-const run = (program, ...words) =>
-  execFileSync(program, words, { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
+/** Runs a program with these words, and more that may have spaces in them. */
+function run(line, ...more) {
+  const [program, ...words] = line.split(' ');
+  return execFileSync(program, [...words, ...more], { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
+}
 const scratch = mkdtempSync(join(tmpdir(), 'agentd-package-'));
 /** Undone at the end, the last first. */
 const undo = [() => rmSync(scratch, { recursive: true, force: true })];
@@ -44,13 +46,15 @@ mkdirSync(OUT, { recursive: true });
 function layOut(root) {
   const lib = join(root, LIB);
   mkdirSync(join(root, 'usr/bin'), { recursive: true });
-  const packed = join(scratch, run('npm', 'pack', '--silent', '--pack-destination', scratch).trim().split('\n').at(-1));
-  const install = ['install', '--silent', '--no-audit', '--no-fund', '--ignore-scripts', '--omit=peer'];
-  run('npm', ...install, '--global', '--prefix', lib, packed);
-  run('npm', ...install, '--prefix', scratch, `node-${process.platform}-${process.arch}@${NODE_MAJOR}`);
+  const packed = join(scratch, run('npm pack --silent --pack-destination', scratch).trim().split('\n').at(-1));
+  const install = 'npm install --silent --no-audit --no-fund --ignore-scripts --omit=peer';
+  const node = `node-${process.platform}-${process.arch}`;
+  run(`${install} --global --prefix`, lib, packed);
+  run(`${install} --prefix`, scratch, `${node}@${NODE_MAJOR}`);
   rmSync(join(lib, 'bin'), { recursive: true });
-  cpSync(join(scratch, `node_modules/node-${process.platform}-${process.arch}/bin/node`), join(lib, 'node'));
-  run('strip', '--strip-unneeded', join(lib, 'node'));
+  cpSync(join(scratch, 'node_modules', node, 'bin/node'), join(lib, 'node'));
+  cpSync(join(scratch, 'node_modules', node, 'LICENSE'), join(lib, 'node-LICENSE'));
+  run('strip --strip-unneeded', join(lib, 'node'));
   for (const name of ['agentd', 'agentctl']) {
     const program = `/${LIB}/lib/node_modules/agentd-files/dist/${name}.js`;
     script(join(root, 'usr/bin', name), `exec /${LIB}/node ${program} "$@"`);
@@ -88,6 +92,21 @@ OOMPolicy=continue
 WantedBy=multi-user.target
 `;
 
+const COPYRIGHT = `Copyright the agentd developers, under the Apache License 2.0: /usr/share/common-licenses/Apache-2.0
+The licences of what the programs contain are in
+/${LIB}/lib/node_modules/agentd-files/dist/THIRD-PARTY-NOTICES.txt, that of Node in /${LIB}/node-LICENSE.
+`;
+
+/** What lintian calls errors and is meant so. */
+const OVERRIDES = `# The project has no host of its own yet.
+agentd: bogus-mail-host *
+# /usr/bin/agentd and agentctl run them with the Node beside them, which is a build of the Node project as it is.
+agentd: missing-dep-for-interpreter node *
+agentd: embedded-library zlib *
+# An example to read; it needs Python only where somebody runs it.
+agentd: python3-script-but-no-python3-dep *
+`;
+
 function buildDeb(of = version) {
   const root = join(scratch, `deb-${of}`);
   layOut(root);
@@ -96,13 +115,9 @@ function buildDeb(of = version) {
     writeFileSync(join(root, path), text);
   };
   put('lib/systemd/system/agentd.service', unit('/usr/bin/agentd'));
-  put(
-    'usr/share/doc/agentd/copyright',
-    readFileSync('LICENSE', 'utf8') + readFileSync('dist/THIRD-PARTY-NOTICES.txt', 'utf8'),
-  );
+  put('usr/share/doc/agentd/copyright', COPYRIGHT);
   put('usr/share/doc/agentd/changelog.gz', gzipSync(readFileSync('CHANGELOG.md'), { level: 9 }));
-  // The project has no host of its own yet.
-  put('usr/share/lintian/overrides/agentd', 'agentd: bogus-mail-host *\n');
+  put('usr/share/lintian/overrides/agentd', OVERRIDES);
   cpSync('docs/server.md', join(root, 'usr/share/doc/agentd/server.md'));
   put(
     'DEBIAN/control',
@@ -138,13 +153,13 @@ systemctl disable --now agentd.service`,
     `[ "$1" = purge ] || exit 0
 echo "The sessions and their files stay in ${HOME}; remove that folder if nobody needs them."`,
   );
-  run('dpkg-deb', '-Zgzip', '--root-owner-group', '--build', root, deb(of));
+  run('dpkg-deb -Zgzip --root-owner-group --build', root, deb(of));
   console.log(deb(of));
 }
 
 /** A root with only what Debian calls essential, and these packages. */
 function emptyRoot(folder, packages) {
-  run('mmdebstrap', '--quiet', '--variant=minbase', `--include=${packages.join(',')}`, 'bookworm', folder);
+  run(`mmdebstrap --quiet --variant=minbase --include=${packages.join(',')} bookworm`, folder);
   // The same on every machine, and smaller.
   for (const path of ['usr/share/doc', 'usr/share/man', 'usr/share/locale', 'var/cache/apt', 'var/lib/apt/lists'])
     rmSync(join(folder, path), { recursive: true, force: true });
@@ -154,89 +169,65 @@ function buildImage() {
   const layout = join(scratch, 'layout');
   const bundle = join(scratch, 'bundle');
   const of = ['--image', `${layout}:${version}`];
-  run('umoci', 'init', '--layout', layout);
-  run('umoci', 'new', ...of);
-  run('umoci', 'unpack', ...of, bundle);
+  run('umoci init --layout', layout);
+  run('umoci new', ...of);
+  run('umoci unpack', ...of, bundle);
   const root = join(bundle, 'rootfs');
   emptyRoot(root, ['adduser', 'bubblewrap', 'ca-certificates', 'git', 'tini']);
   layOut(root);
-  run('chroot', root, 'adduser', '--system', '--quiet', '--group', '--uid', '1000', '--home', HOME, 'agentd');
-  run('chroot', root, 'install', '-d', '-m', '700', '-o', 'agentd', '-g', 'agentd', `${HOME}/workspace`);
-  run('umoci', 'repack', ...of, bundle);
-  const config = ['--config.user', 'agentd', '--config.volume', `${HOME}/workspace`, '--config.workingdir', HOME];
-  const entry = ['/usr/bin/tini', '--', '/usr/bin/agentd', '--workspace', `${HOME}/workspace`];
+  const inside = (line) => run('chroot', root, ...line.split(' '));
+  inside(`adduser --system --quiet --group --uid 1000 --home ${HOME} agentd`);
+  inside(`install -d -m 700 -o agentd -g agentd ${HOME}/workspace`);
+  run('umoci repack', ...of, bundle);
+  const entry = `/usr/bin/tini -- /usr/bin/agentd --workspace ${HOME}/workspace`.split(' ');
   const env = [`HOME=${HOME}`, `AGENTD_WORKSPACE=${HOME}/workspace`, 'PATH=/usr/local/bin:/usr/bin:/bin'];
   run(
-    'umoci',
-    ...['config', ...of, ...config],
-    ...entry.flatMap((word) => ['--config.entrypoint', word]),
+    `umoci config --config.user agentd --config.volume ${HOME}/workspace --config.workingdir ${HOME}`,
+    ...[...of, ...entry.flatMap((word) => ['--config.entrypoint', word])],
     ...env.flatMap((one) => ['--config.env', one]),
   );
   rmSync(image, { force: true });
-  run(
-    'skopeo',
-    'copy',
-    '--quiet',
-    '--format',
-    'oci',
-    `oci:${layout}:${version}`,
-    `oci-archive:${image}:agentd:${version}`,
-  );
+  run('skopeo copy --quiet --format oci', `oci:${layout}:${version}`, `oci-archive:${image}:agentd:${version}`);
   console.log(image);
 }
 
 /** Installs the .deb in an empty root, runs the example of README, upgrades and purges it; then runs the image. */
 function check() {
+  run('lintian --fail-on error', deb());
   const root = join(scratch, 'root');
   emptyRoot(root, ['adduser']);
   mountProc(root);
-  const inside = (...words) => run('chroot', root, ...words);
+  const inside = (line, ...more) => run('chroot', root, ...line.split(' '), ...more);
   const next = `${version}+1`;
   buildDeb(next);
   for (const path of [deb(), deb(next)]) cpSync(path, join(root, 'tmp', path.split('/').at(-1)));
-  inside('dpkg', '-i', `/tmp/agentd_${version}_${architecture}.deb`);
-  const asAgentd = (line) =>
-    inside(
-      'setpriv',
-      '--reuid=agentd',
-      '--regid=agentd',
-      '--clear-groups',
-      'sh',
-      '-c',
-      `cd ${HOME}; export HOME=${HOME}; ${line}`,
-    );
+  inside(`dpkg -i /tmp/agentd_${version}_${architecture}.deb`);
+  const at = `cd ${HOME}; export HOME=${HOME};`;
+  const asAgentd = (line) => inside('setpriv --reuid=agentd --regid=agentd --clear-groups sh -c', `${at} ${line}`);
   example(asAgentd);
-  inside('dpkg', '-i', `/tmp/agentd_${next}_${architecture}.deb`);
+  inside(`dpkg -i /tmp/agentd_${next}_${architecture}.deb`);
   asAgentd(`agentctl --workspace ${HOME}/workspace show demo`);
-  inside('dpkg', '--purge', 'agentd');
+  inside('dpkg --purge agentd');
   const left = readdirSync(join(root, HOME, 'workspace/.sessions'));
   if (!left.includes('demo') || existsSync(join(root, LIB)))
     throw new Error('A purge has to keep the data, and nothing else.');
   console.log('The .deb: installed, ran the example of README, upgraded, and purged with its data kept.');
   if (!existsSync(image)) return;
   const layout = join(scratch, 'checked');
-  run('skopeo', 'copy', '--quiet', `oci-archive:${image}`, `oci:${layout}:it`);
-  const { config } = JSON.parse(run('skopeo', 'inspect', '--config', `oci:${layout}:it`));
+  run('skopeo copy --quiet', `oci-archive:${image}`, `oci:${layout}:it`);
+  const { config } = JSON.parse(run('skopeo inspect --config', `oci:${layout}:it`));
   if (config.User !== 'agentd' || config.Entrypoint[0] !== '/usr/bin/tini') throw new Error(JSON.stringify(config));
-  run('umoci', 'unpack', '--image', `${layout}:it`, join(scratch, 'run'));
-  mountProc(join(scratch, 'run/rootfs'));
-  example((line) =>
-    run(
-      'chroot',
-      '--userspec=agentd:agentd',
-      join(scratch, 'run/rootfs'),
-      'sh',
-      '-c',
-      `cd ${HOME}; export HOME=${HOME}; ${line}`,
-    ),
-  );
+  run('umoci unpack --image', `${layout}:it`, join(scratch, 'run'));
+  const rootfs = join(scratch, 'run/rootfs');
+  mountProc(rootfs);
+  example((line) => run('chroot --userspec=agentd:agentd', rootfs, 'sh', '-c', `${at} ${line}`));
   console.log('The image: unpacked, ran the example of README as its user.');
 }
 
 /** What a container or a machine has, and an empty root does not: commands are watched through it. */
 function mountProc(root) {
-  run('mount', '-t', 'proc', 'proc', join(root, 'proc'));
-  undo.push(() => run('umount', '-l', join(root, 'proc')));
+  run('mount -t proc proc', join(root, 'proc'));
+  undo.push(() => run('umount -l', join(root, 'proc')));
 }
 
 function example(sh) {

@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import ts from 'typescript';
@@ -42,6 +44,21 @@ export async function startServer(
   const child = await start([...nodeFlags, AGENTCTL, '--workspace', workspace, 'serve', '--port', '0', '--openai']);
   const token = readFileSync(join(workspace, '.agentd', 'token'), 'utf8').trim();
   return { ...child, url: child.said.replace('SERVING ', ''), token };
+}
+
+/** Starts `agentctl otel` for a collector that takes everything. */
+export async function startFollower(workspace: string): Promise<Pick<Child, 'stop'>> {
+  const collector = createServer((request, response) => request.resume().on('end', () => response.end()));
+  await once(collector.listen(0, '127.0.0.1'), 'listening');
+  const url = `http://127.0.0.1:${Object(collector.address()).port}`;
+  const child = spawn(process.execPath, [AGENTCTL, '--workspace', workspace, 'otel', '--endpoint', url]);
+  alive.add(child);
+  const ended = once(child, 'close').then(() => collector.close());
+  const stop = () => {
+    child.kill('SIGTERM');
+    return ended.then(() => {});
+  };
+  return { stop };
 }
 
 /**

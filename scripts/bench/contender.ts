@@ -20,7 +20,7 @@ export const FREE = {
 };
 
 /** A program that carries out a task, from the message until the model has answered with text. */
-export type Contender = Pick<Child, 'rss' | 'stop'> & { run(): Promise<void> };
+export type Contender = Pick<Child, 'stop'> & { run(): Promise<void> };
 
 /** Creates a workspace with this `agentd.json`. */
 export function makeWorkspace(folder: string, config: object): string {
@@ -68,7 +68,6 @@ export async function agentd(
       drop(session, 'task', TASK);
       await replied(session, 'task');
     },
-    rss: daemon.rss,
     stop: daemon.stop,
   };
 }
@@ -82,7 +81,6 @@ export async function loop(folder: string, endpoint: Endpoint, keeping: 'bare' |
       setup ??= endpoint.setup();
       await child.ask(JSON.stringify({ ...setup, tasks: [TASK] }));
     },
-    rss: child.rss,
     stop: child.stop,
   };
 }

@@ -4,6 +4,8 @@ export function quantile(numbers: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }
 
+export const mean = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
+
 export const median = (numbers: readonly number[]): number => quantile(numbers, 0.5);
 
 /** Milliseconds with three significant digits, without the unit. */

@@ -1,9 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
+import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { quoteForShell } from '../../src/base/strings.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const AGENTCTL = resolve('dist/agentctl.js');
 /** A name that means something to systemd and to shells. */
@@ -11,18 +13,9 @@ const ODD = 'a "b" 100% $HOME';
 
 test('service install --print prints units that systemd accepts, of absolute paths, and changes nothing', () => {
   const { folder, env } = emptyHome();
-  const words = [
-    '--workspace',
-    join(folder, ODD),
-    'service',
-    'install',
-    '--print',
-    '--model',
-    'runbook',
-    '--serve-port',
-    '8399',
-  ];
-  const text = execFileSync(process.execPath, [AGENTCTL, ...words], { env, encoding: 'utf8' });
+  const words = 'service install --print --model runbook --serve-port 8399'.split(' ');
+  const all = [AGENTCTL, '--workspace', join(folder, ODD), ...words];
+  const text = execFileSync(process.execPath, all, { env, encoding: 'utf8' });
   expect(fs.readdirSync(folder)).toEqual([]);
   const units = text.split(/^# (?=\/)/m).slice(1);
   expect(units.map((unit) => /^\S+\/(agentd-\S+)$/m.exec(unit)?.[1])).toEqual([
@@ -38,11 +31,8 @@ test('service install --print prints units that systemd accepts, of absolute pat
     const [path = '', ...lines] = unit.split('\n');
     const file = join(folder, path.split('/').at(-1) ?? '');
     fs.writeFileSync(file, lines.join('\n'));
-    const inside = { ...env, XDG_RUNTIME_DIR: folder };
-    const { status, stderr } = spawnSync('systemd-analyze', ['verify', '--user', file], {
-      env: inside,
-      encoding: 'utf8',
-    });
+    const inside = { env: { ...env, XDG_RUNTIME_DIR: folder }, encoding: 'utf8' } as const;
+    const { status, stderr } = spawnSync('systemd-analyze', ['verify', '--user', file], inside);
     expect([status, stderr]).toEqual([0, '']);
   }
 });
@@ -57,8 +47,16 @@ test('each channel of the settings gets a unit of its own', () => {
   expect(text).toContain(`agentctl.js --workspace ${folder} channel run telegram\n`);
 });
 
-test('without a service, status and uninstall say how to install one', () => {
-  const { env } = emptyHome();
+test('without a service, status and uninstall say how to install one, which needs a free port', async () => {
+  const { folder, env } = emptyHome();
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const port = String(Object(server.address()).port);
+  const words = ['--workspace', folder, 'service', 'install', '--model', 'runbook', '--serve-port', port];
+  const { status, stderr } = spawnSync(process.execPath, [AGENTCTL, ...words], { env, encoding: 'utf8' });
+  expect([status, stderr]).toEqual([1, expect.stringContaining(`Port ${port} is in use`)]);
+  expect(fs.existsSync(join(folder, 'config'))).toBe(false);
+  server.close();
   for (const action of ['status', 'uninstall']) {
     const { status, stderr } = spawnSync(process.execPath, [AGENTCTL, 'service', action], { env, encoding: 'utf8' });
     expect([action, status]).toEqual([action, 3]);
@@ -91,41 +89,27 @@ test.skipIf(!canRunSystemd())(
       `${ctl('restart')}; kill -STOP "$(systemctl --user show ${unit} -p MainPID --value)"`,
       `timeout 60 sh -c 'until systemctl --user show "$1" -p NRestarts | grep =1; do sleep 0.2; done' - ${unit}`,
       `timeout 60 sh -c 'until systemctl --user is-active "$1"; do sleep 0.2; done' - ${unit}; echo "hung $?"`,
-      `sed -i 's#dist/agentd.js#dist/gone.js#' "$XDG_CONFIG_HOME"/systemd/user/${unit}`,
+      `sed -i 's#dist/agentd.js#dist/gone.js#; s#ExecStart=[^ ]*#ExecStart=/gone/node#' "$XDG_CONFIG_HOME"/systemd/user/${unit}`,
       `${ctl('service', 'status')}; echo "stale $?"`,
       `${ctl('service', 'uninstall')}; echo "uninstall $?"`,
       `ls "$XDG_CONFIG_HOME/systemd/user"; ${ctl('service', 'status')}; echo "gone $?"`,
       'systemctl --user exit; wait $manager',
     ].join('\n');
-    const inside = { ...env, XDG_RUNTIME_DIR: '/run/u' };
-    const { stdout } = spawnSync('unshare', ['-m', 'sh', '-c', `exec 2>&1\n${script}`], {
-      env: inside,
-      encoding: 'utf8',
-    });
+    const inside = { env: { ...env, XDG_RUNTIME_DIR: '/run/u' }, encoding: 'utf8' } as const;
+    const { stdout } = spawnSync('unshare', ['-m', 'sh', '-c', `exec 2>&1\n${script}`], inside);
     expect(stdout).toMatch(/install 0\n[\s\S]*send 0\n/);
     for (const line of ['ActiveState=active', 'StatusText=serves', 'NRestarts=0'])
       expect(stdout).toContain(`${line}\n`);
     expect(stdout).toMatch(/has its own flags, in .*\nflags 1\n/);
-    for (const line of [
-      'restart 0',
-      'stop 0',
-      'No daemon is running',
-      'start 0',
-      'NRestarts=1',
-      'hung 0',
-      'stale 1',
-      'uninstall 0',
-      'gone 3',
-    ])
-      expect(stdout).toContain(`\n${line}`);
-    expect(stdout).toContain('dist/gone.js, which is gone');
+    const lines = 'restart 0,stop 0,No daemon is running,start 0,NRestarts=1,hung 0,stale 1,uninstall 0,gone 3';
+    for (const line of lines.split(',')) expect(stdout).toContain(`\n${line}`);
+    for (const gone of ['/gone/node', 'dist/gone.js']) expect(stdout).toContain(`${gone}, which is gone`);
   },
 );
 
 /** An empty folder as the home of everything that is started with this environment. */
 function emptyHome() {
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-service-'));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
+  const folder = temporaryFolder('service');
   return { folder, env: { PATH: process.env['PATH'], HOME: folder, XDG_CONFIG_HOME: join(folder, 'config') } };
 }
 

@@ -1,17 +1,21 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { isDaemonBlock } from '../../src/protocol/session/prompt-tags.ts';
+import { encodeLineWithCrc, parseCheckedLine } from '../../src/store/event-log/log-lines.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
 import { readLiveOwner } from '../../src/store/workspace/owner-file.ts';
 import { filesIn, type Setup, setup } from '../support/agentctl.ts';
 import { inFolder, until } from '../support/daemon.ts';
 import { buildOlderRelease, runProgram, whyNoOlderRelease } from '../support/older-release.ts';
-import { type OpenAIServer, startOpenAI } from '../support/openai-server.ts';
+import type { OpenAIServer } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const why = whyNoOlderRelease();
 if (why) console.warn(`SKIPPED: upgrade from 0.1.0 ${why}`);
 
+/** How the rehearsal names it: by commit too, since this version has the same number. */
+const BUILD = '0.1.0 (e5cde7ea8c, 2026-11-28)';
 const CALLS = 4;
 
 /**
@@ -21,7 +25,7 @@ const CALLS = 4;
 async function bothVersions(settings: object = {}) {
   const older = buildOlderRelease();
   const at = setup();
-  const server = await startOpenAI(({ body }) => {
+  const server = await modelServer(({ body }) => {
     const last = body.messages.findLastIndex(
       ({ role, content }) => role === 'user' && /TASK /.test(content ?? '') && !isDaemonBlock(content ?? ''),
     );
@@ -37,7 +41,6 @@ async function bothVersions(settings: object = {}) {
       calls: [{ name: 'shell', args: JSON.stringify({ command: `sleep 0.2; echo ${task}-${ran} >> led` }) }],
     };
   });
-  onTestFinished(() => server.close());
   fs.mkdirSync(at.root, { recursive: true, mode: 0o700 });
   const config = (more: object) =>
     fs.writeFileSync(
@@ -95,7 +98,7 @@ test.skipIf(why)(
     const before = readLiveOwner(workspacePaths(at.root))?.pid;
     const rehearsed = await at.ctl(['upgrade', '--rehearse']);
     expect(rehearsed).toMatchObject({ code: 0 });
-    expect(rehearsed.out).toContain('Going back to 0.1.0 is possible for all sessions');
+    expect(rehearsed.out).toContain(`Going back to the older build ${BUILD} is possible for all sessions`);
     expect(readLiveOwner(workspacePaths(at.root))?.pid).toBe(before);
     expect(await at.ctl(['upgrade'])).toMatchObject({ code: 0 });
     expect(readLiveOwner(workspacePaths(at.root))?.pid).not.toBe(before);
@@ -124,7 +127,7 @@ test.skipIf(why)(
     await allAnswered(at, ['new'], 'one');
     await at.ctl(['stop']);
     const rehearsed = JSON.parse((await at.ctl(['upgrade', '--rehearse', '--json'])).out);
-    expect(rehearsed).toMatchObject({ fit: true, release: '0.1.0', newer: [{ session: 'new', what: 'work.saved' }] });
+    expect(rehearsed).toMatchObject({ fit: true, release: BUILD, newer: [{ session: 'new', what: 'work.saved' }] });
     const unread = rehearsed.newer[0].seq;
     const log = fs.readFileSync(at.path('.sessions/new/events.jsonl'), 'utf8').split('\n');
     expect(JSON.parse(log[unread - 1] ?? '')).toMatchObject({ seq: unread, type: 'work.saved' });
@@ -141,3 +144,19 @@ test.skipIf(why)(
   },
   120_000,
 );
+
+test('what a newer version wrote is named, and an upgrade to this one then changes nothing', async () => {
+  const at = setup();
+  const daemon = await at.serveHere('--model', 'runbook');
+  await at.here(['send', 'demo', '1. Say it: `echo hi`', '--wait']);
+  await daemon.stop();
+  const log = at.path('.sessions/demo/events.jsonl');
+  const last = parseCheckedLine(Buffer.from(fs.readFileSync(log, 'utf8').trimEnd().split('\n').at(-1) ?? ''))?.value;
+  const seq = Object(last).seq + 1;
+  fs.appendFileSync(log, encodeLineWithCrc({ ...Object(last), seq, type: 'step.dreamed' }));
+  const files = filesIn(at.root);
+  const refused = await at.here(['upgrade']);
+  expect(refused).toMatchObject({ code: 1, err: expect.stringContaining('Nothing was changed') });
+  expect(refused.out).toMatch(/✗ \.sessions\/demo\/events\.jsonl: .*"step\.dreamed", written by another version/);
+  expect(filesIn(at.root)).toEqual(files);
+});

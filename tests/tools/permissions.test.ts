@@ -1,13 +1,13 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { PermissionRule, Permissions } from '../../src/protocol/settings/permissions.ts';
 import { escapePattern } from '../../src/protocol/settings/permissions.ts';
 import type { CallDescription } from '../../src/tools/common/define-tool.ts';
 import { decidePermission, matchesWildcard } from '../../src/tools/permissions/permission-rules.ts';
 import { effectsOfCommand } from '../../src/tools/sandbox/sandbox.ts';
 import { WEB_FETCH_HEAD } from '../../src/tools/web/web-tool-heads.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const shell = (text: string, more: Partial<CallDescription> = {}): CallDescription => ({
   ...{
@@ -312,8 +312,7 @@ const written = (text: string, tool = 'write_file'): CallDescription => ({
 
 /** `work/` with `secret/`, a link to it and one to a file in it; and the same family's folder of a child. */
 function folders() {
-  const root = realpathSync(mkdtempSync(join(tmpdir(), 'agentd-paths-')));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder('paths');
   const [named, top] = [join(root, 'named'), join(root, 'work')];
   for (const folder of [top, join(top, 'secret'), join(top, 'docs'), join(top, 'step_1', 'secret')])
     mkdirSync(folder, { recursive: true });
@@ -411,16 +410,20 @@ test('effects that a person granted in the settings need approval only if every 
   expect(is(reported, rules([], [], 'safe'))).toBe('ask');
 });
 
-test('without a working sandbox each command asks, whatever approvals say, unless "none" was chosen or a rule allows it', () => {
+test('without a working sandbox, or in the weaker fence, each command asks, whatever approvals say, unless "none" was chosen or a rule allows it', () => {
   const no = { isSandboxed: false, why: 'no bwrap', isRefused: false } as const;
   const unsandboxed = effectsOfCommand({ ...no, isChosen: false }, { mode: 'auto', network: false });
+  const weaker = { why: 'no namespaces' };
+  const fenced = effectsOfCommand({ isSandboxed: true, gaps: [], weaker }, { mode: 'auto', network: true });
   const chosen = effectsOfCommand({ ...no, isChosen: true }, { mode: 'none', network: false });
   const sandboxed = effectsOfCommand({ isSandboxed: true, gaps: [] }, { mode: 'auto', network: false });
   const online = effectsOfCommand({ isSandboxed: true, gaps: [] }, { mode: 'auto', network: true });
   const refused = effectsOfCommand({ ...no, isChosen: false, isRefused: true }, { mode: 'bwrap', network: false });
-  expect(is(shell('ls', unsandboxed), rules([], [], 'auto'))).toBe('ask');
-  expect(is(shell('ls', unsandboxed), rules([], [], 'ask'))).toBe('ask');
-  expect(is(shell('ls', unsandboxed), rules([{ allow: 'shell(ls*)' }], [], 'ask'))).toBe('allow');
+  for (const free of [unsandboxed, fenced]) {
+    for (const approvals of ['auto', 'ask'] as const)
+      expect(is(shell('ls', free), rules([], [], approvals))).toBe('ask');
+    expect(is(shell('ls', free), rules([{ allow: 'shell(ls*)' }], [], 'ask'))).toBe('allow');
+  }
   for (const fine of [chosen, sandboxed, online, refused])
     expect(is(shell('ls', fine), rules([], [], 'ask'))).toBe('allow');
   for (const changes of [chosen, sandboxed, online])

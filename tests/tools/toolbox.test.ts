@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { findJsonFault } from '../../src/base/json.ts';
 import type { Permissions } from '../../src/protocol/settings/permissions.ts';
 import { PLAN_TOOL, PlanToolArgs, parseOwnArgs } from '../../src/protocol/tool-calls/own-tools.ts';
-import type { DynamicTools } from '../../src/tools/common/define-tool.ts';
+import { type DynamicTools, lazyTool } from '../../src/tools/common/define-tool.ts';
 import { builtinTools, createToolbox, defineTool, optional } from '../../src/tools/index.ts';
 import fc from '../support/property.ts';
 import { setup } from './tool-setup.ts';
@@ -34,6 +34,11 @@ const broken = defineTool({
     throw new Error('the disk is on fire');
   },
 });
+/** Its module was replaced by one of another build. */
+const replaced = lazyTool(
+  { name: 'late', description: '', args: z.strictObject({}), replay: 'safe', touches: [] },
+  () => Promise.reject(new SyntaxError("'./start.js' does not provide an export named 'attempt'")),
+);
 const tools = [echo, bare, broken];
 
 test('`more_tools` says how to call a tool, and what there is for a name that is none', async () => {
@@ -147,8 +152,9 @@ test('an unknown tool is answered with the known ones, nearest first', async () 
   expect(box.replayPolicy('readfile')).toBe('never');
 });
 
-test('what a tool throws is its result, except after an abort', async () => {
-  const { use } = setup({ tools });
+test('what a tool throws is its result, except after an abort; one that an update has replaced says to restart', async () => {
+  const { use } = setup({ tools: [...tools, replaced] });
+  expect((await use('late', {})).text).toMatch(/^late could not be loaded: .*'attempt'\. .*: agentctl restart$/);
   expect(await use('broken', {})).toEqual({ ok: false, text: 'the disk is on fire' });
   await expect(use('broken', {}, AbortSignal.abort('stopped by a person'))).rejects.toBe('stopped by a person');
 });

@@ -1,5 +1,5 @@
 import { ProtobufMetricsSerializer, ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer';
-import { errorText, UserError } from '../../base/user-error.ts';
+import { errorText, InvalidArgument, UserError } from '../../base/user-error.ts';
 import type { Metric } from '../../client/inspect/workspace-metrics.ts';
 import { packageVersion } from '../command-line.ts';
 import type { SpanRecord } from './event-spans.ts';
@@ -46,16 +46,10 @@ export function openOtlpSender(endpoint: string | undefined, env: NodeJS.Process
   const [traces, metrics] = [named('TRACES') ?? `${base}/v1/traces`, named('METRICS') ?? `${base}/v1/metrics`];
   for (const url of [traces, metrics])
     if (!/^https?:/i.test(url) || !URL.canParse(url))
-      throw new UserError(
-        `Expected the address of a collector, such as http://localhost:4318, got ${JSON.stringify(url)}.`,
-        2,
-      );
+      throw new InvalidArgument(`Expected the address of a collector, such as http://localhost:4318, got "${url}".`);
   const protocol = env['OTEL_EXPORTER_OTLP_PROTOCOL'] || 'http/protobuf';
   if (protocol !== 'http/protobuf')
-    throw new UserError(
-      `Only OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf is supported, not ${JSON.stringify(protocol)}.`,
-      2,
-    );
+    throw new InvalidArgument(`Only OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf is supported, not "${protocol}".`);
   const headers = readPairs(env['OTEL_EXPORTER_OTLP_HEADERS']);
   const resource = resourceOf(env);
   const scope = { name: 'agentd', version: packageVersion() };

@@ -18,9 +18,9 @@ const TYPES_SINCE_FIRST = [
   'work.restored',
 ];
 
-/** By release, newest first. A new value is added to each. */
+/** By build, as `versionWithCommit` says it, newest first. A new value is added to each. */
 const UNKNOWN_TO_OLDER: Readonly<Record<string, Unknown>> = {
-  '0.1.0': {
+  '0.1.0 (e5cde7ea8c, 2026-11-28)': {
     types: TYPES_SINCE_FIRST,
     values: {
       by: ['agent', 'text'],
@@ -32,7 +32,7 @@ const UNKNOWN_TO_OLDER: Readonly<Record<string, Unknown>> = {
   },
 };
 
-/** The release before this version. */
+/** The build before this version, which may have the same number. */
 export const [OLDER_RELEASE = ''] = Object.keys(UNKNOWN_TO_OLDER);
 
 /** The fields in which such a value may be deeper in an event. */

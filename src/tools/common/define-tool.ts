@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { errorText, UserError } from '../../base/user-error.ts';
 import type { Toolbox, ToolContext, ToolResult, ToolSpec } from '../../engine/ports/tool-ports.ts';
 import { type CallEffect, escapePattern } from '../../protocol/settings/permissions.ts';
 import { parseToolArgs } from '../../protocol/tool-calls/tool-args.ts';
@@ -70,11 +71,17 @@ export type ToolHead<Args extends z.ZodObject> = {
   hidden?: boolean;
 };
 
-/** A tool whose module is loaded at its first call, so a daemon that never calls it starts without its packages. */
+/**
+ * A tool whose module is loaded at its first call, so a daemon that never calls it starts without its packages. Where
+ * an update has replaced the program under a running daemon, the module may not fit it.
+ */
 export function lazyTool<Args extends z.ZodObject>(head: ToolHead<Args>, load: () => Promise<Tool>): Tool {
   let loading: Promise<Tool> | undefined;
   const tool = () => {
-    loading ??= load();
+    loading ??= load().catch((error: unknown) => {
+      const why = `${head.name} could not be loaded: ${errorText(error)}`;
+      throw new UserError(`${why}. If agentd was updated meanwhile, a person must restart it: agentctl restart`);
+    });
     return loading;
   };
   return { ...toolFromHead(head), call: async (args, context) => (await tool()).call(args, context) };

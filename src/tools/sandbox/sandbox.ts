@@ -121,9 +121,14 @@ function homeFolder(env: Record<string, string>): string {
 
 /**
  * What a command can reach, sandboxed or not. Access that a person chose (`sandbox: "none"`, `network.shell`) is
- * granted. If no sandbox works and nobody chose that, each command needs approval. A refused command reaches nothing.
+ * granted. If none works, or only the weaker fence, and nobody chose that, each command needs approval. A refused
+ * command reaches nothing.
  */
 export function effectsOfCommand(status: SandboxStatus, { network }: SandboxSettings): CallEffects {
+  if (status.isSandboxed && status.weaker) {
+    const askReason = `it could end your other processes, the daemon included, from its weaker fence: ${status.weaker.why}`;
+    return { touches: ['work', 'network', 'outside'], askReason };
+  }
   if (status.isSandboxed)
     return network ? { touches: ['work', 'network'], granted: ['network'] } : { touches: ['work'] };
   if (status.isRefused) return { touches: [] };

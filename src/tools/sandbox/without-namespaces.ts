@@ -56,7 +56,7 @@ const WRITE_FILE = `${READ_FILE},write-file,truncate`;
 const WRITE_FOLDER = `${WRITE_FILE},read-dir,remove-dir,remove-file,make-dir,make-reg,make-sock,make-fifo,make-sym,refer`;
 
 const GAPS = [
-  'This is a weaker fence than bubblewrap (Landlock and a filter of system calls, by setpriv): commands see the names of your other processes and may end them, the daemon included.',
+  'This is a weaker fence than bubblewrap (Landlock and a filter of system calls, by setpriv): commands see the names of your other processes and may end them, the daemon included, so each needs your approval.',
   'What you alone may read in the folders of the system is readable for commands. Processes and memory of a command are not limited as a whole, and its home is `work/`.',
 ];
 

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { UserError } from '../../../base/user-error.ts';
+import { InvalidArgument } from '../../../base/user-error.ts';
 import { readableName } from '../../../protocol/workspace/session-names.ts';
 import {
   addSettingsOptions,
@@ -10,7 +10,6 @@ import {
 } from '../../command-line.ts';
 import {
   defineCommand,
-  EXIT_CODES,
   type Finding,
   JSON_OPTION,
   openSession,
@@ -89,13 +88,10 @@ export const remove = defineCommand({
   },
 });
 
-/** Asks a person. Throws UserError where there is none. */
+/** Asks a person. Throws InvalidArgument where there is none. */
 export async function confirm(question: string, purpose: string): Promise<boolean> {
   if (!process.stdin.isTTY) {
-    throw new UserError(
-      `Cannot ask for confirmation: standard input is not a terminal. Pass --yes ${purpose}.`,
-      EXIT_CODES.usage.code,
-    );
+    throw new InvalidArgument(`Cannot ask for confirmation: standard input is not a terminal. Pass --yes ${purpose}.`);
   }
   return /^y(es)?$/i.test(await askPerson(`${question} [y/N] `, 'n'));
 }

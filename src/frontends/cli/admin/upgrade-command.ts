@@ -82,8 +82,8 @@ function formatRehearsal({ read, findings, release, newer }: Rehearsal, from: st
     ...(more > 0 ? [`  and ${more} more (--json has all)`] : []),
     ...(findings.length === 0 ? ['Nothing would change.'] : []),
     newer.length === 0
-      ? `Going back to ${release} is possible for all sessions, until one has the first event that it does not know. The first checkpoint of work/ (work.saved) is one.`
-      : `Going back to ${release} is possible for ${stay} of ${read.sessions} sessions. It does not serve these, and changes nothing in them:`,
+      ? `Going back to the older build ${release} is possible for all sessions, until one has the first event that it does not know. The first checkpoint of work/ (work.saved) is one.`
+      : `Going back to the older build ${release} is possible for ${stay} of ${read.sessions} sessions. It does not serve these, and changes nothing in them:`,
     ...newer
       .slice(0, MAX_SHOWN)
       .map(({ session, seq, at, what }) => `  ${readableName(session)}: event ${seq}, ${formatLocalTime(at)}: ${what}`),

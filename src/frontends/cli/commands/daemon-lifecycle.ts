@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { formatLocalTime as localTime } from '../../../base/strings.ts';
-import { errorText, UserError } from '../../../base/user-error.ts';
+import { errorText, InvalidArgument, UserError } from '../../../base/user-error.ts';
 import type { Client } from '../../../client/index.ts';
 import { DaemonState } from '../../../client/sessions/client-errors.ts';
 import { maskKeys } from '../../../protocol/settings/env-variable.ts';
@@ -178,10 +178,8 @@ export const stop = defineCommand({
   async run(args) {
     const [, session] = args._;
     if (session !== undefined) {
-      throw new UserError(
-        `"agentctl stop" stops the daemon. To stop the run of a session: ${formatCommand(['stop-run', `${session}`], args)}`,
-        EXIT_CODES.usage.code,
-      );
+      const other = formatCommand(['stop-run', `${session}`], args);
+      throw new InvalidArgument(`"agentctl stop" stops the daemon. To stop the run of a session: ${other}`);
     }
     const client = await openWorkspaceClient(args);
     if (await throughService(client, 'stop', false)) return 'ok';

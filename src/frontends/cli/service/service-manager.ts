@@ -117,9 +117,7 @@ export const logCommand = (scope: Scope, unit: string): string =>
 
 const launchDomain = (scope: Scope) => (scope === 'system' ? 'system' : `gui/${process.getuid?.()}`);
 
-async function launchctl(words: readonly string[]): Promise<string> {
-  return ask('launchctl', words, '');
-}
+const launchctl = (words: readonly string[]): Promise<string> => ask('launchctl', words, '');
 
 async function systemctl(scope: Scope, words: readonly string[]): Promise<string> {
   const flags = scope === 'user' ? ['--user'] : [];
