@@ -87,7 +87,6 @@ const PROGRAMS = {
 
 /** Folders of the inlined packages. */
 const inlined = new Set();
-
 rmSync(OUT, { recursive: true, force: true });
 for (const [name, files] of Object.entries(PROGRAMS)) {
   const groups = [[SHARED, isShared], ...Object.entries(files).map(([group, sources]) => [group, among(sources)])];

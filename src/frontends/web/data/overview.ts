@@ -1,5 +1,4 @@
 import { computed, effect, signal } from '@preact/signals';
-import { attempt } from '../../../base/user-error.ts';
 import type { SessionOverview } from '../../../client/inspect/session-overview.ts';
 import { formatDay, words } from '../text/wording.ts';
 import { ApiProblem, isLoggedIn, requestJson } from './api.ts';
@@ -103,7 +102,11 @@ function readRoute(): Route {
 }
 
 function readStored<T>(key: string, otherwise: T): T {
-  return attempt(() => JSON.parse(localStorage.getItem(key) ?? '') ?? otherwise) ?? otherwise;
+  try {
+    return JSON.parse(localStorage.getItem(key) ?? '') ?? otherwise;
+  } catch {
+    return otherwise;
+  }
 }
 
 /** How often the list is polled; in the background, the title still shows how many sessions wait. */

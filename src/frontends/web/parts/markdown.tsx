@@ -1,6 +1,5 @@
 import { Lexer, type MarkedToken, type Token, type Tokens } from 'marked';
 import { type ComponentChildren, Fragment, h } from 'preact';
-import { attempt } from '../../../base/user-error.ts';
 import { words } from '../text/wording.ts';
 
 /** Longer texts are shown as plain text, because parsing them would block the page. */
@@ -119,7 +118,11 @@ function renderLink(href: string, content: ComponentChildren): ComponentChildren
 /** A URL without a scheme would be relative to this server. */
 function isLink(href: string): boolean {
   if (!/^[a-z]+:/i.test(href)) return false;
-  return attempt(() => LINK_SCHEMES.has(new URL(href).protocol)) ?? false;
+  try {
+    return LINK_SCHEMES.has(new URL(href).protocol);
+  } catch {
+    return false;
+  }
 }
 
 const ENTITIES: Readonly<Record<string, string>> = {
