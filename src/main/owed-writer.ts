@@ -8,7 +8,7 @@ import type { NoticeBody } from '../protocol/session/notice-file.ts';
 import type { Config } from '../protocol/settings/config.ts';
 import type { NotifyEmail } from '../protocol/settings/notify.ts';
 import type { OwedFile, OwedItem } from '../protocol/workspace/owed-file.ts';
-import { replaceFile } from '../store/fs/replace-file.ts';
+import { replaceFile } from '../store/fs/durable-write.ts';
 import type { WorkspacePaths } from '../store/index.ts';
 
 const WRITE_EVERY_MS = 10_000;

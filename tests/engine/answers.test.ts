@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { SessionStatus } from '../../src/core/session/session-queries.ts';
+import type { MessageStanding } from '../../src/core/session/session-queries.ts';
 import { givenRecord } from '../support/given.ts';
 import { type Move, moves, type Rig, rig, shell } from '../support/rig.ts';
 
@@ -10,7 +10,7 @@ const STEPS = [
 ];
 
 /** A session that stands as named, with a model that answers at once or, while running, is silent. */
-async function standingAt(state: SessionStatus, ...answers: Move[]): Promise<Rig> {
+async function standingAt(state: MessageStanding, ...answers: Move[]): Promise<Rig> {
   const steps = state === 'completed' ? STEPS.map((step) => ({ ...step, status: 'completed' })) : STEPS;
   const status = state === 'completed' ? 'completed' : state === 'running' ? 'running' : 'paused';
   const before = state === 'none' ? [] : givenRecord({ plan: { id: 'plan_1', goal: 'Report', status, steps } });

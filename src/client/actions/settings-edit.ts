@@ -5,8 +5,8 @@ import { UserError } from '../../base/user-error.ts';
 import { resolveSettings } from '../../protocol/settings/effective-settings.ts';
 import { maskKeys } from '../../protocol/settings/env-variable.ts';
 import type { ModelSettings } from '../../protocol/settings/model-settings.ts';
+import { replaceFile } from '../../store/fs/durable-write.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
-import { replaceFile } from '../../store/fs/replace-file.ts';
 import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { type CheckedSettings, checkConfig, checkSettings } from '../../store/settings/settings-check.ts';
@@ -201,7 +201,7 @@ export function reportSettings(paths: WorkspacePaths, session: SessionPaths | un
   const workspace = readChecked(file, () => checkConfig(text, file));
   const own =
     session && readChecked('session.json', () => checkSettings(readTextFile(session.settings), 'session.json'));
-  const all = [...(own ? [own] : []), workspace, { from: 'default', value: DEFAULTS, fault: null }];
+  const all = [...(own ? [own] : []), workspace, { from: 'default', value: defaultSettings(), fault: null }];
   const faults = all.flatMap(({ fault }) => fault ?? []);
   const layers = all
     .slice(0, faults.length > 0 ? all.findIndex(({ fault }) => fault !== null) : all.length)
@@ -230,7 +230,7 @@ function readChecked<T extends object>(from: string, check: () => CheckedSetting
 }
 
 /** The defaults, for keys that no file sets. */
-const DEFAULTS = (() => {
+function defaultSettings(): object {
   const { rules, sandbox, permissions, retention, checkpoints } = resolveSettings({});
   const { exclude, keep, maxFiles, maxFileBytes, maxBytes, maxWorkspaceBytes } = checkpoints;
   const megabytes = (bytes: number) => bytes / (1024 * 1024);
@@ -245,7 +245,7 @@ const DEFAULTS = (() => {
       max_workspace_mb: megabytes(maxWorkspaceBytes),
     },
   };
-})();
+}
 
 /** Values by their path; a list is one value. Without the keys for notes and editors. */
 function leavesOf(value: object, above = ''): Map<string, unknown> {

@@ -9,8 +9,7 @@ import { listCheckpoints, readManifest } from '../../store/checkpoints/manifest-
 import { restoreWork } from '../../store/checkpoints/restore-work.ts';
 import { wayTo } from '../../store/checkpoints/scan-work.ts';
 import { emptyState } from '../../store/checkpoints/work-state.ts';
-import { ensureFolder, syncFile, syncFolder } from '../../store/fs/durable-write.ts';
-import { replaceFile } from '../../store/fs/replace-file.ts';
+import { ensureFolder, replaceFile, syncFile, syncFolder } from '../../store/fs/durable-write.ts';
 import { parentSessionOf, type SessionPaths, sessionPaths } from '../../store/layout/layout.ts';
 import { appendToCopiedLog, copyEventLog } from '../../store/session/copied-log.ts';
 import type { Workspace } from '../../store/workspace/workspace.ts';

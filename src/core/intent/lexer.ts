@@ -1,5 +1,5 @@
 import type { Clause } from './clauses.ts';
-import { foldWord, type IntentLanguage, LEXICONS, type Lexicon } from './lexicons.ts';
+import { foldWord, type IntentLanguage, type Lexicon, lexiconOf } from './lexicons.ts';
 import { WORD_CLASSES, type WordClass } from './word-classes.ts';
 
 /** A word or phrase of a clause. */
@@ -25,7 +25,7 @@ const EMOJI = /^(?:\p{Extended_Pictographic}|\p{RI})(?:\p{EMod}|\p{Extended_Pict
 
 /** The words of a clause in a language, each with what it can be. Total; takes time in proportion to the clause. */
 export function tokenize(clause: Clause, language: IntentLanguage): Token[] {
-  const lexicon = LEXICONS[language];
+  const lexicon = lexiconOf(language);
   return lexicon.isUnspaced ? unspacedTokens(clause, lexicon, language) : spacedTokens(clause, lexicon, language);
 }
 
@@ -109,7 +109,7 @@ function longestPhrase(words: readonly Word[], at: number, { phrases, longest }:
 
 function singleWord({ text, end }: Word, lexicon: Lexicon): Token {
   if (/^\d+(?:[.,]\d+)?k?$/.test(text) || NUMERALS.has(text)) return token(text, 'number', end);
-  if (/^\p{Extended_Pictographic}/u.test(text)) return token(text, LEXICONS.en.phrases.get(text) ?? 'filler', end);
+  if (/^\p{Extended_Pictographic}/u.test(text)) return token(text, lexiconOf('en').phrases.get(text) ?? 'filler', end);
   const drawn = text.replace(/(\p{L})\1{2,}/gu, '$1');
   const known =
     drawn === text
@@ -183,9 +183,9 @@ function unspacedToken(text: string, at: number, lexicon: Lexicon): { text: stri
   const number = NUMBER.exec(rest)?.[0];
   if (number) return { text: number, name: 'number' };
   const emoji = EMOJI.exec(rest)?.[0];
-  if (emoji) return { text: emoji, name: LEXICONS.en.phrases.get(emoji) ?? 'filler' };
+  if (emoji) return { text: emoji, name: lexiconOf('en').phrases.get(emoji) ?? 'filler' };
   const latin = /^[a-zà-ÿ][a-zà-ÿ'._-]*/u.exec(rest)?.[0];
-  if (latin) return { text: latin, name: LEXICONS.en.phrases.get(latin) ?? 'other' };
+  if (latin) return { text: latin, name: lexiconOf('en').phrases.get(latin) ?? 'other' };
   return { text: String.fromCodePoint(rest.codePointAt(0) ?? 32), name: 'other' };
 }
 

@@ -1,5 +1,6 @@
 import { mapGet } from '../../base/collections.ts';
 import { escapeControls, escapeInvisible, legible } from '../../base/strings.ts';
+import { attempt } from '../../base/user-error.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { Reply, ReplyStatus, UserQuestion } from '../../protocol/session/reply.ts';
@@ -228,11 +229,7 @@ export function filesNamedIn(text: string, folder?: string): string[] {
 /** The target of a link: without its title, and with percent escapes decoded. */
 function linkTargets(inside: string): string[] {
   const target = /^\s*<([^<>]*)>/.exec(inside)?.[1] ?? inside.trim().replace(/\s+["'(].*$/, '');
-  try {
-    return [...new Set([target, decodeURIComponent(target)])];
-  } catch {
-    return [target];
-  }
+  return attempt(() => [...new Set([target, decodeURIComponent(target)])]) ?? [target];
 }
 
 /** A plain word may be followed by a full stop, or directly by Chinese or Japanese words. */
