@@ -62,7 +62,7 @@ const isSaid = ({ kind, needs, since }: OwedItem): boolean =>
 
 function formatOwed({ session, why, since, until, help }: OwedItem): string {
   const when =
-    until !== null ? `, goes on ${formatLocalTime(until)}` : since !== null ? `, since ${formatLocalTime(since)}` : '';
+    until !== null ? `, resumes ${formatLocalTime(until)}` : since !== null ? `, since ${formatLocalTime(since)}` : '';
   const where = session === null ? '' : `${readableName(session)}: `;
   return `Owed:      ${toSingleLine(`${where}${why}${when}${help === null ? '' : `. ${help}`}`, 300)}`;
 }

@@ -271,7 +271,7 @@ export const english = {
     blocked: 'Notifications of this page are blocked in the settings of the browser.',
     insecure: 'Notifications need an address at localhost, or HTTPS.',
   },
-  goesOn: (at: string) => `goes on ${at}`,
+  goesOn: (at: string) => `resumes ${at}`,
   budgets: 'Budgets',
   budgetColumns: { name: 'Budget', spent: 'Spent', limit: 'Limit', until: 'Until' },
   schedules: 'Schedules',
