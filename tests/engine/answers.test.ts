@@ -261,6 +261,7 @@ describe('when a run ends', () => {
     expect(it.requests).toHaveLength(2);
     await it.pass(600);
     expect(it.requests).toHaveLength(3);
+    expect(it.logged).toEqual([['warn', expect.stringMatching(/^the model does not answer.*connection refused$/)]]);
     expect(await it.say('s.md', '/status')).toContain('connection refused');
     await it.say('t.md', 'stop');
     expect(statusOf(it.reply('1.md'))).toBe('paused');
